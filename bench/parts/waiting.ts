@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
@@ -28,12 +30,11 @@ const RESULT = Buffer.alloc(300, "r");
 type OfBody = {
   bodyBytes: number;
   waiters: number;
-  /** What an idle connection takes, and what it takes more while its client waits. */
-  rssPerConnection: number;
-  rssPerWaiter: number;
-  /** The same, of what the collector leaves. */
+  /** What a client that waits takes, with its connection; and of that, what the collector leaves. */
+  rssPerClient: number;
+  keptPerClient: number;
+  /** What is left of a connection that has brought nothing yet. */
   keptPerConnection: number;
-  keptPerWaiter: number;
   /** From the write that ends a call to the answer at its client, at 500 ends a second. The write takes an fsync of it. */
   endToAnswerP50Ms: number;
   endToAnswerP99Ms: number;
@@ -65,27 +66,25 @@ function withBodies({ nodeArgs }: Setup, bodyBytes: number, waiters: number): Pr
     const probe = await openProbe(redis.url);
     const clients = createClients(gateway, createDeliverResult(partitionOf(probe.redis)), bodyBytes);
 
-    await clients.connect(WARM_UP);
-    await clients.waitAll();
+    await clients.begin(WARM_UP);
     await clients.endEach(WARM_UP);
 
     const before = await footprint();
-    await clients.connect(waiters);
-    const connected = await footprint();
-    await clients.waitAll();
+    const idle = await openIdle(gateway.address);
+    const { kept } = await footprint();
+    for (const socket of idle) socket.destroy();
+    await clients.begin(waiters);
     const waiting = await footprint();
     const disk = await measureFsync(dir);
     const took = await clients.endEach(waiters / 2);
     const stopMs = await clients.stop();
     probe.close();
 
-    const each = (bytes: number) => bytes / waiters;
     return {
       ...{ bodyBytes, waiters, stopMs, stopped: waiters / 2, fsyncP50Ms: disk.p50Ms },
-      rssPerConnection: each(connected.rss - before.rss),
-      rssPerWaiter: each(waiting.rss - connected.rss),
-      keptPerConnection: each(connected.kept - before.kept),
-      keptPerWaiter: each(waiting.kept - connected.kept),
+      rssPerClient: (waiting.rss - before.rss) / waiters,
+      keptPerClient: (waiting.kept - before.kept) / waiters,
+      keptPerConnection: (kept - before.kept) / idle.length,
       endToAnswerP50Ms: quantile(took, 0.5),
       endToAnswerP99Ms: quantile(took, 0.99),
     };
@@ -118,7 +117,17 @@ async function footprintOf({ process }: Part) {
   };
 }
 
-type Client = { id: string; connection: Connection; request: Buffer | undefined };
+type Client = { id: string; connection: Connection };
+
+/** Fewer than a gateway lets be idle for so long as that takes. */
+const IDLE = 1000;
+
+async function openIdle(address: string): Promise<Socket[]> {
+  const [host, port] = address.split(":");
+  const sockets = Array.from({ length: IDLE }, () => connect({ host, port: Number(port) }));
+  await Promise.all(sockets.map((socket) => once(socket, "connect")));
+  return sockets;
+}
 
 /** Clients with a connection each. A result that its client does not get, and an answer of another kind, is thrown. */
 function createClients(gateway: Part, deliver: ReturnType<typeof createDeliverResult>, bodyBytes: number) {
@@ -133,23 +142,21 @@ function createClients(gateway: Part, deliver: ReturnType<typeof createDeliverRe
   function open(): Client {
     const delivery = `delivery-${made++}`;
     const id = callIdFrom(PATH, delivery, sha256);
-    const client: Client = {
-      id,
-      request: post(PATH, [`${ID_HEADER}: ${delivery}`]),
-      connection: new Connection(gateway.address, {
-        next() {
-          const { request } = client;
-          client.request = undefined;
-          return request;
-        },
-        answered(status) {
-          statuses.push(status);
-          answers.get(id)?.(status);
-        },
-        lost: () => answers.get(id)?.(0),
-      }),
-    };
-    return client;
+    let request: Buffer | undefined = post(PATH, [`${ID_HEADER}: ${delivery}`]);
+    const connection = new Connection(gateway.address, {
+      next() {
+        const next = request;
+        request = undefined;
+        return next;
+      },
+      answered(status) {
+        statuses.push(status);
+        answers.get(id)?.(status);
+      },
+      lost: () => answers.get(id)?.(0),
+    });
+    connection.send();
+    return { id, connection };
   }
 
   const count = async (name: string) => {
@@ -173,17 +180,11 @@ function createClients(gateway: Part, deliver: ReturnType<typeof createDeliverRe
   }
 
   return {
-    async connect(clients: number): Promise<void> {
+    /** Resolves once so many more wait. */
+    async begin(clients: number): Promise<void> {
       for (let i = 0; i < clients; i++) {
         waiting.push(open());
-        if (i % 100 === 99) await untilCount("postern_http_connections", waiting.length);
-      }
-    },
-
-    async waitAll(): Promise<void> {
-      for (const [i, { connection }] of waiting.entries()) {
-        connection.send();
-        if (i % 100 === 99) await untilCount("postern_waiting_clients", i + 1);
+        if (waiting.length % 100 === 0) await untilCount("postern_waiting_clients", waiting.length);
       }
       await untilCount("postern_waiting_clients", waiting.length);
     },
@@ -217,13 +218,10 @@ function createClients(gateway: Part, deliver: ReturnType<typeof createDeliverRe
 
 export function waitingTable({ byBody }: WaitingFigures): string {
   const memory = table(
-    ["KiB, with a body of", "waiters", "RSS/connection", "RSS/waiter", "kept/connection", "kept/waiter"],
-    byBody.map((each) => [
-      `${each.bodyBytes.toLocaleString("en")} bytes`,
-      each.waiters,
-      ...[each.rssPerConnection, each.rssPerWaiter, each.keptPerConnection, each.keptPerWaiter].map(
-        (bytes) => bytes / 1024,
-      ),
+    ["KiB, with a body of", "waiters", "RSS/client", "kept/client", "kept/idle connection"],
+    byBody.map(({ bodyBytes, waiters, rssPerClient, keptPerClient, keptPerConnection }) => [
+      ...[`${bodyBytes.toLocaleString("en")} bytes`, waiters],
+      ...[rssPerClient, keptPerClient, keptPerConnection].map((bytes) => bytes / 1024),
     ]),
   );
   const time = table(

@@ -39,6 +39,10 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   const away = metrics.gauge("postern_runner_away", "1 while no connection to the runner can be made", [
     "runner",
   ]);
+  const receiversAway = metrics.gauge(
+    "postern_receivers_away",
+    "Receivers of callbacks that do not answer, and are tried now and then",
+  );
   const failed = (outcome: string): Meter => {
     return (fields) => {
       const labels = labelsOf(fields);
@@ -59,6 +63,8 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "job.throttled": ({ job }) => throttled.inc({ job: String(job) }),
     "runner.missed": ({ runner, times }) => missed.inc({ runner: String(runner) }, Number(times)),
     "runner.away": ({ runner }) => away.set({ runner: String(runner) }, 1),
+    "receiver.away": () => receiversAway.inc(),
+    "receiver.returned": () => receiversAway.dec(),
     "runner.returned": ({ runner }) => away.set({ runner: String(runner) }, 0),
   };
 }

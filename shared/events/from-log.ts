@@ -1,3 +1,4 @@
+import { ORIGINS } from "../job-call/job-call.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import type { Fields } from "../log/logger.ts";
 import type { CallEvent } from "./event.ts";
@@ -94,7 +95,7 @@ function ofCall(fields: Fields, at: number) {
   const { origin, callId, attempt, path } = fields;
   return {
     at,
-    origin: origin === "x402" ? ("x402" as const) : ("webhook" as const),
+    origin: ORIGINS.find((each) => each === origin) ?? ("webhook" as const),
     endpoint: text(path),
     call_id: String(callId),
     job: String(jobOf(fields)),

@@ -1,5 +1,6 @@
 import type { Progress } from "../../../shared/queue/operate.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
+import { barOf } from "../bar.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 
 type Shown = {
@@ -19,7 +20,6 @@ export function createProgress(
   return terminal.drawsProgress ? createProgressBar(terminal.redraw) : createProgressLines(note, past);
 }
 
-const BAR_CELLS = 30;
 const REDRAW_MS = 100;
 
 /** A progress bar on one line of the screen. `end` takes it off. */
@@ -32,11 +32,8 @@ export function createProgressBar(redraw: (line: string) => void, clock = system
       const ended = done + left;
       if (now - drawnAt < REDRAW_MS && ended < total) return;
       drawnAt = now;
-      const share = ended / total;
-      const full = Math.floor(share * BAR_CELLS);
-      const bar = `[${"#".repeat(full)}${".".repeat(BAR_CELLS - full)}] ${Math.floor(share * 100)} %`;
       const rate = Math.round((ended * 1000) / Math.max(1, now - startedAt));
-      redraw(`${bar} ${ended}/${total} ${rate}/s`);
+      redraw(`${barOf(ended / total)} ${ended}/${total} ${rate}/s`);
     },
     end() {
       if (drawnAt !== 0) redraw("");

@@ -8,7 +8,7 @@ import type { PayOptions } from "./pay.ts";
 export function addPay(program: Command, deps: ProgramDeps): void {
   program
     .command("pay")
-    .description("buy a job: pay what is asked for it, up to a cap, and follow it until it is injected")
+    .description("buy a job: pay what is asked for it, up to a cap, and follow it until it has ended")
     .argument("<job>", "the job's URL, or its name at --gateway", parseJob)
     .option(
       "--gateway <url>",

@@ -8,8 +8,10 @@ import { toIso } from "../../../shared/time/iso.ts";
 import { type Answer, post, reasonOf, textIn, wordsOf } from "../http.ts";
 import { type BodyOptions, readBody } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import type { Terminal } from "../terminal.ts";
 import { jsonLine, plain } from "../text.ts";
 import { findJob } from "./find-job.ts";
+import { followCall } from "./follow.ts";
 import type { Payer } from "./payer.ts";
 import { payerKey } from "./payer-key.ts";
 import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
@@ -24,7 +26,7 @@ import {
   resultIn,
   resultJson,
 } from "./result.ts";
-import { follow, interruptible, sendUntilAnswered, type Tell, toFollowed } from "./send.ts";
+import { interruptible, sendUntilAnswered, type Tell } from "./send.ts";
 
 export type PayOptions = BodyOptions & {
   /** Where the job is sold, if its name is given. */
@@ -46,7 +48,7 @@ const WAIT_SECS = 30;
 /** What `payer.ts` imports. */
 const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
-/** `postern pay`: buys one job, by its URL or its name. 0 once the runner has the job, or with --no-follow once it is accepted. */
+/** `postern pay`: buys one job, by its URL or its name. 0 once the job has ended well, or the runner has it; with --no-follow once it is accepted. */
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
@@ -71,7 +73,8 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     const deadline = systemClock() + (options.timeout + (waitSecs ?? 0)) * 1000;
     const url = await urlOf(job, options, deadline, tell);
     purchase.url = url.href;
-    const trade = { payer: createPayer(key), url, deadline, waitSecs };
+    const screen = deps.terminal.drawsProgress && !json && !quiet ? deps.terminal : undefined;
+    const trade = { payer: createPayer(key), url, deadline, waitSecs, screen };
     const bought = await buy(trade, options, purchase, tell);
     ({ result } = bought);
     purchase.outcome = bought.outcome;
@@ -92,14 +95,21 @@ async function urlOf(job: URL | string, { gateway }: PayOptions, deadline: numbe
   return url;
 }
 
-type Trade = { payer: Payer; url: URL; deadline: number; waitSecs: number | undefined };
+type Trade = {
+  payer: Payer;
+  url: URL;
+  deadline: number;
+  waitSecs: number | undefined;
+  /** Where the progress of the job is drawn. */
+  screen: Terminal | undefined;
+};
 
 /** What a purchase has come to, and the job's output, if it was waited for and came in time. */
 type Bought = { outcome: "accepted" | "injected"; result?: JobResult | undefined };
 
 /** From the price to the call's end. Writes each thing it learns into `purchase`. */
 async function buy(
-  { payer, url, deadline, waitSecs }: Trade,
+  { payer, url, deadline, waitSecs, screen }: Trade,
   options: PayOptions,
   purchase: Purchase,
   tell: Tell,
@@ -155,7 +165,8 @@ async function buy(
   tell("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt));
   if (result !== undefined) return { outcome: "injected", result };
   if (!options.follow) return { outcome: "accepted" };
-  const outcome = await followCall(url, purchase, deadline, tell);
+  const token = textIn(answer, "result_token");
+  const outcome = await followCall(url, purchase, { token, deadline, tell, screen });
   const wanted = waitSecs !== undefined && outcome === "injected";
   return { outcome, result: wanted ? await askLater(answer, purchase, deadline, tell) : undefined };
 }
@@ -235,32 +246,6 @@ function requireAccepted(answer: Answer): void {
     throw new PayFailure("unknown", { reason: `in review: ${wordsOf(answer)}` });
   if (status < 200 || status > 299)
     throw new PayFailure("refused", { reason: `refused: ${wordsOf(answer)}` });
-}
-
-async function followCall(
-  url: URL,
-  purchase: Purchase,
-  deadline: number,
-  tell: Tell,
-): Promise<"accepted" | "injected"> {
-  const { statusUrl } = purchase;
-  const followed = statusUrl === undefined ? undefined : toFollowed(statusUrl, url);
-  if (followed === undefined) return "accepted";
-  if (followed.href !== statusUrl)
-    tell(
-      "followed",
-      { url: followed.href },
-      `followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`,
-    );
-  purchase.followedUrl = followed.href;
-  const state = await follow(followed, deadline, (told) =>
-    tell("state", { state: told }, `state: ${plain(told)}\n`),
-  );
-  purchase.state = state;
-  if (state === "injected") return state;
-  const end = state === undefined ? "its state could not be read" : `its state is ${plain(state)}`;
-  const reason = `the job is paid for, and ${end}; ${followed.href} tells more later`;
-  throw new PayFailure("failed", { reason });
 }
 
 function typeOf(body: Uint8Array | undefined): string {

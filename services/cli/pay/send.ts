@@ -1,5 +1,5 @@
 import { delay, systemClock } from "../../../shared/time/clock.ts";
-import { type Answer, get, type Post, post, reasonOf, textIn, wordsOf } from "../http.ts";
+import { type Answer, type Post, post, reasonOf, textIn, wordsOf } from "../http.ts";
 import { PayFailure } from "./purchase.ts";
 import { CALL_FAILED } from "./result.ts";
 
@@ -80,41 +80,4 @@ export async function interruptible<Result>(work: (signal: AbortSignal) => Promi
   } finally {
     process.off("SIGINT", interrupt);
   }
-}
-
-const POLL_MS = 500;
-
-/** States after which nothing happens by itself. */
-const ENDS = ["injected", "failed", "discarded", "refund_pending", "refunded", "void", "review"];
-
-/** Asks for a call's state until the call ends or the deadline passes. Resolves with the last state, if any was read. */
-export async function follow(
-  url: URL,
-  deadline: number,
-  onState: (state: string) => void,
-): Promise<string | undefined> {
-  let last: string | undefined;
-  while (systemClock() < deadline) {
-    const state = await readState(url, deadline).catch(() => undefined);
-    if (state !== undefined && state !== last) onState(state);
-    last = state ?? last;
-    if (last !== undefined && ENDS.includes(last)) return last;
-    await delay(Math.min(POLL_MS, Math.max(1, deadline - systemClock())));
-  }
-  return last;
-}
-
-async function readState(url: URL, deadline: number): Promise<string | undefined> {
-  const { status, json } = await get(url, deadline);
-  return status === 200 && typeof json["state"] === "string" ? json["state"] : undefined;
-}
-
-/**
- * Where a call is followed: on the origin that was paid, whatever host the answer names. A gateway behind a proxy names its
- * public address, which may not be reachable from here, and no other host is to be trusted.
- */
-export function toFollowed(statusUrl: string, paid: URL): URL | undefined {
-  if (!URL.canParse(statusUrl, paid.href)) return undefined;
-  const { pathname, search } = new URL(statusUrl, paid.href);
-  return new URL(`${pathname}${search}`, paid.origin);
 }

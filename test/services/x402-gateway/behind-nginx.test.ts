@@ -1,10 +1,14 @@
 import { expect, test } from "vitest";
 import { parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
 import { headWarnings, requiredHeaderBytes } from "../../../shared/pricing/offer-size.ts";
 import { toPriceList } from "../../../shared/pricing/prices.ts";
+import { createResults } from "../../../shared/results/store.ts";
+import { useBoughtCalls } from "../../fixtures/bought-call.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { JOB_PATH, requiredIn, useX402, x402Table } from "../../fixtures/x402.ts";
+import { readStream } from "../../support/event-source.ts";
 import { send } from "../../support/http.ts";
 import { findNginx, startProxy } from "../../support/nginx.ts";
 import { DECLARED, schemaOfBytes } from "./job-inputs.ts";
@@ -12,6 +16,7 @@ import { manyTokens } from "./many-tokens.ts";
 
 const fixture = useX402();
 const ends = useEnds();
+const calls = useBoughtCalls(fixture);
 
 const nginxProgram = findNginx();
 
@@ -35,6 +40,26 @@ test.skipIf(nginxProgram === undefined)(
     expect([roomy.status, requiredIn(roomy).accepts.length]).toEqual([402, 6]);
     const narrow = await through(STOCK, 6, "?network=eip155:1003");
     expect([narrow.status, requiredIn(narrow).accepts.length]).toEqual([402, 1]);
+  },
+);
+
+test.skipIf(nginxProgram === undefined)(
+  "a stream of events comes through a stock nginx as it is written, and so does the id of a client that comes again",
+  async () => {
+    const x402 = await fixture.gateway();
+    const { id, token } = await calls.buy(x402);
+    const nginx = await startProxy(nginxProgram ?? "", x402.address, "");
+    ends.defer(nginx.stop);
+    const url = `http://${nginx.address}/x402/calls/${id}/events`;
+    const stream = await readStream(url, { token });
+    await eventually("its state, while the answer is open", () => stream.events.length === 2);
+    const lastEventId = stream.events.at(-1)?.id ?? "";
+    stream.close();
+    const again = await readStream(url, { token, lastEventId });
+    await createResults(fixture.redis.partition).tellProgress(id, { at: 5, json: '{"step":1}' });
+    await eventually("what it does not know", () => again.events.length === 2);
+    expect(again.events.at(-1)).toMatchObject({ event: "progress", data: { progress: { step: 1 } } });
+    again.close();
   },
 );
 

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { DevAccount } from "../../../../services/devnet/chain.ts";
 import { Refused } from "../../../../services/producer/deliver.ts";
+import { createDeliverResult, type Delivery } from "../../../../shared/calls/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { createResults } from "../../../../shared/results/store.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf, type Ran } from "../../../fixtures/postern.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
@@ -222,7 +224,7 @@ test("postern pay exits with 1 for a job that fails, although it is paid for", a
   });
   const ran = await pay("--max", "5");
   expect(ran).toMatchObject({ code: 1 });
-  expect(ran.stderr).toMatch(/^the job is paid for, and its state is failed; http/);
+  expect(ran.stderr).toMatch(/^the job is paid for, and its state is failed: runner\.refused; http/);
 });
 
 test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted under --no-follow", async () => {
@@ -395,5 +397,99 @@ describe("postern pay --wait", () => {
     expect(ran.code).toBe(1);
     expect(ran.stderr).toMatch(/^the job is paid for, and failed: 502 result\.call_failed Out of paper/);
     expect(await payments.charged()).toEqual([PRICE]);
+  });
+});
+
+/** A runner that takes a call, and delivers later; tells by the id which call it has. */
+async function takeLong(): Promise<() => string> {
+  let taken = "";
+  await payments.startProducer(async ({ call }) => {
+    taken = call.id;
+    return { status: 202 };
+  });
+  return () => taken;
+}
+
+const told = { status: 200, contentType: "text/plain", at: 1, by: "delivery" } as const;
+const deliver = (id: string, result: Partial<Delivery> = {}) =>
+  createDeliverResult(payments.redis.partition)(id, {
+    ...{ ...told, kind: "answer", body: Buffer.from("done") },
+    ...result,
+  } as Delivery);
+
+/** Once the call is with its runner, and somebody watches it. */
+async function tellProgress(idOf: () => string, fields: object): Promise<void> {
+  await eventually("the runner has it", async () => {
+    const payment = await payments.gateway.journal.look(idOf());
+    return payment?.state === "INJECTED" && payments.gateway.gateway.streaming() > 0;
+  });
+  const progress = { at: Date.now(), json: JSON.stringify(fields) };
+  await createResults(payments.redis.partition).tellProgress(idOf(), progress);
+}
+
+test("postern pay follows a long job to its end: its progress is a bar on a screen", async () => {
+  const idOf = await takeLong();
+  const { payer } = payments;
+  const drawn: string[] = [];
+  const redraw = (line: string): void => {
+    drawn.push(line);
+    if (line !== "") void deliver(idOf());
+  };
+  const args = ["pay", urlOf(JOB_PATH), "--max", "5"];
+  const env = { POSTERN_PAYER_KEY: payer.privateKey };
+  const [ran] = await Promise.all([
+    runHere(args, env, { drawsProgress: true, redraw }),
+    tellProgress(idOf, { step: 2, steps: 4 }),
+  ]);
+  expect(ran.code).toBe(0);
+  expect(drawn).toEqual([`[${"#".repeat(15)}${".".repeat(15)}] 50 % 2/4`, ""]);
+  expect(ran.stdout).toMatch(/state: injected\n$/);
+});
+
+test("postern pay --json has each state and each word of the progress on a line, and the outcome last", async () => {
+  const idOf = await takeLong();
+  const { payer } = payments;
+  const lines: Record<string, unknown>[] = [];
+  const running = payments.postern.start(["pay", urlOf(JOB_PATH), "--max", "5", "--json"], {
+    env: { POSTERN_PAYER_KEY: payer.privateKey },
+    onLine(line) {
+      const json = JSON.parse(line) as Record<string, unknown>;
+      lines.push(json);
+      if (json["step"] === "progress") void deliver(idOf());
+    },
+  });
+  await tellProgress(idOf, { percent: 30 });
+  expect(await running.exit).toMatchObject({ code: 0 });
+  const steps = lines.map(({ step, outcome, ...rest }) => step ?? { outcome, state: rest["state"] });
+  expect(steps.slice(-3)).toEqual(["state", "progress", { outcome: "injected", state: "injected" }]);
+  expect(lines.at(-2)).toEqual({ step: "progress", progress: { percent: 30 } });
+});
+
+test("postern pay fails if the runner of a long job delivers a failure, and says why; elsewhere than on a screen each word is a line", async () => {
+  const idOf = await takeLong();
+  const { payer } = payments;
+  const failure = { kind: "failure", status: 500, contentType: undefined, title: "Out of paint" } as const;
+  const lines: string[] = [];
+  const running = payments.postern.start(["pay", urlOf(JOB_PATH), "--max", "5"], {
+    env: { POSTERN_PAYER_KEY: payer.privateKey },
+    onLine(line) {
+      lines.push(line);
+      if (line.startsWith("progress: ")) void deliver(idOf(), failure);
+    },
+  });
+  await tellProgress(idOf, { any: "words" });
+  expect(await running.exit).toMatchObject({ code: 1 });
+  expect(lines).toContain('progress: {"any":"words"}');
+  expect(lines.at(-1)).toMatch(
+    /^the job is paid for, and its state is injected: 500; Out of paint; http.+ tells more later$/,
+  );
+});
+
+test("postern pay asks a gateway without streams for the state, until the runner has the job", async () => {
+  await payments.restartGateway({ streams: { streamsMax: 0, perCallMax: 1 } });
+  await injectAll();
+  expect(await payHere("--max", "5")).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/state: injected\n$/),
   });
 });

@@ -1,0 +1,131 @@
+import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { barOf } from "../bar.ts";
+import { get } from "../http.ts";
+import type { Terminal } from "../terminal.ts";
+import { jsonLine, plain } from "../text.ts";
+import { PayFailure, type Purchase } from "./purchase.ts";
+import type { Tell } from "./send.ts";
+import { type Watched, watch } from "./watch.ts";
+
+type Following = {
+  /** That of the call's result, if the answer told it: only who has it is told of the progress. */
+  token: string | undefined;
+  /** Unix ms. */
+  deadline: number;
+  tell: Tell;
+  /** Where a bar can be drawn; undefined if nothing is to be drawn. */
+  screen: Pick<Terminal, "redraw"> | undefined;
+};
+
+/**
+ * Follows a call that was paid for until it has ended, or the deadline has come: its states, and how far a long job is. Writes what it learns
+ * into `purchase`. Throws PayFailure if the job has not run, or has failed.
+ */
+export async function followCall(
+  url: URL,
+  purchase: Purchase,
+  { token, deadline, tell, screen }: Following,
+): Promise<"accepted" | "injected"> {
+  const { statusUrl } = purchase;
+  const followed = statusUrl === undefined ? undefined : toFollowed(statusUrl, url);
+  if (followed === undefined) return "accepted";
+  if (followed.href !== statusUrl) {
+    const text = `followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`;
+    tell("followed", { url: followed.href }, text);
+  }
+  purchase.followedUrl = followed.href;
+  const progress = createProgress(screen, tell);
+  const onState = (state: string): void => {
+    progress.clear();
+    tell("state", { state }, `state: ${plain(state)}\n`);
+  };
+  const watched = await watch(followed, { token, deadline, onState, onProgress: progress.update });
+  progress.clear();
+  purchase.state = watched.kind === "unwatched" ? await poll(followed, deadline, onState) : watched.state;
+  const failure = failureOf(purchase.state, watched);
+  if (failure === undefined) return "injected";
+  throw new PayFailure("failed", {
+    reason: `the job is paid for, and ${failure}; ${followed.href} tells more later`,
+  });
+}
+
+/** Undefined if the runner has the job, or has done it. */
+function failureOf(state: string | undefined, watched: Watched): string | undefined {
+  const failed = watched.kind === "ended" && watched.result === "failed";
+  if (state === "injected" && !failed) return undefined;
+  if (state === undefined) return "its state could not be read";
+  const { code, status, title, detail } = (failed && watched.failure) || {};
+  const why = [code ?? status, title, detail].filter((each) => each !== undefined).map(String);
+  return plain(`its state is ${state}${why.length === 0 ? "" : `: ${why.join("; ")}`}`);
+}
+
+/** Draws how far a job is on a screen; elsewhere each word of it is a line. */
+function createProgress(screen: Following["screen"], tell: Tell) {
+  let isDrawn = false;
+  return {
+    update(progress: Readonly<Record<string, unknown>>): void {
+      const words = jsonLine(progress).trim();
+      if (screen === undefined) tell("progress", { progress }, `progress: ${words}\n`);
+      else screen.redraw(lineOf(progress) ?? words);
+      isDrawn = screen !== undefined;
+    },
+    /** Takes it off the screen, for what is printed next. */
+    clear(): void {
+      if (isDrawn) screen?.redraw("");
+      isDrawn = false;
+    },
+  };
+}
+
+const PAIRS = [
+  ["done", "total"],
+  ["step", "steps"],
+] as const;
+
+/** A bar, of a job that says by `done` and `total`, `step` and `steps`, or `percent` how far it is. */
+function lineOf(progress: Readonly<Record<string, unknown>>): string | undefined {
+  for (const [name, of] of PAIRS) {
+    const [done, total] = [progress[name], progress[of]];
+    if (typeof done === "number" && typeof total === "number" && done >= 0 && total > 0)
+      return `${barOf(done / total)} ${done}/${total}`;
+  }
+  const percent = progress["percent"];
+  return typeof percent === "number" && percent >= 0 ? barOf(percent / 100) : undefined;
+}
+
+const POLL_MS = 500;
+
+/** States after which nothing happens by itself. */
+const ENDS = ["injected", "failed", "discarded", "refund_pending", "refunded", "void", "review"];
+
+/** Asks a gateway without streams for a call's state, until the call ends or the deadline passes. Resolves with the last state that was read. */
+async function poll(
+  url: URL,
+  deadline: number,
+  onState: (state: string) => void,
+): Promise<string | undefined> {
+  let last: string | undefined;
+  while (systemClock() < deadline) {
+    const state = await readState(url, deadline).catch(() => undefined);
+    if (state !== undefined && state !== last) onState(state);
+    last = state ?? last;
+    if (last !== undefined && ENDS.includes(last)) return last;
+    await delay(Math.min(POLL_MS, Math.max(1, deadline - systemClock())));
+  }
+  return last;
+}
+
+async function readState(url: URL, deadline: number): Promise<string | undefined> {
+  const { status, json } = await get(url, deadline);
+  return status === 200 && typeof json["state"] === "string" ? json["state"] : undefined;
+}
+
+/**
+ * Where a call is followed: on the origin that was paid, whatever host the answer names. A gateway behind a proxy names its
+ * public address, which may not be reachable from here, and no other host is to be trusted.
+ */
+function toFollowed(statusUrl: string, paid: URL): URL | undefined {
+  if (!URL.canParse(statusUrl, paid.href)) return undefined;
+  const { pathname, search } = new URL(statusUrl, paid.href);
+  return new URL(`${pathname}${search}`, paid.origin);
+}

@@ -1,0 +1,176 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { Part } from "../../../shared/dev/process.ts";
+import { untilReady } from "../../../shared/dev/stack.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { callbackId, type Ending } from "../../../shared/job-call/callback.ts";
+import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import { CALLBACK_SECRET, type TestReceiver, useReceivers } from "../../fixtures/receivers.ts";
+import { keys } from "../../fixtures/redis.ts";
+import { useStack } from "../../fixtures/stack.ts";
+import { send } from "../../support/http.ts";
+import { openQueues, type TestQueues } from "../../support/queues.ts";
+
+const CALLS = 3;
+const ID_HEADER = "X-Delivery-Id";
+
+const startReceiver = useReceivers();
+let receiver: TestReceiver;
+beforeAll(async () => {
+  receiver = await startReceiver();
+});
+beforeEach(() => {
+  receiver.received.length = 0;
+  receiver.answer = () => ({ status: 204 });
+});
+
+const endpoint = () => ({ auth: "none", idempotency_header: ID_HEADER, callback_url: receiver.url });
+/** Gateway 0 is killed; gateway 1 takes what is then sent again. */
+const stack = useStack(() => ({
+  endpoints: [
+    { ...endpoint(), path: "/effect", job_id: 1 },
+    { ...endpoint(), path: "/long", job_id: 2 },
+    { ...endpoint(), path: "/unknown", job_id: 404 },
+  ],
+  gateways: 2,
+  deliveries: true,
+  postern: {
+    producer: { lock_ms: 1000 },
+    runner: { timeout_ms: 800, lease_ms: 1000 },
+    callbacks: {
+      ...{ secret: CALLBACK_SECRET, allow_cidrs: ["127.0.0.1"], timeout_ms: 900, attempts: 1000 },
+      backoff: { base_ms: 50, cap_ms: 500 },
+    },
+  },
+}));
+let queues: TestQueues;
+beforeAll(() => {
+  queues = openQueues(stack.redis.client);
+});
+afterAll(() => queues?.close());
+
+const pointsOf = (...processes: string[]): Failpoint[] =>
+  FAILPOINTS.filter((point) => processes.some((process) => point.startsWith(`${process}.`)));
+
+/** Sends one delivery until it has its 202, as a sender does that knows only what it was told. */
+function deliver(path: string, id: string): Promise<string> {
+  let sendings = 0;
+  return eventually(`${id} is accepted`, async () => {
+    const gateway = stack.gateways[sendings++ % stack.gateways.length] as Part;
+    const answer = await send(gateway.address, { path, headers: { [ID_HEADER]: id }, body: id });
+    return answer.status === 202 ? String(answer.json()["call_id"]) : undefined;
+  });
+}
+
+const deliverAll = (path: string, name: string, count = CALLS): Promise<string[]> =>
+  Promise.all(Array.from({ length: count }, (_, i) => deliver(path, `${path} ${name}-${i}`)));
+
+async function diesAtItsFailpoint({ process }: Part): Promise<void> {
+  expect((await process.exit).signal, `${process.name} dies at its failpoint`).toBe("SIGKILL");
+}
+
+const untilNothingWaits = (): Promise<unknown> =>
+  eventually("nothing waits", async () => (await queues.countIn("wait", "active", "delayed")) === 0);
+
+/** Whether each of these calls, and no other, was told of as ended in this way. */
+async function expectTold(ids: readonly string[], ending: Ending): Promise<void> {
+  await untilNothingWaits();
+  const told = new Set(
+    receiver.received.map(({ id, event }) => `${event.type} ${id} ${event.data["call_id"]}`),
+  );
+  expect([...told].sort()).toEqual(ids.map((id) => `${ending} ${callbackId(id, ending)} ${id}`).sort());
+}
+
+/** The receiver takes nothing of a call that has not ended: it would be told too early. */
+function refusingWhatHasNotEnded(): void {
+  receiver.answer = ({ event: { type, data } }) => {
+    const isEarly = type === "call.completed" && stack.effectsOf([String(data["call_id"])])[0] !== 1;
+    return { status: isEarly ? 410 : 204 };
+  };
+}
+
+/** Each time it dies it comes back to die at the next point, and at last to live. Resolves with the calls sent meanwhile. */
+async function producersDieAt(points: readonly Failpoint[], path: string, name = ""): Promise<string[]> {
+  const [producer] = stack.producers as [Part];
+  await producer.kill("SIGKILL");
+  const sent: string[] = [];
+  for (const point of points) {
+    sent.push(...(await deliverAll(path, `${name}${point}`)));
+    await stack.redis.client.sadd(keys.queues, "webhook/7/1000");
+    await producer.restart({ POSTERN_FAILPOINT: point }).then(
+      () => diesAtItsFailpoint(producer),
+      (beforeItStarted: Error) => expect(beforeItStarted.message).toContain("ended (SIGKILL)"),
+    );
+  }
+  await producer.restart();
+  return sent;
+}
+
+const ON_A_FAILURE: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_failed"];
+
+test("producers killed at every instant of a call and of its callback tell of each call, and of none before it ended", async () => {
+  refusingWhatHasNotEnded();
+  const points = pointsOf("producer", "callback").filter((point) => !ON_A_FAILURE.includes(point));
+  const ids = await producersDieAt(points, "/effect");
+  await expectTold(ids, "call.completed");
+  expect(stack.effectsOf(ids)).toEqual(ids.map(() => 1));
+  expect(await queues.countIn("failed")).toBe(0);
+});
+
+test("producers killed at every instant of a failure tell of each failed call", async () => {
+  const points = [...ON_A_FAILURE, "producer.after_finish", ...pointsOf("callback")] as const;
+  const ids = await producersDieAt(points, "/unknown");
+  await expectTold(ids, "call.failed");
+  expect(await queues.countIn("failed")).toBe(ids.length);
+});
+
+test("producers killed while a receiver refuses lose no attempt, and tell it in the end", async () => {
+  let refusals = 0;
+  receiver.answer = () => ({ status: refusals++ < 6 ? 500 : 204 });
+  const ids = await producersDieAt(
+    ["producer.after_attempt_recorded", "producer.after_finish"],
+    "/effect",
+    "refused ",
+  );
+  await expectTold(ids, "call.completed");
+});
+
+test("a call whose producer dies three times with it in hand is told of as failed", async () => {
+  const [producer] = stack.producers as [Part];
+  await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
+  const id = await deliver("/effect", "deadly");
+  for (let death = 1; death <= 3; death++) {
+    await diesAtItsFailpoint(producer);
+    await producer.restart(death < 3 ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
+  }
+  const { event } = await receiver.got();
+  expect(event.data["failure"]).toMatchObject({ code: "call.poison_pill" });
+  await expectTold([id], "call.failed");
+});
+
+test.each(pointsOf("gateway"))(
+  "a gateway killed at %s loses no callback of a call that it accepted",
+  async (point) => {
+    const [gateway] = stack.gateways as [Part];
+    await gateway.restart({ POSTERN_FAILPOINT: point });
+    await untilReady(gateway);
+    const [ids] = await Promise.all([deliverAll("/effect", point), diesAtItsFailpoint(gateway)]);
+    await expectTold(ids, "call.completed");
+  },
+);
+
+test.each(pointsOf("delivery"))(
+  "a gateway killed at %s of a long call's result tells of it once it is stored, with the result",
+  async (point) => {
+    const [gateway] = stack.gateways as [Part];
+    // It delivers to the first gateway then.
+    await stack.runner.restart();
+    await gateway.restart({ POSTERN_FAILPOINT: point });
+    await untilReady(gateway);
+    const [[id = ""]] = await Promise.all([deliverAll("/long", point, 1), diesAtItsFailpoint(gateway)]);
+    const { event } = await receiver.got();
+    expect(event.data["result"]).toMatchObject({ status: 200, body: JSON.stringify({ done: id }) });
+    await expectTold([id], "call.completed");
+    await gateway.restart();
+    await untilReady(gateway);
+  },
+);
