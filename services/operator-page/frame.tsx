@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { Overview } from "./api/flow.ts";
+import { failedIn, OverviewProvider, useLiveOverview } from "./api/overview.ts";
 import { useSession } from "./api/session.ts";
-import { useAnswer } from "./api/use-answer.ts";
 import { PLACES } from "./places.ts";
 import { linkTo } from "./route.ts";
 import { Icon } from "./ui/icons.tsx";
@@ -11,15 +11,13 @@ import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
 import { ThemeSwitch } from "./ui/theme.tsx";
 import { zoneName } from "./ui/time.tsx";
 
-const COUNT_EVERY_MS = 10_000;
-
 type Props = { current: string; onSignOut: () => void; children: ComponentChildren };
 
 /** What stands around every page: where one can go, and who one is. */
 export function Frame({ current, onSignOut, children }: Props) {
   const main = useRef<HTMLElement>(null);
   const [isHelpOpen, setHelpOpen] = useState(false);
-  const { data: overview } = useAnswer<Overview>("api/v1/overview", {}, { everyMs: COUNT_EVERY_MS });
+  const overview = useLiveOverview();
   useShortcuts(() => setHelpOpen(true));
   return (
     <div class="frame">
@@ -41,7 +39,7 @@ export function Frame({ current, onSignOut, children }: Props) {
                 >
                   <Icon name={name} />
                   <span>{title}</span>
-                  <Count count={overview && waitingAt(name, overview)} />
+                  <Count count={overview.data && waitingAt(name, overview.data)} />
                 </a>
               </li>
             ))}
@@ -50,7 +48,7 @@ export function Frame({ current, onSignOut, children }: Props) {
         <SideFoot onHelp={() => setHelpOpen(true)} onSignOut={onSignOut} />
       </header>
       <main id="content" ref={main} tabIndex={-1}>
-        {children}
+        <OverviewProvider value={overview}>{children}</OverviewProvider>
       </main>
       {isHelpOpen && <ShortcutHelp onClose={() => setHelpOpen(false)} />}
     </div>
@@ -58,9 +56,9 @@ export function Frame({ current, onSignOut, children }: Props) {
 }
 
 /** How much waits for somebody at a page. */
-function waitingAt(name: string, { queues, payments }: Overview): number {
-  if (name === "failed") return queues.reduce((sum, { failed }) => sum + failed, 0);
-  return name === "payments" ? payments.review.count : 0;
+function waitingAt(name: string, overview: Overview): number {
+  if (name === "failed") return failedIn(overview);
+  return name === "payments" ? overview.payments.review.count : 0;
 }
 
 function Count({ count = 0 }: { count: number | undefined }) {

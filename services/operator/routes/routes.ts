@@ -2,12 +2,14 @@ import type { Route } from "../route.ts";
 import { bulkRoutes } from "./bulk.ts";
 import { failedRoutes } from "./failed.ts";
 import { jobRoutes } from "./jobs.ts";
+import { liveRoutes } from "./live.ts";
 import { overviewRoutes } from "./overview.ts";
 import { sessionRoutes } from "./session.ts";
 
 export const ROUTES: readonly Route[] = [
   ...sessionRoutes,
   ...overviewRoutes,
+  ...liveRoutes,
   ...jobRoutes,
   ...failedRoutes,
   ...bulkRoutes,

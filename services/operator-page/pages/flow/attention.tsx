@@ -63,11 +63,8 @@ function ofRedis({ redis }: Overview): Matter[] {
 
 function ofPayments({ payments: { review } }: Overview): Matter[] {
   if (review.count === 0) return [];
-  const text = (
-    <a href={linkTo(["payments"])}>
-      {counted(review.count, "payment")} in review {review.count === 1 ? "waits" : "wait"} for a decision
-    </a>
-  );
+  const words = `${counted(review.count, "payment")} in review ${review.count === 1 ? "waits" : "wait"} for a decision`;
+  const text = <a href={linkTo(["payments"])}>{words}</a>;
   return [{ tone: "bad", word: "payments", text }];
 }
 
@@ -104,11 +101,8 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
 function ofCalls({ queues }: Overview): Matter[] {
   const failed = queues.reduce((sum, queue) => sum + queue.failed, 0);
   if (failed === 0) return [];
-  const text = (
-    <a href={linkTo(["failed"])}>
-      {counted(failed, "call")} failed and {failed === 1 ? "waits" : "wait"} for somebody
-    </a>
-  );
+  const words = `${counted(failed, "call")} failed and ${failed === 1 ? "waits" : "wait"} for somebody`;
+  const text = <a href={linkTo(["failed"])}>{words}</a>;
   return [{ tone: "bad", word: "failed", text }];
 }
 

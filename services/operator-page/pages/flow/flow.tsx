@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
-import type { Flow, FlowLine, Overview } from "../../api/flow.ts";
+import type { Flow, FlowLine } from "../../api/flow.ts";
+import { useOverview } from "../../api/overview.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
@@ -32,9 +33,10 @@ export function FlowPage() {
   const [query, change] = useQuery();
   const span = query.get("span") === "24h" ? "24h" : "1h";
   const origin = ORIGINS.find(({ value }) => value === query.get("origin"))?.value ?? "";
-  const overview = useAnswer<Overview>("api/v1/overview", {}, { everyMs: 3000 });
+  const overview = useOverview();
   const job = query.get("job") ?? undefined;
-  const flow = useAnswer<Flow>("api/v1/flow", { span, job }, { everyMs: span === "1h" ? 10_000 : 60_000 });
+  const everyMs = span === "1h" ? 10_000 : 60_000;
+  const flow = useAnswer<Flow>("api/v1/flow", { span, job }, { everyMs, live: "flow" });
   const line = useMemo(() => flow.data && sumOf(flow.data, origin), [flow.data, origin]);
   return (
     <>
