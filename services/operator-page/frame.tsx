@@ -1,16 +1,15 @@
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
+import type { Overview } from "./api/flow.ts";
+import { failedIn, OverviewProvider, useLiveOverview } from "./api/overview.ts";
 import { useSession } from "./api/session.ts";
-import { useAnswer } from "./api/use-answer.ts";
 import { PLACES } from "./places.ts";
 import { linkTo } from "./route.ts";
 import { Icon } from "./ui/icons.tsx";
-import { counted, shortCount } from "./ui/number.ts";
+import { shortCount } from "./ui/number.ts";
 import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
 import { ThemeSwitch } from "./ui/theme.tsx";
 import { zoneName } from "./ui/time.tsx";
-
-const COUNT_EVERY_MS = 10_000;
 
 type Props = { current: string; onSignOut: () => void; children: ComponentChildren };
 
@@ -18,11 +17,7 @@ type Props = { current: string; onSignOut: () => void; children: ComponentChildr
 export function Frame({ current, onSignOut, children }: Props) {
   const main = useRef<HTMLElement>(null);
   const [isHelpOpen, setHelpOpen] = useState(false);
-  const { data: failed } = useAnswer<{ total: number }>(
-    "api/v1/failed/count",
-    {},
-    { everyMs: COUNT_EVERY_MS },
-  );
+  const overview = useLiveOverview();
   useShortcuts(() => setHelpOpen(true));
   return (
     <div class="frame">
@@ -44,11 +39,7 @@ export function Frame({ current, onSignOut, children }: Props) {
                 >
                   <Icon name={name} />
                   <span>{title}</span>
-                  {name === "failed" && failed !== undefined && failed.total > 0 && (
-                    <span class="nav-count" title={`${counted(failed.total, "failed call")}`}>
-                      {shortCount(failed.total)}
-                    </span>
-                  )}
+                  <Count count={overview.data && waitingAt(name, overview.data)} />
                 </a>
               </li>
             ))}
@@ -57,10 +48,26 @@ export function Frame({ current, onSignOut, children }: Props) {
         <SideFoot onHelp={() => setHelpOpen(true)} onSignOut={onSignOut} />
       </header>
       <main id="content" ref={main} tabIndex={-1}>
-        {children}
+        <OverviewProvider value={overview}>{children}</OverviewProvider>
       </main>
       {isHelpOpen && <ShortcutHelp onClose={() => setHelpOpen(false)} />}
     </div>
+  );
+}
+
+/** How much waits for somebody at a page. */
+function waitingAt(name: string, overview: Overview): number {
+  if (name === "failed") return failedIn(overview);
+  return name === "payments" ? overview.payments.review.count : 0;
+}
+
+function Count({ count = 0 }: { count: number | undefined }) {
+  if (count === 0) return null;
+  return (
+    <span class="nav-count" title={String(count)}>
+      {shortCount(count)}
+      <span class="hidden"> wait for somebody</span>
+    </span>
   );
 }
 

@@ -51,6 +51,8 @@ export function runOperator(options: OperatorProcess): Promise<number> {
     const files = { pageDir, configDir: dir, env };
     const service = composeOperator({ operator, postern, bindHost, ...files, redis, workRedis, log });
     shutdown.defer("operator", () => service.close());
+    const streams = metrics.gauge("postern_operator_streams", "Open streams of live data");
+    metrics.beforeScrape(() => streams.set(service.liveStreams()));
 
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9095";
     const opsAddress = await serveOps(service.readiness, metrics, privateAddress, shutdown);

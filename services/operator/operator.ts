@@ -24,6 +24,7 @@ import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
 import { createAssertSameSite } from "./auth/same-site.ts";
 import { createSessions } from "./auth/sessions.ts";
+import { createLive, type LiveTimes } from "./live.ts";
 import { createServePage } from "./page.ts";
 import { createRouter } from "./router.ts";
 import { ROUTES } from "./routes/routes.ts";
@@ -45,11 +46,14 @@ type Options = {
   workRedis: Redis;
   log: Logger;
   clock?: Clock;
+  liveTimes?: Partial<LiveTimes>;
 };
 
 export type ComposedOperator = {
   handler: RequestListener;
   readiness(): Readiness;
+  /** How many streams of live data there are. */
+  liveStreams(): number;
   /** Rejects if the first Redis that is reached is a replica, or holds the data of another release. */
   firstCheck: Promise<void>;
   /** From now on it is not ready, and every answer ends its connection. */
@@ -59,7 +63,7 @@ export type ComposedOperator = {
 };
 
 /** Work that reads much of Redis, at once. */
-const HEAVY_MAX = 8;
+const HEAVY = { max: 8, what: "long readings", code: "request.rate_limited" } as const;
 
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
@@ -82,21 +86,22 @@ export function composeOperator(options: Options): ComposedOperator {
   });
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
-  const apis = new Map<string, OperatorApi>();
-  const { configDir, env } = options;
   const shared = { partition, clock, log, runnerMemoryMs: postern.runner.memory_secs * 1000 };
-  const configured = configuredBy(options, clock);
   const work = partitionOf(options.workRedis);
   const worker = startRunWorker({ partition: work, kinds: bulkRuns({ ...shared, partition: work }), log });
+  const overview = createOverview({
+    ...{ partition, clock, configDir: options.configDir, env: options.env },
+    mode: postern.redis.durability,
+  });
+  const heavy = createConcurrencyLimit(HEAVY);
+  const apiOf = createApis({ ...shared, ...configuredBy(options, clock), patient: work, wake: worker.wake });
+  const live = createLive({
+    ...{ overview, heavy, clock, times: options.liveTimes },
+    listJobs: async () => ({ jobs: await apiOf("").jobs.list() }),
+    assertUsable: () => durable.assertUsable(),
+    note: (error) => refusals.note(error, { route: "GET /api/v1/live" }),
+  });
   let ending = false;
-
-  function apiOf(by: string): OperatorApi {
-    const known = apis.get(by);
-    if (known !== undefined) return known;
-    const api = createOperatorApi({ ...shared, ...configured, patient: work, by, wake: worker.wake });
-    apis.set(by, api);
-    return api;
-  }
 
   return {
     handler: createServer({
@@ -106,12 +111,8 @@ export function composeOperator(options: Options): ComposedOperator {
       assertSameSite: createAssertSameSite(publicUrl),
       identify: createIdentify({ tokens, checkToken, sessions }),
       ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
-      overview: createOverview({
-        ...{ partition, clock, configDir, env },
-        mode: postern.redis.durability,
-      }),
+      ...{ overview, live, heavy },
       assertUsable: () => durable.assertUsable(),
-      heavy: createConcurrencyLimit({ max: HEAVY_MAX, what: "long readings", code: "request.rate_limited" }),
       isEnding: () => ending,
       tell: (event, fields) => log.info(event, fields),
     }),
@@ -119,11 +120,14 @@ export function composeOperator(options: Options): ComposedOperator {
       const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
       return { ready: found.ok && !ending, checks: { redis: found.text, draining: ending } };
     },
+    liveStreams: live.count,
     firstCheck: durable.firstCheck,
     drain() {
       ending = true;
+      live.end();
     },
     async close() {
+      live.end();
       await worker.stop();
       answered.flush();
       refusals.flush();
@@ -143,5 +147,15 @@ function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
     tokens: createTokenSource({ configDir, env, clock }),
     paths: () => endpointPaths(configDir),
     countsEarned: postern.console.report,
+  };
+}
+
+/** What an operator of a name sees and does. There are as many names as tokens. */
+function createApis(deps: Omit<Parameters<typeof createOperatorApi>[0], "by">): (by: string) => OperatorApi {
+  const apis = new Map<string, OperatorApi>();
+  return (by) => {
+    const api = apis.get(by) ?? createOperatorApi({ ...deps, by });
+    apis.set(by, api);
+    return api;
   };
 }

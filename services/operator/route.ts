@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "zod";
 import type { Role } from "../../shared/config/operator-toml.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
@@ -7,12 +7,14 @@ import type { Overview } from "../../shared/operator/overview.ts";
 import type { CheckToken } from "./auth/identify.ts";
 import type { Sessions } from "./auth/sessions.ts";
 import type { Who } from "./auth/who.ts";
+import type { Live } from "./live.ts";
 
 /** What a route has beside its request. */
 export type Context = {
   /** What this operator sees and does. The audit has the name. */
   api: OperatorApi;
   overview: Overview;
+  live: Live;
   /** Who asks. Undefined at a route that is open. */
   who: Who | undefined;
   /** The address that the request counts for. */
@@ -30,7 +32,9 @@ type Headers = Readonly<Record<string, string>>;
 export type Answer =
   | { status: number; json: unknown; headers?: Headers }
   | { status: 204; headers?: Headers }
-  | { status: 200; bytes: Uint8Array; contentType: string; headers?: Headers };
+  | { status: 200; bytes: Uint8Array; contentType: string; headers?: Headers }
+  /** Gives the answer itself, and goes on with it. */
+  | { status: 200; stream: (res: ServerResponse) => void };
 
 /** What a route answers with a status: JSON of this schema, bytes of this type, or nothing. */
 export type Answers = Readonly<

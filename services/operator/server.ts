@@ -19,6 +19,7 @@ import type { createAssertSameSite } from "./auth/same-site.ts";
 import type { Sessions } from "./auth/sessions.ts";
 import type { Who } from "./auth/who.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
+import type { Live } from "./live.ts";
 import type { ServePage } from "./page.ts";
 import type { Answer, Context, Route } from "./route.ts";
 import { nameOf, type Router } from "./router.ts";
@@ -35,6 +36,7 @@ type Deps = {
   /** What an operator of this name sees and does. */
   apiOf: (name: string) => OperatorApi;
   overview: Overview;
+  live: Live;
   /** Throws if nothing can be asked of Redis now. */
   assertUsable: () => void;
   heavy: ConcurrencyLimit;
@@ -86,12 +88,13 @@ export function createServer(deps: Deps): RequestListener {
     who: Who | undefined,
     address: string,
   ): Context {
-    const { apiOf, overview, sessions, checkToken, tell } = deps;
+    const { apiOf, overview, live, sessions, checkToken, tell } = deps;
     const left = new AbortController();
     res.once("close", () => left.abort(new Error("nobody waits for the answer")));
     return {
       api: apiOf(who?.name ?? ""),
       overview,
+      live,
       who,
       address,
       req,
@@ -144,6 +147,10 @@ function headersOf({ code }: AppError, methods: readonly string[]): Record<strin
 }
 
 function send(res: ServerResponse, answer: Answer): void {
+  if ("stream" in answer) {
+    answer.stream(res);
+    return;
+  }
   const headers = answer.headers ?? {};
   if ("json" in answer) {
     const body = JSON.stringify(answer.json);

@@ -37,6 +37,7 @@ const ROUTES = [
   ["docs/operator.md", "POST /session`", "operator/routes/session"],
   ["docs/operator.md", "GET /api/v1/overview", "operator/routes/overview"],
   ["docs/operator.md", "GET /api/v1/flow", "operator/routes/flow"],
+  ["docs/operator.md", "GET /api/v1/live", "operator/routes/live"],
   ["docs/operator.md", "GET /api/v1/endpoints", "operator/routes/endpoints"],
   ["docs/operator.md", "GET /api/v1/prices", "operator/routes/prices"],
   ["docs/operator.md", "GET /api/v1/revenue", "operator/routes/revenue"],

@@ -64,7 +64,7 @@ export async function askBytes(path: string): Promise<Uint8Array> {
   throw await refusalOf(response);
 }
 
-function urlOf(path: string, query: Query = {}): URL {
+export function urlOf(path: string, query: Query = {}): URL {
   const url = new URL(path, document.baseURI);
   url.hash = "";
   for (const [name, value] of Object.entries(query)) {

@@ -1,15 +1,18 @@
 /** A webhook endpoint as it is configured, without anything secret, and what came to it in the last 24 hours. */
 export type Endpoint = {
   path: string;
+  /** False of one that had requests and is no longer configured. */
+  configured: boolean;
+  name: string | null;
   preset: string | null;
-  /** How a sender shows who it is, in words. */
-  credential: string;
-  /** `<service id>/<job index>` of each job that it calls. */
-  jobs: string[];
+  /** How a sender proves who it is. */
+  auth: string | null;
+  /** The job indexes that it calls. */
+  jobs: number[];
   counts: EndpointCounts;
 };
 
-export type EndpointCounts = {
+type EndpointCounts = {
   accepted: number;
   replayed: number;
   dropped: number;
@@ -20,11 +23,30 @@ export type EndpointCounts = {
   unauthorized: Record<string, number>;
 };
 
-/** What a job costs. */
+/** What a job costs, and who may buy it. */
 export type SoldJob = {
   job: string;
+  name: string | null;
+  description: string | null;
+  invocation_mode: string;
   price_wei: string;
-  policy: string;
-  /** In each token that is accepted for it, as far as its rate is known. */
-  prices: { network: string; symbol: string; asset: string; amount: string | null; decimals: number }[];
+  /** In each token whose rate is known now, in its smallest units. */
+  offers: { network: string; asset: string; symbol: string; decimals: number; amount: string }[];
 };
+
+/** Of a token: tokens for 10^18 wei. */
+export type Rate = {
+  network: string;
+  asset: string;
+  symbol: string;
+  min_rate: string | null;
+  max_rate: string | null;
+  age_ms: number | null;
+  offered: boolean;
+  source: string;
+  value: string | null;
+  reason: string | null;
+  last_failure: { reason: string; age_ms: number } | null;
+};
+
+export type Prices = { rates: Rate[]; jobs: SoldJob[] };

@@ -46,41 +46,63 @@ export type FailedFilter = {
 export type RunAction = "replay" | "discard";
 
 /** Which calls a run is about: these, or all that fit. */
-export type Selection = { ids: string[] } | FailedFilter;
+export type Selection = { ids: string[] } | { filter: FailedFilter };
 
-/** What a run would do. */
-export type Preview = {
-  matched: number;
-  by_code: Record<string, number>;
-  needs_force_count: number;
-};
-
-/** A replay or discard of many calls, under way or ended. */
+/** A replay or discard of many calls, as far as it is. */
 export type Run = {
   id: string;
   action: RunAction;
-  state: "running" | "done" | "cancelled" | "interrupted" | "failed";
+  state: "waiting" | "running" | "cancelling" | "done" | "stopped" | "cancelled";
   by: string;
-  reason: string;
+  reason: string | null;
   selection: string;
-  started_at: string;
+  dry_run: boolean;
+  begun_at: string;
   ended_at: string | null;
-  total: number;
+  /** Null until the calls are counted. Those that need force are left out, unless it is given. */
+  matched: number | null;
+  by_code: Record<string, number> | null;
+  needs_force_count: number | null;
+  missing: { code: string; detail: string }[];
   done: number;
+  /** Somebody else has replayed or discarded them meanwhile. */
   left_meanwhile: number;
-  failure: string | null;
+  remaining: number | null;
+  failure: { code: string; reason: string } | null;
 };
+
+export const isUnderWay = ({ state }: Run): boolean =>
+  state === "waiting" || state === "running" || state === "cancelling";
 
 export const readFailed = (query: Query, signal: AbortSignal): Promise<FailedCallPage> =>
   ask("GET", "api/v1/failed", { query, signal });
 
+const PATHS = { replay: "api/v1/failed/replays", discard: "api/v1/failed/discards" } as const;
+
+export const runsPath = (action: RunAction): string => PATHS[action];
+
 export type Wish = { action: RunAction; selection: Selection; force: boolean };
 
-export const preview = (wish: Wish): Promise<Preview> =>
-  ask<Preview>("POST", "api/v1/runs", { body: { ...wish, dry_run: true } });
+/** With `dry_run` it only counts which calls it would be. */
+export function startRun(wish: Wish & { reason: string; dry_run: boolean }): Promise<Run> {
+  const { action, selection, force, reason, dry_run } = wish;
+  const body = { ...toOrder(selection), ...(action === "replay" && { force }), reason, dry_run };
+  return ask<Run>("POST", PATHS[action], { body });
+}
 
-export const startRun = (wish: Wish & { reason: string }): Promise<Run> =>
-  ask<Run>("POST", "api/v1/runs", { body: wish });
+/** Without a filter it has to be said that all calls are meant. */
+function toOrder(selection: Selection): object {
+  if ("ids" in selection) return { call_ids: selection.ids };
+  const filter = Object.fromEntries(
+    Object.entries(selection.filter).filter(([, value]) => value !== undefined),
+  );
+  return Object.keys(filter).length === 0 ? { all: true } : { filter };
+}
 
-export const cancelRun = (id: string): Promise<Run> => ask<Run>("POST", `api/v1/runs/${id}/cancel`);
-export const resumeRun = (id: string): Promise<Run> => ask<Run>("POST", `api/v1/runs/${id}/resume`);
+export const readRun = ({ action, id }: Pick<Run, "action" | "id">, signal: AbortSignal): Promise<Run> =>
+  ask<Run>("GET", `${PATHS[action]}/${id}`, { signal });
+
+export const cancelRun = ({ action, id }: Run): Promise<Run> => ask<Run>("DELETE", `${PATHS[action]}/${id}`);
+
+export const resumeRun = ({ action, id }: Run): Promise<Run> =>
+  ask<Run>("POST", `${PATHS[action]}/${id}/resume`);

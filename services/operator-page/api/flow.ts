@@ -17,6 +17,8 @@ export type FlowJob = {
   injected: number;
   delayed: number;
   failed: number;
+  /** The attempts that failed, by error code. */
+  failures: Record<string, number>;
   p50_ms: number | null;
   p99_ms: number | null;
 };
@@ -29,7 +31,8 @@ export type Flow = {
   is_incomplete: boolean;
 };
 
-type QueueStatus = {
+/** All queues of an origin together. */
+type Queues = {
   origin: string;
   waiting: number;
   delayed: number;
@@ -51,17 +54,32 @@ export type ProcessStatus = {
 
 export type RedisStatus = {
   durability: string;
-  problem?: string;
-  proof?: string;
-  memory_ratio?: number | null;
-  maxmemory_bytes?: number;
+  /** Why it does not keep what was answered with 202. */
+  problem: string | null;
+  proof: string | null;
+  used_memory_bytes: number | null;
+  /** 0 if it has no bound. */
+  max_memory_bytes: number | null;
 };
 
-export type Status = {
+type PaymentsWaiting = { count: number; oldest_at: string | null };
+
+/** How the deployment is now. */
+export type Overview = {
   at: string;
-  queues: QueueStatus[];
+  queues: Queues[];
+  paused_jobs: string[];
   workers: { id: string; heartbeat_age_ms: number }[];
   processes: ProcessStatus[];
   processes_unreadable: number;
+  payments: { settling: PaymentsWaiting; review: PaymentsWaiting; refund_pending: PaymentsWaiting };
   redis: RedisStatus;
 };
+
+/** How full Redis is; undefined if it has no bound, or does not say. */
+export function memoryRatio({
+  used_memory_bytes: used,
+  max_memory_bytes: most,
+}: RedisStatus): number | undefined {
+  return used === null || most === null || most === 0 ? undefined : used / most;
+}

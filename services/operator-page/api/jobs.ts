@@ -40,18 +40,3 @@ export type Rejected = {
   /** How many came between it and the one before, and were not kept. */
   missed_before: number;
 };
-
-/** Of a token: tokens for 10^18 wei. */
-export type Rate = {
-  network: string;
-  asset: string;
-  symbol: string;
-  min_rate: string | null;
-  max_rate: string | null;
-  age_ms: number | null;
-  offered: boolean;
-  source: string;
-  value: string | null;
-  reason: string | null;
-  last_failure: { reason: string; age_ms: number } | null;
-};

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Query } from "../route.ts";
 import { ask, type Refused, toRefused } from "./ask.ts";
+import { followLive, isLive, type LiveName } from "./live.ts";
 
 export type Answer<Data> = {
   /** The newest that came; of the question before while a new one is under way, so that nothing on the page jumps. */
@@ -19,6 +20,13 @@ type State<Data> = { data?: Data; url?: string; at?: number; refused?: Refused |
 /** The pause is so many times as long as the answer took. */
 const SHARE = 10;
 
+type Options = {
+  everyMs?: number;
+  turn?: number;
+  /** If the stream tells of it: nothing is then asked again, as long as the stream tells. */
+  live?: LiveName;
+};
+
 /**
  * What the service answers to a GET, asked again every `everyMs` while the page can be seen, and at once when it is seen again or `turn`
  * changes. What takes the service long is asked for less often. Without a path nothing is asked.
@@ -26,7 +34,7 @@ const SHARE = 10;
 export function useAnswer<Data>(
   path: string | undefined,
   query: Query = {},
-  { everyMs, turn = 0 }: { everyMs?: number; turn?: number } = {},
+  { everyMs, turn = 0, live }: Options = {},
 ): Answer<Data> {
   const question = path === undefined ? undefined : JSON.stringify([path, query]);
   const [state, setState] = useState<State<Data>>({});
@@ -54,7 +62,9 @@ export function useAnswer<Data>(
         timer = setTimeout(look, Math.max(everyMs, SHARE * (Date.now() - begunAt)));
     };
     const look = (): void => {
-      if (!document.hidden) void load();
+      if (document.hidden) return;
+      if (live !== undefined && isLive()) timer = setTimeout(look, everyMs);
+      else void load();
     };
     const lookAgain = (): void => {
       if (document.hidden || everyMs === undefined) return;
@@ -68,7 +78,20 @@ export function useAnswer<Data>(
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", lookAgain);
     };
-  }, [question, everyMs, turn, ownTurn]);
+  }, [question, everyMs, turn, ownTurn, live]);
+
+  useEffect(() => {
+    if (question === undefined || live === undefined) return;
+    const [, asks] = JSON.parse(question) as [string, Query];
+    return followLive({
+      ...{ name: live, query: asks },
+      take(data) {
+        newest.current += 1;
+        setState({ data: data as Data, url: question, at: Date.now() });
+      },
+      fail: (refused) => setState((before) => ({ ...before, refused })),
+    });
+  }, [question, live]);
 
   const reload = useCallback(() => setTurn((before) => before + 1), []);
   const { data, url, at, refused } = state;

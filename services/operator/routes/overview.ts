@@ -7,7 +7,7 @@ import { EarnedView, REVENUE_DAYS_MAX } from "../../../shared/operator/revenue.t
 import { whole } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 
-const flowQuery = z.strictObject({
+export const flowQuery = z.strictObject({
   span: z.enum(FLOW_SPANS).default("1h"),
   /** Of one job only. */
   job: z

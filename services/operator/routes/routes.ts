@@ -3,6 +3,7 @@ import { bulkRoutes } from "./bulk.ts";
 import { callRoutes } from "./calls.ts";
 import { failedRoutes } from "./failed.ts";
 import { jobRoutes } from "./jobs.ts";
+import { liveRoutes } from "./live.ts";
 import { overviewRoutes } from "./overview.ts";
 import { paymentRoutes } from "./payments.ts";
 import { sessionRoutes } from "./session.ts";
@@ -10,6 +11,7 @@ import { sessionRoutes } from "./session.ts";
 export const ROUTES: readonly Route[] = [
   ...sessionRoutes,
   ...overviewRoutes,
+  ...liveRoutes,
   ...jobRoutes,
   ...failedRoutes,
   ...bulkRoutes,

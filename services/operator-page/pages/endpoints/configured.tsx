@@ -58,25 +58,20 @@ function Table({ endpoints }: { endpoints: readonly Endpoint[] }) {
   );
 }
 
-function Row({ endpoint: { path, preset, credential, jobs, counts } }: { endpoint: Endpoint }) {
+function Row({ endpoint }: { endpoint: Endpoint }) {
+  const { path, configured, name, preset, auth, jobs, counts } = endpoint;
   const refused = Object.values(counts.refused).reduce((sum, each) => sum + each, 0);
   const unauthorized = Object.entries(counts.unauthorized).sort(([, a], [, b]) => b - a);
+  const facts = configured
+    ? [name, preset, auth === "none" ? "open to anybody" : auth]
+    : ["not configured any more"];
   return (
     <tr>
       <td>
         <span class="mono wrap">{path}</span>
-        <span class="step-aside small muted">
-          {[preset, credential].filter((each) => each !== null).join(", ")}
-        </span>
+        <span class="step-aside small muted wrap">{facts.filter((each) => each !== null).join(", ")}</span>
       </td>
-      <td class="wide">
-        {jobs.map((job, i) => (
-          <span key={job}>
-            {i > 0 && ", "}
-            <a href={linkTo(["flow"], { job })}>{job}</a>
-          </span>
-        ))}
-      </td>
+      <td class="wide">{jobs.join(", ")}</td>
       <td class="number" data-label="Accepted">
         {count(counts.accepted)}
       </td>

@@ -12,7 +12,7 @@ import { Ago, duration, Time } from "../../ui/time.tsx";
 
 /** What waits at each job, what holds it up, and the switch that does. */
 export function JobsView() {
-  const answer = useAnswer<{ jobs: Job[] }>("api/v1/jobs", {}, { everyMs: 3000 });
+  const answer = useAnswer<{ jobs: Job[] }>("api/v1/jobs", {}, { everyMs: 3000, live: "jobs" });
   const [chosen, choose] = useState<Job | undefined>();
   const jobs = answer.data?.jobs;
   const close = () => {

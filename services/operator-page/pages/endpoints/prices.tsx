@@ -1,41 +1,43 @@
-import type { SoldJob } from "../../api/endpoints.ts";
-import type { Rate } from "../../api/jobs.ts";
+import type { Prices, Rate, SoldJob } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { amountText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
-import { WhyNot } from "../../ui/live.tsx";
+import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { duration } from "../../ui/time.tsx";
 
 /** What each token is worth, by whom and how old that is, and what jobs cost in it. */
 export function PricesView() {
-  const rates = useAnswer<{ rates: Rate[] }>("api/v1/rates", {}, { everyMs: 10_000 });
-  const sold = useAnswer<{ jobs: SoldJob[] }>("api/v1/prices", {}, { everyMs: 30_000 });
+  const answer = useAnswer<Prices>("api/v1/prices", {}, { everyMs: 10_000 });
+  const prices = answer.data;
   return (
     <>
-      <WhyNot answer={rates} />
-      <Card title="Rates: tokens for 1 unit of the native coin (10^18 wei)" isBare>
-        {rates.data?.rates.length === 0 && (
+      <WhyNot answer={answer} />
+      <Card
+        title="Rates: tokens for 1 unit of the native coin (10^18 wei)"
+        tools={<Live answer={answer} />}
+        isBare
+      >
+        {prices?.rates.length === 0 && (
           <Empty title="No token is accepted">
             <code>accepted_tokens</code> in <code>x402.toml</code> lists what buyers may pay with.
           </Empty>
         )}
         <ul>
-          {rates.data?.rates.map((rate) => (
+          {prices?.rates.map((rate) => (
             <li class="rate" key={`${rate.network} ${rate.asset}`}>
               <RateLine rate={rate} />
             </li>
           ))}
         </ul>
       </Card>
-      <WhyNot answer={sold} />
       <Card title="Prices" isBare>
-        {sold.data?.jobs.length === 0 && (
+        {prices?.jobs.length === 0 && (
           <Empty title="No job is sold">
             Give one a price in <code>job_pricing.toml</code>, as <code>docs/payments.md</code> shows.
           </Empty>
         )}
-        {sold.data !== undefined && sold.data.jobs.length > 0 && <Prices jobs={sold.data.jobs} />}
+        {prices !== undefined && prices.jobs.length > 0 && <PriceTable jobs={prices.jobs} />}
       </Card>
     </>
   );
@@ -97,7 +99,7 @@ function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
   );
 }
 
-function Prices({ jobs }: { jobs: readonly SoldJob[] }) {
+function PriceTable({ jobs }: { jobs: readonly SoldJob[] }) {
   return (
     <div class="table-box">
       <table class="stack">
@@ -114,26 +116,44 @@ function Prices({ jobs }: { jobs: readonly SoldJob[] }) {
           </tr>
         </thead>
         <tbody>
-          {jobs.map(({ job, policy, price_wei, prices }) => (
-            <tr key={job}>
-              <td>{job}</td>
-              <td data-label="Who may buy">{policy.replaceAll("_", " ")}</td>
-              <td class="number mono" data-label="Price in wei">
-                {price_wei}
-              </td>
-              <td class="number whole" data-label="In tokens, now">
-                {prices.length === 0 && <span class="muted">no token is offered</span>}
-                {prices.map(({ network, asset, symbol, amount, decimals }) => (
-                  <span class="step-aside" key={`${network} ${asset}`}>
-                    {amount === null ? `${symbol}: no rate` : amountText(amount, symbol, decimals)}{" "}
-                    <span class="muted small">{network}</span>
-                  </span>
-                ))}
-              </td>
-            </tr>
+          {jobs.map((job) => (
+            <PriceRow key={job.job} sold={job} />
           ))}
         </tbody>
       </table>
     </div>
   );
 }
+
+function PriceRow({
+  sold: { job, name, description, invocation_mode, price_wei, offers },
+}: {
+  sold: SoldJob;
+}) {
+  return (
+    <tr>
+      <td>
+        {job} {name !== null && <strong>{name}</strong>}
+        {description !== null && <span class="step-aside small muted">{description}</span>}
+      </td>
+      <td data-label="Who may buy">{MODES[invocation_mode] ?? invocation_mode}</td>
+      <td class="number mono" data-label="Price in wei">
+        {price_wei}
+      </td>
+      <td class="number whole" data-label="In tokens, now">
+        {offers.length === 0 && <span class="muted">no token has a rate</span>}
+        {offers.map(({ network, asset, symbol, amount, decimals }) => (
+          <span class="step-aside" key={`${network} ${asset}`}>
+            {amountText(amount, symbol, decimals)} <span class="muted small">{network}</span>
+          </span>
+        ))}
+      </td>
+    </tr>
+  );
+}
+
+const MODES: Readonly<Record<string, string>> = {
+  public_paid: "anybody",
+  restricted_paid: "whom its contract lets",
+  disabled: "nobody",
+};

@@ -1,8 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
-import { type Refused, toRefused } from "../../api/ask.ts";
+import { Refused, toRefused } from "../../api/ask.ts";
 import {
-  type Preview,
-  preview,
+  isUnderWay,
   type Run,
   type RunAction,
   type Selection,
@@ -15,6 +14,7 @@ import { count, counted } from "../../ui/number.ts";
 import { ReasonField } from "../../ui/reason-field.tsx";
 import { titleOf } from "../../ui/why.tsx";
 import { RunProgress } from "./run-progress.tsx";
+import { useRun } from "./use-run.ts";
 
 /** What somebody is about to do, and with which calls. */
 export type Act = { action: RunAction; selection: Selection; count: number };
@@ -32,7 +32,7 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
       onClose={onClose}
       foot={
         <button type="button" onClick={onClose}>
-          {run.state === "running" ? "Close, it goes on" : "Close"}
+          {isUnderWay(run) ? "Close, it goes on" : "Close"}
         </button>
       }
     >
@@ -44,29 +44,17 @@ export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
 type AskProps = { act: Act; title: string; onStarted: (run: Run) => void; onClose: () => void };
 
 function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps) {
-  const [seen, setSeen] = useState<Preview | undefined>();
-  const [refused, setRefused] = useState<Refused | undefined>();
   const [force, setForce] = useState(false);
   const [reason, setReason] = useState("");
   const [isBusy, setBusy] = useState(false);
-  const wish = JSON.stringify({ action, selection, force });
-
-  useEffect(() => {
-    let isOver = false;
-    preview(JSON.parse(wish) as Wish).then(
-      (found) => isOver || setSeen(found),
-      (error: unknown) => isOver || setRefused(toRefused(error)),
-    );
-    return () => {
-      isOver = true;
-    };
-  }, [wish]);
-
-  const chosen = seen === undefined ? undefined : seen.matched - (force ? 0 : seen.needs_force_count);
+  const [refused, setRefused] = useState<Refused | undefined>();
+  const preview = useCount({ action, selection, force });
+  const problem = refused ?? preview.refused;
+  const { run, chosen } = preview;
   const start = async () => {
     setBusy(true);
     try {
-      onStarted(await startRun({ action, selection, force, reason: reason.trim() }));
+      onStarted(await startRun({ action, selection, force, reason: reason.trim(), dry_run: false }));
     } catch (error) {
       setRefused(toRefused(error));
       setBusy(false);
@@ -92,19 +80,25 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
         </>
       }
     >
-      {refused !== undefined && (
+      {problem !== undefined && (
         <Notice tone="bad" title="Nothing was done">
-          {refused.detail}
+          {problem.detail}
         </Notice>
       )}
       <p>{EFFECT[action]}</p>
-      {seen === undefined ? <p class="muted">Counting</p> : <WhatItWouldBe seen={seen} />}
-      {seen !== undefined && seen.needs_force_count > 0 && (
+      <WhatItWouldBe run={run} />
+      {run?.missing.map(({ detail }) => (
+        <p class="small muted wrap" key={detail}>
+          {detail}
+        </p>
+      ))}
+      {action === "replay" && (force || (run?.needs_force_count ?? 0) > 0) && (
         <label class="check">
           <input type="checkbox" checked={force} onChange={() => setForce(!force)} />
           <span>
-            Also the {counted(seen.needs_force_count, "call")} whose key the runner remembers no more. It may
-            run them <strong>a second time</strong>.
+            Also calls whose key the runner may have forgotten
+            {run !== undefined && !force && `, ${counted(run.needs_force_count ?? 0, "call")}`}. It may run
+            them <strong>a second time</strong>.
           </span>
         </label>
       )}
@@ -113,33 +107,74 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
   );
 }
 
+/** It stands in no audit: nothing is done. */
+const WHY_COUNTED = "counted before anything is done";
+
+type Count = { run: Run | undefined; chosen: number | undefined; refused: Refused | undefined };
+
+/** Has the service count what a wish would do. */
+function useCount(wish: Wish): Count {
+  const [run, setRun] = useState<Run | undefined>();
+  const [refused, setRefused] = useState<Refused | undefined>();
+  const asked = JSON.stringify(wish);
+  useEffect(() => {
+    let isOver = false;
+    startRun({ ...(JSON.parse(asked) as Wish), reason: WHY_COUNTED, dry_run: true }).then(
+      (begun) => isOver || setRun(begun),
+      (error: unknown) => isOver || setRefused(toRefused(error)),
+    );
+    return () => {
+      isOver = true;
+    };
+  }, [asked]);
+  const unread = useRun(run, setRun);
+  const isCounted = run?.state === "done";
+  return {
+    run,
+    chosen: isCounted ? (run.remaining ?? 0) : undefined,
+    refused: refused ?? unread ?? refusalOf(run),
+  };
+}
+
+function refusalOf(run: Run | undefined): Refused | undefined {
+  if (run?.failure == null) return undefined;
+  return new Refused(run.failure.code, { status: 500, detail: run.failure.reason });
+}
+
 const EFFECT = {
   replay:
     "They go back into the queue with all their attempts, under the same keys: a runner that has done one before does not do it again.",
   discard: "They end for good without running, and their bodies are deleted. This cannot be undone.",
 } as const;
 
-function WhatItWouldBe({ seen }: { seen: Preview }) {
+/** As much room while the calls are counted as afterwards for the usual few reasons. */
+function WhatItWouldBe({ run }: { run: Run | undefined }) {
+  const codes = Object.entries(run?.by_code ?? {});
   return (
-    <table class="plain">
-      <thead>
-        <tr>
-          <th scope="col">Why they failed</th>
-          <th scope="col" class="number">
-            Calls
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {Object.entries(seen.by_code).map(([code, calls]) => (
-          <tr key={code}>
-            <td>
-              {titleOf(code)} <code class="muted">{code}</code>
-            </td>
-            <td class="number">{count(calls)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <div class="by-code">
+      {run?.by_code == null && <p class="muted">Counting</p>}
+      {codes.length > 0 && (
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col">Why they failed</th>
+              <th scope="col" class="number">
+                Calls
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {codes.map(([code, calls]) => (
+              <tr key={code}>
+                <td>
+                  {titleOf(code)} <code class="muted">{code}</code>
+                </td>
+                <td class="number">{count(calls)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </div>
   );
 }

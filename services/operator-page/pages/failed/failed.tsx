@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useCallback, useState } from "preact/hooks";
 import type { FailedGroup } from "../../api/failed.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Live, WhyNot } from "../../ui/live.tsx";
@@ -25,15 +25,16 @@ export function FailedPage() {
   );
   const found = groups.data?.groups;
   const hasNone = found !== undefined && found.length === 0;
+  const lookAgain = useCallback(() => setTurn((before) => before + 1), []);
   const close = () => {
     setAct(undefined);
-    setTurn((before) => before + 1);
+    lookAgain();
   };
   return (
     <>
       <PageHead title="Failed calls" live={<Live answer={groups} />} />
       <WhyNot answer={groups} />
-      <Runs turn={turn} onEnd={() => setTurn((before) => before + 1)} />
+      <Runs turn={turn} onEnd={lookAgain} />
       <Filters groups={found ?? []} />
       {hasNone && !isFiltered(filter) ? (
         <Empty title="No call has failed">

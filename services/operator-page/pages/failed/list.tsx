@@ -101,7 +101,7 @@ function Choice({ filter, total, selected, onAct, onClear }: ChoiceProps) {
   const some = selected.size > 0;
   const chosen = some ? selected.size : total;
   const act = (action: Act["action"]) =>
-    onAct({ action, selection: some ? { ids: [...selected] } : filter, count: chosen });
+    onAct({ action, selection: some ? { ids: [...selected] } : { filter }, count: chosen });
   return (
     <div class="card-head choice">
       <h2 aria-live="polite">{some ? `${count(selected.size)} selected` : counted(total, "call")}</h2>

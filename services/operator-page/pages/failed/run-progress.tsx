@@ -1,95 +1,104 @@
-import { useEffect, useState } from "preact/hooks";
-import { ask, type Refused, toRefused } from "../../api/ask.ts";
-import { cancelRun, type Run, resumeRun } from "../../api/failed.ts";
+import { useState } from "preact/hooks";
+import { type Refused, toRefused } from "../../api/ask.ts";
+import { cancelRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { Badge, Notice, type Tone } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
-
-const EVERY_MS = 500;
+import { useRun } from "./use-run.ts";
 
 const WORDS: Record<Run["state"], [string, Tone]> = {
+  waiting: ["about to begin", "accent"],
   running: ["running", "accent"],
+  cancelling: ["cancelling", "warn"],
   done: ["done", "good"],
   cancelled: ["cancelled", "warn"],
-  interrupted: ["interrupted", "warn"],
-  failed: ["stopped", "bad"],
+  stopped: ["stopped", "bad"],
 };
 
 /** How far a replay or discard has come, as it goes on, with what ends it or lets it go on. */
 export function RunProgress({ run, onChange }: { run: Run; onChange: (run: Run) => void }) {
-  const mayOperate = useMayOperate();
   const [refused, setRefused] = useState<Refused | undefined>();
-  const { id, state } = run;
-
-  useEffect(() => {
-    if (state !== "running") return;
-    const stop = new AbortController();
-    const look = () =>
-      ask<Run>("GET", `api/v1/runs/${id}`, { signal: stop.signal }).then(
-        (found) => {
-          setRefused(undefined);
-          onChange(found);
-        },
-        (error: unknown) => {
-          if (!stop.signal.aborted) setRefused(toRefused(error));
-        },
-      );
-    const timer = setInterval(look, EVERY_MS);
-    return () => {
-      stop.abort();
-      clearInterval(timer);
-    };
-  }, [id, state, onChange]);
-
-  const change = (by: (id: string) => Promise<Run>) => async () => {
+  const unread = useRun(run, onChange);
+  const change = (by: (run: Run) => Promise<Run>) => async () => {
     try {
-      onChange(await by(id));
+      onChange(await by(run));
+      setRefused(undefined);
     } catch (error) {
       setRefused(toRefused(error));
     }
   };
-  const ended = run.done + run.left_meanwhile;
-  const part = run.total === 0 ? 1 : Math.min(1, ended / run.total);
-  const [word, tone] = WORDS[state];
+  const { failure, missing } = run;
+  const problem = refused ?? unread;
   return (
     <div class="run">
-      <p class="run-line">
-        <Badge tone={tone}>{word}</Badge>
-        <span role="status">
-          {count(run.done)} of {count(run.total)} {run.action === "replay" ? "replayed" : "discarded"}
-          {run.left_meanwhile > 0 && `, ${count(run.left_meanwhile)} had left meanwhile`}
-        </span>
-        {mayOperate && state === "running" && (
-          <button type="button" onClick={change(cancelRun)}>
-            Cancel
-          </button>
-        )}
-        {mayOperate && (state === "cancelled" || state === "interrupted" || state === "failed") && (
-          <button type="button" onClick={change(resumeRun)}>
-            Do the rest
-          </button>
-        )}
-      </p>
-      <div
-        class="bar"
-        role="progressbar"
-        aria-label={`Calls ${run.action === "replay" ? "replayed" : "discarded"}`}
-        aria-valuenow={Math.round(part * 100)}
-        aria-valuemin={0}
-        aria-valuemax={100}
-      >
-        <div style={{ width: `${part * 100}%` }} />
-      </div>
-      {run.failure !== null && (
+      <Line run={run} onCancel={change(cancelRun)} onResume={change(resumeRun)} />
+      <Bar run={run} />
+      {missing.map(({ detail }) => (
+        <p class="small muted wrap" key={detail}>
+          {detail}
+        </p>
+      ))}
+      {failure !== null && (
         <Notice tone="bad" title="It stopped">
-          {run.failure}
+          {failure.reason}
         </Notice>
       )}
-      {refused !== undefined && (
+      {problem !== undefined && (
         <Notice tone="warn" title="How far it is cannot be told now">
-          {refused.detail}
+          {problem.detail}
         </Notice>
       )}
     </div>
   );
+}
+
+type LineProps = { run: Run; onCancel: () => void; onResume: () => void };
+
+function Line({ run, onCancel, onResume }: LineProps) {
+  const mayOperate = useMayOperate();
+  const { state, action, done, left_meanwhile: left } = run;
+  const [word, tone] = WORDS[state];
+  const total = totalOf(run);
+  return (
+    <div class="run-line">
+      <Badge tone={tone}>{word}</Badge>
+      <span role="status">
+        {count(done)} {total === undefined ? "" : `of ${count(total)} `}
+        {action === "replay" ? "replayed" : "discarded"}
+        {left > 0 && `, ${count(left)} had left meanwhile`}
+      </span>
+      {mayOperate && isUnderWay(run) && (
+        <button type="button" onClick={onCancel} disabled={state === "cancelling"}>
+          Cancel
+        </button>
+      )}
+      {mayOperate && (state === "cancelled" || state === "stopped") && (
+        <button type="button" onClick={onResume}>
+          Do the rest
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Bar({ run }: { run: Run }) {
+  const total = totalOf(run);
+  const part = total === undefined ? 0 : total === 0 ? 1 : (run.done + run.left_meanwhile) / total;
+  return (
+    <div
+      class="bar"
+      role="progressbar"
+      aria-label={run.action === "replay" ? "Calls replayed" : "Calls discarded"}
+      aria-valuenow={Math.round(part * 100)}
+      aria-valuemin={0}
+      aria-valuemax={100}
+    >
+      <div style={{ width: `${part * 100}%` }} />
+    </div>
+  );
+}
+
+/** Undefined until the calls are counted. */
+function totalOf({ done, left_meanwhile, remaining }: Run): number | undefined {
+  return remaining === null ? undefined : done + left_meanwhile + remaining;
 }

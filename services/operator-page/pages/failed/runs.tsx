@@ -1,6 +1,7 @@
-import { useEffect, useState } from "preact/hooks";
-import type { Run } from "../../api/failed.ts";
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { isUnderWay, type Run, runsPath } from "../../api/failed.ts";
 import { useAnswer } from "../../api/use-answer.ts";
+import { Card } from "../../ui/card.tsx";
 import { Time } from "../../ui/time.tsx";
 import { RunProgress } from "./run-progress.tsx";
 
@@ -10,38 +11,44 @@ const SHOWN_MS = 900_000;
 
 /** The replays and discards that are under way, or were lately: also those that somebody else began. */
 export function Runs({ turn, onEnd }: { turn: number; onEnd: () => void }) {
-  const answer = useAnswer<{ runs: Run[] }>("api/v1/runs", {}, { everyMs: EVERY_MS, turn });
-  const isOfInterest = ({ ended_at }: Run) =>
-    ended_at === null || Date.now() - Date.parse(ended_at) < SHOWN_MS;
-  const runs = answer.data?.runs.filter(isOfInterest) ?? [];
+  const options = { everyMs: EVERY_MS, turn };
+  const replays = useAnswer<{ runs: Run[] }>(runsPath("replay"), {}, options);
+  const discards = useAnswer<{ runs: Run[] }>(runsPath("discard"), {}, options);
+  const runs = [...(replays.data?.runs ?? []), ...(discards.data?.runs ?? [])]
+    .filter(isOfInterest)
+    .sort((a, b) => Date.parse(b.begun_at) - Date.parse(a.begun_at));
   if (runs.length === 0) return null;
   return (
-    <section class="card" aria-label="Replays and discards">
-      <div class="card-head">
-        <h2>Under way, and lately</h2>
-      </div>
-      <ul>
+    <Card title="Replays and discards, now and lately" isBare>
+      <ul class="runs">
         {runs.map((run) => (
-          <li key={run.id} class="card-body">
+          <li key={run.id}>
             <OneRun run={run} onEnd={onEnd} />
           </li>
         ))}
       </ul>
-    </section>
+    </Card>
   );
+}
+
+function isOfInterest({ dry_run, ended_at }: Run): boolean {
+  return !dry_run && (ended_at === null || Date.now() - Date.parse(ended_at) < SHOWN_MS);
 }
 
 function OneRun({ run, onEnd }: { run: Run; onEnd: () => void }) {
   const [now, setNow] = useState(run);
   useEffect(() => setNow(run), [run]);
-  const follow = (next: Run) => {
-    setNow(next);
-    if (next.state !== "running" && now.state === "running") onEnd();
-  };
+  const follow = useCallback(
+    (next: Run) => {
+      setNow(next);
+      if (!isUnderWay(next)) onEnd();
+    },
+    [onEnd],
+  );
   return (
     <>
       <p class="muted small">
-        <Time at={run.started_at} /> by {run.by}: {run.reason}
+        <Time at={run.begun_at} /> by {run.by}: {run.reason}
       </p>
       <RunProgress run={now} onChange={follow} />
     </>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { ProcessStatus, Status } from "../../api/flow.ts";
+import { memoryRatio, type Overview, type ProcessStatus } from "../../api/flow.ts";
 import { linkTo } from "../../route.ts";
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
@@ -12,8 +12,8 @@ const MEMORY_RATIO_MAX = 0.8;
 const OLD_MS = 300_000;
 
 /** What somebody should look at, the worst first; or that there is nothing. It has its place while nothing is known yet. */
-export function Attention({ status }: { status: Status | undefined }) {
-  const matters = status === undefined ? undefined : mattersOf(status);
+export function Attention({ overview }: { overview: Overview | undefined }) {
+  const matters = overview === undefined ? undefined : mattersOf(overview);
   return (
     <section class="attention" aria-label="What needs somebody">
       {matters === undefined && <p class="muted">Looking</p>}
@@ -35,36 +35,48 @@ export function Attention({ status }: { status: Status | undefined }) {
   );
 }
 
-function mattersOf(status: Status): Matter[] {
-  return [...ofRedis(status), ...ofProducers(status), ...ofCalls(status), ...ofRollouts(status.processes)];
-}
-
-function ofRedis({ redis }: Status): Matter[] {
-  const { problem, durability, memory_ratio: ratio } = redis;
-  if (problem !== undefined) return [{ tone: "bad", word: "not durable", text: problem }];
+function mattersOf(overview: Overview): Matter[] {
   return [
-    ...(durability === "relaxed"
-      ? [
-          {
-            tone: "warn" as const,
-            word: "relaxed",
-            text: "Calls that were answered with 202 can be lost with Redis: durability is relaxed.",
-          },
-        ]
-      : []),
-    ...(ratio != null && ratio > MEMORY_RATIO_MAX
-      ? [
-          {
-            tone: "bad" as const,
-            word: "memory",
-            text: `Redis is ${Math.round(ratio * 100)} % full. Once it is, no call is taken.`,
-          },
-        ]
-      : []),
+    ...ofRedis(overview),
+    ...ofProducers(overview),
+    ...ofPayments(overview),
+    ...ofCalls(overview),
+    ...ofJobs(overview),
+    ...ofRollouts(overview.processes),
   ];
 }
 
-function ofProducers({ workers, queues }: Status): Matter[] {
+function ofRedis({ redis }: Overview): Matter[] {
+  if (redis.problem !== null) return [{ tone: "bad", word: "not durable", text: redis.problem }];
+  const ratio = memoryRatio(redis);
+  const matters: Matter[] = [];
+  if (redis.durability === "relaxed") {
+    const text = "Calls that were answered with 202 can be lost with Redis: durability is relaxed.";
+    matters.push({ tone: "warn", word: "relaxed", text });
+  }
+  if (ratio !== undefined && ratio > MEMORY_RATIO_MAX) {
+    const text = `Redis is ${Math.round(ratio * 100)} % full. Once it is, no call is taken.`;
+    matters.push({ tone: "bad", word: "memory", text });
+  }
+  return matters;
+}
+
+function ofPayments({ payments: { review } }: Overview): Matter[] {
+  if (review.count === 0) return [];
+  const words = `${counted(review.count, "payment")} in review ${review.count === 1 ? "waits" : "wait"} for a decision`;
+  const text = <a href={linkTo(["payments"])}>{words}</a>;
+  return [{ tone: "bad", word: "payments", text }];
+}
+
+function ofJobs({ paused_jobs: paused }: Overview): Matter[] {
+  if (paused.length === 0) return [];
+  const names =
+    paused.length > 5 ? `${paused.slice(0, 5).join(", ")} and ${paused.length - 5} more` : paused.join(", ");
+  const text = <a href={linkTo(["endpoints"], { view: "jobs" })}>Paused: {names}</a>;
+  return [{ tone: "warn", word: paused.length === 1 ? "job" : "jobs", text }];
+}
+
+function ofProducers({ workers, queues }: Overview): Matter[] {
   const ages = queues.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
   const oldest = Math.max(0, ...ages);
   if (workers.length === 0) {
@@ -79,21 +91,18 @@ function ofProducers({ workers, queues }: Status): Matter[] {
   if (oldest < OLD_MS) return [];
   const text = (
     <>
-      A call has waited for {duration(oldest)}. Look at <a href={linkTo(["endpoints"])}>the jobs</a>: one may
-      be paused, or its runner away.
+      A call has waited for {duration(oldest)}. Look at{" "}
+      <a href={linkTo(["endpoints"], { view: "jobs" })}>the jobs</a>: one may be paused, or its runner away.
     </>
   );
   return [{ tone: "warn", word: "backlog", text }];
 }
 
-function ofCalls({ queues }: Status): Matter[] {
+function ofCalls({ queues }: Overview): Matter[] {
   const failed = queues.reduce((sum, queue) => sum + queue.failed, 0);
   if (failed === 0) return [];
-  const text = (
-    <a href={linkTo(["failed"])}>
-      {counted(failed, "call")} failed and {failed === 1 ? "waits" : "wait"} for somebody
-    </a>
-  );
+  const words = `${counted(failed, "call")} failed and ${failed === 1 ? "waits" : "wait"} for somebody`;
+  const text = <a href={linkTo(["failed"])}>{words}</a>;
   return [{ tone: "bad", word: "failed", text }];
 }
 

@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
-import type { Flow, FlowLine, Status } from "../../api/flow.ts";
+import type { Flow, FlowLine } from "../../api/flow.ts";
+import { useOverview } from "../../api/overview.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
@@ -24,6 +25,7 @@ const ORIGINS = [
   { value: "", name: "all" },
   { value: "webhook", name: "webhooks" },
   { value: "x402", name: "paid" },
+  { value: "callback", name: "callbacks" },
 ] as const;
 
 /** What comes in, what goes out, and what is in the way. */
@@ -31,13 +33,14 @@ export function FlowPage() {
   const [query, change] = useQuery();
   const span = query.get("span") === "24h" ? "24h" : "1h";
   const origin = ORIGINS.find(({ value }) => value === query.get("origin"))?.value ?? "";
-  const status = useAnswer<Status>("api/v1/status", {}, { everyMs: 3000 });
+  const overview = useOverview();
   const job = query.get("job") ?? undefined;
-  const flow = useAnswer<Flow>("api/v1/flow", { span, job }, { everyMs: span === "1h" ? 10_000 : 60_000 });
+  const everyMs = span === "1h" ? 10_000 : 60_000;
+  const flow = useAnswer<Flow>("api/v1/flow", { span, job }, { everyMs, live: "flow" });
   const line = useMemo(() => flow.data && sumOf(flow.data, origin), [flow.data, origin]);
   return (
     <>
-      <PageHead title="Flow" live={<Live answer={status} />}>
+      <PageHead title="Flow" live={<Live answer={overview} />}>
         {job !== undefined && (
           <button type="button" onClick={() => change({ job: "" })}>
             Job {job} only, show all
@@ -51,14 +54,14 @@ export function FlowPage() {
         />
         <Segments label="Span" options={SPANS} value={span} onChange={(value) => change({ span: value })} />
       </PageHead>
-      <WhyNot answer={status} />
-      <Attention status={status.data} />
-      <Tiles line={line} stepMs={flow.data?.step_ms} status={status.data} origin={origin} />
+      <WhyNot answer={overview} />
+      <Attention overview={overview.data} />
+      <Tiles line={line} stepMs={flow.data?.step_ms} overview={overview.data} origin={origin} />
       {flow.data !== undefined && line !== undefined && <Charts flow={flow.data} line={line} />}
       {flow.data !== undefined && (
         <FlowJobs jobs={flow.data.jobs.filter((each) => origin === "" || each.origin === origin)} />
       )}
-      {status.data !== undefined && <Processes status={status.data} />}
+      {overview.data !== undefined && <Processes overview={overview.data} />}
     </>
   );
 }

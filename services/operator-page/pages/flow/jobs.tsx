@@ -3,6 +3,7 @@ import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { count } from "../../ui/number.ts";
 import { duration } from "../../ui/time.tsx";
+import { titleOf } from "../../ui/why.tsx";
 
 /** What became of each job's calls in the span, the busiest first. */
 export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
@@ -30,6 +31,9 @@ export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
               <th scope="col" class="number">
                 Failed for good
               </th>
+              <th scope="col" class="wide">
+                Mostly because
+              </th>
               <th scope="col" class="number wide">
                 Half in
               </th>
@@ -39,7 +43,7 @@ export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
             </tr>
           </thead>
           <tbody>
-            {sorted.map(({ origin, job, accepted, injected, delayed, failed, p50_ms, p99_ms }) => (
+            {sorted.map(({ origin, job, accepted, injected, delayed, failed, failures, p50_ms, p99_ms }) => (
               <tr key={`${origin} ${job}`}>
                 <td>
                   {job === null ? (
@@ -61,6 +65,7 @@ export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
                 <td data-label="Failed for good" class={`number ${failed > 0 ? "bad-text" : "muted"}`}>
                   {count(failed)}
                 </td>
+                <td class="wide muted">{mostly(failures)}</td>
                 <td class="number wide">{took(p50_ms)}</td>
                 <td class="number wide">{took(p99_ms)}</td>
               </tr>
@@ -70,4 +75,10 @@ export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
       </div>
     </Card>
   );
+}
+
+/** The reason of most attempts that failed. */
+function mostly(failures: Readonly<Record<string, number>>): string {
+  const [code] = Object.entries(failures).sort(([, a], [, b]) => b - a)[0] ?? [];
+  return code === undefined ? "" : titleOf(code);
 }

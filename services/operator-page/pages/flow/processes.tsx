@@ -1,12 +1,12 @@
-import type { ProcessStatus, RedisStatus, Status } from "../../api/flow.ts";
+import { memoryRatio, type Overview, type ProcessStatus, type RedisStatus } from "../../api/flow.ts";
 import { Card } from "../../ui/card.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 
 /** Who is at work, in which release and with which configuration, and what Redis keeps. */
-export function Processes({ status }: { status: Status }) {
-  const { processes, processes_unreadable: unreadable, redis } = status;
+export function Processes({ overview }: { overview: Overview }) {
+  const { processes, processes_unreadable: unreadable, redis } = overview;
   const differs = (name: "version" | "config", { kind, ...own }: ProcessStatus): boolean =>
     processes.some((other) => other.kind === kind && other[name] !== own[name]);
   return (
@@ -80,16 +80,14 @@ const PROOFS: Readonly<Record<string, string>> = {
   none: "none",
 };
 
-function Durability({
-  redis: { durability, problem, proof = "", memory_ratio: ratio },
-}: {
-  redis: RedisStatus;
-}) {
-  const memory = ratio == null ? "" : `, Redis ${Math.round(ratio * 100)} % full`;
+function Durability({ redis }: { redis: RedisStatus }) {
+  const { durability, problem, proof } = redis;
+  const ratio = memoryRatio(redis);
+  const memory = ratio === undefined ? "" : `, Redis ${Math.round(ratio * 100)} % full`;
   return (
     <span class="small muted">
-      <Badge tone={problem === undefined && durability === "strict" ? "good" : "bad"}>{durability}</Badge>{" "}
-      {problem === undefined ? PROOFS[proof] : "not kept"}
+      <Badge tone={problem === null && durability === "strict" ? "good" : "bad"}>{durability}</Badge>{" "}
+      {problem === null ? PROOFS[proof ?? "none"] : "not kept"}
       {memory}
     </span>
   );

@@ -1,4 +1,4 @@
-import type { FlowLine, Status } from "../../api/flow.ts";
+import type { FlowLine, Overview } from "../../api/flow.ts";
 import { linkTo } from "../../route.ts";
 import { count, rate } from "../../ui/number.ts";
 import { duration } from "../../ui/time.tsx";
@@ -6,7 +6,7 @@ import { duration } from "../../ui/time.tsx";
 type Props = {
   line: FlowLine | undefined;
   stepMs: number | undefined;
-  status: Status | undefined;
+  overview: Overview | undefined;
   origin: string;
 };
 
@@ -15,7 +15,7 @@ const NEW_STEPS = 2;
 const MINUTE_MS = 60_000;
 
 /** The numbers of now. Each keeps its place, whatever it says. */
-export function Tiles({ line, stepMs, status, origin }: Props) {
+export function Tiles({ line, stepMs, overview, origin }: Props) {
   const last = (values: readonly number[] | undefined): string => {
     if (values === undefined || stepMs === undefined) return "";
     const skipped = stepMs < MINUTE_MS ? NEW_STEPS : 0;
@@ -28,7 +28,7 @@ export function Tiles({ line, stepMs, status, origin }: Props) {
     const known = values?.findLast((value) => value !== null);
     return known == null ? "–" : duration(known);
   };
-  const queues = status?.queues.filter((each) => origin === "" || each.origin === origin) ?? [];
+  const queues = overview?.queues.filter((each) => origin === "" || each.origin === origin) ?? [];
   const sum = (name: "waiting" | "delayed" | "active" | "failed") =>
     queues.reduce((all, queue) => all + queue[name], 0);
   const ages = queues.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
@@ -40,10 +40,10 @@ export function Tiles({ line, stepMs, status, origin }: Props) {
       <Tile name="Refused" value={last(line?.refused)} unit="/s" />
       <Tile
         name="Waiting"
-        value={status && count(sum("waiting") + sum("delayed"))}
+        value={overview && count(sum("waiting") + sum("delayed"))}
         note={`${count(sum("active"))} in hand`}
       />
-      <Tile name="Oldest waits" value={status && (ages.length === 0 ? "–" : duration(Math.max(...ages)))} />
+      <Tile name="Oldest waits" value={overview && (ages.length === 0 ? "–" : duration(Math.max(...ages)))} />
       <Tile
         name="Half answered in"
         value={line && latest(line.p50_ms)}
@@ -51,7 +51,7 @@ export function Tiles({ line, stepMs, status, origin }: Props) {
       />
       <Tile
         name="Failed"
-        value={status && count(failed)}
+        value={overview && count(failed)}
         href={linkTo(["failed"])}
         isBad={failed > 0}
         note="wait for somebody"

@@ -11,11 +11,7 @@ const DAYS = 30;
 
 /** What came in, by token and job over all days, and by day over all jobs. */
 export function RevenueView() {
-  const answer = useAnswer<{ earned: Earned[] }>(
-    "api/v1/payments/revenue",
-    { days: DAYS },
-    { everyMs: 60_000 },
-  );
+  const answer = useAnswer<{ earned: Earned[] }>("api/v1/revenue", { days: DAYS }, { everyMs: 60_000 });
   const earned = answer.data?.earned;
   return (
     <>

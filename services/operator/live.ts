@@ -1,0 +1,277 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { AppError, toAppError } from "../../shared/errors/app-error.ts";
+import { CODES } from "../../shared/errors/codes.ts";
+import { openEventStream, sendNothingYet } from "../../shared/http/event-stream.ts";
+import type { ConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
+import type { FlowSpan } from "../../shared/operator/flow.ts";
+import type { Overview } from "../../shared/operator/overview.ts";
+import { unlessRedis } from "../../shared/redis/unavailable.ts";
+import type { Clock } from "../../shared/time/clock.ts";
+import type { Who } from "./auth/who.ts";
+
+/*
+ * What is live on the page: a stream of server-sent events that says how the deployment is, each time in the form in which a GET answers
+ * the same. Streams that want the same share one reading of it; what no stream wants is not read. Nothing is queued for a client that
+ * reads slowly: once it reads on, it gets the newest of each.
+ */
+
+/** What a stream tells of beside the overview. */
+export type Wanted = { flow?: FlowSpan | undefined; job?: string | undefined; jobs?: boolean | undefined };
+
+export type LiveTimes = {
+  /** How often what is read of now is read. */
+  everyMs: number;
+  flowEveryMs: Readonly<Record<FlowSpan, number>>;
+  /** How often a comment keeps the connection, and whether each session still holds is asked. */
+  beatMs: number;
+  /** Who reads nothing for so long is cut off. */
+  stalledMs: number;
+  /** A stream ends after so long, and its client comes again. */
+  lifeMs: number;
+};
+
+const TIMES: LiveTimes = {
+  everyMs: 2000,
+  flowEveryMs: { "1h": 10_000, "24h": 60_000 },
+  beatMs: 5000,
+  stalledMs: 30_000,
+  lifeMs: 3_600_000,
+};
+
+/** How many streams a replica has at a time, and how many of them under one name. */
+const STREAMS_MAX = 64;
+const PER_NAME_MAX = 16;
+
+/** How soon a client comes again if its connection breaks. */
+const RETRY_MS = 2000;
+/** The clients of a replica that stops come again over so many ms more, not all at once. */
+const RETRY_OVER_MS = 4000;
+
+type Asking = {
+  wanted: Wanted;
+  who: Who;
+  /** Whether who asks still may. Throws if that cannot be told now. */
+  holds: () => Promise<boolean>;
+};
+
+export type Live = {
+  /** Answers with a stream. Throws `request.rate_limited` if there are too many. */
+  open(req: IncomingMessage, res: ServerResponse, asking: Asking): void;
+  /** Ends the streams of sessions that have ended. */
+  check(): Promise<void>;
+  count(): number;
+  /** Ends all streams, and each that begins after it at once. Their clients come again, and find another replica. */
+  end(): void;
+};
+
+type Deps = {
+  overview: Pick<Overview, "read" | "flow">;
+  listJobs: () => Promise<object>;
+  heavy: ConcurrencyLimit;
+  /** Throws if nothing can be asked of Redis now. */
+  assertUsable: () => void;
+  /** Told of each reading that failed. */
+  note: (error: AppError) => void;
+  clock: Clock;
+  times?: Partial<LiveTimes> | undefined;
+};
+
+/** Keeps the streams of a replica, each with a connection of its own. */
+export function createLive(deps: Deps): Live {
+  const { clock } = deps;
+  const times = { ...TIMES, ...deps.times };
+  const readings = createReadings(deps);
+  const readingsOf = createReadingsOf(deps, times);
+  const streams = new Set<Stream>();
+  let beats: NodeJS.Timeout | undefined;
+  let isEnding = false;
+
+  function assertRoom({ name }: Who): void {
+    const own = [...streams].filter((each) => each.name === name).length;
+    if (streams.size < STREAMS_MAX && own < PER_NAME_MAX) return;
+    const detail = "too many streams are open: ask now and then instead, or come again";
+    throw AppError.public("request.rate_limited", detail, { retryAfterMs: 10_000 });
+  }
+
+  async function check(): Promise<void> {
+    const endIfOver = async (stream: Stream) => {
+      // If that cannot be told, Redis is away, and the stream has nothing to tell.
+      if (!(await stream.holds().catch(() => true))) stream.end();
+    };
+    await Promise.all([...streams].map(endIfOver));
+  }
+
+  function beat(): void {
+    const now = clock();
+    for (const stream of streams) {
+      if (now - stream.since >= times.lifeMs) stream.end(RETRY_MS);
+      else stream.heartbeat();
+    }
+    void check();
+  }
+
+  function leave(stream: Stream): void {
+    for (const leaveReading of stream.leaves.splice(0)) leaveReading();
+    streams.delete(stream);
+    if (streams.size > 0) return;
+    clearInterval(beats);
+    beats = undefined;
+  }
+
+  return {
+    open(req, res, asking) {
+      if (isEnding || req.method === "HEAD") {
+        sendNothingYet(res, retrySoon());
+        return;
+      }
+      assertRoom(asking.who);
+      const stream = openStream(res, asking, { clock, stalledMs: times.stalledMs, onEnd: leave });
+      streams.add(stream);
+      beats ??= setInterval(beat, times.beatMs);
+      for (const reading of readingsOf(asking.wanted))
+        stream.leaves.push(readings.join(reading, (told) => stream.tell(reading.event, told)));
+    },
+    check,
+    count: () => streams.size,
+    end() {
+      isEnding = true;
+      for (const stream of streams) stream.end(retrySoon());
+    },
+  };
+}
+
+type Stream = {
+  readonly name: string;
+  readonly since: number;
+  readonly holds: Asking["holds"];
+  /** How to be told of its readings no more. */
+  readonly leaves: (() => void)[];
+  tell(reading: string, told: Told): void;
+  heartbeat(): void;
+  end(retryMs?: number): void;
+};
+
+type Opening = { clock: Clock; stalledMs: number; onEnd: (stream: Stream) => void };
+
+/** Begins the answer. The newest of each reading is sent as soon as the client takes it. */
+function openStream(
+  res: ServerResponse,
+  { who, holds }: Asking,
+  { clock, stalledMs, onEnd }: Opening,
+): Stream {
+  const unsent = new Map<string, Told>();
+  const endsAt = who.until ?? Number.POSITIVE_INFINITY;
+  let number = 0;
+  const onClose = () => stream.end();
+  const events = openEventStream(res, { stalledMs, retryMs: RETRY_MS, onReady: send, onClose });
+
+  function send(): void {
+    if (clock() >= endsAt) stream.end();
+    else if (events.isReady()) {
+      const news = [...unsent.values()].map(({ event, data }) => ({ event, data, id: String(++number) }));
+      unsent.clear();
+      events.send(news);
+    }
+  }
+
+  const stream: Stream = {
+    ...{ name: who.name, since: clock(), holds, leaves: [] },
+    tell(reading, told) {
+      unsent.set(reading, told);
+      send();
+    },
+    heartbeat: events.heartbeat,
+    end(retryMs) {
+      onEnd(stream);
+      events.end(retryMs);
+    },
+  };
+  return stream;
+}
+
+function retrySoon(): number {
+  return RETRY_MS + Math.random() * RETRY_OVER_MS;
+}
+
+function createReadingsOf({ overview, heavy, listJobs }: Deps, { everyMs, flowEveryMs }: LiveTimes) {
+  return ({ flow, job, jobs = false }: Wanted): Reading[] => {
+    const wanted: Reading[] = [{ event: "overview", key: "overview", everyMs, read: overview.read }];
+    if (jobs) wanted.push({ event: "jobs", key: "jobs", everyMs, read: listJobs });
+    if (flow !== undefined) {
+      const read = () => heavy.within(() => overview.flow.read(flow, job));
+      wanted.push({ event: "flow", key: `flow ${flow} ${job}`, everyMs: flowEveryMs[flow], read });
+    }
+    return wanted;
+  };
+}
+
+/** Something that is read again and again, under a name by which streams share it. */
+type Reading = { event: string; key: string; everyMs: number; read: () => Promise<object> };
+
+/** What a reading has come to: its event, or `unavailable` and why. */
+type Told = { event: string; data: object };
+
+type Tell = (told: Told) => void;
+
+type Safely = Pick<Deps, "assertUsable" | "note">;
+
+function createReadings(safely: Safely) {
+  const shared = new Map<string, ReturnType<typeof share>>();
+  return {
+    /** Tells what is known of it at once, and what is new, until the function that it answers is called. */
+    join(reading: Reading, tell: Tell): () => void {
+      const own = shared.get(reading.key) ?? share(reading, safely);
+      shared.set(reading.key, own);
+      own.add(tell);
+      return () => {
+        if (own.remove(tell) === 0 && shared.get(reading.key) === own) shared.delete(reading.key);
+      };
+    },
+  };
+}
+
+/** Reads from now on, until the last that is to be told has gone. */
+function share(reading: Reading, safely: Safely) {
+  const tells = new Set<Tell>();
+  let newest: (Told & { json: string }) | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  async function look(): Promise<void> {
+    const told = await readOnce(reading, safely);
+    if (tells.size === 0) return;
+    const json = JSON.stringify(told.data);
+    // That nothing can be read is said each time: the client is not to think that the stream has died.
+    const isNew = told.event === UNAVAILABLE || json !== newest?.json;
+    newest = { ...told, json };
+    if (isNew) for (const tell of tells) tell(told);
+    timer = setTimeout(look, reading.everyMs);
+  }
+
+  return {
+    add(tell: Tell): void {
+      tells.add(tell);
+      if (newest !== undefined) tell(newest);
+      if (tells.size === 1) void look();
+    },
+    /** Answers how many there are still. */
+    remove(tell: Tell): number {
+      tells.delete(tell);
+      if (tells.size === 0) clearTimeout(timer);
+      return tells.size;
+    },
+  };
+}
+
+const UNAVAILABLE = "unavailable";
+
+async function readOnce({ event, read }: Reading, { assertUsable, note }: Safely): Promise<Told> {
+  try {
+    assertUsable();
+    return { event, data: await read() };
+  } catch (thrown) {
+    const error = toAppError(unlessRedis(thrown));
+    note(error);
+    const { code, publicDetail: detail } = error;
+    return { event: UNAVAILABLE, data: { of: event, status: CODES[code].status, code, detail } };
+  }
+}

@@ -1,0 +1,34 @@
+import { z } from "zod";
+import { ANYBODY_HERE } from "../auth/who.ts";
+import { type Route, route } from "../route.ts";
+import { flowQuery } from "./overview.ts";
+
+const liveQuery = z.strictObject({
+  /** Also what flows, as `/api/v1/flow` has it of this span and, if one is given, of this job. */
+  flow: flowQuery.shape.span.unwrap().optional(),
+  job: flowQuery.shape.job,
+  /** Also the jobs, as `/api/v1/jobs` has them. */
+  jobs: z
+    .literal("true")
+    .transform(() => true)
+    .optional(),
+});
+
+/** What is live on the page. */
+export const liveRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/live",
+    access: "viewer",
+    summary: "Follow how the deployment is, and what flows, as server-sent events",
+    query: liveQuery,
+    answers: {
+      200: { description: "A stream, until the session ends", contentType: "text/event-stream" },
+    },
+    problems: ["request.rate_limited"],
+    async answer({ query: wanted }, { live, who = ANYBODY_HERE, req, sessions }) {
+      const holds = async () => who.by !== "session" || (await sessions.find(req)) !== undefined;
+      return { status: 200, stream: (res) => live.open(req, res, { wanted, who, holds }) };
+    },
+  }),
+];

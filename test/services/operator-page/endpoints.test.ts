@@ -1,0 +1,81 @@
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { createEnqueue } from "../../../shared/queue/enqueue.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import { useOperatorPage } from "../../fixtures/operator-page.ts";
+import { aCall } from "../../fixtures/producer.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+import { findChromium } from "../../support/chromium.ts";
+import { tokenTable } from "../../support/rate-tokens.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const chromium = findChromium();
+const SECRET = "a-secret-that-nobody-is-shown";
+
+function configured(): string {
+  const configDir = join(tempDir(), "config");
+  writeConfig(configDir, {
+    postern: {},
+    webhooks: {
+      endpoints: [
+        { path: "/hooks/<img src=x onerror=alert(1)>", job_id: 1, auth: "bearer", secret: SECRET },
+        { path: "/hooks/github", preset: "github", secret: SECRET, job_id: 2 },
+      ],
+    },
+    x402: { accepted_tokens: [tokenTable("3200")] },
+    job_pricing: {
+      "1": { "7": { price_wei: "1000000000000000", name: "report", description: "Writes one" } },
+    },
+  });
+  return configDir;
+}
+
+describe.skipIf(chromium === undefined)("the page of endpoints and jobs", () => {
+  const redis = useRedis();
+  const reports = useReports(redis);
+  const configDir = configured();
+  const { open } = useOperatorPage(chromium, { redis, operator: { configDir } });
+
+  test("why senders were turned away stands beside their endpoint, and nothing secret of it", async () => {
+    const { log, flush } = await reports.start();
+    const refused = { path: "/hooks/github", code: "webhook.credential_rejected" };
+    log.warn("webhook.refused", { ...refused, reason: "signature does not match", times: 3 });
+    await flush();
+    const page = await open({ hash: "#/endpoints" });
+    const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
+    await row.getByText("3 times").waitFor();
+    await page.getByText("/hooks/<img src=x onerror=alert(1)>").waitFor();
+    expect(await page.content()).not.toContain(SECRET);
+    await row.getByRole("link", { name: "3" }).click();
+    await page.waitForFunction("location.hash.includes('view=rejected')");
+    expect(await page.getByLabel("Endpoint").inputValue()).toBe("/hooks/github");
+  });
+
+  test("a job is paused and resumed with a reason, and whoever looks sees who did it and why", async () => {
+    await createEnqueue(redis.partition)(aCall({ job_id: 9 }));
+    const page = await open({ hash: "#/endpoints?view=jobs" });
+    const row = page.getByRole("row").filter({ hasText: "7/9" });
+    await row.getByText("running").waitFor();
+    await row.getByRole("button", { name: "Pause…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("its database is being moved");
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await row.getByText("by otto: its database is being moved").waitFor();
+    expect((await openJobs(redis.partition).gates()).get("7/9")).toMatchObject({
+      pausedBy: "otto",
+      reason: "its database is being moved",
+    });
+    await row.getByRole("button", { name: "Resume…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("it is moved");
+    await page.getByRole("button", { name: "Resume", exact: true }).click();
+    await row.getByText("running").waitFor();
+  });
+
+  test("what jobs cost in each token is shown as people write it", async () => {
+    const page = await open({ hash: "#/endpoints?view=prices" });
+    const row = page.getByRole("row").filter({ hasText: "1/7" });
+    await row.getByText("3.2 USDC").waitFor();
+    expect(await row.textContent()).toContain("Writes one");
+  });
+});

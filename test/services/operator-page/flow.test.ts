@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import { watchLayout } from "../../fixtures/chromium.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { useOperatorPage } from "../../fixtures/operator-page.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+import { findChromium } from "../../support/chromium.ts";
+
+const chromium = findChromium();
+const INJECTED = {
+  ...{ origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 },
+};
+
+describe.skipIf(chromium === undefined)("the page of what flows", () => {
+  const redis = useRedis();
+  const calls = useFailedCalls({ redis });
+  const reports = useReports(redis);
+  const { open, start } = useOperatorPage(chromium, { redis });
+
+  test("what needs somebody stands first, with where to go: failed calls, no producer, two releases side by side", async () => {
+    await calls.fail([{}, {}]);
+    await reports.start({ kind: "webhooks", config: { a: 1 } });
+    await reports.start({ kind: "webhooks", config: { a: 2 } });
+    const page = await open({ hash: "#/flow" });
+    const attention = page.getByRole("region", { name: "What needs somebody" });
+    await attention.getByText("No producer is alive").waitFor();
+    await attention.getByText("2 configurations of webhooks run side by side.").waitFor();
+    await attention.getByRole("link", { name: "2 calls failed and wait for somebody" }).click();
+    await page.getByRole("heading", { name: "2 calls" }).waitFor();
+    expect(await page.getByRole("link", { name: /^Failed/ }).textContent()).toContain("2");
+  });
+
+  test("the numbers of now come by themselves, over one stream and without another question, and nothing moves", async () => {
+    const { log, flush } = await reports.start();
+    for (let i = 0; i < 40; i++) {
+      log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+      log.info("call.injected", { ...INJECTED, endToEndMs: 40 });
+    }
+    await flush();
+    const page = await open({ hash: "#/flow" });
+    await page.getByRole("row").filter({ hasText: "7/1" }).first().waitFor();
+    await page.getByRole("img", { name: /^Calls accepted/ }).waitFor();
+    await calls.fail([{}]);
+    await page.getByText("1 call failed and waits for somebody").waitFor();
+    const layout = await watchLayout(page);
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    for (const failed of [2, 3, 4]) {
+      await calls.fail([{}]);
+      await page.getByText(`${failed} calls failed and wait for somebody`).waitFor();
+    }
+    expect(asked.filter((path) => path.startsWith("/api/"))).toEqual([]);
+    expect(await layout()).toMatchObject({ shifted: 0, moved: [] });
+  });
+
+  test("where no stream gets through, the page asks now and then, and shows the same", async () => {
+    const page = await open({ hash: "#/flow" });
+    await page.route("**/api/v1/live*", (route) => route.abort());
+    await page.reload();
+    await page.getByText("Live", { exact: true }).waitFor();
+    await calls.fail([{}]);
+    await page.getByText("1 call failed and waits for somebody").waitFor();
+  });
+
+  test("if the service is away the page says so, keeps what it has, and goes on by itself when it is back", async () => {
+    await calls.fail([{}]);
+    const service = await start();
+    const page = await open({ hash: "#/flow", at: service.address });
+    await page.getByText("1 call failed and waits for somebody").waitFor();
+    await service.close();
+    await page.getByText("What you see is not of now").waitFor();
+    await page.getByText(/^As of /).waitFor();
+    expect(await page.getByText("1 call failed and waits for somebody").isVisible()).toBe(true);
+    await calls.fail([{}]);
+    await start({ address: service.address });
+    await page.getByText("2 calls failed and wait for somebody").waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
+  });
+
+  test("a session that is ended elsewhere ends what is shown here", async () => {
+    const service = await start();
+    const page = await open({ hash: "#/flow", at: service.address });
+    await page.getByText("Live", { exact: true }).waitFor();
+    const other = await page.context().newPage();
+    await other.goto(page.url());
+    await other.getByRole("button", { name: "Log out" }).click();
+    await page.getByLabel("Token").waitFor();
+  });
+});
