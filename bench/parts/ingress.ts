@@ -20,9 +20,7 @@ export function measureIngress(
   const rounds = quick ? 3 : 7;
   return inWorld(nodeArgs, async (world) => {
     const gateway = await world.startGateway();
-    const bare = await (against === undefined
-      ? world.startBaselineIngress()
-      : startGateway(world.stack, against));
+    const bare = await (against === undefined ? world.startBaselineIngress() : startGateway(world, against));
     const { redis } = world;
     const oneTurn = (server: Part) => (): Promise<Round> =>
       timed({ redis, server, size }, () => load({ address: server.address, withIds, ...size }));

@@ -2,7 +2,7 @@ import { writeConfig } from "../../shared/config/config-tables.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { untilSelling } from "../../shared/dev/stack.ts";
 import { JOB_PATH, MAX_TIMEOUT_SECS, NETWORK, PAY_TO, PRICE, PRICING, x402Table } from "./sale.ts";
-import { entryOf, inWorld, posternTable, type World } from "./world.ts";
+import { inWorld, ofOther, posternTable, type World } from "./world.ts";
 
 export type FacilitatorCounts = {
   payments: number;
@@ -45,8 +45,10 @@ export function inPaidWorld<Result>(
       },
       async startX402(against) {
         const args = ["--bind-address", "127.0.0.1:0"];
-        const other = against === undefined ? {} : { name: "x402-of-other", entry: entryOf(against) };
-        const gateway = await stack.start("x402", { args, ...other });
+        const gateway = await stack.start(
+          "x402",
+          against === undefined ? { args } : { name: "x402-of-other", ...ofOther(against, configDir, args) },
+        );
         await untilSelling(gateway);
         return gateway;
       },

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Table, writeConfig } from "../../shared/config/config-tables.ts";
+import { readTables, type Table, writeConfig } from "../../shared/config/config-tables.ts";
 import { type Part, startPart } from "../../shared/dev/process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { createStack, type Stack } from "../../shared/dev/stack.ts";
@@ -83,7 +83,7 @@ export function inWorld<Result>(
       ...ground,
       redis,
       sink,
-      startGateway: () => startGateway(stack),
+      startGateway: () => startGateway(ground),
       startProducer: () => stack.start("producer"),
       startBaselineIngress: () => start("baseline", "bench/baselines/ingress.ts", [redis.url, SECRET]),
       startBaselineDrain: () =>
@@ -93,15 +93,23 @@ export function inWorld<Result>(
 }
 
 /** The gateway of this build, or of another clone's. */
-export function startGateway(stack: Stack, against?: string): Promise<Part> {
+export function startGateway({ stack, configDir }: Pick<World, "stack" | "configDir">, against?: string) {
   const args = ["--bind-address", "127.0.0.1:0", "--service-id", "1"];
   if (against === undefined) return stack.start("webhooks", { name: "gateway", args });
-  return stack.start("webhooks", { name: "gateway-of-other", args, entry: entryOf(against) });
+  return stack.start("webhooks", { name: "gateway-of-other", ...ofOther(against, configDir, args) });
 }
 
-/** The program of another clone. */
-export function entryOf(against: string): string[] {
-  return [compiled("services/cli/main.ts", against)];
+/** The program of another clone, with the same configuration but for results: an earlier release knows none. */
+export function ofOther(against: string, configDir: string, args: readonly string[]) {
+  const { postern, webhooks, ...others } = readTables(configDir);
+  const dir = `${configDir}-of-other`;
+  const endpoints = (webhooks?.["endpoints"] ?? []) as Table[];
+  writeConfig(dir, {
+    ...others,
+    postern: Object.fromEntries(Object.entries(postern ?? {}).filter(([name]) => name !== "results")),
+    webhooks: { ...webhooks, endpoints: endpoints.filter((endpoint) => endpoint["keep_result"] !== true) },
+  });
+  return { entry: [compiled("services/cli/main.ts", against)], args: [...args, "--config-dir", dir] };
 }
 
 /** Runs `measure` where processes can be started, and ends all of them, whatever happens. */
