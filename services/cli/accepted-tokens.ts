@@ -20,11 +20,3 @@ export function readAcceptedTokens(
   }
   return undefined;
 }
-
-/** The token of this name, if it is among these. */
-export function tokenOf(
-  tokens: readonly AcceptedToken[],
-  { network, asset }: { network: string; asset: string },
-): AcceptedToken | undefined {
-  return tokens.find((each) => each.network === network && each.asset.toLowerCase() === asset.toLowerCase());
-}

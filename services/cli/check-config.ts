@@ -6,9 +6,9 @@ import type { Env } from "../../shared/config/secrets.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import type { TokenFindings } from "../../shared/ethereum/token-check.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { chainOfToken } from "../../shared/payments/chain-of-token.ts";
 import type { PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
-import { chainOfToken } from "./payments/chain-of-token.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { jsonLine } from "./text.ts";
 

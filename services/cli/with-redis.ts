@@ -1,9 +1,11 @@
+import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
+import { createTokenSource, type TokenSource } from "../../shared/operator/tokens.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
@@ -23,6 +25,9 @@ type Session = {
   log: Logger;
   clock: Clock;
   runnerMemoryMs: number;
+  tokens: TokenSource;
+  paths: () => readonly string[];
+  countsEarned: boolean;
   /** Who runs the command. */
   by: string;
 };
@@ -57,6 +62,11 @@ export async function withRedis(
           patient: partition,
           postern,
           runnerMemoryMs: postern.runner.memory_secs * 1000,
+        },
+        ...{
+          tokens: createTokenSource({ configDir, env, clock: systemClock }),
+          paths: () => endpointPaths(configDir),
+          countsEarned: postern.console.report,
         },
         ...{ log: silentLogger, clock: systemClock, by: operatorName() },
       });

@@ -7,6 +7,7 @@ import { beforeDeadline } from "../../shared/dev/wait.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT, Shutdown, stopSignal } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
+import { followedAndCalledBack } from "./callbacks.ts";
 import { showCounts } from "./counts.ts";
 import { type Demo, type PaidScenario, type Scenario, startDemo } from "./demo.ts";
 import { killedProducer, runnerOutage, wrongSecret } from "./failures.ts";
@@ -29,6 +30,7 @@ const SCENARIOS: readonly Scenario[] = [
   realSenders,
   githubEvents,
   recordedStripe,
+  followedAndCalledBack,
   runnerOutage,
   wrongSecret,
   killedProducer,

@@ -20,6 +20,7 @@ import { provideRedis } from "../../shared/dev/redis.ts";
 import { createStack, type ServiceName } from "../../shared/dev/stack.ts";
 import { beforeDeadline } from "../../shared/dev/wait.ts";
 import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
+import { type Receiver, startReceiver } from "./receiver.ts";
 import { openQueueView, PartLog, type QueueView } from "./views.ts";
 
 /** This variable holds the secret of runner and producer, so that one of them can be started with another secret. */
@@ -27,6 +28,8 @@ export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
 
 /** The service that all jobs belong to. */
 export const SERVICE_ID = "7";
+/** Of this endpoint each request may say who is told of its call's end. */
+export const TOLD_PATH = "/hooks/told";
 /** Sold only to callers whom the devnet's registry permits. */
 export const RESTRICTED_JOB = DEV_JOBS.slow;
 
@@ -38,6 +41,7 @@ export type World = {
   readonly configDir: string;
   readonly endpoints: readonly EndpointToml[];
   readonly runnerSecret: Secret;
+  readonly receiver: Receiver;
   /** The environment of the parts and of `postern`. */
   readonly env: NodeJS.ProcessEnv;
   readonly queue: QueueView;
@@ -79,7 +83,8 @@ export async function createWorld(
   const configDir = join(home, "config");
   const secrets = newDevSecrets();
   const webhooksOps = `127.0.0.1:${await freePort()}`;
-  const { tables, runnerSecret } = await demoConfig(redis.url, webhooksOps, secrets);
+  const receiver = await startReceiver(shutdown);
+  const { tables, runnerSecret } = await demoConfig(redis.url, webhooksOps, secrets, receiver);
   const paid = "missing" in devnet ? {} : await demoPayments(devnet.devnet, configDir, secrets);
   writeConfig(configDir, { ...tables, ...paid });
 
@@ -99,6 +104,7 @@ export async function createWorld(
     configDir,
     endpoints: loadConfig({ dir: configDir, env: partEnv }).webhooks?.endpoints ?? [],
     runnerSecret: new Secret(runnerSecret),
+    receiver,
     env: partEnv,
     queue,
     devnet,
@@ -123,11 +129,15 @@ async function demoConfig(
   /** Where the runner delivers. */
   webhooksOps: string,
   secrets: DevSecrets,
+  receiver: Receiver,
 ): Promise<{ tables: ConfigTables; runnerSecret: string }> {
   const runner = `127.0.0.1:${await freePort()}`;
   const { postern, webhooks } = createDevConfig({ redisUrl, webhooks: "127.0.0.1:0", runner }, secrets);
   const tables = {
-    webhooks: { ...webhooks, endpoints: [...webhooks.endpoints, ...presetEndpoints()] },
+    webhooks: {
+      ...webhooks,
+      endpoints: [...webhooks.endpoints, toldEndpoint(receiver), ...presetEndpoints()],
+    },
     postern: {
       ...postern,
       runner: {
@@ -136,11 +146,19 @@ async function demoConfig(
         timeout_ms: 2000,
         deliver_to: [`http://${webhooksOps}`],
       },
-      results: { deliveries: true },
+      results: { deliveries: true, secret: randomBytes(32).toString("hex") },
+      // The receiver is on this machine.
+      callbacks: { secret: receiver.secret, allow_cidrs: ["127.0.0.1"], timeout_ms: 2000 },
       producer: { attempts: 40, lock_ms: 3000, backoff: { base_ms: 200, cap_ms: 1000 } },
     },
   };
   return { tables, runnerSecret: postern.runner.secret };
+}
+
+/** Its sender says who is to be told of the end, and may watch the job until then. */
+function toldEndpoint({ origin }: Receiver) {
+  const callbacks = { callback_hosts: [origin], keep_result: true };
+  return { path: TOLD_PATH, job_id: DEV_JOBS.slow, auth: "none", ...callbacks };
 }
 
 /** Endpoints for senders as they are, with secrets of the form that each of them gives out. */

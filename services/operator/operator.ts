@@ -1,4 +1,5 @@
 import type { RequestListener } from "node:http";
+import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
 import { type PosternToml, toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
@@ -11,6 +12,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { createOperatorApi, type OperatorApi } from "../../shared/operator/api.ts";
 import { bulkRuns } from "../../shared/operator/bulk-runs.ts";
 import { createOverview } from "../../shared/operator/overview.ts";
+import { createTokenSource } from "../../shared/operator/tokens.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
@@ -84,15 +86,17 @@ export function composeOperator(options: Options): ComposedOperator {
   });
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
+  const { configDir, env } = options;
   const shared = { partition, clock, log, runnerMemoryMs: postern.runner.memory_secs * 1000 };
+  const configured = configuredBy(options, clock);
   const work = partitionOf(options.workRedis);
   const worker = startRunWorker({ partition: work, kinds: bulkRuns({ ...shared, partition: work }), log });
   const overview = createOverview({
-    ...{ partition, clock, configDir: options.configDir, env: options.env },
+    ...{ partition, clock, configDir, env },
     mode: postern.redis.durability,
   });
   const heavy = createConcurrencyLimit(HEAVY);
-  const apiOf = createApis({ ...shared, patient: work, wake: worker.wake });
+  const apiOf = createApis({ ...shared, ...configured, patient: work, wake: worker.wake });
   const live = createLive({
     ...{ overview, heavy, clock, times: options.liveTimes },
     listJobs: async () => ({ jobs: await apiOf("").jobs.list() }),
@@ -105,11 +109,7 @@ export function composeOperator(options: Options): ComposedOperator {
     handler: createServer({
       router: createRouter(ROUTES),
       servePage: createServePage(options.pageDir),
-      assertHost: createAssertHost({
-        allowedHosts: operator.allowed_hosts,
-        publicUrl,
-        bindHost: options.bindHost,
-      }),
+      assertHost: assertHostOf(options),
       assertSameSite: createAssertSameSite(publicUrl),
       identify: createIdentify({ tokens, checkToken, sessions }),
       ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
@@ -145,5 +145,19 @@ function createApis(deps: Omit<Parameters<typeof createOperatorApi>[0], "by">): 
     const api = apis.get(by) ?? createOperatorApi({ ...deps, by });
     apis.set(by, api);
     return api;
+  };
+}
+
+function assertHostOf({ operator, bindHost }: Options): ReturnType<typeof createAssertHost> {
+  const { allowed_hosts: allowedHosts, public_url: publicUrl } = operator;
+  return createAssertHost({ allowedHosts, publicUrl, bindHost });
+}
+
+/** What the files of other services say. */
+function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
+  return {
+    tokens: createTokenSource({ configDir, env, clock }),
+    paths: () => endpointPaths(configDir),
+    countsEarned: postern.console.report,
   };
 }

@@ -28,35 +28,20 @@ function pathId() {
 
 export const callParams = z.strictObject({ call_id: callId });
 
-export const LIMIT_MAX = 500;
+const LIMIT_MAX = 500;
 const LIMIT_DEFAULT = 50;
 
 /** How many items one answer has at most. */
-export const limit = whole({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT);
+const limit = whole({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT);
 
-/** Where a list goes on: the `next` of the answer before, which says nothing to its reader. */
-export function cursor<Place extends z.ZodType>(place: Place) {
-  return z
-    .string()
-    .max(1024)
-    .transform((text, context): unknown => {
-      try {
-        return JSON.parse(Buffer.from(text, "base64url").toString("utf8"));
-      } catch {
-        context.addIssue("is not the `next` of an answer of this list");
-        return z.NEVER;
-      }
-    })
-    .pipe(place)
-    .meta({ asParameter: { type: "string" } });
-}
-
-export function toCursor(place: unknown): string {
-  return Buffer.from(JSON.stringify(place)).toString("base64url");
-}
-
-/** The `next` of a page: where it goes on, or null after the last one. */
-export const next = z.string().nullable();
+/** Of a list: how many, and where it goes on (shared/operator/cursor.ts). */
+export const page = { limit, cursor: z.string().max(12_000).optional() };
 
 /** Why something is done, for the audit. */
 export const reason = z.string().trim().min(1, "is empty").max(1000);
+
+/** `true` or `false`. */
+export const flag = z
+  .enum(["true", "false"])
+  .transform((text) => text === "true")
+  .meta({ asParameter: { type: "boolean" } });

@@ -1,11 +1,12 @@
+import { randomBytes } from "node:crypto";
 import {
   type CallHead,
-  jobKeyOf,
   WEBHOOK_DELIVERY_ID,
   WEBHOOK_PATH,
   X402_PAYER,
   X402_TRANSACTION,
 } from "../job-call/job-call.ts";
+import { queueOf } from "../queue/queue-name.ts";
 import { isNewer, VERSIONS } from "../redis/version.ts";
 
 /*
@@ -14,8 +15,9 @@ import { isNewer, VERSIONS } from "../redis/version.ts";
  * line each, and writes that as one value. Whoever looks for a call looks through the blocks, newest first: there are so many bytes of
  * them at most.
  *
- * The first line of a block is its version. Another line is a JSON array: id, queue, accepted at, ended at, attempts, path of the
- * webhook endpoint, delivery id, payer, transaction. What a call does not have is null, or left out at the end.
+ * The first line of a block is its version, and a time. Another line is a JSON array: id, when it was accepted and when it ended, both in
+ * ms after that time, attempts, queue, path of the webhook endpoint, delivery id, payer, transaction. What a call does not have is
+ * null, or left out at the end.
  *
  * The index is a zset of `<calls> <bytes> <id>` by the newest time in the block.
  */
@@ -39,12 +41,44 @@ export type EndedCall = {
 /** No two times of a block are further apart. */
 export const BLOCK_SPAN_MS = 5000;
 
-const HEAD = JSON.stringify({ v: VERSIONS.callHistory });
+const BYTES_MAX = 64 * 1024;
+const CALLS_MAX = 256;
+
+/** A block that calls are added to. Its lines are bytes at once: as texts that live for a second they cost the garbage collection. */
+export class NewBlock {
+  readonly id = randomBytes(9).toString("base64url");
+  readonly begunAt: number;
+  calls = 0;
+  newest: number;
+  readonly #bytes = Buffer.allocUnsafeSlow(BYTES_MAX);
+  #length: number;
+
+  constructor(now: number) {
+    this.begunAt = now;
+    this.newest = now;
+    this.#length = this.#bytes.write(`${JSON.stringify({ v: VERSIONS.callHistory, at: now })}\n`);
+  }
+
+  /** False if the call has to go to another block. An empty one has room for any. */
+  add(call: CallHead, attempts: number, endedAt: number): boolean {
+    if (this.calls === CALLS_MAX || endedAt - this.begunAt > BLOCK_SPAN_MS) return false;
+    const line = toLine(call, attempts, endedAt, this.begunAt);
+    if (this.#length + 3 * line.length > BYTES_MAX) return false; // as UTF-8 at most
+    this.#length += this.#bytes.write(line, this.#length);
+    this.calls += 1;
+    this.newest = Math.max(this.newest, endedAt);
+    return true;
+  }
+
+  bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+}
 
 /** Written piece by piece: `JSON.stringify` of the whole takes twice as long, and a producer writes a line for each call. */
-export function toLine(call: CallHead, attempts: number, endedAt: number): string {
-  const { id, origin, metadata, accepted_at } = call;
-  let line = `["${id}","${origin}/${jobKeyOf(call)}",${accepted_at},${endedAt},${attempts}`;
+function toLine(call: CallHead, attempts: number, endedAt: number, at: number): string {
+  const { id, metadata, accepted_at } = call;
+  let line = `["${id}",${accepted_at - at},${endedAt - at},${attempts},"${queueOf(call)}"`;
   let left = "";
   for (const name of [WEBHOOK_PATH, WEBHOOK_DELIVERY_ID, X402_PAYER, X402_TRANSACTION]) {
     const text = metadata[name];
@@ -54,11 +88,7 @@ export function toLine(call: CallHead, attempts: number, endedAt: number): strin
       left = "";
     }
   }
-  return `${line}]`;
-}
-
-export function toBlock(lines: readonly string[]): string {
-  return `${HEAD}\n${lines.join("\n")}\n`;
+  return `${line}]\n`;
 }
 
 /** What the line of a call begins with, which no other line contains. */
@@ -69,25 +99,26 @@ export function beginOf(id: string): string {
 /** The calls of a block whose line has all these texts, oldest first. None if a later release wrote it. */
 export function callsIn(block: string, texts: readonly string[]): EndedCall[] {
   const lines = block.split("\n");
-  const { v } = JSON.parse(lines[0] ?? "{}") as { v?: number };
+  const { v, at = 0 } = JSON.parse(lines[0] ?? "{}") as { v?: number; at?: number };
   if (isNewer("callHistory", v)) return [];
   return lines
     .slice(1)
     .filter((line) => line !== "" && texts.every((text) => line.includes(text)))
-    .map(toCall);
+    .map((line) => toCall(line, at));
 }
 
 type Line = [
   id: string,
-  queue: string,
-  acceptedAt: number,
-  endedAt: number,
+  acceptedAfter: number,
+  endedAfter: number,
   attempts: number,
+  queue: string,
   ...rest: (string | null)[],
 ];
 
-function toCall(line: string): EndedCall {
-  const [id, queue, acceptedAt, endedAt, attempts, ...rest] = JSON.parse(line) as Line;
+function toCall(line: string, at: number): EndedCall {
+  const [id, acceptedAfter, endedAfter, attempts, queue, ...rest] = JSON.parse(line) as Line;
+  const [acceptedAt, endedAt] = [at + acceptedAfter, at + endedAfter];
   const [endpoint, deliveryId, payer, transaction] = rest.map((text) => text ?? undefined);
   return { id, queue, acceptedAt, endedAt, attempts, endpoint, deliveryId, payer, transaction };
 }

@@ -1,11 +1,10 @@
-import { randomBytes } from "node:crypto";
 import { messageOf } from "../errors/app-error.ts";
 import type { CallHead } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Partition } from "../redis/partition.ts";
 import { NOW, script } from "../redis/script.ts";
 import { type Clock, within } from "../time/clock.ts";
-import { BLOCK_SPAN_MS, beginOf, toBlock, toLine } from "./block.ts";
+import { BLOCK_SPAN_MS, beginOf, NewBlock } from "./block.ts";
 
 /** How much of the calls that runners took is remembered. */
 export type HistoryLimits = {
@@ -17,7 +16,6 @@ export type HistoryLimits = {
 
 /** A call waits for others for so long at most, and then they are written. A producer that is killed loses these. */
 const GATHER_MS = 1000;
-const CALLS_MAX = 256;
 
 /** So many blocks wait for Redis; beyond that the oldest is given up. */
 const BLOCKS_WAITING_MAX = 8;
@@ -86,16 +84,14 @@ export type CallHistory = {
   stop(): Promise<void>;
 };
 
-type Block = { id: string; lines: string[]; begunAt: number; newest: number };
-
 /** Remembers the calls that this producer's runners took (block.ts). */
 export function createCallHistory({ partition, limits, clock, log }: Options): CallHistory {
   const { redis, keys } = partition;
   const write = script(redis, WRITE);
   const touched = [keys.history, keys.historySize, keys.historyForgotten, keys.historyOff];
   const rest = [limits.keptMs, limits.calls, limits.bytes, keys.historyBlock("")];
-  const waiting: Block[] = [];
-  let open: Block | undefined;
+  const waiting: NewBlock[] = [];
+  let open: NewBlock | undefined;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
   let isFailing = false;
@@ -109,13 +105,14 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
     if (waiting.length > BLOCKS_WAITING_MAX) waiting.shift();
   }
 
-  async function writeOne({ id, lines, newest }: Block): Promise<boolean> {
+  async function writeOne(block: NewBlock): Promise<boolean> {
     if (redis.status !== "ready") return false;
-    const args = [id, toBlock(lines), lines.length, newest, ...rest];
+    const { id, calls, newest } = block;
+    const args = [id, block.bytes(), calls, newest, ...rest];
     const written = await within(WRITE_MS, write([keys.historyBlock(id), ...touched], args));
     if (written.kind !== "done" && !isFailing) {
       const reason = written.kind === "late" ? "no answer" : messageOf(written.error);
-      log.warn("history.not_written", { calls: lines.length, reason });
+      log.warn("history.not_written", { calls, reason });
     }
     isFailing = written.kind !== "done";
     return !isFailing;
@@ -147,12 +144,13 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
   return {
     add(call, attempts) {
       const now = clock();
-      if (open !== undefined && now - open.begunAt > BLOCK_SPAN_MS) begin();
-      open ??= { id: randomBytes(9).toString("base64url"), lines: [], begunAt: now, newest: now };
-      open.lines.push(toLine(call, attempts, now));
-      open.newest = Math.max(open.newest, now);
-      if (open.lines.length >= CALLS_MAX) begin();
-      else timer ??= setTimeout(begin, GATHER_MS).unref();
+      open ??= new NewBlock(now);
+      if (!open.add(call, attempts, now)) {
+        begin();
+        open = new NewBlock(now);
+        open.add(call, attempts, now);
+      }
+      timer ??= setTimeout(begin, GATHER_MS).unref();
     },
     flush,
     async stop() {

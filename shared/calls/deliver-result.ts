@@ -4,6 +4,7 @@ import { script } from "../redis/script.ts";
 import { RESULT_LIMITS, type ResultLimits, tellChange } from "../results/keep-result.ts";
 import { encodeResult, type StoredResult } from "../results/result.ts";
 import { CHANGE, CLOSED } from "../results/store.ts";
+import { type Clock, systemClock } from "../time/clock.ts";
 
 /** What a runner may deliver. */
 export type Delivery = StoredResult & { by: "delivery" };
@@ -63,12 +64,13 @@ export type DeliverResult = (id: string, result: Delivery) => Promise<Delivered>
 export function createDeliverResult(
   { redis, keys, prefix }: Partition,
   { resultMs, resultBytesMax, bytesMax }: ResultLimits = RESULT_LIMITS,
+  clock: Clock = systemClock,
 ): DeliverResult {
   const deliver = script(redis, deliverLua());
   return async (id, result) => {
     const touched = [keys.record(id), keys.result(id), keys.payment(id)];
     const value = encodeResult(shortened(result, resultBytesMax));
-    return (await deliver(touched, [prefix, id, resultMs, bytesMax, value, Date.now()])) as Delivered;
+    return (await deliver(touched, [prefix, id, resultMs, bytesMax, value, clock()])) as Delivered;
   };
 }
 

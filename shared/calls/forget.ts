@@ -145,23 +145,23 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
           await audit(entry);
           return { kind: "done" };
         }
-        throw new AppError("call.unknown", { reason: `${id}: nothing is known of such a call (any more)` });
+        throw AppError.public("call.unknown", `${id}: nothing is known of such a call (any more)`);
     }
   };
 }
 
 function undecided(id: string, state: string): AppError {
-  const reason =
+  const detail =
     state === "REVIEW"
       ? `${id}: its payment is in review; decide with postern payments resolve`
       : `${id}: whether its payment happened is not known yet`;
-  return new AppError("call.undecided", { reason, retryAfterMs: 2000 });
+  return AppError.public("call.undecided", detail, { retryAfterMs: 2000 });
 }
 
 function inHand(id: string, place: string): AppError {
-  const reason =
+  const detail =
     place === "missing"
       ? `${id}: it is to run, and its queue has lost it; a gateway adds it again`
       : `${id}: it is ${place} in its queue; a call can be forgotten once it has ended or failed`;
-  return new AppError("call.in_hand", { reason, retryAfterMs: 2000 });
+  return AppError.public("call.in_hand", detail, { retryAfterMs: 2000 });
 }

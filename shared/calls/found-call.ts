@@ -67,7 +67,7 @@ export type FoundPage = {
   isComplete: boolean;
 };
 
-/** Where a page has ended: at this time, with these calls of that time. */
+/** Where a page has ended: at this time, with the calls of that time whose ids begin so. */
 export type PageCursor = { at: number; ids: readonly string[] };
 
 export type SearchCalls = (

@@ -15,7 +15,7 @@ const PAYMENT_STATES = ["settling", "review", "void", "discarded", "refund_pendi
 
 type Options = {
   /** The paths of the endpoints that there are, by which a delivery is found whatever became of its call. */
-  paths?: readonly string[];
+  paths?: () => readonly string[];
   /** After so many ms a search ends with what it has found. */
   patienceMs?: number;
 };
@@ -27,7 +27,7 @@ type Options = {
  */
 export function createSearchCalls(
   partition: Partition,
-  { paths = [], patienceMs = 5000 }: Options = {},
+  { paths = () => [], patienceMs = 5000 }: Options = {},
 ): SearchCalls {
   const find = createFindCall(partition);
   const sourcesOf = createSources(partition);
@@ -35,7 +35,7 @@ export function createSearchCalls(
   /** Those whose id follows from what is asked for. */
   async function named(search: CallSearch): Promise<FoundCall[]> {
     const { id, deliveryId, endpoint } = search;
-    const places = endpoint === undefined ? paths : [endpoint];
+    const places = endpoint === undefined ? paths() : [endpoint];
     const ids =
       id !== undefined || deliveryId === undefined
         ? [id]
@@ -75,8 +75,9 @@ async function firstOf(source: Source, wanted: CallSearch, count: number, before
   const seen = new Set(before);
   const calls: FoundCall[] = [];
   for await (const call of source) {
-    if (seen.has(call.id) || !isFound(call, wanted)) continue;
-    seen.add(call.id);
+    const beginning = beginningOf(call);
+    if (seen.has(beginning) || !isFound(call, wanted)) continue;
+    seen.add(beginning);
     calls.push(call);
     if (calls.length === count) break;
   }
@@ -94,8 +95,13 @@ type Limits = {
 function cursorOf(calls: readonly FoundCall[], after: PageCursor | undefined): PageCursor | undefined {
   const at = calls.at(-1)?.at;
   if (at === undefined) return after;
-  const ids = calls.filter((call) => call.at === at).map(({ id }) => id);
+  const ids = calls.filter((call) => call.at === at).map(beginningOf);
   return { at, ids: after?.at === at ? [...after.ids, ...ids] : ids };
+}
+
+/** Enough of an id to tell calls apart that are found by one search; a cursor may have hundreds. */
+function beginningOf({ id }: FoundCall): string {
+  return id.slice(0, 14);
 }
 
 /** Finds one call by its id, wherever it is. */
@@ -140,7 +146,7 @@ function createSources(partition: Partition) {
       state === undefined ? each === "settling" || each === "review" : each === state,
     );
     return states.map((each) => {
-      const filter = { state: each.toUpperCase() as PaymentSummary["state"], payer, since, until };
+      const filter = { states: [each.toUpperCase() as PaymentSummary["state"]], payer, since, until };
       return mapped(payments.matching(filter, signal), ofPayment);
     });
   }

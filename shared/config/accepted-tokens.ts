@@ -35,3 +35,11 @@ function narrowedToken(use: TokenUse, token: unknown): unknown {
   const chain = use === "chains" && rpc_url !== undefined ? { rpc_url } : {};
   return { ...rest, ...chain, rate_per_native_unit: "1" };
 }
+
+/** The token of this name, if it is among these. */
+export function tokenOf(
+  tokens: readonly AcceptedToken[],
+  { network, asset }: { network: string; asset: string },
+): AcceptedToken | undefined {
+  return tokens.find((each) => each.network === network && each.asset.toLowerCase() === asset.toLowerCase());
+}

@@ -41,6 +41,15 @@ export function loadEndpointNames(dir: string): readonly NamedEndpoint[] | undef
   });
 }
 
+/** Their paths; none if they are not known. */
+export function endpointPaths(dir: string): readonly string[] {
+  try {
+    return (loadEndpointNames(dir) ?? []).map(({ path }) => path);
+  } catch {
+    return [];
+  }
+}
+
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }

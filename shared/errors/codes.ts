@@ -219,12 +219,23 @@ export const CODES = {
     title: "The runner may have forgotten the call's key",
   },
   "call.forgotten": { status: 410, retryable: false, title: "The call was forgotten" },
+  "call.no_body": { status: 404, retryable: false, title: "The call's body is not kept" },
+  "call.no_result": { status: 404, retryable: false, title: "The call has no result that is kept" },
 
   // what the operator's service answers
   "operator.unauthorized": { status: 401, retryable: false, title: "No token or session that is known here" },
   "operator.forbidden": { status: 403, retryable: false, title: "This role may look, and change nothing" },
   "operator.cross_site": { status: 403, retryable: false, title: "Request comes from another site" },
   "operator.host_unknown": { status: 421, retryable: false, title: "Nobody is served under this host" },
+  "payment.unknown": { status: 404, retryable: false, title: "There is no such payment" },
+  "payment.undecidable": {
+    status: 409,
+    retryable: false,
+    title: "Nothing is to be decided about this payment",
+  },
+  "payment.not_shown": { status: 409, retryable: false, title: "The chain does not show this payment" },
+  "payment.transfer_taken": { status: 409, retryable: false, title: "This transfer pays for another call" },
+  "token.unconfigured": { status: 409, retryable: false, title: "The token's chain cannot be asked here" },
   "run.unknown": { status: 404, retryable: false, title: "There is no such run" },
   "run.not_resumable": { status: 409, retryable: false, title: "The run cannot go on" },
   "run.too_many": { status: 429, retryable: true, title: "Too many runs are open" },

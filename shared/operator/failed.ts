@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { AppError } from "../errors/app-error.ts";
 import { isErrorCode } from "../errors/codes.ts";
+import { CALL_ID } from "../job-call/call-id.ts";
 import { type CallHead, ORIGINS } from "../job-call/job-call.ts";
 import { createCallRecords, type FailedAttempt } from "../queue/call-record.ts";
 import { createDiscard } from "../queue/discard.ts";
 import { type CallFilter, createFailedCalls, type FailedCall } from "../queue/failed.ts";
-import type { Place } from "../queue/failed-index.ts";
 import type { Operate, OperateDeps } from "../queue/operate.ts";
 import type { RecordState } from "../queue/protocol.ts";
 import { jobIdsOf, originOf } from "../queue/queue-name.ts";
@@ -13,6 +13,7 @@ import { openRegistry } from "../queue/registry.ts";
 import { createReplay } from "../queue/replay.ts";
 import type { Partition } from "../redis/partition.ts";
 import { toIso } from "../time/iso.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { askedTime, count, isoTime } from "./view.ts";
 
 /** A failed call without its body. What is absent is not known of it. */
@@ -84,11 +85,18 @@ export const FailedFilter = z.strictObject({
 });
 export type FailedFilter = z.infer<typeof FailedFilter>;
 
-export type FailedPage = { calls: FailedCallView[]; next: Place | undefined };
+export const FailedPage = z.object({
+  calls: z.array(FailedCallView),
+  /** With it even a page without calls is not the last: an answer looks at so many calls and no more. */
+  next,
+});
+export type FailedPage = z.infer<typeof FailedPage>;
+
+const Place = z.strictObject({ failedAt: z.number(), id: z.string().regex(CALL_ID) });
 
 export type FailedApi = {
   /** The newest first. */
-  page(filter: FailedFilter, page: { after?: Place | undefined; limit: number }): Promise<FailedPage>;
+  page(filter: FailedFilter, page: PageAsked): Promise<FailedPage>;
   /** The newest first, only some in memory at a time. */
   list(filter: FailedFilter & { ids?: readonly string[] | undefined }): AsyncIterable<FailedCallView>;
   /** How many match, and how many there are. */
@@ -132,9 +140,9 @@ export function createFailedApi(deps: Deps): FailedApi {
   }
 
   return {
-    async page(filter, page) {
-      const { calls: found, next } = await calls.page(toCallFilter(filter), page);
-      return { calls: found.map(toView), next };
+    async page(filter, { limit, cursor }) {
+      const page = await calls.page(toCallFilter(filter), { after: fromCursor(Place, cursor), limit });
+      return { calls: page.calls.map(toView), next: toCursor(page.next) };
     },
 
     async *list({ ids, ...filter }) {

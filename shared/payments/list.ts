@@ -36,9 +36,13 @@ export type PaymentSummary = Pick<
   isNewer: boolean;
 };
 
+/** Where a list has ended: with this payment, which was claimed then (unix ms). */
+export type PaymentPlace = { at: number; id: string };
+
 /** Selects payments that meet every field present. The times are when a payment was claimed, in unix ms, both inclusive. */
 export type PaymentFilter = {
-  state?: PaymentState | undefined;
+  /** In one of these. */
+  states?: readonly PaymentState[] | undefined;
   /** Lower case. */
   payer?: string | undefined;
   since?: number | undefined;
@@ -50,6 +54,8 @@ export type PaymentFilter = {
 };
 
 const READ_AT_ONCE = 100;
+/** One page looks at no more payments than this, however few of them match. */
+const LOOKED_AT_MAX = 10_000;
 const PRUNED_AT_ONCE = 500;
 const DUE_AT_ONCE = 500;
 
@@ -104,15 +110,6 @@ export function createPaymentList(partition: Partition) {
     return taken.map((id) => id ?? undefined);
   }
 
-  /** The payments that match, newest first. */
-  async function* matching(filter: PaymentFilter, signal?: AbortSignal): AsyncGenerator<PaymentSummary> {
-    for await (const ids of newestFirst(partition, filter)) {
-      if (signal?.aborted) return;
-      const payments = await read(ids);
-      yield* payments.filter((payment) => payment !== undefined).filter((each) => matches(each, filter));
-    }
-  }
-
   /**
    * Removes expired payments from the list, oldest first, beginning at `rank`. Stops after a page in which none had expired,
    * and returns the rank to begin at next time; that is 0 after the newest payment.
@@ -127,29 +124,114 @@ export function createPaymentList(partition: Partition) {
     }
   }
 
-  return { read, paidBy, matching, prune };
+  return { read, paidBy, prune, ...createReading(partition, read) };
+}
+
+type Read = (ids: readonly string[]) => Promise<(PaymentSummary | undefined)[]>;
+
+function createReading(partition: Partition, read: Read) {
+  async function readMatching(
+    places: readonly PaymentPlace[],
+    filter: PaymentFilter,
+  ): Promise<{ payment: PaymentSummary; place: PaymentPlace }[]> {
+    const payments = await read(places.map(({ id }) => id));
+    return places.flatMap((place, i) => {
+      const payment = payments[i];
+      return payment !== undefined && matches(payment, filter) ? [{ payment, place }] : [];
+    });
+  }
+
+  return {
+    /** The payments that match, newest first. */
+    async *matching(filter: PaymentFilter, signal?: AbortSignal): AsyncGenerator<PaymentSummary> {
+      for await (const places of placesOf(partition, filter)) {
+        if (signal?.aborted) return;
+        yield* (await readMatching(places, filter)).map(({ payment }) => payment);
+      }
+    },
+
+    /**
+     * Up to `limit` payments that match, newest first, beyond `after`; `next` is where to go on if there may be more. With it even a page
+     * without payments is not the last.
+     */
+    async page(
+      filter: PaymentFilter,
+      { after, limit }: { after?: PaymentPlace | undefined; limit: number },
+    ): Promise<{ payments: PaymentSummary[]; next: PaymentPlace | undefined }> {
+      const found: { payment: PaymentSummary; place: PaymentPlace }[] = [];
+      let lookedAt = 0;
+      let next: PaymentPlace | undefined;
+      for await (const places of placesOf(partition, filter, after)) {
+        found.push(...(await readMatching(places, filter)));
+        lookedAt += places.length;
+        if (found.length > limit) next = found[limit - 1]?.place;
+        else if (lookedAt >= LOOKED_AT_MAX) next = places.at(-1);
+        if (next !== undefined) break;
+      }
+      return { payments: found.slice(0, limit).map(({ payment }) => payment), next };
+    },
+  };
+}
+
+/** Where the payments that may match are, newest first: of a state that has a list of its own, only those in there. */
+function placesOf(partition: Partition, filter: PaymentFilter, after?: PaymentPlace) {
+  const [state, ...others] = filter.states ?? [];
+  const list = state === undefined || others.length > 0 ? undefined : LISTS[state];
+  return list === undefined
+    ? newestFirst(partition, filter, after)
+    : newestIn(partition, partition.keys[list], filter, after);
+}
+
+const LISTS: Partial<Record<PaymentState, "paymentsUnresolved" | "paymentsInReview" | "refundsPending">> = {
+  SETTLING: "paymentsUnresolved",
+  REVIEW: "paymentsInReview",
+  REFUND_PENDING: "refundsPending",
+};
+
+/** Such a list is short, and sorted by another time. */
+async function* newestIn(
+  { redis, keys }: Partition,
+  list: string,
+  { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY }: PaymentFilter,
+  after: PaymentPlace | undefined,
+): AsyncGenerator<PaymentPlace[]> {
+  const ids = await redis.zrange(list, "0", "-1");
+  if (ids.length === 0) return;
+  const scores = await redis.zmscore(keys.payments, ...ids);
+  const isBeyond = ({ at, id }: PaymentPlace): boolean =>
+    after === undefined || at < after.at || (at === after.at && id < after.id);
+  const places = ids
+    .map((id, i) => ({ at: Number(scores[i] ?? Number.NaN), id }))
+    .filter((place) => place.at >= since && place.at <= until && isBeyond(place))
+    .sort((a, b) => b.at - a.at || (a.id < b.id ? 1 : -1));
+  for (let i = 0; i < places.length; i += READ_AT_ONCE) yield places.slice(i, i + READ_AT_ONCE);
 }
 
 /**
- * Ids in pages, newest first. Each page begins at the time of the last id seen, not at a position, so that ids which come or
- * go in between do not shift the others.
+ * Places of payments, newest first. A page begins at the time where the one before ended, since payments of one time may be on
+ * two pages, and skips those that were in the one before: of one time they come by their ids, the last one first.
  */
 async function* newestFirst(
   { redis, keys }: Partition,
   { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY }: PaymentFilter,
-): AsyncGenerator<string[]> {
-  let last: { at: number; ids: ReadonlySet<string> } = { at: until, ids: new Set() };
+  after?: PaymentPlace,
+): AsyncGenerator<PaymentPlace[]> {
+  let last: { at: number; id?: string } = after === undefined || after.at > until ? { at: until } : after;
+  /** How many of that time may have been there before. */
+  let seen = 0;
   for (;;) {
     const [max, min] = [toBound(last.at), toBound(since)];
-    const count = READ_AT_ONCE + last.ids.size;
+    const count = READ_AT_ONCE + seen;
     const reply = await redis.zrevrangebyscore(keys.payments, max, min, "WITHSCORES", "LIMIT", 0, count);
     const page = toScored(reply);
-    const fresh = page.filter(({ member }) => !last.ids.has(member));
-    if (fresh.length === 0) return;
-    yield fresh.map(({ member }) => member);
-    const at = page.at(-1)?.score ?? 0;
-    const sameTime = page.filter(({ score }) => score === at).map(({ member }) => member);
-    last = { at, ids: new Set(at === last.at ? [...last.ids, ...sameTime] : sameTime) };
+    const { at, id } = last;
+    const fresh = page.filter(({ member, score }) => score !== at || id === undefined || member < id);
+    const end = fresh.at(-1);
+    if (end !== undefined) {
+      last = { at: end.score, id: end.member };
+      yield fresh.map(({ member, score }) => ({ at: score, id: member }));
+    } else if (page.length < count) return;
+    seen = page.filter(({ score }) => score === last.at).length;
   }
 }
 
@@ -219,8 +301,8 @@ function parseIfPossible(text: string | null | undefined) {
   }
 }
 
-function matches(payment: PaymentSummary, { state, payer, open, disputed }: PaymentFilter): boolean {
-  if (state !== undefined && payment.state !== state) return false;
+function matches(payment: PaymentSummary, { states, payer, open, disputed }: PaymentFilter): boolean {
+  if (states !== undefined && !states.includes(payment.state)) return false;
   if (payer !== undefined && payment.terms.payer !== payer) return false;
   if (open === true && isFinal(payment.state)) return false;
   return disputed !== true || isDisputed(payment);

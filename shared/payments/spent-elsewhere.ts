@@ -4,13 +4,17 @@ import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { PaymentTerms } from "./payment.ts";
 
-const Stored = PaymentTerms.omit({ quote_digest: true, x402_version: true, body_bytes: true }).extend({
+export const SpentElsewhereTerms = PaymentTerms.omit({
+  quote_digest: true,
+  x402_version: true,
+  body_bytes: true,
+}).extend({
   /** The newest block when it came: the authorization was spent in this one or in an earlier one. */
   block: z.string().regex(/^\d+$/),
 });
 
 /** A payment that came here and was refused, because its authorization had been used or cancelled before. */
-export type SpentElsewhere = z.infer<typeof Stored> & {
+export type SpentElsewhere = z.infer<typeof SpentElsewhereTerms> & {
   /** The call that it would have bought. */
   id: string;
   /** When it came first, unix ms. */
@@ -40,9 +44,8 @@ export function createSpentElsewhere({ redis, keys }: Partition) {
     },
 
     /** The newest first. What cannot be read is left out. */
-    async list(limit: number): Promise<SpentElsewhere[]> {
-      const last = Math.min(limit, KEPT) - 1;
-      const came = toScored(await redis.zrevrange(keys.spentElsewhere, 0, last, "WITHSCORES"));
+    async list(): Promise<SpentElsewhere[]> {
+      const came = toScored(await redis.zrevrange(keys.spentElsewhere, 0, KEPT - 1, "WITHSCORES"));
       if (came.length === 0) return [];
       const texts = await redis.hmget(keys.spentElsewhereOf, ...came.map(({ member }) => member));
       return came.flatMap(({ member: id, score: at }, i) => {
@@ -53,9 +56,9 @@ export function createSpentElsewhere({ redis, keys }: Partition) {
   };
 }
 
-function readStored(text: string | null): z.infer<typeof Stored> | undefined {
+function readStored(text: string | null): z.infer<typeof SpentElsewhereTerms> | undefined {
   try {
-    return Stored.parse(JSON.parse(text ?? ""));
+    return SpentElsewhereTerms.parse(JSON.parse(text ?? ""));
   } catch {
     return undefined;
   }

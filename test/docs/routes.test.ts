@@ -58,6 +58,17 @@ const ROUTES = [
   ["docs/operator.md", "POST /api/v1/failed/discards`", "operator/routes/begin-discard"],
   ["docs/operator.md", "POST /api/v1/failed/{call_id}/replay", "operator/routes/replay-call"],
   ["docs/operator.md", "POST /api/v1/failed/{call_id}/discard", "operator/routes/discard-call"],
+  ["docs/operator.md", "GET /api/v1/calls`", "operator/routes/calls"],
+  ["docs/operator.md", "GET /api/v1/calls/{call_id}`", "operator/routes/call"],
+  ["docs/operator.md", "GET /api/v1/calls/{call_id}/body", "operator/routes/call-body"],
+  ["docs/operator.md", "GET /api/v1/calls/{call_id}/result", "operator/routes/call-result"],
+  ["docs/operator.md", "POST /api/v1/calls/{call_id}/forget", "operator/routes/forget-call"],
+  ["docs/operator.md", "GET /api/v1/payments`", "operator/routes/payments"],
+  ["docs/operator.md", "GET /api/v1/payments/{call_id}`", "operator/routes/payment"],
+  ["docs/operator.md", "POST /api/v1/payments/{call_id}/resolve", "operator/routes/resolve-payment"],
+  ["docs/operator.md", "POST /api/v1/payments/{call_id}/reconcile", "operator/routes/reconcile-payment"],
+  ["docs/operator.md", "GET /api/v1/payments/in-flight", "operator/routes/payments-in-flight"],
+  ["docs/operator.md", "GET /api/v1/payments/spent-elsewhere", "operator/routes/spent-elsewhere"],
 ] as const;
 
 const tests = new URL("../services/", import.meta.url);

@@ -1,12 +1,12 @@
-import type { CallSearch, FoundCall, PageCursor } from "../../../shared/calls/found-call.ts";
-import { createSearchCalls } from "../../../shared/calls/search.ts";
+import type { CallSearch } from "../../../shared/calls/found-call.ts";
 import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { createCallsApi, type FoundCallView } from "../../../shared/operator/calls.ts";
 import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toIsoSeconds } from "../text.ts";
+import { toSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type FindOptions = CallSearch & { configDir: string; limit: number; json?: boolean };
@@ -15,9 +15,10 @@ const PAGE_MAX = 500;
 
 /** `postern calls find`: the calls that match, wherever they are, the newest first. */
 export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<number> {
-  const { limit, json, configDir: _, ...search } = options;
-  return withRedis(deps, options, async ({ partition }) => {
-    const find = createSearchCalls(partition, { patienceMs: 60_000 });
+  const { limit, json } = options;
+  const search = toSearch(options);
+  return withRedis(deps, options, async (session) => {
+    const calls = createCallsApi(session);
     const listing = createListing(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
@@ -30,50 +31,58 @@ export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<numb
       toCells,
       toJson,
     });
-    let shown = 0;
-    let after: PageCursor | undefined;
-    let isComplete = true;
+    const found: Found = { shown: 0, next: null, isComplete: true };
     do {
-      const wanted = limit === 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - shown);
-      const page = await find(search, { limit: wanted, after });
+      const wanted = limit === 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.shown);
+      const page = await calls.find(search, { limit: wanted, cursor: found.next ?? undefined });
       for (const call of page.calls) listing.add(call);
-      shown += page.calls.length;
-      after = page.next;
-      isComplete &&= page.isComplete;
-    } while (after !== undefined && shown !== limit);
-    const more = after === undefined ? "" : "; there are more (--limit 0 lists all)";
-    const cut = isComplete ? "" : "; not all could be looked at: say more of what is looked for";
-    listing.end(`${shown} ${shown === 1 ? "call" : "calls"} found${more}${cut}`);
+      found.shown += page.calls.length;
+      found.next = page.next;
+      found.isComplete &&= page.is_complete;
+    } while (found.next !== null && found.shown !== limit);
+    listing.end(foundText(found));
     return EXIT.ok;
   });
 }
 
-function toCells({ id, at, state, origin = "-", endpoint, job = "-", ...known }: FoundCall): string[] {
-  const from = endpoint === undefined ? origin : `${origin} ${endpoint}`;
-  return [id, toIsoSeconds(at), state, from, job, knownBy(known)];
+type Found = { shown: number; next: string | null; isComplete: boolean };
+
+function foundText({ shown, next, isComplete }: Found): string {
+  const more = next === null ? "" : "; there are more (--limit 0 lists all)";
+  const cut = isComplete ? "" : "; not all could be looked at: say more of what is looked for";
+  return `${shown} ${shown === 1 ? "call" : "calls"} found${more}${cut}`;
+}
+
+function toSearch({ configDir: _, limit: __, json: ___, deliveryId, since, until, ...search }: FindOptions) {
+  return {
+    ...search,
+    delivery_id: deliveryId,
+    since: since === undefined ? undefined : toIso(since),
+    until: until === undefined ? undefined : toIso(until),
+  };
+}
+
+function toCells(call: FoundCallView): string[] {
+  const { id, at, state, origin, endpoint, job } = call;
+  const from = endpoint === null ? (origin ?? "-") : `${origin ?? "-"} ${endpoint}`;
+  return [id, toSeconds(at), state, from, job ?? "-", knownBy(call)];
 }
 
 /** Why it failed, or else what its sender or payer knows it by. */
-function knownBy({ code, reason, deliveryId, payer, transaction }: Partial<FoundCall>): string {
-  if (code !== undefined) return `${code}: ${problemDetail(reason ?? "")}`;
+function knownBy({ code, reason, delivery_id: deliveryId, payer, transaction }: FoundCallView): string {
+  if (code !== null) return `${code}: ${problemDetail(reason ?? "")}`;
   return deliveryId ?? transaction ?? payer ?? "-";
 }
 
-function toJson({ id, state, at, origin, job, acceptedAt, endedAt, deliveryId, ...known }: FoundCall) {
-  const ids = job === undefined ? undefined : idsOfKey(job);
-  return {
-    ...{ id, state, origin },
-    since: toIso(at),
-    path: known.endpoint,
+/** Without what is not known. */
+function toJson({ at, job, endpoint, ...call }: FoundCallView) {
+  const ids = job === null ? undefined : idsOfKey(job);
+  const { id, state, origin, ...known } = call;
+  const json = {
+    ...{ id, state, origin, since: at, path: endpoint },
     service_id: ids?.serviceId,
     job_id: ids?.jobIndex,
-    delivery_id: deliveryId,
-    payer: known.payer,
-    transaction: known.transaction,
-    accepted_at: acceptedAt === undefined ? undefined : toIso(acceptedAt),
-    ended_at: endedAt === undefined ? undefined : toIso(endedAt),
-    attempts: known.attempts,
-    code: known.code,
-    reason: known.reason,
+    ...known,
   };
+  return Object.fromEntries(Object.entries(json).filter(([, value]) => value !== null));
 }

@@ -1,9 +1,6 @@
-import { createForget } from "../../../shared/calls/forget.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+import { createCallsApi } from "../../../shared/operator/calls.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { operatorName } from "../terminal.ts";
 import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
@@ -11,16 +8,14 @@ export type ForgetOptions = { configDir: string; reason: string; yes?: boolean; 
 
 /** `postern calls forget`: deletes what is kept of a call's sender. 1 if it is not done, because nobody said yes or the call is not at its end. */
 export function forgetCall(deps: ProgramDeps, id: string, options: ForgetOptions): Promise<number> {
-  return withRedis(deps, options, async ({ partition, log }) => {
+  return withRedis(deps, options, async (session) => {
     if (!options.yes && !(await isConfirmed(deps, id))) {
       deps.say("nothing was changed\n");
       return EXIT.failed;
     }
-    const forget = createForget({ partition, clock: systemClock, log, by: operatorName() });
-    const forgotten = await forget(id, options.reason);
-    const before = forgotten.kind === "before" ? toIso(forgotten.at) : null;
-    if (options.json)
-      deps.print(jsonLine({ call_id: id, changed: before === null, forgotten_before: before }));
+    const forgotten = await createCallsApi(session).forget(id, options.reason);
+    const { forgotten_before: before } = forgotten;
+    if (options.json) deps.print(jsonLine({ call_id: id, ...forgotten }));
     deps.say(before === null ? `${id} is forgotten\n` : `${id} was forgotten before, at ${before}\n`);
     return EXIT.ok;
   });

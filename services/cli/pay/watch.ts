@@ -1,5 +1,5 @@
+import { readEvents, type StreamState } from "../../../shared/http/read-event-stream.ts";
 import { delay, systemClock } from "../../../shared/time/clock.ts";
-import { readEvents, type StreamState } from "../event-stream.ts";
 import { plain } from "../text.ts";
 
 /** What a stream has said of a call. */

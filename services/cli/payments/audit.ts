@@ -2,14 +2,15 @@ import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import type { Chain } from "../../../shared/ethereum/chain.ts";
 import type { Transfer } from "../../../shared/ethereum/transfers.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { toPaymentView } from "../../../shared/operator/payment-view.ts";
+import { type DecimalsOf, decimalsFrom } from "../../../shared/operator/tokens.ts";
 import { createMatchTransfers, type Mismatch } from "../../../shared/payments/audit.ts";
-import { createPaymentList } from "../../../shared/payments/list.ts";
+import { chainOfToken } from "../../../shared/payments/chain-of-token.ts";
+import { createPaymentList, type PaymentSummary } from "../../../shared/payments/list.ts";
 import { readAcceptedTokens } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { inTokens, jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { chainOfToken } from "./chain-of-token.ts";
-import { toJson } from "./list.ts";
 
 export type AuditOptions = {
   configDir: string;
@@ -32,7 +33,7 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
   const { fromBlock, json } = options;
   const chosen = chooseTokens(deps, options);
   if (typeof chosen === "number") return chosen;
-  return withRedis(deps, options, async ({ partition }) => {
+  return withRedis(deps, options, async ({ partition, tokens }) => {
     const payments = createPaymentList(partition);
     const toBlock = options.toBlock ?? (await latestOf(chosen.map(({ chain }) => chain)));
     if (toBlock < fromBlock) throw new Error(`--from-block ${fromBlock} is after block ${toBlock}`);
@@ -48,7 +49,7 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
       }
       audits.push(audit);
     }
-    if (json) deps.print(jsonLine(auditJson(audits)));
+    if (json) deps.print(jsonLine(auditJson(audits, decimalsFrom(tokens))));
     deps.say(audits.map(tokenText).join("\n"));
     return audits.every(({ mismatches }) => mismatches.length === 0) ? EXIT.ok : EXIT.failed;
   });
@@ -84,7 +85,8 @@ async function latestOf(chains: readonly Chain[]): Promise<bigint> {
 }
 
 /** For scripts. */
-function auditJson(audits: readonly TokenAudit[]) {
+function auditJson(audits: readonly TokenAudit[], decimalsOf: DecimalsOf) {
+  const toJson = (payment: PaymentSummary) => toPaymentView(payment, decimalsOf);
   return {
     tokens: audits.map(({ token, fromBlock, toBlock, matched, mismatches }) => ({
       network: token.network,

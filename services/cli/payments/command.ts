@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { PaymentState } from "../../../shared/payments/payment.ts";
+import { PAYMENT_STATES, type PaymentStateView } from "../../../shared/operator/payment-view.ts";
 import { EXPORT_ID } from "../../../shared/payments/refunds.ts";
 import {
   callId,
@@ -44,11 +44,7 @@ function addList(payments: Command, deps: ProgramDeps): void {
   payments
     .command("list")
     .description("list payments, the newest first")
-    .addOption(
-      new Option("--state <state>", "in this state")
-        .choices(STATES.map((state) => state.toLowerCase()))
-        .argParser(parseState),
-    )
+    .addOption(new Option("--state <state>", "in this state").choices(PAYMENT_STATES).argParser(parseState))
     .option("--payer <address>", "paid by this address", parseAddress)
     .addOption(sinceOption("claimed"))
     .addOption(untilOption("claimed"))
@@ -63,22 +59,10 @@ function addList(payments: Command, deps: ProgramDeps): void {
     });
 }
 
-const STATES = [
-  "SETTLING",
-  "QUEUED",
-  "FAILED",
-  "INJECTED",
-  "DISCARDED",
-  "REFUND_PENDING",
-  "REFUNDED",
-  "VOID",
-  "REVIEW",
-] as const satisfies readonly PaymentState[];
-
-function parseState(text: string): PaymentState {
-  const state = STATES.find((each) => each.toLowerCase() === text.toLowerCase());
+function parseState(text: string): PaymentStateView {
+  const state = PAYMENT_STATES.find((each) => each === text.toLowerCase());
   if (state !== undefined) return state;
-  throw new InvalidArgumentError(`a state is one of ${STATES.join(", ").toLowerCase()}`);
+  throw new InvalidArgumentError(`a state is one of ${PAYMENT_STATES.join(", ")}`);
 }
 
 function addShow(payments: Command, deps: ProgramDeps): void {

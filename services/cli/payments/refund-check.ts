@@ -1,17 +1,18 @@
+import { tokenOf } from "../../../shared/config/accepted-tokens.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { chainOfToken } from "../../../shared/payments/chain-of-token.ts";
 import { type ClosedRefund, createCloseRefunds } from "../../../shared/payments/close-refunds.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { createRefunds } from "../../../shared/payments/refunds.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
+import { readAcceptedTokens } from "../accepted-tokens.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { chainOfToken } from "./chain-of-token.ts";
 import { LATE } from "./show.ts";
 
 export type RefundCheckOptions = { configDir: string; json?: boolean };

@@ -1,8 +1,13 @@
 import { createAudit } from "../../../shared/audit/audit.ts";
+import { tokenOf } from "../../../shared/config/accepted-tokens.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
+import { toPaymentView } from "../../../shared/operator/payment-view.ts";
+import { unknownPayment } from "../../../shared/operator/payments.ts";
+import { type DecimalsOf, decimalsFrom } from "../../../shared/operator/tokens.ts";
+import { chainOfToken } from "../../../shared/payments/chain-of-token.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { createPaymentList, type PaymentSummary } from "../../../shared/payments/list.ts";
 import {
@@ -16,16 +21,15 @@ import {
 } from "../../../shared/payments/refunds.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { readAcceptedTokens, tokenOf } from "../accepted-tokens.ts";
+import { readAcceptedTokens } from "../accepted-tokens.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
 import { toIsoSeconds } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { chainOfToken } from "./chain-of-token.ts";
-import { amountOf, toJson, toneOfState } from "./list.ts";
+import { amountOf, toneOfState } from "./list.ts";
 import { toBatch, toCsv } from "./refund-formats.ts";
-import { LATE, unknown } from "./show.ts";
+import { LATE } from "./show.ts";
 
 export type RefundListOptions = {
   configDir: string;
@@ -48,11 +52,11 @@ export function listRefunds(
   ids: readonly string[],
   options: RefundListOptions,
 ): Promise<number> {
-  return withRedis(deps, options, async ({ partition, log }) => {
+  return withRedis(deps, options, async ({ partition, log, tokens }) => {
     if (options.export !== undefined) return printAgain(deps, partition, options, options.export);
     const chosen = await readCases(partition, ids, options);
     if (options.csv || options.calldata) return exportCases(deps, { partition, log }, chosen, options);
-    return show(deps, chosen, options);
+    return show(deps, chosen, { ...options, decimalsOf: decimalsFrom(tokens) });
   });
 }
 
@@ -98,7 +102,7 @@ async function whyNone(partition: Partition, ids: readonly string[]): Promise<st
   const found = await createPaymentList(partition).read(ids);
   return ids.map((id, i) => {
     const state = found[i]?.state.toLowerCase();
-    return state === undefined ? unknown(id) : `${id} is no case: it is ${state}`;
+    return state === undefined ? unknownPayment(id).message : `${id} is no case: it is ${state}`;
   });
 }
 
@@ -112,9 +116,8 @@ async function* allCases(partition: Partition): AsyncGenerator<Case> {
 function show(
   deps: ProgramDeps,
   { cases, leftOut, refused }: Chosen,
-  { configDir, json }: RefundListOptions,
+  { json, decimalsOf }: RefundListOptions & { decimalsOf: DecimalsOf },
 ): number {
-  const tokens = readAcceptedTokens({ ...deps, printError: () => {} }, configDir, "names") ?? [];
   const listing = createListing<PaymentSummary>(deps, json, {
     columns: [
       { heading: "CALL", width: 34 },
@@ -127,13 +130,9 @@ function show(
     ],
     toCells: (payment) => [
       ...[payment.id, toIsoSeconds(payment.changedAt), payment.state.toLowerCase(), payment.terms.payer],
-      ...[
-        amountOf(payment.terms, tokenOf(tokens, payment.terms)?.decimals),
-        payment.terms.network,
-        payment.effect,
-      ],
+      ...[amountOf(payment.terms, decimalsOf(payment.terms)), payment.terms.network, payment.effect],
     ],
-    toJson,
+    toJson: (payment) => toPaymentView(payment, decimalsOf),
   });
   for (const payment of cases) listing.add(payment);
   listing.end(countText(cases.length, leftOut));

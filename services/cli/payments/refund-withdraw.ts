@@ -1,5 +1,6 @@
 import { createAudit } from "../../../shared/audit/audit.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { unknownPayment } from "../../../shared/operator/payments.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { createRefunds } from "../../../shared/payments/refunds.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
@@ -7,7 +8,6 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { operatorName } from "../terminal.ts";
 import { jsonLine } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
-import { unknown } from "./show.ts";
 
 export type RefundWithdrawOptions = { configDir: string; reason: string; json?: boolean };
 
@@ -19,7 +19,7 @@ export function withdrawRefund(
 ): Promise<number> {
   return withRedis(deps, options, async ({ partition, log }) => {
     const payment = await createPaymentJournal(partition).look(id);
-    if (payment === undefined) throw new Error(unknown(id));
+    if (payment === undefined) throw unknownPayment(id);
     const [at, by] = [systemClock(), operatorName()];
     if (!(await createRefunds(partition).withdraw(payment, at))) {
       const which = "only a pending refund whose call the runner has taken since can be withdrawn";

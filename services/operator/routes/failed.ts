@@ -1,12 +1,12 @@
 import { z } from "zod";
 import {
   FailedCallDetail,
-  FailedCallView,
   FailedFilter,
   FailedGroupView,
+  FailedPage,
 } from "../../../shared/operator/failed.ts";
 import { count } from "../../../shared/operator/view.ts";
-import { callId, callParams, cursor, limit, next, reason, toCursor, whole } from "../parameters.ts";
+import { callParams, page, reason, whole } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 
 const CALL = "/api/v1/failed/{call_id}";
@@ -17,13 +17,6 @@ const filterQuery = FailedFilter.extend({
   job_id: whole().optional(),
 });
 
-const place = z.strictObject({ failedAt: z.number(), id: callId });
-
-const FailedList = z.object({
-  calls: z.array(FailedCallView),
-  /** With it even a page without calls is not the last: an answer looks at so many calls and no more. */
-  next,
-});
 const FailedGroups = z.object({ groups: z.array(FailedGroupView) });
 const FailedCounts = z.object({ matched: count, total: count });
 
@@ -37,12 +30,12 @@ export const failedRoutes: readonly Route[] = [
     access: "viewer",
     summary: "List failed calls, the newest first",
     isHeavy: true,
-    query: filterQuery.extend({ limit, cursor: cursor(place).optional() }),
-    answers: { 200: { description: "A page of them", schema: FailedList } },
-    async answer({ query: { limit: most, cursor: after, ...filter } }, { api }) {
-      const page = await api.failed.page(filter, { after, limit: most });
-      return { status: 200, json: { calls: page.calls, next: page.next ? toCursor(page.next) : null } };
-    },
+    query: filterQuery.extend(page),
+    answers: { 200: { description: "A page of them", schema: FailedPage } },
+    answer: async ({ query: { limit, cursor, ...filter } }, { api }) => ({
+      status: 200,
+      json: await api.failed.page(filter, { limit, cursor }),
+    }),
   }),
   route({
     method: "GET",

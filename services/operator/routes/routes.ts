@@ -1,9 +1,11 @@
 import type { Route } from "../route.ts";
 import { bulkRoutes } from "./bulk.ts";
+import { callRoutes } from "./calls.ts";
 import { failedRoutes } from "./failed.ts";
 import { jobRoutes } from "./jobs.ts";
 import { liveRoutes } from "./live.ts";
 import { overviewRoutes } from "./overview.ts";
+import { paymentRoutes } from "./payments.ts";
 import { sessionRoutes } from "./session.ts";
 
 export const ROUTES: readonly Route[] = [
@@ -13,4 +15,6 @@ export const ROUTES: readonly Route[] = [
   ...jobRoutes,
   ...failedRoutes,
   ...bulkRoutes,
+  ...callRoutes,
+  ...paymentRoutes,
 ];

@@ -45,6 +45,15 @@ const SENDERS_SHOWN = [
   /\$ postern rejected show r_[0-9a-f]{19} +came: stripe-signature, wanted: stripe-signature$/,
 ];
 
+/** What is shown of a callback, and found to be so. */
+const TOLD_SHOWN = [
+  /the stream tells how far the job is, and ends when its result is kept$/,
+  /the standardwebhooks library verifies what the receiver gets: the job has ended$/,
+  /with it comes the job's output: \{"steps":3,"ms":\d+\}$/,
+  /of other bytes the library says that they are not signed$/,
+  /a request that would have the cloud's metadata called is answered 403 callback\.refused, and runs nothing$/,
+];
+
 /** What is shown of payments, and found to be so. */
 const PAID_SHOWN = [
   /GET \S+\/price: 20000000000000 wei, at 3200 USDC for 10\^18 wei 0\.064000 USDC$/,
@@ -76,7 +85,7 @@ test("a demo with --exit shows what is so, its counts add up, and nothing of it 
   expect(text()).toMatch(new RegExp(` {2}ok {2}It adds up: ${SUM.source}`));
   const [, accepted, injected] = SUM.exec(text()) ?? [];
   expect(Number(accepted)).toBe(Number(injected));
-  for (const shown of [...SENDERS_SHOWN, ...PAID_SHOWN])
+  for (const shown of [...SENDERS_SHOWN, ...TOLD_SHOWN, ...PAID_SHOWN])
     expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
   expect(text()).toMatch(/^ {6}runner +\| job\.finished .* eventType=push /m);
   expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["6", "0.224000"]);

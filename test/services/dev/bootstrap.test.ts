@@ -7,8 +7,9 @@ import { tempDir } from "../../support/temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SOURCE = "services/cli/main.ts";
+const PAGE = "services/operator-page";
 
-/** A clone of the project whose program is a few lines, so that it is built in a moment. */
+/** A clone of the project whose program and page are a few lines, so that they are built in a moment. */
 let clone: string;
 beforeEach(() => {
   clone = join(tempDir(), "clone");
@@ -16,12 +17,14 @@ beforeEach(() => {
     cpSync(join(ROOT, file), join(clone, file));
   for (const file of ["bootstrap.mjs", "build.mjs"])
     cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
-  cpSync(join(ROOT, "services/operator-page"), join(clone, "services/operator-page"), { recursive: true });
+  cpSync(join(ROOT, PAGE, "vite.config.mjs"), join(clone, PAGE, "vite.config.mjs"));
   symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
   mkdirSync(join(clone, "shared"));
   mkdirSync(join(clone, "services/cli"));
   mkdirSync(join(clone, "docs"));
   write(SOURCE, saying("first"));
+  write(`${PAGE}/index.html`, '<script type="module" src="./main.ts"></script>');
+  write(`${PAGE}/main.ts`, 'document.title = "page";');
 });
 
 const saying = (text: string) => `console.log("${text} in", process.cwd(), process.argv.slice(2).join());\n`;
@@ -64,7 +67,7 @@ test("a source that a checkout brings back is built, although it was built befor
 
 test("a new source is built, and so is everything after another compiler or other settings", () => {
   run();
-  for (const file of ["shared/new.ts", "services/operator-page/new.ts"]) {
+  for (const file of ["shared/new.ts", `${PAGE}/new.ts`]) {
     write(file, "export const added = 1;\n");
     expect([file, run().builds]).toEqual([file, true]);
   }
@@ -79,9 +82,9 @@ test("what something else has built is not run in place of the sources, nor sent
   run();
   write("dist/services/cli/main.js", 'console.log("stale");\n');
   expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
-  write("dist/services/operator-page/index.html", "stale");
+  write(`dist/${PAGE}/index.html`, "stale");
   expect(run().builds).toBe(true);
-  expect(readFileSync(join(clone, "dist/services/operator-page/index.html"), "utf8")).toContain("<script");
+  expect(readFileSync(join(clone, `dist/${PAGE}/index.html`), "utf8")).toContain("<script");
 });
 
 test("npm run postern runs where the user is, so that relative paths are from there", () => {

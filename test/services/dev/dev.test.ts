@@ -10,7 +10,7 @@ import { silentLogger } from "../../../shared/log/logger.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { createResults } from "../../../shared/results/store.ts";
-import { usePostern } from "../../fixtures/postern.ts";
+import { jsonLines, usePostern } from "../../fixtures/postern.ts";
 import { type Answer, send } from "../../support/http.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
@@ -126,9 +126,9 @@ describe("dev without a configuration", () => {
       expect([price, asked.status]).toEqual([price, 200]);
       const [env, args] = toCommand(pay);
       expect(args.slice(0, 2)).toEqual(["pay", url]);
-      const { code, stdout } = await postern.run([...args, "--json"], { env });
-      expect([url, code]).toEqual([url, 0]);
-      return JSON.parse(stdout)["call_id"];
+      const ran = await postern.run([...args, "--json"], { env });
+      expect([url, ran.code]).toEqual([url, 0]);
+      return jsonLines(ran).at(-1)?.["call_id"];
     };
     const bought = await Promise.all(ready.jobs.map(buy));
     expect(new Set(bought).size).toBe(3);
@@ -149,9 +149,9 @@ describe("dev without a configuration", () => {
       settlement_options: [{ amount: "32000", symbol: "USDC" }],
     });
     const pay = ["pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header, "--json"];
-    const paid = JSON.parse((await postern.run(pay, { env })).stdout);
+    const paid = jsonLines(await postern.run(pay, { env })).at(-1);
     expect(paid).toMatchObject({ outcome: "injected", amount: "32000" });
-    const ofThisCall = { where: ({ callId }: Record<string, unknown>) => callId === paid.call_id };
+    const ofThisCall = { where: ({ callId }: Record<string, unknown>) => callId === paid?.["call_id"] };
     expect(await dev.waitForEvent("payment.accepted", ofThisCall)).toMatchObject({ amount: "32000" });
     await dev.waitForEvent("call.injected", ofThisCall);
   });

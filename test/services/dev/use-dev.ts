@@ -1,6 +1,6 @@
 import { freePort } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
-import type { Postern } from "../../fixtures/postern.ts";
+import { jsonLines, type Postern } from "../../fixtures/postern.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 /** What dev says once everything is ready. */
@@ -55,6 +55,5 @@ export function partPids(dev: PosternProcess): Record<string, number> {
 export async function buy(postern: Postern, { url, pay = "" }: Ready["jobs"][number]): Promise<unknown> {
   const [, payer = ""] = /POSTERN_PAYER_KEY=(0x\w+)/.exec(pay) ?? [];
   const env = { POSTERN_PAYER_KEY: payer };
-  const { stdout } = await postern.run(["pay", url, "--body", "hi", "--json"], { env });
-  return JSON.parse(stdout).outcome;
+  return jsonLines(await postern.run(["pay", url, "--body", "hi", "--json"], { env })).at(-1)?.["outcome"];
 }

@@ -100,6 +100,24 @@ test("calls of several producers come in the order of their end, newest first, a
   expect(some.map(({ id }) => id)).toEqual(ids.slice(199, 250));
 });
 
+test("many calls of a moment, short and long ones, are all remembered, in blocks of bounded size", async () => {
+  const history = aHistory();
+  const ids: string[] = [];
+  for (let n = 0; n < 600; n++) {
+    const call = webhook(n < 300 ? "/a" : `/${"é".repeat(500)}`);
+    ids.push(call.id);
+    history.add(call, 1);
+  }
+  await history.flush();
+  expect((await read()).map(({ id }) => id).sort()).toEqual(ids.sort());
+  const members = await redis.client.zrange(keys.history, "0", "-1");
+  expect(members.length).toBeLessThan(20);
+  for (const [calls, , id] of members.map((member) => member.split(" "))) {
+    expect(Number(calls)).toBeLessThanOrEqual(256);
+    expect(await redis.client.strlen(keys.historyBlock(String(id)))).toBeLessThanOrEqual(64 * 1024);
+  }
+});
+
 test("the oldest calls go first: when they are too many, when they take too many bytes, and when their time is over", async () => {
   const few = aHistory({ calls: 5 });
   for (let n = 0; n < 8; n++) {

@@ -32,7 +32,7 @@ const search = (
   asked: CallSearch,
   page?: { limit?: number; after?: PageCursor | undefined },
   paths: string[] = [],
-) => createSearchCalls(fixture.redis.partition, { paths })(asked, page);
+) => createSearchCalls(fixture.redis.partition, { paths: () => paths })(asked, page);
 
 const idsOf = async (asked: CallSearch) => (await search(asked)).calls.map(({ id }) => id);
 

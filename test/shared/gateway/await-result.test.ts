@@ -43,8 +43,10 @@ test("all who wait are answered once their calls have ended, over one connection
   const gateway = await start();
   const answers = Array.from({ length: 20 }, () => deliver(gateway));
   await untilWaiting(gateway, 20);
-  const list = String(await webhooks.redis.client.client("LIST"));
-  expect(list.match(/ sub=1 /g)).toHaveLength(1);
+  const listening = async () =>
+    String(await webhooks.redis.client.client("LIST")).match(/ sub=1 /g)?.length ?? 0;
+  await eventually("it listens", async () => (await listening()) > 0);
+  expect(await listening()).toBe(1);
   await endAll();
   expect(told(await Promise.all(answers))).toEqual(Array(20).fill([200, "done"]));
   expect(endingsOf(gateway)).toEqual(Array(20).fill("answered"));

@@ -134,8 +134,10 @@ test("with every odd token and every ill node, a gateway killed on the way of a 
   for (const pair of pairs()) {
     const purchases = await round(pair);
     bought[pair.token]?.push(...purchases);
-    const callIds = purchases.map(({ callIds: [id] }) => String(id));
     const what = JSON.stringify({ ...pair, oddities: TOKENS[pair.token]?.[2], ills: NODES[pair.node] });
+    const answers = purchases.map(({ told }) => told.at(-1));
+    expect(answers, what).toEqual(Array(2).fill(expect.objectContaining({ status: 202 })));
+    const callIds = purchases.map(({ callIds: [id] }) => String(id));
     await eventually(`each job has run: ${what}`, () =>
       stack.effectsOf(callIds).every((count) => count === 1),
     );

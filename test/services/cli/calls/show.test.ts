@@ -26,6 +26,7 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
     "queue +failed in webhook/7/1",
     String.raw`body +5 bytes, application/json, sha256 2cf24d\w+ \(--body-only\)`,
     "result +its job keeps none",
+    "endpoint +/hooks/a",
     "traceparent +00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     "",
     "timeline",

@@ -51,7 +51,7 @@ test("the newest thousand are kept, each as it came first, so that whoever sends
   });
   for (let i = 0; i < 1003; i++) await spent.note(one(i));
   await spent.note({ ...one(1002), at: 5000 });
-  const listed = await spent.list(Number.POSITIVE_INFINITY);
+  const listed = await spent.list();
   expect([listed.length, listed[0], listed.at(-1)?.at]).toEqual([1000, one(1002), 3]);
   const keys = await client.keys("*spent*");
   expect(keys.length).toBe(2);

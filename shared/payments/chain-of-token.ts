@@ -1,8 +1,8 @@
-import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
-import { type Chain, createChain } from "../../../shared/ethereum/chain.ts";
-import { chainIdOf } from "../../../shared/ethereum/encoding.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import type { AcceptedToken } from "../config/x402-toml.ts";
+import { type Chain, createChain } from "../ethereum/chain.ts";
+import { chainIdOf } from "../ethereum/encoding.ts";
+import { silentLogger } from "../log/logger.ts";
+import { systemClock } from "../time/clock.ts";
 
 const RPC_TIMEOUT_MS = 60_000;
 /** An operator also wants to see the transaction that a gateway finds too long to read. */

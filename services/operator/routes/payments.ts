@@ -1,0 +1,110 @@
+import { z } from "zod";
+import { PaymentDetail } from "../../../shared/operator/payment-view.ts";
+import { PaymentFilter, PaymentPage } from "../../../shared/operator/payments.ts";
+import { Reconciled } from "../../../shared/operator/reconcile.ts";
+import { SpentElsewherePage } from "../../../shared/operator/spent-elsewhere.ts";
+import { callParams, flag, page, reason, whole } from "../parameters.ts";
+import { type Route, route } from "../route.ts";
+
+const PAYMENT = "/api/v1/payments/{call_id}";
+
+/** The filter as it stands in a query. */
+const filterQuery = PaymentFilter.extend({ open: flag.optional(), disputed: flag.optional() });
+
+/** Each of them costs several questions to a node. */
+const spentQuery = z.strictObject({ ...page, limit: whole({ min: 1, max: 50 }).default(20) });
+
+const transaction = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]{64}$/, "is no transaction: 0x and 64 hex digits")
+  .transform((text) => text.toLowerCase());
+
+const Decision = z.discriminatedUnion("verdict", [
+  /** The money is there: its call runs. */
+  z.strictObject({ verdict: z.literal("settled"), transaction, reason }),
+  /** It was not paid, and is not going to be: its body is deleted. */
+  z.strictObject({ verdict: z.literal("void"), reason }),
+  /** Of a disputed one: it was seen. */
+  z.strictObject({ verdict: z.literal("acknowledged"), reason }),
+]);
+
+const InFlight = z.object({ call_ids: z.array(z.string()) });
+
+/** As `postern payments`, but for refunds (refunds.ts) and what takes long (money-runs.ts). */
+export const paymentRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/payments",
+    access: "viewer",
+    summary: "List payments, the newest first",
+    isHeavy: true,
+    query: filterQuery.extend(page),
+    answers: { 200: { description: "A page of them", schema: PaymentPage } },
+    answer: async ({ query: { limit, cursor, ...filter } }, { api }) => ({
+      status: 200,
+      json: await api.payments.page(filter, { limit, cursor }),
+    }),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/payments/in-flight",
+    access: "viewer",
+    summary: "List the payments that gateways look after, but for those whose call is queued or has failed",
+    answers: { 200: { description: "Their calls, in no order", schema: InFlight } },
+    answer: async (_asked, { api }) => ({ status: 200, json: { call_ids: await api.payments.inFlight() } }),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/payments/spent-elsewhere",
+    access: "viewer",
+    summary:
+      "List payments that were refused because they were spent before they came, and what the chain says",
+    isHeavy: true,
+    query: spentQuery,
+    answers: { 200: { description: "A page of them, the newest first", schema: SpentElsewherePage } },
+    problems: ["start.config_invalid"],
+    answer: async ({ query }, { api }) => ({ status: 200, json: await api.payments.spentElsewhere(query) }),
+  }),
+  route({
+    method: "GET",
+    path: PAYMENT,
+    access: "viewer",
+    summary: "Show a payment: terms, settlement, the evidence in words, and what can be done about it",
+    params: callParams,
+    answers: { 200: { description: "The payment", schema: PaymentDetail } },
+    problems: ["payment.unknown"],
+    answer: async ({ params }, { api }) => ({ status: 200, json: await api.payments.show(params.call_id) }),
+  }),
+  route({
+    method: "POST",
+    path: `${PAYMENT}/resolve`,
+    access: "operator",
+    summary:
+      "Decide whether a payment in review is paid, or say that what contradicts a disputed one was seen",
+    params: callParams,
+    body: Decision,
+    answers: { 204: { description: "It is decided" } },
+    problems: [
+      ...(["payment.unknown", "payment.undecidable", "payment.not_shown", "payment.transfer_taken"] as const),
+      ...(["token.unconfigured", "start.config_invalid", "payment.unavailable"] as const),
+    ],
+    async answer({ params, body }, { api }) {
+      await api.payments.resolve(params.call_id, body);
+      return { status: 204 };
+    },
+  }),
+  route({
+    method: "POST",
+    path: `${PAYMENT}/reconcile`,
+    access: "operator",
+    summary: "Have a gateway look at a payment now, and wait for what comes of it",
+    params: callParams,
+    /** For how long it is waited. */
+    body: z.strictObject({ wait_ms: z.int().min(0).max(30_000).default(10_000) }),
+    answers: { 200: { description: "What came of it; the payment may be unknown", schema: Reconciled } },
+    answer: async ({ params, body }, { api }) => ({
+      status: 200,
+      json: await api.payments.reconcile(params.call_id, body.wait_ms),
+    }),
+  }),
+];

@@ -1,0 +1,203 @@
+import { z } from "zod";
+import { createAudit } from "../audit/audit.ts";
+import { tokenOf } from "../config/accepted-tokens.ts";
+import { AppError } from "../errors/app-error.ts";
+import { isAddress } from "../ethereum/address.ts";
+import type { EventOrder } from "../ethereum/eip3009.ts";
+import { CALL_ID } from "../job-call/call-id.ts";
+import { createPaymentJournal, type Found } from "../payments/journal.ts";
+import { createPaymentList, type PaymentFilter as Filter } from "../payments/list.ts";
+import { type Payment, type PaymentState, toAuthorization } from "../payments/payment.ts";
+import { createResolve, type Verdict } from "../payments/resolve.ts";
+import { TRANSFER_TAKEN } from "../payments/scripts.ts";
+import { BODILESS } from "../queue/failed.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { script } from "../redis/script.ts";
+import { createCountOnce } from "../series/count-once.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import {
+  PAYMENT_STATES,
+  type PaymentDetail,
+  PaymentView,
+  toPaymentDetail,
+  toPaymentView,
+} from "./payment-view.ts";
+import { createReconcile, type Reconciled } from "./reconcile.ts";
+import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsewhere.ts";
+import { decimalsFrom, type TokenSource } from "./tokens.ts";
+import { askedTime } from "./view.ts";
+
+/** KEYS payment. Answers the call that it keeps without the body, if it keeps one. */
+const CALL_HEAD = `${BODILESS}
+return bodiless(KEYS[1], 'call')`;
+
+/** Selects payments that meet every field present. The times are when a payment was claimed, both inclusive. */
+export const PaymentFilter = z.strictObject({
+  state: z.enum(PAYMENT_STATES).optional(),
+  payer: z
+    .string()
+    .refine(isAddress, "is no address: 0x and 40 hex digits")
+    .transform((text) => text.toLowerCase())
+    .optional(),
+  since: askedTime.optional(),
+  until: askedTime.optional(),
+  /** Not in a final state. */
+  open: z.boolean().optional(),
+  /** Contradicted by evidence, although it counts as paid, and no operator has seen that. */
+  disputed: z.boolean().optional(),
+});
+export type PaymentFilter = z.infer<typeof PaymentFilter>;
+
+/** What an operator says of a payment in review, or that he has seen what contradicts a disputed one. */
+export type Decide = { reason: string } & (
+  | { verdict: "settled"; transaction: string }
+  | { verdict: "void" | "acknowledged" }
+);
+
+export const PaymentPage = z.object({
+  payments: z.array(PaymentView),
+  /** With it even a page without payments is not the last: an answer looks at so many payments and no more. */
+  next,
+});
+export type PaymentPage = z.infer<typeof PaymentPage>;
+
+export const PaymentPlace = z.strictObject({ at: z.number(), id: z.string().regex(CALL_ID) });
+
+export type PaymentsApi = {
+  /** The newest first. */
+  page(filter: PaymentFilter, page: PageAsked): Promise<PaymentPage>;
+  /** The newest first, only some in memory at a time. */
+  list(filter: PaymentFilter): AsyncIterable<PaymentView>;
+  /** Throws `payment.unknown`. */
+  show(id: string): Promise<PaymentDetail>;
+  /**
+   * Throws `payment.unknown`; `payment.undecidable` if it is neither in review nor disputed; `payment.not_shown` if the chain does not show
+   * the transaction as its payment; `payment.transfer_taken` if that pays for another call.
+   */
+  resolve(id: string, decide: Decide): Promise<void>;
+  /** Makes the payment due, and waits at most so long until a gateway has looked at it. */
+  reconcile(id: string, waitMs: number): Promise<Reconciled>;
+  /** The payments that gateways look after, except those whose call a producer has, or that has failed. */
+  inFlight(): Promise<string[]>;
+  spentElsewhere: ListSpentElsewhere;
+};
+
+type Deps = OperateDeps & {
+  tokens: TokenSource;
+  /** Whether what is settled by an operator counts as earned (shared/series). */
+  countsEarned: boolean;
+};
+
+/** What an operator sees of payments, and decides about them, with a line in the audit. */
+export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): PaymentsApi {
+  const { partition, clock, log, by } = deps;
+  const payments = createPaymentList(partition);
+  const journal = createPaymentJournal(partition);
+  const callHead = script(partition.redis, CALL_HEAD);
+  const decide = createResolve({
+    ...{ journal, audit: createAudit(partition, log), clock, by },
+    ...(countsEarned && { count: createCountOnce(partition, clock) }),
+  });
+  const decimalsOf = decimalsFrom(tokens);
+
+  async function look(id: string): Promise<Payment> {
+    const payment = await journal.look(id);
+    if (payment === undefined) throw unknownPayment(id);
+    return payment;
+  }
+
+  /** Of the body, as long as it is kept. */
+  async function contentTypeOf(id: string): Promise<string | undefined> {
+    const text = String(await callHead([partition.keys.payment(id)], []));
+    return text === "" ? undefined : (JSON.parse(text) as { content_type?: string }).content_type;
+  }
+
+  return {
+    ...createReconcile(partition, clock),
+    spentElsewhere: createListSpentElsewhere(partition, tokens),
+
+    async page(filter, { limit, cursor }) {
+      const after = fromCursor(PaymentPlace, cursor);
+      const found = await payments.page(toFilter(filter), { after, limit });
+      const views = found.payments.map((each) => toPaymentView(each, decimalsOf));
+      return { payments: views, next: toCursor(found.next) };
+    },
+
+    async *list(filter) {
+      for await (const payment of payments.matching(toFilter(filter)))
+        yield toPaymentView(payment, decimalsOf);
+    },
+
+    async show(id) {
+      const [payment, contentType] = await Promise.all([look(id), contentTypeOf(id)]);
+      return toPaymentDetail(payment, contentType, decimalsOf);
+    },
+
+    async resolve(id, decision) {
+      const payment = await look(id);
+      const asked =
+        decision.verdict === "settled"
+          ? await settledBy(tokens, payment, decision.transaction)
+          : { kind: decision.verdict };
+      const resolved = await decide(payment, asked, decision.reason);
+      if (resolved.kind === "left") throw whyLeft(payment, asked, resolved.state);
+    },
+  };
+}
+
+/** Says that an id is not in the journal. */
+export function unknownPayment(id: string): AppError {
+  const detail = `${id} is unknown: there was no such payment, or it is older than the journal remembers (30 days from its call's end)`;
+  return AppError.public("payment.unknown", detail);
+}
+
+function toFilter({ state, payer, since, until, open, disputed }: PaymentFilter): Filter {
+  return {
+    ...{ payer, open, disputed },
+    states: state === undefined ? undefined : [state.toUpperCase() as PaymentState],
+    since: since === undefined ? undefined : Date.parse(since),
+    until: until === undefined ? undefined : Date.parse(until),
+  };
+}
+
+function whyLeft({ id, decided, acknowledged }: Payment, verdict: Verdict, state: Found): AppError {
+  if (state === TRANSFER_TAKEN) {
+    const transaction = verdict.kind === "settled" ? verdict.transaction : "";
+    const detail = `this transfer of ${transaction} pays for another call; nothing was changed`;
+    return AppError.public("payment.transfer_taken", detail);
+  }
+  const isAcknowledged = verdict.kind === "acknowledged";
+  const which = isAcknowledged
+    ? "only a disputed payment can be acknowledged"
+    : "only a payment in review can be resolved";
+  const left = `${id} is ${state?.toLowerCase() ?? "gone"}: ${which}; nothing was changed`;
+  // An earlier decision may have died before its line in the audit.
+  const earlier = isAcknowledged ? acknowledged : decided;
+  const words = earlier === undefined ? left : `${left}. It was decided by ${earlier.by}: ${earlier.reason}`;
+  return AppError.public("payment.undecidable", words);
+}
+
+/** Asks the chain for the transfer, unless the token has no node to ask. Throws what it shows instead. */
+async function settledBy(tokens: TokenSource, { id, terms }: Payment, transaction: string): Promise<Verdict> {
+  const token = tokenOf(tokens.chains(), terms);
+  if (token === undefined) {
+    const detail = `x402.toml has no token ${terms.asset} on ${terms.network}, so its chain cannot be asked`;
+    throw AppError.public("token.unconfigured", detail);
+  }
+  const chain = tokens.chainOf(token);
+  if (chain === undefined) return { kind: "settled", transaction, positions: [] };
+  const authorization = toAuthorization(terms, token.event_order);
+  const proof = await chain.proofOf(transaction as `0x${string}`, authorization);
+  if (proof?.kind === "paid") return { kind: "settled", transaction, positions: [proof.position] };
+  if (proof?.kind === "wrapped") return { kind: "settled", transaction, positions: proof.positions };
+  const why = NOT_SHOWN[proof?.kind ?? "gone"](transaction, token.event_order);
+  throw AppError.public("payment.not_shown", `${why}; ${id} was not changed`);
+}
+
+const NOT_SHOWN = {
+  gone: (transaction: string) => `the chain has no transaction ${transaction}`,
+  none: (transaction: string) => `transaction ${transaction} does not pay this`,
+  unpaired: (transaction: string, order: EventOrder | undefined) =>
+    `transaction ${transaction} does not have use and transfer beside each other as event_order = "${order}" has them`,
+  short: (transaction: string) => `transaction ${transaction} has brought less than the payment's amount`,
+};

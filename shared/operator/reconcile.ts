@@ -1,0 +1,70 @@
+import { z } from "zod";
+import { createPaymentJournal } from "../payments/journal.ts";
+import { createDue, createPaymentList } from "../payments/list.ts";
+import type { PaymentState } from "../payments/payment.ts";
+import type { Partition } from "../redis/partition.ts";
+import { type Clock, delay } from "../time/clock.ts";
+
+const POLL_MS = 100;
+/** How long a gateway that has taken a payment up may need to change its state. */
+const UNDER_WAY_MS = 3000;
+
+/** What came of a look that was asked for. */
+export const Reconciled = z.object({
+  call_id: z.string(),
+  /** Null of a payment that is unknown. */
+  state_before: z.string().nullable(),
+  state: z.string().nullable(),
+  /** Whether a gateway has looked; null if none looks after this payment. */
+  looked: z.boolean().nullable(),
+});
+export type Reconciled = z.infer<typeof Reconciled>;
+
+/** Makes payments due, and watches what the gateways make of them. One that takes a payment up moves its next due time, or takes it off. */
+export function createReconcile(partition: Partition, clock: Clock) {
+  const due = createDue(partition);
+  const journal = createPaymentJournal(partition);
+  const payments = createPaymentList(partition);
+
+  async function look(id: string) {
+    const [[payment], dueAt] = await Promise.all([payments.read([id]), due.at(id)]);
+    return { state: payment?.state, dueAt };
+  }
+
+  async function watch(id: string, before: PaymentState, pushedAt: number, deadline: number) {
+    let until = deadline;
+    let looked = false;
+    for (;;) {
+      const { state, dueAt } = await look(id);
+      if (state !== before || dueAt === undefined) return { state, looked: true };
+      const now = clock();
+      if (dueAt !== pushedAt && !looked) [looked, until] = [true, Math.min(deadline, now + UNDER_WAY_MS)];
+      if (now >= until) return { state, looked };
+      await delay(POLL_MS);
+    }
+  }
+
+  return {
+    async reconcile(id: string, waitMs: number): Promise<Reconciled> {
+      const { state: before, dueAt } = await look(id);
+      const known = { call_id: id, state_before: before?.toLowerCase() ?? null };
+      if (before === undefined || dueAt === undefined)
+        return { ...known, state: known.state_before, looked: null };
+      const pushedAt = clock();
+      await journal.lookAgain(id, pushedAt);
+      const { state, looked } = await watch(id, before, pushedAt, pushedAt + waitMs);
+      return { ...known, state: state?.toLowerCase() ?? null, looked };
+    },
+
+    async inFlight(): Promise<string[]> {
+      const ids = new Set<string>();
+      for await (const page of due.ids()) {
+        for (const payment of await payments.read(page)) {
+          if (payment === undefined || payment.state === "QUEUED" || payment.state === "FAILED") continue;
+          ids.add(payment.id);
+        }
+      }
+      return [...ids];
+    },
+  };
+}
