@@ -119,7 +119,7 @@ function ratioLine({ ratio, lowest, highest }: Ratios, target: number): string {
   return `  ratio of medians ${middle} (single rounds ${low} to ${high}), target ${target}: ${verdict}`;
 }
 
-async function run({ parts, quick, jsonFile, profileDir, rates }: BenchOptions): Promise<number> {
+async function run({ parts, quick, jsonFile, profileDir, rates, against }: BenchOptions): Promise<number> {
   buildProcesses();
   const machine = describeMachine();
   console.log(machineLine(machine));
@@ -127,7 +127,7 @@ async function run({ parts, quick, jsonFile, profileDir, rates }: BenchOptions):
   const all: Record<string, unknown> = { machine, quick };
   let failed = 0;
   for (const part of parts) {
-    const { figures, text, counts, failures = [] } = await measure[part]({ quick, nodeArgs, rates });
+    const { figures, text, counts, failures = [] } = await measure[part]({ quick, nodeArgs, rates, against });
     all[part] = figures;
     console.log(`\n${part}\n${text}`);
     for (const failure of failures) console.log(`  FAILED: ${failure}`);

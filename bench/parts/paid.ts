@@ -24,28 +24,36 @@ export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck;
 
 type Seller = { server: Part; address: string; required: PaymentRequired };
 
-/** Paid requests answered per second: the gateway and the official middleware by turns, with the same facilitator. */
-export function measurePaid({ quick, nodeArgs }: Setup): Promise<PaidFigures> {
+/** Paid requests answered per second: the gateway and the official middleware, or another build's gateway, by turns, with the same facilitator. */
+export function measurePaid({ quick, nodeArgs, against }: Setup): Promise<PaidFigures> {
   const size = quick ? { warmUp: 100, calls: 300 } : { warmUp: 200, calls: 800 };
   const rounds = quick ? 3 : 7;
   return inPaidWorld(nodeArgs, async (world) => {
     const gateway = await toSeller(await world.startX402());
-    const middleware = await toSeller(await world.startBaselinePaid());
+    const startOther = against === undefined ? world.startBaselinePaid : () => world.startX402(against);
+    const middleware = await toSeller(await startOther());
     if (!isSameSale(gateway.required, middleware.required))
       throw new Error("the two sides sell different things");
     const each = size.warmUp + size.calls;
     const signed = await signMany(gateway.required, rounds * TURNS * each);
+    // Another build's gateway knows the payments of this one.
+    const signedOther =
+      against === undefined ? signed : await signMany(gateway.required, rounds * TURNS * each);
     const signedFar = await signMany(gateway.required, FAR.warmUp + FAR.calls);
     const probe = await openProbe(world.redis.url);
-    const turns = (seller: Seller) => {
-      const unused = [...signed];
+    const turns = (seller: Seller, payments: readonly Signed[]) => {
+      const unused = [...payments];
       return (): Promise<Round> => oneTurn(world, seller, { size, signed: unused.splice(0, each), probe });
     };
-    const compared = await compareByTurns(rounds, { ours: turns(gateway), baseline: turns(middleware) });
+    const compared = await compareByTurns(rounds, {
+      ours: turns(gateway, signed),
+      baseline: turns(middleware, signedOther),
+    });
     probe.close();
     const far = await measureFar(world, gateway, signedFar);
     await gateway.server.kill();
-    const counts = await countAgain(world, signed.length + signedFar.length);
+    const sold = signed.length + (against === undefined ? 0 : signedOther.length);
+    const counts = await countAgain(world, sold + signedFar.length);
     const localCheck = measureLocalCheck(gateway.required, signed.slice(0, 5000));
     return { ...compared, ...counts, localCheck, far };
   });

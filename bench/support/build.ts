@@ -1,11 +1,12 @@
 import { spawnSync } from "node:child_process";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** The compiled form of a script of this project: what is compared runs from plain JavaScript on both sides. */
-export function compiled(script: string): string {
-  return `${root}dist/${script.replace(/\.ts$/, ".js")}`;
+/** The compiled form of a script of this project, or of another clone of it: what is compared runs from plain JavaScript on both sides. */
+export function compiled(script: string, clone = root): string {
+  return join(clone, "dist", script.replace(/\.ts$/, ".js"));
 }
 
 /** Compiles the bench's own processes into dist, beside the program's. */

@@ -25,6 +25,7 @@ export type BenchOptions = {
   jsonFile: string | undefined;
   profileDir: string | undefined;
   rates: readonly number[];
+  against: string | undefined;
 };
 
 export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [report] [latency] [fairness] [memory] [failed] [waiting] [large] [soak] [challenge] [paid] [flood] [options]
@@ -49,6 +50,7 @@ Without a part, all run (one to two hours).
 
   --quick         fewer and shorter rounds: to see that it works, not to judge by
   --rates N,N     calls a second at which latency is measured too
+  --against DIR   compare ingress, ingress-with-id and paid with the gateways of another clone, which is built, in place of the baselines
   --json FILE     also write the figures there
   --profile DIR   write a CPU profile of each process that is compared there (it slows all of them)
   --help
@@ -66,6 +68,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       json: { type: "string" },
       profile: { type: "string" },
       rates: { type: "string" },
+      against: { type: "string" },
     },
   });
   const unknown = positionals.find((name) => !isPart(name));
@@ -78,6 +81,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     jsonFile: values.json,
     profileDir: values.profile,
     rates: values.rates === undefined ? [] : values.rates.split(",").map(toRate),
+    against: values.against,
   };
 }
 

@@ -2,7 +2,7 @@ import { writeConfig } from "../../shared/config/config-tables.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { untilSelling } from "../../shared/dev/stack.ts";
 import { JOB_PATH, MAX_TIMEOUT_SECS, NETWORK, PAY_TO, PRICE, PRICING, x402Table } from "./sale.ts";
-import { inWorld, posternTable, type World } from "./world.ts";
+import { entryOf, inWorld, posternTable, type World } from "./world.ts";
 
 export type FacilitatorCounts = {
   payments: number;
@@ -16,8 +16,8 @@ export type FacilitatorCounts = {
 export type PaidWorld = World & {
   /** `goFar`: from now on the chain's node is 80 ms away, and its receipts are a block late. */
   facilitator: { count(): Promise<FacilitatorCounts>; reset(): Promise<void>; goFar(): Promise<void> };
-  /** Resolves once it takes payments. */
-  startX402(): Promise<Part>;
+  /** The gateway of this build, or of another clone's. Resolves once it takes payments. */
+  startX402(against?: string): Promise<Part>;
   /** Replays the 402 of this server. */
   startBaselineChallenge(address: string): Promise<Part>;
   startBaselinePaid(): Promise<Part>;
@@ -43,8 +43,10 @@ export function inPaidWorld<Result>(
         reset: async () => void (await fetch(`${facilitatorUrl}/reset`, { method: "POST" })),
         goFar: async () => void (await fetch(`${facilitatorUrl}/far`, { method: "POST" })),
       },
-      async startX402() {
-        const gateway = await stack.start("x402", { args: ["--bind-address", "127.0.0.1:0"] });
+      async startX402(against) {
+        const args = ["--bind-address", "127.0.0.1:0"];
+        const other = against === undefined ? {} : { name: "x402-of-other", entry: entryOf(against) };
+        const gateway = await stack.start("x402", { args, ...other });
         await untilSelling(gateway);
         return gateway;
       },

@@ -5,4 +5,6 @@ export type Setup = {
   nodeArgs: readonly string[];
   /** Calls a second at which `latency` is measured too. */
   rates: readonly number[];
+  /** The folder of another clone, built: `ingress`, `ingress-with-id` and `paid` compare with its gateways in place of the baselines. */
+  against: string | undefined;
 };

@@ -92,9 +92,16 @@ export function inWorld<Result>(
   });
 }
 
-export function startGateway(stack: Stack): Promise<Part> {
+/** The gateway of this build, or of another clone's. */
+export function startGateway(stack: Stack, against?: string): Promise<Part> {
   const args = ["--bind-address", "127.0.0.1:0", "--service-id", "1"];
-  return stack.start("webhooks", { name: "gateway", args });
+  if (against === undefined) return stack.start("webhooks", { name: "gateway", args });
+  return stack.start("webhooks", { name: "gateway-of-other", args, entry: entryOf(against) });
+}
+
+/** The program of another clone. */
+export function entryOf(against: string): string[] {
+  return [compiled("services/cli/main.ts", against)];
 }
 
 /** Runs `measure` where processes can be started, and ends all of them, whatever happens. */

@@ -19,7 +19,7 @@ export type PaidScenario = (demo: Demo, payments: PaymentFixture) => Promise<voi
 export type Demo = {
   readonly show: Show;
   readonly world: World;
-  readonly parts: Readonly<Record<"runner" | "producer" | "webhooks", Part>>;
+  readonly parts: Readonly<Record<"runner" | "producer" | "webhooks" | "operator", Part>>;
   readonly ledger: WebhookLedger;
   readonly sender: Sender;
   readonly runner: RunnerView;
@@ -46,6 +46,7 @@ export async function startDemo(
   const runner = await startPart("runner");
   const producer = await startPart("producer");
   const webhooks = await startPart("webhooks", "--service-id", SERVICE_ID);
+  const operator = await startPart("operator", "--bind-address", "127.0.0.1:0");
   const { durability, redis: proof } = JSON.parse((await askReadiness(webhooks)).text);
   show.check(
     `a 202 means "on disk": the gateway has checked Redis (durability ${durability}, proof ${proof})`,
@@ -80,7 +81,7 @@ export async function startDemo(
   return {
     show,
     world,
-    parts: { runner, producer, webhooks },
+    parts: { runner, producer, webhooks, operator },
     ledger,
     sender: createSender(webhooks.address, ledger),
     runner: createRunnerView(runner.address, world.runnerSecret, ledger),

@@ -8,6 +8,7 @@ import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT, Shutdown, stopSignal } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { followedAndCalledBack } from "./callbacks.ts";
+import { operatorsConsole } from "./console.ts";
 import { showCounts } from "./counts.ts";
 import { type Demo, type PaidScenario, type Scenario, startDemo } from "./demo.ts";
 import { killedProducer, runnerOutage, wrongSecret } from "./failures.ts";
@@ -19,7 +20,7 @@ import { badSignature, fourCredentials, signedCurl } from "./webhooks.ts";
 
 const USAGE = `usage: npm run demo [-- --exit]
 
-Starts Redis, a runner, a producer, a webhooks gateway, and a devnet with an x402 gateway that sells jobs on it, all on
+Starts Redis, a runner, a producer, a webhooks gateway, the operator's console, and a devnet with an x402 gateway that sells jobs on it, all on
 this machine, and shows, checked, what they do.
   --exit  end everything afterwards, with exit code 0 if all that was shown was so, else 1`;
 
@@ -84,7 +85,7 @@ async function runDemo({ stays }: { stays: boolean }): Promise<number> {
   return (await shutdown.run(silentLogger)) ? exitCode : EXIT.failed;
 }
 
-/** Runs the scenarios in turn, as far as they get, and in any case the last one, which counts. */
+/** Runs the scenarios in turn, as far as they get, and in any case the last two, which look back at all of it. */
 async function runScenarios(demo: Demo): Promise<void> {
   const { payments } = demo;
   const paid =
@@ -99,6 +100,7 @@ async function runScenarios(demo: Demo): Promise<void> {
     if (!(await runScenario(demo, scenario))) break;
   }
   await runScenario(demo, showCounts);
+  await runScenario(demo, operatorsConsole);
 }
 
 /** Whether the scenario came to its end; some of its statements may have failed. */
@@ -114,9 +116,10 @@ async function runScenario(demo: Demo, scenario: Scenario): Promise<boolean> {
 
 /** Prints the address of everything that stays up, and how to use it. */
 function showWhatStays({ show, world, parts, payments }: Demo): void {
-  const { webhooks, producer, runner } = parts;
+  const { webhooks, producer, runner, operator } = parts;
   show.scenario("All of it stays up");
   const row = (name: string, address: string) => show.say(`${name.padEnd(10)}${address}`);
+  row("console", `http://${operator.address}   open it in a browser`);
   row("webhooks", `http://${webhooks.address}   metrics: http://${webhooks.opsAddress}/metrics`);
   row("producer", `metrics: http://${producer.opsAddress}/metrics`);
   row("runner", `http://${runner.address}   what it ran: http://${runner.address}/calls`);

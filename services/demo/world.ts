@@ -95,6 +95,7 @@ export async function createWorld(
     webhooks: new PartLog(),
     x402: new PartLog(),
     pricing: new PartLog(),
+    operator: new PartLog(),
   };
   const onLine = (part: string, line: string) => logs[part as ServiceName].take(line);
   const stack = createStack({ configDir, env: partEnv, detached: true, onLine });

@@ -47,10 +47,12 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
   const made = madeUp ? { webhooks: createDevWebhooks(await at(ports, "webhooks"), options.secrets()) } : {};
   const sold = sellsByItself(own) ? await paymentTables(options) : {};
   const deliverTo = takesDeliveries(tables) ? options.deliverTo : undefined;
+  const operator = tables.operator ?? { bind_address: await at(ports, "operator") };
   writeConfig(target, {
     ...made,
     ...sold,
     ...tables,
+    operator,
     postern: {
       ...tables.postern,
       drain_secs: 0,

@@ -159,6 +159,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
     webhooks: await startPart("webhooks", serviceId === undefined ? [] : ["--service-id", serviceId]),
     x402: config.x402 && (await startPart("x402")),
     pricing: config.pricing && (await startPart("pricing")),
+    operator: await startPart("operator"),
   };
 }
 

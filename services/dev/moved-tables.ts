@@ -10,7 +10,7 @@ export async function movedTables(
   devnet: Devnet | undefined,
   ports: Ports,
 ): Promise<ConfigTables> {
-  const { webhooks, x402, pricing } = tables;
+  const { webhooks, x402, pricing, operator } = tables;
   return {
     ...tables,
     ...(webhooks && {
@@ -20,6 +20,7 @@ export async function movedTables(
       },
     }),
     ...(x402 && checked?.x402 && { x402: moveX402(x402, checked.x402, await ports.of("x402"), devnet) }),
+    ...(operator && { operator: moveOperator(operator, await ports.of("operator")) }),
     ...(pricing && checked?.pricing && { pricing: await movePricing(pricing, checked.pricing, ports) }),
   };
 }
@@ -67,6 +68,16 @@ async function movePricing(
     ...table,
     bind_address: withPort(bind_address, await ports.of("pricingGrpc")),
     ...(http_address !== false && { http_address: withPort(http_address, await ports.of("pricingHttp")) }),
+  };
+}
+
+/** The service checks the rest of it. */
+function moveOperator(table: Table, port: number): Table {
+  const { bind_address: bound, public_url: url } = table;
+  return {
+    ...table,
+    bind_address: withPort(typeof bound === "string" ? bound : undefined, port),
+    ...(typeof url === "string" && isLoopback(url) && { public_url: urlWithPort(url, port) }),
   };
 }
 

@@ -19,6 +19,8 @@ export const PLACES = {
   facilitator: { what: "the facilitator", usual: 8546 },
   control: { what: "the devnet's control port", usual: 8547 },
   redis: { what: "Redis", usual: 0 },
+  operator: { what: "the operator's console", usual: 9300 },
+  operatorProbes: { what: "the operator's console's probes", usual: 0 },
 } as const;
 
 type Place = keyof typeof PLACES;

@@ -5,7 +5,11 @@ import { hasReadyCurl, readyCurl, readyPay } from "../../shared/dev/ready-comman
 import { readinessUrl } from "../../shared/dev/stack.ts";
 import { type Effective, reachable } from "./effective-config.ts";
 
-type Probes = Record<"webhooks" | "producer", string> & { runner?: string; x402?: string; pricing?: string };
+type Probes = Record<"webhooks" | "producer" | "operator", string> & {
+  runner?: string;
+  x402?: string;
+  pricing?: string;
+};
 
 export type OwnRunner = {
   url: string;
@@ -23,6 +27,8 @@ type DevSummary = {
   /** If the runner is the operator's own. */
   ownRunner?: { answers: boolean; secret?: string; deliverTo?: string };
   redis: string;
+  /** The operator's console, for a browser. */
+  operator: string;
   /** The directory of the configuration that all parts run with. */
   config: string;
   /** How the program is called. */
@@ -39,7 +45,7 @@ type DevSummary = {
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
-export type Parts = Record<"webhooks" | "producer", Part> &
+export type Parts = Record<"webhooks" | "producer" | "operator", Part> &
   Record<"runner" | "x402" | "pricing", Part | undefined>;
 
 type Running = {
@@ -53,17 +59,19 @@ type Running = {
 
 /** Where everything is, and a command for each endpoint and each job that is sold. */
 export function summarise({ config, parts, ownRunner, redisUrl, devnet, program }: Running): DevSummary {
-  const { webhooks, producer, runner, x402, pricing } = parts;
+  const { webhooks, producer, runner, x402, pricing, operator } = parts;
   return {
     webhooks: `http://${webhooks.address}`,
     runner: config.postern.runner.url,
     ...(ownRunner && { ownRunner: toldOf(ownRunner) }),
     redis: redisUrl,
+    operator: `http://${reachable(operator.address)}`,
     config: config.dir,
     program,
     probes: {
       webhooks: readinessUrl(webhooks),
       producer: readinessUrl(producer),
+      operator: readinessUrl(operator),
       ...(runner && { runner: readinessUrl(runner) }),
       ...(x402 && { x402: readinessUrl(x402) }),
       ...(pricing && { pricing: readinessUrl(pricing) }),
@@ -118,7 +126,7 @@ function httpAddressOf({ process }: Part): string {
 
 /** The summary as a text for a terminal. */
 export function describe(summary: DevSummary): string {
-  const { webhooks, redis, config, program, probes, endpoints, ...paid } = summary;
+  const { webhooks, redis, operator, config, program, probes, endpoints, ...paid } = summary;
   const curls = endpoints.flatMap(({ path, auth, job, curl }) => [
     `  ${path}  (${auth}, job ${job ?? "by event"})`,
     ...(curl === undefined ? [] : [`    ${curl}`]),
@@ -132,6 +140,7 @@ export function describe(summary: DevSummary): string {
     row("producer", "", `ready: ${probes.producer}`),
     ...runnerRows(summary),
     row("redis", redis),
+    row("console", operator, "open it in a browser"),
     `  ${"look inside".padEnd(18)}${program} status --config-dir ${config}  (as failed list, payments list)`,
     ...devnetRows(paid.devnet),
     "",

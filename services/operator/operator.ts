@@ -86,17 +86,15 @@ export function composeOperator(options: Options): ComposedOperator {
   });
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
-  const { configDir, env } = options;
   const shared = { partition, clock, log, runnerMemoryMs: postern.runner.memory_secs * 1000 };
-  const configured = configuredBy(options, clock);
   const work = partitionOf(options.workRedis);
   const worker = startRunWorker({ partition: work, kinds: bulkRuns({ ...shared, partition: work }), log });
   const overview = createOverview({
-    ...{ partition, clock, configDir, env },
+    ...{ partition, clock, configDir: options.configDir, env: options.env },
     mode: postern.redis.durability,
   });
   const heavy = createConcurrencyLimit(HEAVY);
-  const apiOf = createApis({ ...shared, ...configured, patient: work, wake: worker.wake });
+  const apiOf = createApis({ ...shared, ...configuredBy(options, clock), patient: work, wake: worker.wake });
   const live = createLive({
     ...{ overview, heavy, clock, times: options.liveTimes },
     listJobs: async () => ({ jobs: await apiOf("").jobs.list() }),
@@ -138,16 +136,6 @@ export function composeOperator(options: Options): ComposedOperator {
   };
 }
 
-/** What an operator of a name sees and does. There are as many names as tokens. */
-function createApis(deps: Omit<Parameters<typeof createOperatorApi>[0], "by">): (by: string) => OperatorApi {
-  const apis = new Map<string, OperatorApi>();
-  return (by) => {
-    const api = apis.get(by) ?? createOperatorApi({ ...deps, by });
-    apis.set(by, api);
-    return api;
-  };
-}
-
 function assertHostOf({ operator, bindHost }: Options): ReturnType<typeof createAssertHost> {
   const { allowed_hosts: allowedHosts, public_url: publicUrl } = operator;
   return createAssertHost({ allowedHosts, publicUrl, bindHost });
@@ -159,5 +147,15 @@ function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
     tokens: createTokenSource({ configDir, env, clock }),
     paths: () => endpointPaths(configDir),
     countsEarned: postern.console.report,
+  };
+}
+
+/** What an operator of a name sees and does. There are as many names as tokens. */
+function createApis(deps: Omit<Parameters<typeof createOperatorApi>[0], "by">): (by: string) => OperatorApi {
+  const apis = new Map<string, OperatorApi>();
+  return (by) => {
+    const api = apis.get(by) ?? createOperatorApi({ ...deps, by });
+    apis.set(by, api);
+    return api;
   };
 }

@@ -3,7 +3,7 @@ import { messageOf } from "../errors/app-error.ts";
 import { builtEntry, type Part, startPart } from "./process.ts";
 import { eventually } from "./wait.ts";
 
-export type ServiceName = "runner" | "producer" | "webhooks" | "x402" | "pricing";
+export type ServiceName = "runner" | "producer" | "webhooks" | "x402" | "pricing" | "operator";
 
 type StackOptions = {
   /** The configuration that all services of the stack read. */

@@ -54,6 +54,14 @@ const TOLD_SHOWN = [
   /a request that would have the cloud's metadata called is answered 403 callback\.refused, and runs nothing$/,
 ];
 
+/** What the operator's console shows at the end. */
+const CONSOLE_SHOWN = [
+  /http:\/\/127\.0\.0\.1:\d+\/ is a page$/,
+  /its processes, all of one version: operator, pricing, producer, runner, webhooks, x402$/,
+  /no call has failed for good: what failed was replayed$/,
+  /GET \/api\/v1\/calls\?payer=0x\w{40} finds call c_\w+…$/,
+];
+
 /** What is shown of payments, and found to be so. */
 const PAID_SHOWN = [
   /GET \S+\/price: 20000000000000 wei, at 3200 USDC for 10\^18 wei 0\.064000 USDC$/,
@@ -85,7 +93,7 @@ test("a demo with --exit shows what is so, its counts add up, and nothing of it 
   expect(text()).toMatch(new RegExp(` {2}ok {2}It adds up: ${SUM.source}`));
   const [, accepted, injected] = SUM.exec(text()) ?? [];
   expect(Number(accepted)).toBe(Number(injected));
-  for (const shown of [...SENDERS_SHOWN, ...TOLD_SHOWN, ...PAID_SHOWN])
+  for (const shown of [...SENDERS_SHOWN, ...TOLD_SHOWN, ...PAID_SHOWN, ...CONSOLE_SHOWN])
     expect(text()).toMatch(new RegExp(`^ {2}ok {2}${shown.source}`, "m"));
   expect(text()).toMatch(/^ {6}runner +\| job\.finished .* eventType=push /m);
   expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["6", "0.224000"]);

@@ -69,6 +69,8 @@ async function answersNothing(url: string): Promise<void> {
   );
 }
 
+type Overview = { processes: { kind: string }[] };
+
 describe("dev without a configuration", () => {
   let dev: PosternProcess;
   let ready: Ready;
@@ -90,6 +92,19 @@ describe("dev without a configuration", () => {
       const id = answer.json()["call_id"];
       await dev.waitForEvent("call.injected", { where: ({ callId }) => callId === id });
     }
+  });
+
+  test("dev without a configuration prints the link of the operator's console, which shows its parts to whoever is on this machine", async () => {
+    expect(await (await fetch(ready.operator)).text()).toContain("<script");
+    const overview = (await (await fetch(`${ready.operator}/api/v1/overview`)).json()) as Overview;
+    expect(overview.processes.map(({ kind }) => kind).toSorted()).toEqual([
+      "operator",
+      "pricing",
+      "producer",
+      "runner",
+      "webhooks",
+      "x402",
+    ]);
   });
 
   test("dev without a configuration has the results of long jobs delivered", async () => {
@@ -159,7 +174,7 @@ describe("dev without a configuration", () => {
   // The last one: it ends the dev of those before.
   test("SIGTERM ends every part of dev and its private Redis, and dev exits with 0", async () => {
     const pids = partPids(dev);
-    expect(Object.keys(pids)).toHaveLength(6);
+    expect(Object.keys(pids)).toHaveLength(7);
     expect(await dev.kill("SIGTERM")).toEqual({ code: 0, signal: null });
     expect(stillAlive(pids)).toEqual([]);
     for (const url of [ready.redis, ready.devnet?.rpc ?? "", ready.devnet?.facilitator ?? ""]) {
@@ -200,7 +215,7 @@ test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => 
   const dev = startDev(postern);
   const ready = await readyOf(dev);
   const pids = partPids(dev);
-  expect(Object.keys(pids)).toHaveLength(6);
+  expect(Object.keys(pids)).toHaveLength(7);
   expect(await dev.kill("SIGKILL")).toEqual({ code: null, signal: "SIGKILL" });
   await leavesNothing(ready, pids);
 });
@@ -255,7 +270,7 @@ test("dev serves an operator's own x402.toml as it is, on no devnet", async () =
   expect(price["settlement_options"]?.[0]).toMatchObject({ amount: "3200000", pay_to: token.pay_to });
   expect([ready.devnet, Object.keys(partPids(dev)).toSorted()]).toEqual([
     undefined,
-    ["producer", "runner", "webhooks", "x402"],
+    ["operator", "producer", "runner", "webhooks", "x402"],
   ]);
 });
 
@@ -290,7 +305,7 @@ describe("dev with an operator's own endpoints", () => {
     process.kill(producer, "SIGKILL");
     expect(await dev.exit).toEqual({ code: 1, signal: null });
     expect(dev.events("service.failed").at(-1)?.["reason"]).toContain("producer ended by itself (SIGKILL)");
-    expect([Object.keys(others).length, stillAlive(others)]).toEqual([2, []]);
+    expect([Object.keys(others).length, stillAlive(others)]).toEqual([3, []]);
     await answersNothing(ready.redis);
   });
 });

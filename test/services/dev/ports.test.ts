@@ -32,9 +32,11 @@ test("--port-base gives everything that listens its port in the documented order
       webhooks: `http://${at(3)}/readyz`,
       producer: `http://${at(4)}/readyz`,
       x402: `http://${at(5)}/readyz`,
+      operator: `http://${at(14)}/readyz`,
     },
     devnet: { rpc: `http://${at(9)}`, facilitator: `http://${at(10)}`, control: `http://${at(11)}` },
     redis: `redis://${at(12)}`,
+    operator: `http://${at(13)}`,
   });
   const [job] = ready.jobs;
   expect(job?.url).toBe(`http://${at(1)}/x402/jobs/1/1`);

@@ -9,6 +9,7 @@ export type Ready = {
   runner: string;
   ownRunner?: { answers: boolean; secret?: string };
   redis: string;
+  operator: string;
   probes: Record<string, string>;
   endpoints: { path: string; curl: string }[];
   x402?: string;
