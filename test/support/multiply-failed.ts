@@ -30,9 +30,11 @@ end
 redis.call('SADD', KEYS[1], ARGV[4])
 for n = tonumber(ARGV[5]), ARGV[5] + ARGV[6] - 1 do
   local other = string.format('c_%032x', n)
+  local at = string.format('%.0f', failedAt + n * ARGV[7])
   copy(job, to .. other, other)
+  redis.call('HSET', to .. other, 'finishedOn', at)
   copy(record, prefix .. 'call:' .. other, other)
-  redis.call('ZADD', to .. 'failed', string.format('%.0f', failedAt + n * ARGV[7]), other)
+  redis.call('ZADD', to .. 'failed', at, other)
 end`;
 
 const COPIES_AT_ONCE = 500;

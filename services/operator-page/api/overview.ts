@@ -1,5 +1,5 @@
 import { createContext } from "preact";
-import { useContext } from "preact/hooks";
+import { useContext, useEffect, useRef } from "preact/hooks";
 import type { Overview } from "./flow.ts";
 import { type Answer, useAnswer } from "./use-answer.ts";
 
@@ -16,6 +16,18 @@ export const useOverview = (): Answer<Overview> => useContext(CurrentOverview);
 
 export function useLiveOverview(): Answer<Overview> {
   return useAnswer<Overview>("api/v1/overview", {}, { everyMs: 3000, live: "overview" });
+}
+
+/** Calls `listener` when more or fewer calls wait for somebody than before. */
+export function useWhenFailedChange(listener: () => void): void {
+  const { data } = useOverview();
+  const now = data && failedIn(data);
+  const before = useRef(now);
+  useEffect(() => {
+    const isChange = before.current !== undefined && before.current !== now;
+    before.current = now;
+    if (isChange) listener();
+  }, [now, listener]);
 }
 
 /** How many calls have failed and wait for somebody. */

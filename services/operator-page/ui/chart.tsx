@@ -92,17 +92,27 @@ function optionsOf(element: HTMLElement, { lines, format, height, isLogarithmic 
       },
     ],
     series: [
-      { value: (_, at) => (at == null ? "" : new Date(at * 1000).toLocaleTimeString()) },
+      { label: "At", value: ({ data: [times] }, at) => timeOf(at ?? times.at(-1)) },
       ...lines.map(({ name, colour, isFilled = false }) => ({
         label: name,
         stroke: colourOf(colour),
         width: 1.5,
         ...(isFilled && { fill: `color-mix(in srgb, ${colourOf(colour)} 12%, transparent)` }),
         points: { show: false },
-        value: (_: uPlot, value: number | null) => (value == null ? "" : format(value)),
+        // Of the newest, unless the pointer chooses another.
+        value: ({ data }: uPlot, value: number | null, at: number, i: number | null) =>
+          wordsOf(i === null ? data[at]?.at(-1) : value, format),
       })),
     ],
   };
+}
+
+function wordsOf(value: number | null | undefined, format: Drawn["format"]): string {
+  return value == null ? "–" : format(value);
+}
+
+function timeOf(at: number | undefined): string {
+  return at === undefined ? "" : tick.format(at * 1000);
 }
 
 const tick = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });

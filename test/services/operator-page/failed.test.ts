@@ -103,6 +103,23 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
     expect(await calls.find(String(kept))).toBeDefined();
   });
 
+  test("calls that fail meanwhile are counted and offered, and the list stays as it is until somebody wants them", async () => {
+    const [first] = await calls.fail([{}]);
+    const page = await open({ hash: "#/failed" });
+    await rows(page).first().getByRole("checkbox").click();
+    await page.getByText("1 selected").waitFor();
+    await calls.fail([{}, {}], "call.corrupt");
+    const offer = page.getByRole("button", { name: "Show 2 that came since" });
+    await offer.waitFor();
+    await page.getByRole("region", { name: "By job and reason" }).getByText("call.corrupt").waitFor();
+    expect(await rows(page).count()).toBe(1);
+    expect(await rows(page).first().getByRole("checkbox").isChecked()).toBe(true);
+    await offer.click();
+    await rows(page).nth(2).waitFor();
+    expect(await offer.count()).toBe(0);
+    expect(await rows(page).last().getByRole("link").getAttribute("title")).toBe(first);
+  });
+
   test("a long replay shows how far it is, is cancelled half way, and does the rest when it is told to", async () => {
     const CALLS = 3000;
     const [id] = await calls.fail([{}]);

@@ -63,7 +63,7 @@ function Row({ endpoint }: { endpoint: Endpoint }) {
   const refused = Object.values(counts.refused).reduce((sum, each) => sum + each, 0);
   const unauthorized = Object.entries(counts.unauthorized).sort(([, a], [, b]) => b - a);
   const facts = configured
-    ? [name, preset, auth === "none" ? "open to anybody" : auth]
+    ? [name, preset === name ? null : preset, auth === "none" ? "open to anybody" : auth]
     : ["not configured any more"];
   return (
     <tr>

@@ -1,6 +1,6 @@
 import type { Prices, Rate, SoldJob } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
-import { amountText } from "../../ui/amount.ts";
+import { amountText, decimalText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
@@ -13,11 +13,7 @@ export function PricesView() {
   return (
     <>
       <WhyNot answer={answer} />
-      <Card
-        title="Rates: tokens for 1 unit of the native coin (10^18 wei)"
-        tools={<Live answer={answer} />}
-        isBare
-      >
+      <Card title="Rates: tokens for one of the native coin" tools={<Live answer={answer} />} isBare>
         {prices?.rates.length === 0 && (
           <Empty title="No token is accepted">
             <code>accepted_tokens</code> in <code>x402.toml</code> lists what buyers may pay with.
@@ -108,7 +104,7 @@ function PriceTable({ jobs }: { jobs: readonly SoldJob[] }) {
             <th scope="col">Job</th>
             <th scope="col">Who may buy</th>
             <th scope="col" class="number">
-              Price in wei
+              In the native coin
             </th>
             <th scope="col" class="number">
               In tokens, now
@@ -137,8 +133,8 @@ function PriceRow({
         {description !== null && <span class="step-aside small muted">{description}</span>}
       </td>
       <td data-label="Who may buy">{MODES[invocation_mode] ?? invocation_mode}</td>
-      <td class="number mono" data-label="Price in wei">
-        {price_wei}
+      <td class="number" data-label="In the native coin" title={`${price_wei} wei`}>
+        {decimalText(price_wei, NATIVE_DECIMALS)}
       </td>
       <td class="number whole" data-label="In tokens, now">
         {offers.length === 0 && <span class="muted">no token has a rate</span>}
@@ -151,6 +147,9 @@ function PriceRow({
     </tr>
   );
 }
+
+/** Prices are in wei. */
+const NATIVE_DECIMALS = 18;
 
 const MODES: Readonly<Record<string, string>> = {
   public_paid: "anybody",

@@ -54,7 +54,7 @@ export function RejectedView() {
         )}
         {requests !== undefined && requests.length > 0 && (
           <div class="table-box">
-            <table>
+            <table class="stack">
               <thead>
                 <tr>
                   <th scope="col">Why</th>
@@ -70,16 +70,16 @@ export function RejectedView() {
               <tbody>
                 {requests.map((request) => (
                   <tr key={request.id}>
-                    <td>
+                    <td class="whole">
                       <button type="button" class="row-button" onClick={() => show(request)}>
                         <Why code={request.code} reason={request.reason} />
                       </button>
                     </td>
-                    <td class="cut path" title={request.path}>
+                    <td class="cut path" title={request.path} data-label="Path">
                       {request.method} {request.path}
                     </td>
                     <td class="wide mono">{request.address}</td>
-                    <td class="number">
+                    <td class="number" data-label="Refused">
                       <Time at={request.refused_at} />
                     </td>
                   </tr>

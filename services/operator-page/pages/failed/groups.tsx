@@ -21,7 +21,7 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
   return (
     <section class="card" aria-label="By job and reason">
       <div class="table-box">
-        <table>
+        <table class="stack">
           <thead>
             <tr>
               <th scope="col">Why</th>
@@ -43,15 +43,17 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
                 key={`${group.origin} ${jobOf(group)} ${group.code}`}
                 class={isChosen(group) ? "chosen" : ""}
               >
-                <td>
+                <td class="whole">
                   <a href={linkOf(group)} aria-current={isChosen(group)} class="row-link">
                     <Why code={group.code} reason={group.newest_reason} />
                   </a>
                 </td>
-                <td>
+                <td data-label="Job">
                   {jobOf(group)} <span class="muted">{group.origin}</span>
                 </td>
-                <td class="number strong">{count(group.count)}</td>
+                <td class="number strong" data-label="Calls">
+                  {count(group.count)}
+                </td>
                 <td class="wide">
                   <Sparkline
                     values={group.by_hour}
@@ -62,7 +64,7 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
                     )} failed in the last 24 hours`}
                   />
                 </td>
-                <td class="number">
+                <td class="number" data-label="Newest">
                   <Ago at={group.newest_at} />
                 </td>
               </tr>

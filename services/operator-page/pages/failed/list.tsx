@@ -1,7 +1,8 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { type FailedCall, type FailedFilter, readFailed } from "../../api/failed.ts";
+import { useWhenFailedChange } from "../../api/overview.ts";
 import { useMayOperate } from "../../api/session.ts";
-import { useAnswer } from "../../api/use-answer.ts";
+import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { linkTo } from "../../route.ts";
 import { shortened } from "../../ui/copy.tsx";
@@ -26,7 +27,13 @@ export function FailedList({ turn, onAct }: Props) {
     const { calls, next } = await readFailed({ ...filter, cursor, limit: AT_ONCE }, signal);
     return { items: calls, next };
   });
-  const counts = useAnswer<{ matched: number }>("api/v1/failed/count", filter, { everyMs: 5000, turn });
+  const counts = useAnswer<{ matched: number }>("api/v1/failed/count", filter, { everyMs: 15_000, turn });
+  useWhenFailedChange(counts.reload);
+  const [more, forget] = useMoreSince(question, counts);
+  const refresh = () => {
+    forget();
+    list.reload();
+  };
   const [selected, select] = useSelection(question);
   const isNarrow = useMedia(NARROW);
   const { items } = list;
@@ -47,7 +54,7 @@ export function FailedList({ turn, onAct }: Props) {
   };
   return (
     <section aria-label="Failed calls" class="card">
-      <Choice filter={filter} total={total} selected={selected} onAct={onAct} onClear={() => select()} />
+      <Choice {...{ filter, total, selected, onAct, more }} onClear={() => select()} onRefresh={refresh} />
       <Head />
       <VirtualRows
         label="Failed calls, the newest first"
@@ -63,6 +70,20 @@ export function FailedList({ turn, onAct }: Props) {
       {list.isLoading && <p class="card-body muted">Loading</p>}
     </section>
   );
+}
+
+/** How many more (or fewer) calls match than when the list was read; and how to begin anew with what there is now. */
+function useMoreSince(
+  question: string,
+  { data, isCurrent }: Answer<{ matched: number }>,
+): [more: number, forget: () => void] {
+  const [base, setBase] = useState<number | undefined>();
+  useEffect(() => setBase(undefined), [question]);
+  useEffect(() => {
+    if (base === undefined && isCurrent) setBase(data?.matched);
+  }, [base, isCurrent, data]);
+  const more = base === undefined || data === undefined ? 0 : data.matched - base;
+  return [more, () => setBase(undefined)];
 }
 
 /** The ids that are ticked. Another question begins with none. */
@@ -93,10 +114,13 @@ type ChoiceProps = {
   selected: ReadonlySet<string>;
   onAct: (act: Act) => void;
   onClear: () => void;
+  /** So many more match than are listed. */
+  more: number;
+  onRefresh: () => void;
 };
 
 /** How many are chosen, and what can be done with them. It stays in sight while the list scrolls. */
-function Choice({ filter, total, selected, onAct, onClear }: ChoiceProps) {
+function Choice({ filter, total, selected, onAct, onClear, more, onRefresh }: ChoiceProps) {
   const mayOperate = useMayOperate();
   const some = selected.size > 0;
   const chosen = some ? selected.size : total;
@@ -108,6 +132,11 @@ function Choice({ filter, total, selected, onAct, onClear }: ChoiceProps) {
       {some && (
         <button type="button" class="link" onClick={onClear}>
           Clear selection
+        </button>
+      )}
+      {more !== 0 && (
+        <button type="button" class="link" onClick={onRefresh}>
+          {more > 0 ? `Show ${count(more)} that came since` : "Some have left, show what is there"}
         </button>
       )}
       {mayOperate ? (

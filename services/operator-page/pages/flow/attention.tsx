@@ -15,7 +15,8 @@ const OLD_MS = 300_000;
 export function Attention({ overview }: { overview: Overview | undefined }) {
   const matters = overview === undefined ? undefined : mattersOf(overview);
   return (
-    <section class="attention" aria-label="What needs somebody">
+    <section class="attention" aria-labelledby="attention">
+      <h2 id="attention">What needs somebody</h2>
       {matters === undefined && <p class="muted">Looking</p>}
       {matters?.length === 0 && (
         <p>
@@ -36,7 +37,7 @@ export function Attention({ overview }: { overview: Overview | undefined }) {
 }
 
 function mattersOf(overview: Overview): Matter[] {
-  return [
+  const matters = [
     ...ofRedis(overview),
     ...ofProducers(overview),
     ...ofPayments(overview),
@@ -44,6 +45,7 @@ function mattersOf(overview: Overview): Matter[] {
     ...ofJobs(overview),
     ...ofRollouts(overview.processes),
   ];
+  return matters.sort((a, b) => Number(b.tone === "bad") - Number(a.tone === "bad"));
 }
 
 function ofRedis({ redis }: Overview): Matter[] {

@@ -14,7 +14,7 @@ import { duration } from "../../ui/time.tsx";
 import { Attention } from "./attention.tsx";
 import { FlowJobs } from "./jobs.tsx";
 import { Processes } from "./processes.tsx";
-import { Tiles } from "./tiles.tsx";
+import { NEW_STEPS, Tiles } from "./tiles.tsx";
 
 const SPANS = [
   { value: "1h", name: "1 hour" },
@@ -37,7 +37,10 @@ export function FlowPage() {
   const job = query.get("job") ?? undefined;
   const everyMs = span === "1h" ? 10_000 : 60_000;
   const flow = useAnswer<Flow>("api/v1/flow", { span, job }, { everyMs, live: "flow" });
-  const line = useMemo(() => flow.data && sumOf(flow.data, origin), [flow.data, origin]);
+  const lines = useMemo(
+    () => flow.data?.lines.filter((each) => origin === "" || each.origin === origin),
+    [flow.data, origin],
+  );
   return (
     <>
       <PageHead title="Flow" live={<Live answer={overview} />}>
@@ -55,9 +58,11 @@ export function FlowPage() {
         <Segments label="Span" options={SPANS} value={span} onChange={(value) => change({ span: value })} />
       </PageHead>
       <WhyNot answer={overview} />
-      <Attention overview={overview.data} />
-      <Tiles line={line} stepMs={flow.data?.step_ms} overview={overview.data} origin={origin} />
-      {flow.data !== undefined && line !== undefined && <Charts flow={flow.data} line={line} />}
+      <div class="now">
+        <Attention overview={overview.data} />
+        <Tiles lines={lines} stepMs={flow.data?.step_ms} overview={overview.data} origin={origin} />
+      </div>
+      <Charts flow={flow.data} lines={lines} />
       {flow.data !== undefined && (
         <FlowJobs jobs={flow.data.jobs.filter((each) => origin === "" || each.origin === origin)} />
       )}
@@ -66,44 +71,29 @@ export function FlowPage() {
   );
 }
 
-/** The lines of several origins as one. Percentiles do not add up: those of the origin with the slower calls stand for all. */
-function sumOf({ lines }: Flow, origin: string): FlowLine | undefined {
-  const own = lines.filter((each) => origin === "" || each.origin === origin);
-  const [first, ...rest] = own;
+/** The lines of several origins as one. Percentiles do not add up, so they stay with their origins. */
+function sumOf(lines: readonly FlowLine[]): Counts | undefined {
+  const [first, ...rest] = lines;
   if (first === undefined) return undefined;
-  const sums = (name: "accepted" | "refused" | "injected" | "failed") =>
+  const sums = (name: keyof Counts) =>
     first[name].map((value, i) => rest.reduce((sum, each) => sum + (each[name][i] ?? 0), value));
-  const slowest = (name: "p50_ms" | "p99_ms") =>
-    first[name].map((value, i) =>
-      rest.reduce<number | null>((most, each) => maxOf(most, each[name][i] ?? null), value),
-    );
   return {
-    origin,
     accepted: sums("accepted"),
     refused: sums("refused"),
     injected: sums("injected"),
     failed: sums("failed"),
-    p50_ms: slowest("p50_ms"),
-    p99_ms: slowest("p99_ms"),
   };
 }
 
-function maxOf(a: number | null, b: number | null): number | null {
-  return a === null ? b : b === null ? a : Math.max(a, b);
-}
+/** As much is shown as one. Single steps of ten seconds are mostly noise. */
+const POINT_MS = 60_000;
 
-function Charts({ flow: { from, step_ms }, line }: { flow: Flow; line: FlowLine }) {
-  const times = useMemo(
-    () => line.accepted.map((_, i) => Date.parse(from) + i * step_ms),
-    [from, step_ms, line],
-  );
-  const [perSecond, latency] = useMemo(() => [ratesOf(line, step_ms), latencyOf(line)], [line, step_ms]);
-  const isEmpty = [line.accepted, line.refused, line.injected, line.failed].every((values) =>
-    values.every((value) => value === 0),
-  );
-  if (isEmpty) {
+/** They have their place before there is anything to draw. */
+function Charts({ flow, lines }: { flow: Flow | undefined; lines: readonly FlowLine[] | undefined }) {
+  const drawn = useMemo(() => flow && lines && toPoints(flow, lines), [flow, lines]);
+  if (drawn?.isEmpty === true) {
     return (
-      <section class="card">
+      <section class="card chart-room">
         <Empty title="Nothing has come in">
           Send something to an endpoint, as with <code>postern send</code>, or look under{" "}
           <a href="#/endpoints">Endpoints and jobs</a> for what is configured.
@@ -114,39 +104,84 @@ function Charts({ flow: { from, step_ms }, line }: { flow: Flow; line: FlowLine 
   return (
     <div class="columns even">
       <Card title="Calls a second">
-        <Chart
-          label="Calls accepted, delivered, failed and refused each second"
-          times={times}
-          lines={perSecond}
-          format={rate}
-        />
+        <div class="chart-room">
+          {drawn && (
+            <Chart
+              label="Calls accepted, delivered, failed and refused each second"
+              times={drawn.times}
+              lines={drawn.rates}
+              format={rate}
+            />
+          )}
+        </div>
       </Card>
       <Card title="From accepted to the runner's answer">
-        <Chart
-          label="Half of the calls, and 99 of 100, took no longer than this"
-          times={times}
-          lines={latency}
-          format={duration}
-          isLogarithmic
-        />
+        <div class="chart-room">
+          {drawn && (
+            <Chart
+              label="Percentiles of how long calls took"
+              times={drawn.times}
+              lines={drawn.latency}
+              format={duration}
+              isLogarithmic
+            />
+          )}
+        </div>
       </Card>
     </div>
   );
 }
 
-function ratesOf(line: FlowLine, stepMs: number): Line[] {
-  const per = (values: readonly number[]) => values.map((value) => (value * 1000) / stepMs);
+type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;
+
+type Points = { times: number[]; rates: Line[]; latency: Line[]; isEmpty: boolean };
+
+/** Processes tell every ten seconds, so the newest steps may still grow: they are left out. */
+function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLine[]): Points | undefined {
+  const sums = sumOf(lines);
+  if (sums === undefined) return undefined;
+  const whole = sums.accepted.length - (stepMs < POINT_MS ? NEW_STEPS : 0);
+  const size = Math.max(1, Math.round(POINT_MS / stepMs));
+  const starts = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + i * size);
+  const points = <Value,>(values: readonly Value[], join: (some: readonly Value[]) => Value) =>
+    starts.map((start) => join(values.slice(start, start + size)));
+  const perSecond = (values: readonly number[]) =>
+    points(values, (some) => (some.reduce((sum, each) => sum + each, 0) * 1000) / (size * stepMs));
+  const most = (values: readonly (number | null)[]) => points(values, (some) => some.reduce(maxOf, null));
+  return {
+    times: starts.map((start) => Date.parse(from) + start * stepMs),
+    rates: [
+      { name: "accepted", values: perSecond(sums.accepted), colour: "accent", isFilled: true },
+      { name: "delivered", values: perSecond(sums.injected), colour: "good" },
+      { name: "failed", values: perSecond(sums.failed), colour: "bad" },
+      { name: "refused", values: perSecond(sums.refused), colour: "warn" },
+    ],
+    latency: latencyOf(lines, most),
+    isEmpty: Object.values(sums).every((values) => values.every((value) => value === 0)),
+  };
+}
+
+type Percentiles = (number | null)[];
+
+/** Of one origin two percentiles, of several one each. */
+function latencyOf(lines: readonly FlowLine[], toValues: (values: Percentiles) => Percentiles): Line[] {
+  const known = lines.filter(({ p99_ms }) => p99_ms.some((value) => value !== null));
+  const [first] = known;
+  if (first === undefined || known.length > 1) {
+    return known.map(({ origin, p99_ms }, i) => ({
+      name: `${origin} p99`,
+      values: toValues(p99_ms),
+      colour: COLOURS[i % COLOURS.length] ?? "muted",
+    }));
+  }
   return [
-    { name: "accepted", values: per(line.accepted), colour: "accent", isFilled: true },
-    { name: "delivered", values: per(line.injected), colour: "good" },
-    { name: "failed", values: per(line.failed), colour: "bad" },
-    { name: "refused", values: per(line.refused), colour: "warn" },
+    { name: "p50", values: toValues(first.p50_ms), colour: "accent" },
+    { name: "p99", values: toValues(first.p99_ms), colour: "warn" },
   ];
 }
 
-function latencyOf(line: FlowLine): Line[] {
-  return [
-    { name: "half took less than", values: line.p50_ms, colour: "accent" },
-    { name: "99 of 100 took less than", values: line.p99_ms, colour: "warn" },
-  ];
+const COLOURS = ["accent", "warn", "good", "muted"] as const;
+
+function maxOf(a: number | null, b: number | null): number | null {
+  return a === null ? b : b === null ? a : Math.max(a, b);
 }

@@ -35,10 +35,10 @@ export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
                 Mostly because
               </th>
               <th scope="col" class="number wide">
-                Half in
+                p50
               </th>
               <th scope="col" class="number wide">
-                99 of 100 in
+                p99
               </th>
             </tr>
           </thead>

@@ -4,40 +4,40 @@ import { count, rate } from "../../ui/number.ts";
 import { duration } from "../../ui/time.tsx";
 
 type Props = {
-  line: FlowLine | undefined;
+  lines: readonly FlowLine[] | undefined;
   stepMs: number | undefined;
   overview: Overview | undefined;
   origin: string;
 };
 
 /** Of the last minute, or of one coarse step. Processes tell every ten seconds, so the newest two steps may still grow. */
-const NEW_STEPS = 2;
+export const NEW_STEPS = 2;
 const MINUTE_MS = 60_000;
 
 /** The numbers of now. Each keeps its place, whatever it says. */
-export function Tiles({ line, stepMs, overview, origin }: Props) {
-  const last = (values: readonly number[] | undefined): string => {
-    if (values === undefined || stepMs === undefined) return "";
+export function Tiles({ lines, stepMs, overview, origin }: Props) {
+  const last = (name: "accepted" | "injected" | "refused"): string => {
+    if (lines === undefined || stepMs === undefined) return "";
     const skipped = stepMs < MINUTE_MS ? NEW_STEPS : 0;
     const steps = Math.max(1, Math.round(MINUTE_MS / stepMs));
-    const end = values.length - skipped;
-    const some = values.slice(Math.max(0, end - steps), end);
+    const some = lines.flatMap(({ [name]: values }) => {
+      const end = values.length - skipped;
+      return values.slice(Math.max(0, end - steps), end);
+    });
     return rate((some.reduce((sum, value) => sum + value, 0) * 1000) / (steps * stepMs));
   };
-  const latest = (values: readonly (number | null)[] | undefined): string => {
-    const known = values?.findLast((value) => value !== null);
-    return known == null ? "–" : duration(known);
-  };
+  const slowest = lines && slowestOf(lines);
   const queues = overview?.queues.filter((each) => origin === "" || each.origin === origin) ?? [];
   const sum = (name: "waiting" | "delayed" | "active" | "failed") =>
     queues.reduce((all, queue) => all + queue[name], 0);
   const ages = queues.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
   const failed = sum("failed");
+  const producers = overview?.workers.length;
   return (
     <dl class="tiles">
-      <Tile name="Accepted" value={last(line?.accepted)} unit="/s" />
-      <Tile name="Delivered" value={last(line?.injected)} unit="/s" />
-      <Tile name="Refused" value={last(line?.refused)} unit="/s" />
+      <Tile name="Accepted" value={last("accepted")} unit="/s" />
+      <Tile name="Delivered" value={last("injected")} unit="/s" />
+      <Tile name="Refused" value={last("refused")} unit="/s" />
       <Tile
         name="Waiting"
         value={overview && count(sum("waiting") + sum("delayed"))}
@@ -45,9 +45,9 @@ export function Tiles({ line, stepMs, overview, origin }: Props) {
       />
       <Tile name="Oldest waits" value={overview && (ages.length === 0 ? "–" : duration(Math.max(...ages)))} />
       <Tile
-        name="Half answered in"
-        value={line && latest(line.p50_ms)}
-        note={`99 of 100 in ${latest(line?.p99_ms)}`}
+        name="p99 to the answer"
+        value={lines && (slowest === undefined ? "–" : duration(slowest.ms))}
+        note={slowest !== undefined && origin === "" ? `of ${slowest.origin} calls` : ""}
       />
       <Tile
         name="Failed"
@@ -56,8 +56,23 @@ export function Tiles({ line, stepMs, overview, origin }: Props) {
         isBad={failed > 0}
         note="wait for somebody"
       />
+      <Tile
+        name="Producers"
+        value={producers === undefined ? undefined : count(producers)}
+        isBad={producers === 0}
+        note="alive"
+      />
     </dl>
   );
+}
+
+/** The newest percentile of the origin where it is the highest. */
+function slowestOf(lines: readonly FlowLine[]): { origin: string; ms: number } | undefined {
+  const newest = lines.flatMap(({ origin, p99_ms }) => {
+    const ms = p99_ms.findLast((value) => value !== null);
+    return ms == null ? [] : [{ origin, ms }];
+  });
+  return newest.sort((a, b) => b.ms - a.ms)[0];
 }
 
 type TileProps = {

@@ -5,7 +5,7 @@ import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
-import { count } from "../../ui/number.ts";
+import { count, counted } from "../../ui/number.ts";
 
 const DAYS = 30;
 
@@ -24,17 +24,24 @@ export function RevenueView() {
         </section>
       )}
       {earned !== undefined && earned.length > 0 && (
-        <div class="columns even">
-          <Card title={`By job, the last ${DAYS} days`} isBare>
-            <Sums earned={earned} by={({ job }) => job ?? "others"} name="Job" />
-          </Card>
-          <Card title="By day (UTC)" isBare>
-            <Sums earned={earned} by={({ day }) => day} name="Day" isByName />
-          </Card>
-        </div>
+        <>
+          <Totals earned={earned} />
+          <div class="columns even">
+            <Card title={`By job, the last ${DAYS} days`} isBare>
+              <Sums earned={earned} by={({ job }) => job ?? "others"} name="Job" />
+            </Card>
+            <Card title="By day (UTC)" isBare>
+              <Sums earned={earned} by={({ day }) => day} name="Day" isByName />
+            </Card>
+          </div>
+        </>
       )}
     </>
   );
+}
+
+function amountOf({ symbol, asset, decimals }: Earned, amount: bigint): string {
+  return amountText(String(amount), symbol ?? shortened(asset, 6, 4), decimals);
 }
 
 type Sum = { name: string; token: Earned; payments: number; amount: bigint };
@@ -46,8 +53,8 @@ type SumsProps = {
   isByName?: boolean;
 };
 
-/** Of each token its own line: what they are worth in one another is not known here. */
-function Sums({ earned, by, name, isByName = false }: SumsProps) {
+/** Of each token its own: what they are worth in one another is not known here. */
+function sumBy(earned: readonly Earned[], by: (each: Earned) => string): Sum[] {
   const sums = new Map<string, Sum>();
   for (const each of earned) {
     const key = `${by(each)} ${each.network} ${each.asset}`;
@@ -58,7 +65,27 @@ function Sums({ earned, by, name, isByName = false }: SumsProps) {
       amount: sum.amount + BigInt(each.amount),
     });
   }
-  const sorted = [...sums.values()].sort((a, b) =>
+  return [...sums.values()];
+}
+
+function Totals({ earned }: { earned: readonly Earned[] }) {
+  return (
+    <dl class="totals">
+      {sumBy(earned, () => "").map(({ token, payments, amount }) => (
+        <div class="tile" key={`${token.network} ${token.asset}`}>
+          <dt>
+            {token.network}, {DAYS} days
+          </dt>
+          <dd class="tile-value">{amountOf(token, amount)}</dd>
+          <dd class="tile-note muted small">{counted(payments, "payment")}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Sums({ earned, by, name, isByName = false }: SumsProps) {
+  const sorted = sumBy(earned, by).sort((a, b) =>
     isByName ? b.name.localeCompare(a.name) : b.payments - a.payments,
   );
   const most = Math.max(1, ...sorted.map(({ payments }) => payments));
@@ -68,7 +95,6 @@ function Sums({ earned, by, name, isByName = false }: SumsProps) {
         <thead>
           <tr>
             <th scope="col">{name}</th>
-            <th scope="col">Network</th>
             <th scope="col" class="number">
               Payments
             </th>
@@ -83,10 +109,7 @@ function Sums({ earned, by, name, isByName = false }: SumsProps) {
         <tbody>
           {sorted.map(({ name: of, token, payments, amount }) => (
             <tr key={`${of} ${token.network} ${token.asset}`}>
-              <td>{of}</td>
-              <td class="muted" data-label="Network">
-                {token.network}
-              </td>
+              <td class="nowrap">{of}</td>
               <td class="number" data-label="Payments">
                 {count(payments)}
               </td>
@@ -96,7 +119,8 @@ function Sums({ earned, by, name, isByName = false }: SumsProps) {
                 </div>
               </td>
               <td class="number strong" data-label="Amount">
-                {amountText(String(amount), token.symbol ?? shortened(token.asset, 6, 4), token.decimals)}
+                {amountOf(token, amount)}
+                <span class="step-aside small muted">{token.network}</span>
               </td>
             </tr>
           ))}
