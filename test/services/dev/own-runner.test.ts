@@ -35,7 +35,7 @@ test("dev with --runner starts no runner, says that yours is not there yet, and 
   const ready = await readyOf(dev);
   expect([ready.runner, ready.ownRunner?.answers]).toEqual([url, false]);
   expect(dev.events("dev.runner_away")[0]).toMatchObject({ url });
-  expect(Object.keys(partPids(dev)).toSorted()).toEqual(["producer", "webhooks"]);
+  expect(Object.keys(partPids(dev)).toSorted()).toEqual(["operator", "producer", "webhooks"]);
   const callId = await sendTo(ready, "/hooks/open");
   await startRunner(ready.redis, ready.ownRunner?.secret ?? "");
   await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
