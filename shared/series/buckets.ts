@@ -47,7 +47,8 @@ export function bucketStart(step: Step, at: number): number {
 
 /*
  * Times are counted in classes whose bounds are the same everywhere, so that those of several processes add up: class `k` begins at
- * 2^(k/2) ms, and the last has no end. A percentile is off by a fifth at most.
+ * 2^(k/2) ms, and the last has no end. A percentile is between the bounds of its class: it is off by
+ * two fifths at worst, and by less than a fifth if times are spread evenly.
  */
 
 /** From about a day on. */
