@@ -1,3 +1,5 @@
+import type { Payment } from "./payments.ts";
+
 /** A call that a search has found. */
 export type FoundCall = {
   id: string;
@@ -39,6 +41,10 @@ export type LifeStep = {
   bytes?: number;
   title?: string;
   detail?: string;
+  ending?: string;
+  state?: string;
+  attempts?: number;
+  id?: string;
 };
 
 export type CallLife = {
@@ -56,34 +62,11 @@ export type CallLife = {
   sha256: string | null;
   traceparent: string | null;
   metadata: Record<string, string> | null;
+  path: string | null;
+  delivery_id: string | null;
+  attempts: number | null;
   body_kept: boolean;
   result: { what: string; code?: string; title?: string | null; detail?: string | null };
-  payment: PaymentView | null;
+  payment: Payment | null;
   forgotten_at: string | null;
-};
-
-export type PaymentTerms = {
-  service_id: number;
-  job_index: number;
-  network: string;
-  asset: string;
-  symbol: string;
-  pay_to: string;
-  payer: string;
-  nonce: string;
-  amount: string;
-  valid_after: string;
-  valid_before: string;
-};
-
-export type PaymentView = {
-  call_id: string;
-  state: string;
-  claimed_at: string;
-  changed_at: string;
-  terms: PaymentTerms;
-  settlement: { transaction: string; by: string } | null;
-  proven: boolean;
-  disputed: boolean;
-  reason: string | null;
 };

@@ -50,7 +50,22 @@ export type PaymentDetail = Payment & {
   body_sha256: string;
   body_kept: boolean;
   content_type: string | null;
+  /** What is known of whether it is paid, and of what its job did, one sentence each. */
+  evidence: string[];
+  actions: PaymentAction[];
 };
+
+/** What an operator may do about a payment, or about its call. */
+export type PaymentAction =
+  | "reconcile"
+  | "settle"
+  | "void"
+  | "acknowledge"
+  | "replay"
+  | "discard"
+  | "refund"
+  | "refund-check"
+  | "refund-withdraw";
 
 export type PaymentPage = { payments: Payment[]; next: string | null };
 
@@ -60,6 +75,13 @@ export const resolvePayment = (
   id: string,
   wish: { verdict: Verdict; transaction?: string; reason: string },
 ): Promise<unknown> => ask("POST", `api/v1/payments/${encodeURIComponent(id)}/resolve`, { body: wish });
+
+/** What came of a look that a gateway was asked for. */
+export type Reconciled = { state_before: string | null; state: string | null; looked: boolean | null };
+
+/** Has a gateway look at a payment now. */
+export const reconcilePayment = (id: string): Promise<Reconciled> =>
+  ask<Reconciled>("POST", `api/v1/payments/${encodeURIComponent(id)}/reconcile`, { body: {} });
 
 /** What the payments of a job brought in a token on a day (UTC). */
 export type Earned = {

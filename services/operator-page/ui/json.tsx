@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 /** How many members of one object or array are shown before somebody asks for more. */
 const MEMBERS_AT_ONCE = 100;
 /** Up to this depth all is unfolded. */
-const OPEN_DEPTH = 2;
+const OPEN_DEPTH = 3;
 
 /** A JSON value, its objects and arrays to be folded. Everything in it is text: none of it is markup. */
 export function Json({ value }: { value: unknown }) {

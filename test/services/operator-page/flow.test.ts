@@ -30,6 +30,22 @@ describe.skipIf(chromium === undefined)("the page of what flows", () => {
     expect(await page.getByRole("link", { name: /^Failed/ }).textContent()).toContain("2");
   });
 
+  test("webhooks that are refused in numbers are told of, and lead to the endpoint and why", async () => {
+    const { log, flush } = await reports.start();
+    const refused = {
+      path: "/hooks/a",
+      code: "webhook.credential_rejected",
+      reason: "signature does not match",
+    };
+    log.warn("webhook.refused", { ...refused, times: 12 });
+    for (let i = 0; i < 8; i++) log.info("webhook.accepted", { path: "/hooks/b", jobId: 1, replayed: false });
+    await flush();
+    const page = await open({ hash: "#/flow" });
+    await page.getByRole("link", { name: "12 of 20 webhooks were refused in the last 10 min" }).click();
+    const row = page.getByRole("row").filter({ hasText: "/hooks/a" });
+    await row.getByText("signature does not match").waitFor();
+  });
+
   test("the numbers of now come by themselves, over one stream and without another question, and nothing moves", async () => {
     const { log, flush } = await reports.start();
     for (let i = 0; i < 40; i++) {

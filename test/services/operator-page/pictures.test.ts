@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
 import { SIZES, shoot } from "../../fixtures/chromium.ts";
@@ -10,8 +11,10 @@ import { findChromium } from "../../support/chromium.ts";
 
 const chromium = findChromium();
 
+type Shown = { name: string; hash: string; whole: (page: Page) => Promise<unknown> };
+
 /** What is shown, where, and what is there once it is whole. */
-const PAGES: readonly { name: string; hash: string; whole: (page: Page) => Promise<unknown> }[] = [
+const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): readonly Shown[] => [
   {
     name: "flow",
     hash: "#/flow",
@@ -30,6 +33,37 @@ const PAGES: readonly { name: string; hash: string; whole: (page: Page) => Promi
     hash: "#/failed",
     whole: (page) => page.getByRole("heading", { name: "234 calls" }).waitFor(),
   },
+  {
+    name: "calls",
+    hash: "#/calls",
+    whole: (page) =>
+      page.getByRole("list", { name: "Calls, the newest first" }).getByRole("link").first().waitFor(),
+  },
+  {
+    name: "call",
+    hash: `#/calls/${failed}`,
+    whole: async (page) => {
+      await page.getByRole("button", { name: /^Show the body/ }).click();
+      await page.getByText('"invoice.paid"').waitFor();
+    },
+  },
+  {
+    name: "payments",
+    hash: "#/payments",
+    whole: async (page) => {
+      await page.getByRole("link", { name: "Look and decide" }).waitFor();
+      await page
+        .getByRole("list", { name: "Payments, the newest first" })
+        .getByText("3.2 USDC")
+        .first()
+        .waitFor();
+    },
+  },
+  {
+    name: "payment",
+    hash: `#/payments/${inReview}`,
+    whole: (page) => page.getByText(/^It was sent to/).waitFor(),
+  },
   { name: "endpoints", hash: "#/endpoints", whole: (page) => page.getByText("/hooks/orders").waitFor() },
   { name: "jobs", hash: "#/endpoints?view=jobs", whole: (page) => page.getByText("by alice").waitFor() },
   { name: "prices", hash: "#/endpoints?view=prices", whole: (page) => page.getByText("3.2 USDC").waitFor() },
@@ -39,6 +73,9 @@ const PAGES: readonly { name: string; hash: string; whole: (page: Page) => Promi
     whole: (page) => page.getByRole("row").nth(2).waitFor(),
   },
 ];
+
+/** Lists of any length. */
+const LONG = ["failed", "calls"];
 
 /** By how much the page is wider than its window. */
 const WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
@@ -57,11 +94,22 @@ describe.skipIf(chromium === undefined)("in each look", () => {
   const lively = useLively({ redis, calls });
   const { open, start } = useOperatorPage(chromium, { redis, operator: { configDir: livelyConfig() } });
   let at: string;
+  let pages: readonly Shown[];
 
   beforeAll(async () => {
     await redis.client.flushdb();
-    await lively.begin();
+    pages = pagesOf(await lively.begin());
     at = (await start()).address;
+  });
+
+  test("the picture of README is that of the flow, as docs/operator.png", async () => {
+    const page = await open({ at, colorScheme: "light" });
+    await pages[0]?.whole(page);
+    await shoot(page, "readme");
+    const readme = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
+    expect(readme).toContain("](docs/operator.png)");
+    const png = readFileSync(new URL("../../../docs/operator.png", import.meta.url));
+    expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([SIZES.desk.width, SIZES.desk.height]);
   });
 
   test.each(LOOKS)(
@@ -69,10 +117,10 @@ describe.skipIf(chromium === undefined)("in each look", () => {
     async (look, options) => {
       const page = await open({ ...options, at });
       const problems: unknown[] = [];
-      for (const { name, hash, whole } of PAGES) {
+      for (const { name, hash, whole } of pages) {
         await page.goto(`http://${at}/${hash}`);
         await whole(page);
-        await shoot(page, `${name}-${look}`, { whole: name !== "failed" });
+        await shoot(page, `${name}-${look}`, { whole: !LONG.includes(name) });
         const wider = await page.evaluate(WIDER);
         if (Number(wider) > 0) problems.push(`${name} is ${wider} pixels too wide`);
         problems.push(...(await violationsOf(page)).map((violation) => `${name}: ${violation}`));

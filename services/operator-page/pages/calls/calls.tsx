@@ -95,6 +95,8 @@ function Search() {
     const { id } = meaningOf(text);
     if (typeof id === "string" && /^c_[0-9a-f]{32,}$/i.test(id)) goTo(linkTo(["calls", id]));
     else change({ q: text.trim() });
+    // So that the keys walk through what is found.
+    field.current?.blur();
   };
   const taken = takenFor(text);
   return (

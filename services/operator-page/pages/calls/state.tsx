@@ -21,6 +21,10 @@ export function CallState({ state }: { state: string }) {
   return <Badge tone={tone}>{word}</Badge>;
 }
 
+export function wordOf(state: string): string {
+  return STATES[state]?.[0] ?? state.replaceAll("_", " ");
+}
+
 /** The states that one can search for. */
 export const STATE_CHOICES: readonly { value: string; name: string }[] = Object.entries(STATES).map(
   ([value, [name]]) => ({ value, name }),

@@ -1,10 +1,13 @@
 import type { ComponentChildren } from "preact";
 import type { LifeStep } from "../../api/calls.ts";
+import { linkTo } from "../../route.ts";
+import { shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import type { Tone } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
 import { duration, Time } from "../../ui/time.tsx";
 import { problemWords } from "../../ui/why.tsx";
+import { wordOf } from "./state.tsx";
 
 type Told = { title: string; tone: Tone; text?: ComponentChildren };
 
@@ -166,6 +169,17 @@ const TELL: Readonly<Record<string, Tell>> = {
     title: "The runner says that it failed",
     tone: "bad",
     text: [status, title, detail].filter((part) => part !== undefined).join("; "),
+  }),
+  callback: ({ ending = "", id = "", state = "", attempts = 0 }) => ({
+    title:
+      ending === "call.failed" ? "Somebody is told that it failed" : "Somebody is told that it has ended",
+    tone: state === "injected" ? "good" : state === "failed" ? "bad" : "accent",
+    text: (
+      <>
+        Callback <a href={linkTo(["calls", id])}>{shortened(id)}</a> is {wordOf(state)}
+        {attempts > 0 && `, ${counted(attempts, "attempt")}`}
+      </>
+    ),
   }),
   forgotten: () => ({
     title: "Forgotten by an operator",

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { type Job, pauseJob, resumeJob } from "../../api/jobs.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
-import { linkTo } from "../../route.ts";
+import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { Confirm } from "../../ui/confirm.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
@@ -77,10 +77,11 @@ function Table({ jobs, onChoose }: { jobs: readonly Job[]; onChoose: (job: Job) 
 }
 
 function Row({ job, onChoose }: { job: Job; onChoose: (job: Job) => void }) {
+  const [query] = useQuery();
   const mayOperate = useMayOperate();
   const { waiting, delayed, active, failed, oldest_age_ms, origins } = job;
   return (
-    <tr>
+    <tr class={query.get("job") === job.job ? "chosen" : ""}>
       <td>
         <a href={linkTo(["flow"], { job: job.job })}>{job.job}</a>{" "}
         <span class="muted small wide">{origins.join(", ")}</span>

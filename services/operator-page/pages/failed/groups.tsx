@@ -49,7 +49,8 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
                   </a>
                 </td>
                 <td data-label="Job">
-                  {jobOf(group)} <span class="muted">{group.origin}</span>
+                  <a href={linkTo(["endpoints"], { view: "jobs", job: jobOf(group) })}>{jobOf(group)}</a>{" "}
+                  <span class="muted">{group.origin}</span>
                 </td>
                 <td class="number strong" data-label="Calls">
                   {count(group.count)}

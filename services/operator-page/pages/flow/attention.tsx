@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { memoryRatio, type Overview, type ProcessStatus } from "../../api/flow.ts";
+import { type Flow, memoryRatio, type Overview, type ProcessStatus } from "../../api/flow.ts";
 import { linkTo } from "../../route.ts";
 import { Badge, type Tone } from "../../ui/notice.tsx";
-import { counted } from "../../ui/number.ts";
+import { count, counted } from "../../ui/number.ts";
 import { duration } from "../../ui/time.tsx";
 
 type Matter = { tone: Tone; word: string; text: ComponentChildren };
@@ -12,8 +12,8 @@ const MEMORY_RATIO_MAX = 0.8;
 const OLD_MS = 300_000;
 
 /** What somebody should look at, the worst first; or that there is nothing. It has its place while nothing is known yet. */
-export function Attention({ overview }: { overview: Overview | undefined }) {
-  const matters = overview === undefined ? undefined : mattersOf(overview);
+export function Attention({ overview, flow }: { overview: Overview | undefined; flow: Flow | undefined }) {
+  const matters = overview === undefined ? undefined : mattersOf(overview, flow);
   return (
     <section class="attention" aria-labelledby="attention">
       <h2 id="attention">What needs somebody</h2>
@@ -36,12 +36,13 @@ export function Attention({ overview }: { overview: Overview | undefined }) {
   );
 }
 
-function mattersOf(overview: Overview): Matter[] {
+function mattersOf(overview: Overview, flow: Flow | undefined): Matter[] {
   const matters = [
     ...ofRedis(overview),
     ...ofProducers(overview),
     ...ofPayments(overview),
     ...ofCalls(overview),
+    ...ofRefusals(flow),
     ...ofJobs(overview),
     ...ofRollouts(overview.processes),
   ];
@@ -106,6 +107,23 @@ function ofCalls({ queues }: Overview): Matter[] {
   const words = `${counted(failed, "call")} failed and ${failed === 1 ? "waits" : "wait"} for somebody`;
   const text = <a href={linkTo(["failed"])}>{words}</a>;
   return [{ tone: "bad", word: "failed", text }];
+}
+
+const LATELY_MS = 600_000;
+const REFUSED_MIN = 5;
+const REFUSED_RATIO = 0.1;
+
+/** If many webhooks were refused lately: a sender may have another secret than is configured. */
+function ofRefusals(flow: Flow | undefined): Matter[] {
+  const line = flow?.lines.find(({ origin }) => origin === "webhook");
+  if (flow === undefined || line === undefined) return [];
+  const steps = Math.max(1, Math.round(LATELY_MS / flow.step_ms));
+  const lately = (values: readonly number[]) => values.slice(-steps).reduce((sum, each) => sum + each, 0);
+  const refused = lately(line.refused);
+  const all = refused + lately(line.accepted);
+  if (refused < REFUSED_MIN || refused < REFUSED_RATIO * all) return [];
+  const words = `${count(refused)} of ${counted(all, "webhook")} were refused in the last ${duration(LATELY_MS)}`;
+  return [{ tone: "bad", word: "refused", text: <a href={linkTo(["endpoints"])}>{words}</a> }];
 }
 
 /** Of which kinds the processes differ from one another: a rollout is half done, or was. */

@@ -59,7 +59,7 @@ export function FlowPage() {
       </PageHead>
       <WhyNot answer={overview} />
       <div class="now">
-        <Attention overview={overview.data} />
+        <Attention overview={overview.data} flow={job === undefined ? flow.data : undefined} />
         <Tiles lines={lines} stepMs={flow.data?.step_ms} overview={overview.data} origin={origin} />
       </div>
       <Charts flow={flow.data} lines={lines} />

@@ -1,17 +1,13 @@
-import { useState } from "preact/hooks";
-import { ask, type Refused, toRefused } from "../../api/ask.ts";
 import type { Payment } from "../../api/payments.ts";
-import { useMayOperate } from "../../api/session.ts";
-import { useAnswer } from "../../api/use-answer.ts";
 import { linkTo } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { WhyNot } from "../../ui/live.tsx";
-import { Badge, Empty, Notice } from "../../ui/notice.tsx";
+import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
-import { Ago } from "../../ui/time.tsx";
+import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
 
 type Transfer = { transaction: string; block: string; from: string; amount: string; nonce: string | null };
 
@@ -27,82 +23,45 @@ type TokenAudit = {
   orphans: (Transfer & { call_id: string | null })[];
   unsettled: (Transfer & { payment: Payment })[];
   missing: { payment: Payment }[];
+  /** So many more do not match. */
+  more: number;
 };
 
-type AuditRun = {
-  state: "none" | "running" | "done" | "failed";
-  started_at: string | null;
-  by: string | null;
-  failure: string | null;
-  tokens: TokenAudit[];
-};
+type AuditResult = { tokens: TokenAudit[] };
 
 /** Whether the chain and the journal say the same: each transfer has its payment, and each payment its transfer. */
 export function AuditView() {
-  const answer = useAnswer<AuditRun>("api/v1/payments/audit", {}, { everyMs: 2000 });
-  const [refused, setRefused] = useState<Refused | undefined>();
-  const mayOperate = useMayOperate();
-  const audit = answer.data;
-  const run = async () => {
-    try {
-      await ask("POST", "api/v1/payments/audit", { body: {} });
-      setRefused(undefined);
-      answer.reload();
-    } catch (error) {
-      setRefused(toRefused(error));
-    }
-  };
+  const runs = useMoneyRuns<AuditResult>("api/v1/payments/audits");
+  const { newest } = runs;
+  const isWhole = newest?.state === "done";
   return (
     <>
-      <WhyNot answer={answer} />
-      {refused !== undefined && (
-        <Notice tone="bad" title="No audit was begun">
-          {refused.detail}
-        </Notice>
-      )}
-      <Card
-        title="The last audit"
-        tools={
-          mayOperate && (
-            <button type="button" onClick={run} disabled={audit?.state === "running"}>
-              {audit?.state === "running" ? "Running" : "Run an audit now"}
-            </button>
-          )
-        }
-      >
-        {audit === undefined && <p class="muted">Loading</p>}
-        {audit?.state === "none" && (
+      <WhyNot answer={runs.answer} />
+      <Card title="The last audit" tools={<BeginRun runs={runs} verb="Run an audit now" />}>
+        {newest === null && (
           <Empty title="No audit has run yet">
-            It asks the chain for every transfer to you, and matches them with the payments.
+            It asks the chain for every transfer to you in the last 50,000 blocks, and matches them with the
+            payments.
           </Empty>
         )}
-        {audit?.started_at != null && (
-          <p>
-            <Ago at={audit.started_at} /> by {audit.by}
-          </p>
-        )}
-        {audit?.failure != null && (
-          <Notice tone="bad" title="It failed">
-            {audit.failure}
-          </Notice>
-        )}
+        <RunState runs={runs} />
       </Card>
-      {audit?.tokens.map((token) => (
-        <TokenCard key={`${token.network} ${token.asset}`} token={token} />
+      {newest?.result?.tokens.map((token) => (
+        <TokenCard key={`${token.network} ${token.asset}`} {...{ token, isWhole }} />
       ))}
     </>
   );
 }
 
-function TokenCard({ token }: { token: TokenAudit }) {
-  const { symbol, network, from_block, to_block, matched, orphans, unsettled, missing } = token;
-  const wrong = orphans.length + unsettled.length + missing.length;
+function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) {
+  const { symbol, network, from_block, to_block, matched, orphans, unsettled, missing, more } = token;
+  const wrong = orphans.length + unsettled.length + missing.length + more;
   return (
     <Card
       title={`${symbol} on ${network}`}
       tools={
-        <Badge tone={wrong === 0 ? "good" : "bad"}>
-          {wrong === 0 ? "all matches" : counted(wrong, "mismatch", "mismatches")}
+        <Badge tone={wrong > 0 ? "bad" : isWhole ? "good" : "neutral"}>
+          {wrong > 0 ? counted(wrong, "mismatch", "mismatches") : isWhole ? "all matches" : "not whole"}
         </Badge>
       }
     >
@@ -131,6 +90,7 @@ function TokenCard({ token }: { token: TokenAudit }) {
           </li>
         ))}
       </ul>
+      {more > 0 && <p class="muted">And {counted(more, "more", "more")} that are not listed.</p>}
     </Card>
   );
 }

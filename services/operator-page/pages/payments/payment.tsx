@@ -1,6 +1,4 @@
-import { useState } from "preact/hooks";
 import type { PaymentDetail } from "../../api/payments.ts";
-import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { linkTo, useRoute } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
@@ -12,7 +10,8 @@ import { Badge, Empty } from "../../ui/notice.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Time } from "../../ui/time.tsx";
 import { amountOf } from "./list.tsx";
-import { ResolveDialog } from "./resolve.tsx";
+import { Sentence } from "./sentence.tsx";
+import { WhatToDo } from "./to-do.tsx";
 import { wordsOf } from "./words.ts";
 
 /** One payment: what the chain and the facilitator say of it, and what somebody can decide. */
@@ -20,22 +19,9 @@ export function PaymentPage() {
   const id = useRoute().path[1] ?? "";
   const answer = useAnswer<PaymentDetail>(`api/v1/payments/${encodeURIComponent(id)}`, {}, { everyMs: 3000 });
   const { data, refused, reload } = answer;
-  const mayOperate = useMayOperate();
-  const [isOpen, setOpen] = useState(false);
-  const isUndecided = data !== undefined && (data.state === "review" || data.disputed);
-  const close = () => {
-    setOpen(false);
-    reload();
-  };
   return (
     <>
-      <PageHead title="Payment" live={<Live answer={answer} />}>
-        {mayOperate && isUndecided && (
-          <button type="button" class="primary" onClick={() => setOpen(true)}>
-            {data.disputed ? "Acknowledge…" : "Decide…"}
-          </button>
-        )}
-      </PageHead>
+      <PageHead title="Payment" live={<Live answer={answer} />} />
       <div class="call-title">
         <Copyable text={id} />
         {data !== undefined && <State payment={data} />}
@@ -46,8 +32,7 @@ export function PaymentPage() {
       ) : (
         <WhyNot answer={answer} />
       )}
-      {data !== undefined && <Shown payment={data} />}
-      {isOpen && data !== undefined && <ResolveDialog payment={data} onClose={close} />}
+      {data !== undefined && <Shown payment={data} onDone={reload} />}
     </>
   );
 }
@@ -62,7 +47,7 @@ function State({ payment: { state, disputed } }: { payment: PaymentDetail }) {
   );
 }
 
-function Shown({ payment }: { payment: PaymentDetail }) {
+function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
   const { terms, reason, state, disputed } = payment;
   const { tone, meaning } = wordsOf(state);
   const words = disputed
@@ -73,13 +58,22 @@ function Shown({ payment }: { payment: PaymentDetail }) {
       <div class={`notice ${disputed ? "bad" : tone === "accent" ? "" : tone}`}>
         <div>
           <p class="notice-title">{words}</p>
-          {reason !== null && <div class="notice-text">{reason}</div>}
+          {reason !== null && (
+            <div class="notice-text">
+              <Sentence text={reason} network={terms.network} />
+            </div>
+          )}
         </div>
       </div>
       <div class="columns even">
-        <Card title="Evidence">
-          <Evidence payment={payment} />
-        </Card>
+        <div>
+          <Card title="What can be done">
+            <WhatToDo payment={payment} onDone={onDone} />
+          </Card>
+          <Card title="Evidence">
+            <Evidence payment={payment} />
+          </Card>
+        </div>
         <Card title="Terms">
           <Facts
             facts={[
@@ -106,39 +100,22 @@ function SignedTime({ seconds }: { seconds: string }) {
   return ms <= 8.64e15 ? <Time at={ms} form="exact" /> : <>{seconds} s</>;
 }
 
-function Evidence({ payment }: { payment: PaymentDetail }) {
-  const { terms, settlement, proven, dispatches, facilitator, since_block, effect } = payment;
-  const { decided, acknowledged, refund, refunded, late_at } = payment;
-  const isOver = ["failed", "discarded", "refund_pending", "refunded"].includes(payment.state);
+function Evidence({ payment: { terms, evidence, changed_at, claimed_at } }: { payment: PaymentDetail }) {
   return (
-    <Facts
-      facts={[
-        ["Since", <Time at={payment.changed_at} form="exact" />],
-        ["Claimed", <Time at={payment.claimed_at} form="exact" />],
-        ["Sent to settle", `${dispatches === 1 ? "once" : `${dispatches} times`}, to ${facilitator}`],
-        ["Last sent", <Time at={payment.dispatched_at} form="exact" />],
-        [
-          "Transaction",
-          settlement && <OnChain kind="tx" text={settlement.transaction} network={terms.network} />,
-        ],
-        ["Said by", settlement && `the ${settlement.by}`],
-        ["On the chain", settlement && (proven ? "shown, at the configured depth" : "not shown (yet)")],
-        ["Searched from", since_block === "0" ? "no chain was asked" : `block ${since_block}`],
-        ["Effect of the job", isOver ? EFFECT[effect] : undefined],
-        ["Decided", decided && `by ${decided.by}: ${decided.reason}`],
-        ["Acknowledged", acknowledged && `by ${acknowledged.by}: ${acknowledged.reason}`],
-        ["Refund exported", refund && `${refund.export}, at block ${refund.block}`],
-        [
-          "Paid back by",
-          refunded && <OnChain kind="tx" text={refunded.transaction} network={terms.network} />,
-        ],
-        ["Delivered late", late_at === null ? undefined : <Time at={late_at} form="exact" />],
-      ]}
-    />
+    <>
+      <ul class="evidence">
+        {evidence.map((sentence) => (
+          <li key={sentence}>
+            <Sentence text={sentence} network={terms.network} />
+          </li>
+        ))}
+      </ul>
+      <Facts
+        facts={[
+          ["Claimed", <Time at={claimed_at} form="exact" />],
+          ["Since", <Time at={changed_at} form="exact" />],
+        ]}
+      />
+    </>
   );
 }
-
-const EFFECT = {
-  none: "none: each attempt was refused, or never reached the runner",
-  unknown: "unknown: an attempt may have done the job",
-} as const;

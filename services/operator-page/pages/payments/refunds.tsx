@@ -6,13 +6,25 @@ import { shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
+import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 import { amountOf } from "./list.tsx";
+import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
 import { wordsOf } from "./words.ts";
+
+const SHOWN = 200;
+
+/** Beside the payment, why it is not simply to be paid back. */
+type RefundCase = Payment & { obstacle: string | null };
+
+type Refunds = { payments: RefundCase[]; next: string | null };
+
+type Check = { closed: unknown[]; open: unknown[]; not_looked_for: string[]; problems: string[] };
 
 /** What was paid and failed for good, and what of it is on its way back. */
 export function RefundsView() {
-  const answer = useAnswer<{ payments: Payment[] }>("api/v1/payments/refunds", {}, { everyMs: 30_000 });
+  const answer = useAnswer<Refunds>("api/v1/payments/refunds", { limit: SHOWN }, { everyMs: 30_000 });
+  const checks = useMoneyRuns<Check>("api/v1/payments/refund-checks");
   const due = answer.data?.payments;
   return (
     <>
@@ -47,17 +59,37 @@ export function RefundsView() {
           </div>
         )}
       </Card>
-      <p class="muted small">
-        Exporting refunds needs the wallet that pays them: <code>postern payments refund-list --csv</code>{" "}
-        writes the file for it, and <code>postern payments refund-check</code> closes what the chain shows as
-        paid back.
-      </p>
+      {answer.data?.next != null && <p class="muted">The {SHOWN} newest are listed.</p>}
+      <Card title="Paid back" tools={<BeginRun runs={checks} verb="Look on the chain now" />}>
+        <p>
+          <code>postern payments refund-list --csv</code> exports refunds for the wallet that pays them. Once
+          a transfer is on the chain, a look closes its case.
+        </p>
+        {checks.newest !== null && <RunState runs={checks} />}
+        {checks.newest?.result != null && <Checked check={checks.newest.result} />}
+      </Card>
     </>
   );
 }
 
-function Row({ payment }: { payment: Payment }) {
-  const { call_id, state, terms, effect, changed_at } = payment;
+function Checked({ check: { closed, open, not_looked_for: unwatched, problems } }: { check: Check }) {
+  const unseen = unwatched.length === 0 ? "" : `, ${unwatched.length} of a token without a node or a sender`;
+  return (
+    <>
+      <p>
+        {counted(closed.length, "case")} closed, {open.length} not paid back yet{unseen}.
+      </p>
+      {problems.map((problem) => (
+        <p class="warn-text wrap" key={problem}>
+          {problem}
+        </p>
+      ))}
+    </>
+  );
+}
+
+function Row({ payment }: { payment: RefundCase }) {
+  const { call_id, state, terms, effect, changed_at, obstacle } = payment;
   const { word, tone } = wordsOf(state);
   return (
     <tr>
@@ -77,6 +109,7 @@ function Row({ payment }: { payment: Payment }) {
       </td>
       <td data-label="Effect of the job">
         {effect === "none" ? "no, for certain" : <Badge tone="warn">it may have</Badge>}
+        {obstacle !== null && <span class="step-aside small muted">{obstacle}</span>}
       </td>
       <td class="number" data-label="Since">
         <Ago at={changed_at} />

@@ -1,0 +1,18 @@
+import { OnChain } from "../../ui/explorer.tsx";
+import { Time } from "../../ui/time.tsx";
+
+/** A time as the service says it, or what stands on a chain: a transaction, or an address. */
+const PART = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|0x[0-9a-fA-F]{64}\b|0x[0-9a-fA-F]{40}\b)/;
+
+/** A sentence of the service's, with times in the viewer's zone, and links to the chain. */
+export function Sentence({ text, network }: { text: string; network: string }) {
+  return (
+    <>
+      {text.split(PART).map((part, i) => {
+        if (i % 2 === 0) return part;
+        if (!part.startsWith("0x")) return <Time key={i} at={part} form="exact" />;
+        return <OnChain key={i} kind={part.length === 42 ? "address" : "tx"} text={part} network={network} />;
+      })}
+    </>
+  );
+}

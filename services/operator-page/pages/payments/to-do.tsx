@@ -1,0 +1,129 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { type Refused, toRefused } from "../../api/ask.ts";
+import { type PaymentAction, type PaymentDetail, reconcilePayment } from "../../api/payments.ts";
+import { useMayOperate } from "../../api/session.ts";
+import { linkTo } from "../../route.ts";
+import { Notice } from "../../ui/notice.tsx";
+import { type Act, ActDialog } from "../failed/act.tsx";
+import { ResolveDialog } from "./resolve.tsx";
+
+type Open = "resolve" | Act;
+
+/** What somebody can do about a payment, each with what comes of it. `onDone` is called after each. */
+export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
+  const [open, setOpen] = useState<Open | undefined>();
+  const mayOperate = useMayOperate();
+  const close = () => {
+    setOpen(undefined);
+    onDone();
+  };
+  const { actions, call_id } = payment;
+  const choices = choicesFor(actions);
+  if (choices.length === 0)
+    return <p class="muted">Nothing: it is settled, and its call is where it belongs.</p>;
+  const begin = (choice: Choice) => {
+    if (choice === "resolve") setOpen("resolve");
+    else if (choice === "replay" || choice === "discard")
+      setOpen({ action: choice, selection: { ids: [call_id] }, count: 1 });
+  };
+  return (
+    <>
+      <ul class="to-do">
+        {choices.map((choice) => (
+          <li key={choice}>
+            <p>{TEXTS[choice](payment)}</p>
+            {mayOperate && choice === "reconcile" && <LookNow id={call_id} onDone={onDone} />}
+            {mayOperate && choice in VERBS && (
+              <button
+                type="button"
+                class={choice === "resolve" ? "primary" : ""}
+                onClick={() => begin(choice)}
+              >
+                {choice === "resolve" && payment.disputed ? "Acknowledge…" : VERBS[choice]}
+              </button>
+            )}
+            {choice.startsWith("refund") && (
+              <a class="button" href={linkTo(["payments"], { view: "refunds" })}>
+                Refunds
+              </a>
+            )}
+          </li>
+        ))}
+      </ul>
+      {!mayOperate && <p class="muted small">A viewer cannot do it.</p>}
+      {open === "resolve" && <ResolveDialog payment={payment} onClose={close} />}
+      {open !== undefined && open !== "resolve" && <ActDialog act={open} onClose={close} />}
+    </>
+  );
+}
+
+type Choice = "resolve" | Exclude<PaymentAction, "settle" | "void" | "acknowledge">;
+
+/** What is one decision is one choice. */
+function choicesFor(actions: readonly PaymentAction[]): Choice[] {
+  const choices = actions.map((action) =>
+    action === "settle" || action === "void" || action === "acknowledge" ? "resolve" : action,
+  );
+  return [...new Set(choices)];
+}
+
+const VERBS: Partial<Record<Choice, string>> = {
+  resolve: "Decide…",
+  replay: "Replay…",
+  discard: "Discard…",
+};
+
+const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
+  resolve: ({ disputed }) =>
+    disputed
+      ? "Look at the transaction, and say that you have seen it. Nothing else changes."
+      : "Look on the chain whether the money came, and decide. If it did, name the transaction, which is checked, and its call runs.",
+  reconcile: () => "The gateways look at it by themselves. You can have one look at once.",
+  replay: () => "Mend what its runner refused, and run its call again. It is paid already.",
+  discard: () => "End its call for good. The money may then be due back.",
+  refund: () => "Pay the money back, with the list of refunds.",
+  "refund-check": () => "Its refund is exported. Once the transfer is on the chain, a check closes it.",
+  "refund-withdraw": () =>
+    "The runner has done the job although its refund was exported. Take it off the export, if it is not paid back yet.",
+};
+
+/** Has a gateway look, and says what came of it. */
+function LookNow({ id, onDone }: { id: string; onDone: () => void }) {
+  const [said, setSaid] = useState<string | undefined>();
+  const [refused, setRefused] = useState<Refused | undefined>();
+  const [isBusy, setBusy] = useState(false);
+  const look = async () => {
+    setBusy(true);
+    try {
+      const { state, state_before: before, looked } = await reconcilePayment(id);
+      setRefused(undefined);
+      setSaid(saidOf(looked, before !== state));
+      onDone();
+    } catch (error) {
+      setRefused(toRefused(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <>
+      <button type="button" onClick={look} disabled={isBusy}>
+        {isBusy ? "Looking" : "Look now"}
+      </button>
+      {said !== undefined && <p role="status">{said}</p>}
+      {refused !== undefined && (
+        <Notice tone="bad" title="It was not looked at">
+          {refused.detail}
+        </Notice>
+      )}
+    </>
+  );
+}
+
+function saidOf(looked: boolean | null, hasChanged: boolean): string {
+  if (looked === null) return "No gateway looks after it any more.";
+  if (!looked) return "No gateway has looked within 10 s. Is one running?";
+  return hasChanged
+    ? "A gateway has looked, and decided."
+    : "A gateway has looked, and nothing is decided yet.";
+}

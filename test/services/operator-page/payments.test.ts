@@ -1,0 +1,83 @@
+import { describe, expect, test } from "vitest";
+import { shoot } from "../../fixtures/chromium.ts";
+import { useOperatorPage } from "../../fixtures/operator-page.ts";
+import { usePayments } from "../../fixtures/payments.ts";
+import { violationsOf } from "../../support/axe.ts";
+import { findChromium } from "../../support/chromium.ts";
+import { paidInReview } from "../operator/routes/resolve-payment/decide.ts";
+
+const chromium = findChromium();
+
+describe.skipIf(chromium === undefined)("the page of payments", () => {
+  const payments = usePayments();
+  const { open, start } = useOperatorPage(chromium, { redis: payments.redis });
+  const service = () => start({ configDir: payments.postern.configDir });
+  const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
+
+  test("a payment in review stands first, says why and what can be done, and its call runs once it is decided by its transaction", async () => {
+    const { id, transaction } = await paidInReview(payments);
+    const { address: at } = await service();
+    const page = await open({ at });
+    const attention = page.getByRole("region", { name: "What needs somebody" });
+    await attention.getByRole("link", { name: "1 payment in review waits for a decision" }).click();
+    const undecided = page.getByRole("region", { name: "To be decided" });
+    await undecided.getByText("3.2 USDC").waitFor();
+    await shoot(page, "payments-in-review");
+    await undecided.getByRole("link", { name: "Look and decide" }).click();
+    await page.getByText(/^It was sent to .* to be settled once/).waitFor();
+    await page.getByRole("button", { name: "Decide…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("radio", { name: /Yes, it is paid/ }).check();
+    await dialog.getByLabel("Reason").fill("seen on the explorer");
+    expect(await dialog.getByRole("button", { name: "It is paid" }).isDisabled()).toBe(true);
+    await dialog.getByRole("textbox", { name: "Transaction" }).fill(`0x${"0".repeat(64)}`);
+    await dialog.getByRole("button", { name: "It is paid" }).click();
+    await dialog.getByRole("alert").getByText("the chain has no transaction").waitFor();
+    expect(await violationsOf(page)).toEqual([]);
+    await dialog.getByRole("textbox", { name: "Transaction" }).fill(transaction);
+    await dialog.getByRole("button", { name: "It is paid" }).click();
+    await page.getByText("paid, queued").waitFor();
+    await page.getByText("otto decided: seen on the explorer.").waitFor();
+    expect(await stateOf(id)).toBe("QUEUED");
+    await page.getByRole("link", { name: "The life of its call" }).click();
+    await page.getByText("Payment claimed").waitFor();
+  });
+
+  test("a payment that is decided not to be paid never runs", async () => {
+    const id = await payments.claimForReview("the node lacks logs");
+    const { address: at } = await service();
+    const page = await open({ at, hash: `#/payments/${id}` });
+    await page.getByText("the node lacks logs").first().waitFor();
+    await page.getByRole("button", { name: "Decide…" }).click();
+    await page.getByRole("radio", { name: /No, and it is not going to be/ }).check();
+    await page.getByRole("textbox", { name: "Reason" }).fill("the payer has said so");
+    await page.getByRole("button", { name: "It is not paid" }).click();
+    await page.getByText("not paid", { exact: true }).waitFor();
+    expect(await stateOf(id)).toBe("VOID");
+  });
+
+  test("what contradicts a paid one is shown until somebody has seen it", async () => {
+    const id = await payments.buy();
+    await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/payments" });
+    await page.getByRole("link", { name: "Look and decide" }).click();
+    await page.getByRole("button", { name: "Acknowledge…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("a reorganisation");
+    await page.getByRole("button", { name: "Acknowledge", exact: true }).click();
+    await page.getByText("otto has seen it: a reorganisation.").waitFor();
+    expect(await page.getByText("disputed", { exact: true }).count()).toBe(0);
+  });
+
+  test("an open payment is looked at when somebody asks for it, and the page says what came of it", async () => {
+    const id = await payments.claim();
+    const { address: at } = await service();
+    const page = await open({ at, hash: `#/payments/${id}` });
+    await page.getByText("settling", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Look now" }).click();
+    await page
+      .getByRole("status")
+      .getByText(/^A gateway has looked/)
+      .waitFor();
+  });
+});
