@@ -50,6 +50,54 @@ export type PaymentDetail = Payment & {
   body_sha256: string;
   body_kept: boolean;
   content_type: string | null;
+  /** What its state says of the money and of the job. */
+  meaning: string;
+  /** What is known of whether it is paid, and of what its job did, one sentence each. */
+  evidence: string[];
+  /** What an operator may do about it, as "settle" or "acknowledge". */
+  actions: string[];
+};
+
+/** A payment whose call failed or was discarded, or whose refund is exported. */
+export type RefundCase = Payment & {
+  /** Why it is not simply to be paid back. */
+  obstacle: string | null;
+};
+
+export type AuditTransfer = {
+  transaction: string;
+  block: string;
+  from: string;
+  amount: string;
+  nonce: string | null;
+};
+
+/** What the chain shows of one token, against the journal. */
+export type TokenAudit = {
+  network: string;
+  asset: string;
+  symbol: string;
+  decimals: number;
+  pay_to: string;
+  from_block: string;
+  to_block: string;
+  matched: number;
+  orphans: (AuditTransfer & { call_id: string | null })[];
+  unsettled: (AuditTransfer & { payment: Payment })[];
+  missing: { payment: Payment }[];
+  /** So many more do not match, and are not listed. */
+  more: number;
+};
+
+/** An audit of the money, as far as it is. */
+export type AuditRun = {
+  id: string;
+  state: "waiting" | "running" | "cancelling" | "done" | "stopped" | "cancelled";
+  by: string;
+  begun_at: string;
+  ended_at: string | null;
+  failure: { code: string; reason: string } | null;
+  result: { tokens: TokenAudit[] } | null;
 };
 
 export type PaymentPage = { payments: Payment[]; next: string | null };

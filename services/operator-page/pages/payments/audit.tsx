@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { ask, type Refused, toRefused } from "../../api/ask.ts";
-import type { Payment } from "../../api/payments.ts";
+import type { AuditRun, AuditTransfer, Payment, TokenAudit } from "../../api/payments.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { linkTo } from "../../route.ts";
@@ -13,39 +13,16 @@ import { Badge, Empty, Notice } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 
-type Transfer = { transaction: string; block: string; from: string; amount: string; nonce: string | null };
-
-type TokenAudit = {
-  network: string;
-  asset: string;
-  symbol: string;
-  decimals: number;
-  pay_to: string;
-  from_block: string;
-  to_block: string;
-  matched: number;
-  orphans: (Transfer & { call_id: string | null })[];
-  unsettled: (Transfer & { payment: Payment })[];
-  missing: { payment: Payment }[];
-};
-
-type AuditRun = {
-  state: "none" | "running" | "done" | "failed";
-  started_at: string | null;
-  by: string | null;
-  failure: string | null;
-  tokens: TokenAudit[];
-};
-
 /** Whether the chain and the journal say the same: each transfer has its payment, and each payment its transfer. */
 export function AuditView() {
-  const answer = useAnswer<AuditRun>("api/v1/payments/audit", {}, { everyMs: 2000 });
+  const answer = useAnswer<{ runs: AuditRun[] }>("api/v1/payments/audits", {}, { everyMs: 2000 });
   const [refused, setRefused] = useState<Refused | undefined>();
   const mayOperate = useMayOperate();
-  const audit = answer.data;
+  const audit = answer.data?.runs[0];
+  const isOpen = audit !== undefined && audit.ended_at === null;
   const run = async () => {
     try {
-      await ask("POST", "api/v1/payments/audit", { body: {} });
+      await ask("POST", "api/v1/payments/audits", { body: {} });
       setRefused(undefined);
       answer.reload();
     } catch (error) {
@@ -64,30 +41,31 @@ export function AuditView() {
         title="The last audit"
         tools={
           mayOperate && (
-            <button type="button" onClick={run} disabled={audit?.state === "running"}>
-              {audit?.state === "running" ? "Running" : "Run an audit now"}
+            <button type="button" onClick={run} disabled={isOpen}>
+              {isOpen ? "Running" : "Run an audit now"}
             </button>
           )
         }
       >
-        {audit === undefined && <p class="muted">Loading</p>}
-        {audit?.state === "none" && (
+        {answer.data === undefined && <p class="muted">Loading</p>}
+        {answer.data !== undefined && audit === undefined && (
           <Empty title="No audit has run yet">
             It asks the chain for every transfer to you, and matches them with the payments.
           </Empty>
         )}
-        {audit?.started_at != null && (
+        {audit !== undefined && (
           <p>
-            <Ago at={audit.started_at} /> by {audit.by}
+            <Ago at={audit.begun_at} /> by {audit.by}
+            {audit.state === "cancelled" && ", cancelled before it had looked at everything"}
           </p>
         )}
-        {audit?.failure != null && (
+        {audit !== undefined && audit.failure !== null && (
           <Notice tone="bad" title="It failed">
-            {audit.failure}
+            {audit.failure.reason}
           </Notice>
         )}
       </Card>
-      {audit?.tokens.map((token) => (
+      {audit?.result?.tokens.map((token) => (
         <TokenCard key={`${token.network} ${token.asset}`} token={token} />
       ))}
     </>
@@ -95,8 +73,8 @@ export function AuditView() {
 }
 
 function TokenCard({ token }: { token: TokenAudit }) {
-  const { symbol, network, from_block, to_block, matched, orphans, unsettled, missing } = token;
-  const wrong = orphans.length + unsettled.length + missing.length;
+  const { symbol, network, from_block, to_block, matched, orphans, unsettled, missing, more } = token;
+  const wrong = orphans.length + unsettled.length + missing.length + more;
   return (
     <Card
       title={`${symbol} on ${network}`}
@@ -131,11 +109,12 @@ function TokenCard({ token }: { token: TokenAudit }) {
           </li>
         ))}
       </ul>
+      {more > 0 && <p class="muted">{counted(more, "more mismatch", "more mismatches")} are not listed.</p>}
     </Card>
   );
 }
 
-function Money({ transfer, token }: { transfer: Transfer; token: TokenAudit }) {
+function Money({ transfer, token }: { transfer: AuditTransfer; token: TokenAudit }) {
   const { transaction, from, amount } = transfer;
   return (
     <>

@@ -1,4 +1,4 @@
-import type { Payment } from "../../api/payments.ts";
+import type { RefundCase } from "../../api/payments.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { linkTo } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
@@ -12,7 +12,11 @@ import { wordsOf } from "./words.ts";
 
 /** What was paid and failed for good, and what of it is on its way back. */
 export function RefundsView() {
-  const answer = useAnswer<{ payments: Payment[] }>("api/v1/payments/refunds", {}, { everyMs: 30_000 });
+  const answer = useAnswer<{ payments: RefundCase[] }>(
+    "api/v1/payments/refunds",
+    { limit: 500 },
+    { everyMs: 30_000 },
+  );
   const due = answer.data?.payments;
   return (
     <>
@@ -56,7 +60,7 @@ export function RefundsView() {
   );
 }
 
-function Row({ payment }: { payment: Payment }) {
+function Row({ payment }: { payment: RefundCase }) {
   const { call_id, state, terms, effect, changed_at } = payment;
   const { word, tone } = wordsOf(state);
   return (
