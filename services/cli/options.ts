@@ -17,6 +17,12 @@ export function configDir(): Option {
     .default("config");
 }
 
+/** Of commands that need no Redis where they can ask the console. */
+export function operatorUrl(): Option {
+  const what = "ask postern operator at this URL, not Redis; POSTERN_OPERATOR_TOKEN holds its token";
+  return new Option("--operator <url>", what).env("POSTERN_OPERATOR_URL").argParser(parseUrl);
+}
+
 export function bindAddress(otherwise: string): Option {
   const what = `where to listen; a port alone is one of 127.0.0.1 (default: ${otherwise})`;
   return new Option("--bind-address <host:port>", what).argParser(parseListenAddress);

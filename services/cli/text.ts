@@ -1,4 +1,3 @@
-import { toIso } from "../../shared/time/iso.ts";
 
 /** How values are written for people and for scripts. */
 
@@ -31,12 +30,7 @@ export function section(heading: string, content: string): string {
   return content === "" ? "" : `\n${heading}\n${content}`;
 }
 
-/** Without milliseconds. */
-export function toIsoSeconds(at: number): string {
-  return toSeconds(toIso(at));
-}
-
-/** The same of a time as JSON has it. */
+/** A time as JSON has it, without milliseconds. */
 export function toSeconds(iso: string): string {
   return iso.replace(/\.\d+Z$/, "Z");
 }

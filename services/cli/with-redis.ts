@@ -3,6 +3,7 @@ import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
+import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { createTokenSource, type TokenSource } from "../../shared/operator/tokens.ts";
@@ -32,6 +33,12 @@ type Session = {
   by: string;
 };
 
+const EXIT_CODES: Partial<Record<ErrorCode, number>> = {
+  "start.config_invalid": EXIT.config,
+  "token.unconfigured": EXIT.config,
+  "request.malformed": EXIT.usage,
+};
+
 /** Short, because a person waits. */
 const READY_DEADLINE_MS = 5000;
 
@@ -40,14 +47,15 @@ const REPLY_DEADLINE_MS = 60_000;
 
 /**
  * Runs `work` against the configured Redis and resolves with its exit code. Any failure becomes one message on stderr and
- * exit code 3 for a wrong configuration, 1 for the rest: `work` may throw what the operator is to read.
+ * exit code 3 for a wrong configuration, 2 for a question that makes no sense, 1 for the rest: `work` may throw what the operator is to read.
  */
-export async function withRedis(
-  { env, printError }: ProgramDeps,
+export function withRedis(
+  deps: ProgramDeps,
   { configDir }: { configDir: string },
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
-  try {
+  return exitCodeOf(deps, async () => {
+    const { env } = deps;
     const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
     const redis = connectForRequests(postern.redis.url, silentLogger);
     redis.options.commandTimeout = REPLY_DEADLINE_MS;
@@ -73,10 +81,17 @@ export async function withRedis(
     } finally {
       redis.disconnect();
     }
+  });
+}
+
+/** The exit code of some work, or that of what it throws, which is printed. */
+export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promise<number>): Promise<number> {
+  try {
+    return await work();
   } catch (thrown) {
     const error = toAppError(thrown);
     printError(error);
-    return error.code === "start.config_invalid" ? EXIT.config : EXIT.failed;
+    return EXIT_CODES[error.code] ?? EXIT.failed;
   }
 }
 

@@ -11,6 +11,7 @@ import { createEventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createOperatorApi, type OperatorApi } from "../../shared/operator/api.ts";
 import { bulkRuns } from "../../shared/operator/bulk-runs.ts";
+import { moneyRuns } from "../../shared/operator/money-runs.ts";
 import { createOverview } from "../../shared/operator/overview.ts";
 import { createTokenSource } from "../../shared/operator/tokens.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
@@ -86,15 +87,16 @@ export function composeOperator(options: Options): ComposedOperator {
   });
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
-  const shared = { partition, clock, log, runnerMemoryMs: postern.runner.memory_secs * 1000 };
+  const runnerMemoryMs = postern.runner.memory_secs * 1000;
+  const common = { partition, clock, log, runnerMemoryMs, ...configuredBy(options, clock) };
   const work = partitionOf(options.workRedis);
-  const worker = startRunWorker({ partition: work, kinds: bulkRuns({ ...shared, partition: work }), log });
+  const worker = startRunWorker({ partition: work, kinds: kindsOf({ ...common, partition: work }), log });
   const overview = createOverview({
     ...{ partition, clock, configDir: options.configDir, env: options.env },
     mode: postern.redis.durability,
   });
   const heavy = createConcurrencyLimit(HEAVY);
-  const apiOf = createApis({ ...shared, ...configuredBy(options, clock), patient: work, wake: worker.wake });
+  const apiOf = createApis({ ...common, patient: work, wake: worker.wake });
   const live = createLive({
     ...{ overview, heavy, clock, times: options.liveTimes },
     listJobs: async () => ({ jobs: await apiOf("").jobs.list() }),
@@ -158,4 +160,9 @@ function createApis(deps: Omit<Parameters<typeof createOperatorApi>[0], "by">): 
     apis.set(by, api);
     return api;
   };
+}
+
+/** The runs that a replica does, whoever began them. */
+function kindsOf(deps: Parameters<typeof bulkRuns>[0] & Parameters<typeof moneyRuns>[0]) {
+  return { ...bulkRuns(deps), ...moneyRuns(deps) };
 }

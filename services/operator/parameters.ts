@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { CALL_ID } from "../../shared/job-call/call-id.ts";
 import { parseServiceId } from "../../shared/job-call/job-ids.ts";
+import { RUN_ID } from "../../shared/runs/run.ts";
 
 /* The forms of what stands in a path or a query. `asParameter` is the schema of it in the OpenAPI document. */
 
@@ -14,7 +15,7 @@ export function whole({ min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
     .meta({ asParameter: { type: "integer", minimum: min, maximum: max } });
 }
 
-export const callId = z.string().regex(CALL_ID);
+const callId = z.string().regex(CALL_ID);
 
 /** The job of a path: `{service_id}/{job_index}`. */
 export const jobParams = z.strictObject({ service_id: pathId(), job_index: pathId() });
@@ -27,6 +28,7 @@ function pathId() {
 }
 
 export const callParams = z.strictObject({ call_id: callId });
+export const runParams = z.strictObject({ run_id: z.string().regex(RUN_ID) });
 
 const LIMIT_MAX = 500;
 const LIMIT_DEFAULT = 50;

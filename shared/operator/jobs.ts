@@ -33,7 +33,8 @@ export const JobView = z.object({
 export type JobView = z.infer<typeof JobView>;
 
 /** Whether anything was changed, and the job as it is now. */
-export type JobChange = { changed: boolean; job: JobView };
+export const JobChange = z.object({ changed: z.boolean(), job: JobView });
+export type JobChange = z.infer<typeof JobChange>;
 
 export type JobsApi = {
   /** By service id and job index. */

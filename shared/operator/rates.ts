@@ -8,7 +8,7 @@ import type { Partition } from "../redis/partition.ts";
 import { count } from "./view.ts";
 
 /** One reading of a source. Rates are decimal strings: tokens for 10^18 wei. */
-const ReadingView = z.object({
+export const ReadingView = z.object({
   source: z.string(),
   value: z.string().nullable(),
   reason: z.string().nullable(),

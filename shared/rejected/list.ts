@@ -40,8 +40,8 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
   }
 
   return {
-    /** How many match, and the newest `limit` of them, the newest first. */
-    async matching(filter: RejectedFilter, limit: number) {
+    /** How many match, and the newest `limit` of them beyond `after`, the newest first. */
+    async matching(filter: RejectedFilter, limit: number, after?: Pick<RejectedEntry, "at" | "id">) {
       const from = Math.max(filter.since ?? 0, clock() - REJECTED_KEPT_MS);
       let newest: RejectedRequest[] = [];
       let count = 0;
@@ -49,7 +49,8 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
         const found = await read(place, from, Number.MAX_SAFE_INTEGER);
         const matching = found.filter(({ code }) => filter.code === undefined || code === filter.code);
         count += matching.length;
-        newest = [...newest, ...matching].sort((a, b) => b.at - a.at).slice(0, limit);
+        const beyond = matching.filter((each) => after === undefined || newestFirst(after, each) < 0);
+        newest = [...newest, ...beyond].sort(newestFirst).slice(0, limit);
       }
       return { count, newest };
     },
@@ -62,6 +63,10 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
       return found.filter(({ id }) => id.startsWith(beginning));
     },
   };
+}
+
+function newestFirst(a: Pick<RejectedEntry, "at" | "id">, b: Pick<RejectedEntry, "at" | "id">): number {
+  return b.at - a.at || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 }
 
 /** A later release's entry as far as it can be read. */

@@ -45,6 +45,7 @@ const ROUTES = [
   ["docs/operator.md", "GET /api/v1/jobs/{service_id}/{job_index}`", "operator/routes/job"],
   ["docs/operator.md", "POST /api/v1/jobs/{service_id}/{job_index}/pause", "operator/routes/pause-job"],
   ["docs/operator.md", "POST /api/v1/jobs/{service_id}/{job_index}/resume", "operator/routes/resume-job"],
+  ["docs/operator.md", "POST /api/v1/jobs/callback/{host}/pause", "operator/routes/pause-callbacks"],
   ["docs/operator.md", "GET /api/v1/failed`", "operator/routes/failed"],
   ["docs/operator.md", "GET /api/v1/failed/count", "operator/routes/failed-count"],
   ["docs/operator.md", "GET /api/v1/failed/groups", "operator/routes/failed-groups"],
@@ -69,6 +70,20 @@ const ROUTES = [
   ["docs/operator.md", "POST /api/v1/payments/{call_id}/reconcile", "operator/routes/reconcile-payment"],
   ["docs/operator.md", "GET /api/v1/payments/in-flight", "operator/routes/payments-in-flight"],
   ["docs/operator.md", "GET /api/v1/payments/spent-elsewhere", "operator/routes/spent-elsewhere"],
+  ["docs/operator.md", "GET /api/v1/payments/refunds`", "operator/routes/refunds"],
+  ["docs/operator.md", "POST /api/v1/payments/refunds/exports", "operator/routes/export-refunds"],
+  ["docs/operator.md", "GET /api/v1/payments/refunds/exports/{export_id}", "operator/routes/refund-export"],
+  ["docs/operator.md", "POST /api/v1/payments/{call_id}/withdraw-refund", "operator/routes/withdraw-refund"],
+  ["docs/operator.md", "POST /api/v1/payments/audits", "operator/routes/begin-audit"],
+  ["docs/operator.md", "GET /api/v1/payments/audits`", "operator/routes/audits"],
+  ["docs/operator.md", "GET /api/v1/payments/audits/{run_id}", "operator/routes/audit-run"],
+  ["docs/operator.md", "DELETE /api/v1/payments/audits/{run_id}", "operator/routes/cancel-audit"],
+  ["docs/operator.md", "POST /api/v1/payments/refund-checks", "operator/routes/begin-refund-check"],
+  ["docs/operator.md", "GET /api/v1/rejected`", "operator/routes/rejected"],
+  ["docs/operator.md", "GET /api/v1/rejected/{rejected_id}`", "operator/routes/rejected-request"],
+  ["docs/operator.md", "GET /api/v1/rejected/{rejected_id}/body", "operator/routes/rejected-body"],
+  ["docs/operator.md", "GET /api/v1/audit`", "operator/routes/audit"],
+  ["docs/operator.md", "GET /openapi.json", "operator/routes/openapi"],
 ] as const;
 
 const tests = new URL("../services/", import.meta.url);

@@ -5,6 +5,7 @@ import {
   callId,
   configDir,
   limitOption,
+  operatorUrl,
   parseAddress,
   parseCallId,
   parseJobKey,
@@ -44,6 +45,7 @@ function addFind(calls: Command, deps: ProgramDeps): void {
     .addOption(untilOption("in its state since"))
     .addOption(limitOption(50))
     .option("--json", "one JSON object a line; the count goes to stderr")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: FindOptions) => {
       const { findCalls } = await import("./find.ts");
@@ -66,6 +68,7 @@ function addShow(calls: Command, deps: ProgramDeps): void {
     )
     .addOption(new Option("--result-only", "the raw bytes of its result and nothing else").conflicts("json"))
     .option("--json", "one JSON object, without body and result")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
       const { showCall } = await import("./show.ts");
@@ -82,6 +85,7 @@ function addForget(calls: Command, deps: ProgramDeps): void {
     .addArgument(callId())
     .requiredOption("--reason <text>", "why, for the audit")
     .option("--yes", "do not ask")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ForgetOptions, command: Command) => {
       if (options.reason.trim() === "") usageError(command, "--reason is empty");

@@ -1,15 +1,15 @@
 import type { CallSearch } from "../../../shared/calls/found-call.ts";
 import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createCallsApi, type FoundCallView } from "../../../shared/operator/calls.ts";
+import type { FoundCallView, CallSearch as Search } from "../../../shared/operator/calls.ts";
 import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type FindOptions = CallSearch & { configDir: string; limit: number; json?: boolean };
+export type FindOptions = CallSearch & Operated & { limit: number; json?: boolean };
 
 const PAGE_MAX = 500;
 
@@ -17,8 +17,7 @@ const PAGE_MAX = 500;
 export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<number> {
   const { limit, json } = options;
   const search = toSearch(options);
-  return withRedis(deps, options, async (session) => {
-    const calls = createCallsApi(session);
+  return withOperations(deps, options, async ({ calls }) => {
     const listing = createListing(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
@@ -53,10 +52,10 @@ function foundText({ shown, next, isComplete }: Found): string {
   return `${shown} ${shown === 1 ? "call" : "calls"} found${more}${cut}`;
 }
 
-function toSearch({ configDir: _, limit: __, json: ___, deliveryId, since, until, ...search }: FindOptions) {
+function toSearch({ deliveryId, since, until, ...asked }: FindOptions): Search {
+  const { id, endpoint, payer, transaction, origin, job, state } = asked;
   return {
-    ...search,
-    delivery_id: deliveryId,
+    ...{ id, endpoint, payer, transaction, origin, job, state, delivery_id: deliveryId },
     since: since === undefined ? undefined : toIso(since),
     until: until === undefined ? undefined : toIso(until),
   };

@@ -1,19 +1,18 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createCallsApi } from "../../../shared/operator/calls.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ForgetOptions = { configDir: string; reason: string; yes?: boolean; json?: boolean };
+export type ForgetOptions = Operated & { reason: string; yes?: boolean; json?: boolean };
 
 /** `postern calls forget`: deletes what is kept of a call's sender. 1 if it is not done, because nobody said yes or the call is not at its end. */
 export function forgetCall(deps: ProgramDeps, id: string, options: ForgetOptions): Promise<number> {
-  return withRedis(deps, options, async (session) => {
+  return withOperations(deps, options, async ({ calls }) => {
     if (!options.yes && !(await isConfirmed(deps, id))) {
       deps.say("nothing was changed\n");
       return EXIT.failed;
     }
-    const forgotten = await createCallsApi(session).forget(id, options.reason);
+    const forgotten = await calls.forget(id, options.reason);
     const { forgotten_before: before } = forgotten;
     if (options.json) deps.print(jsonLine({ call_id: id, ...forgotten }));
     deps.say(before === null ? `${id} is forgotten\n` : `${id} was forgotten before, at ${before}\n`);

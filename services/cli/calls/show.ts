@@ -1,18 +1,17 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { CallLifeView } from "../../../shared/operator/calls.ts";
-import { createCallsApi, RESULT_WORDS } from "../../../shared/operator/calls.ts";
+import { RESULT_WORDS } from "../../../shared/operator/calls.ts";
 import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { writeBody } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { facts, jsonLine, plain, section } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ShowOptions = { configDir: string; json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
+export type ShowOptions = Operated & { json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
 
 /** `postern calls show`: the life of one call, or the bytes of its body or result. 1 if it is unknown, or the bytes are not there. */
 export function showCall(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withRedis(deps, options, async (session) => {
-    const calls = createCallsApi(session);
+  return withOperations(deps, options, async ({ calls }) => {
     if (options.bodyOnly) writeBody(deps, id, await calls.body(id));
     else if (options.resultOnly) writeBody(deps, id, await calls.result(id));
     else {

@@ -1,22 +1,22 @@
 import { stopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { type BulkRequest, createBulk } from "../../../shared/operator/bulk.ts";
+import type { BulkRequest } from "../../../shared/operator/bulk.ts";
 import { shellLine } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter, wordsOf } from "./filter.ts";
 import { createProgress } from "./progress.ts";
 import { exitCode, type Outcome, PAST, report } from "./report.ts";
 
 /** The options that replay and discard have in common. */
-export type BulkOptions = FilterOptions & {
-  configDir: string;
-  all?: boolean;
-  dryRun?: boolean;
-  concurrency: number;
-  json?: boolean;
-  quiet?: boolean;
-};
+export type BulkOptions = FilterOptions &
+  Operated & {
+    all?: boolean;
+    dryRun?: boolean;
+    concurrency: number;
+    json?: boolean;
+    quiet?: boolean;
+  };
 
 /** How replay and discard differ. */
 type BulkKind = Pick<BulkRequest, "action" | "reason" | "force"> & {
@@ -46,8 +46,7 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
     limit: limit === 0 ? undefined : limit,
   };
 
-  return withRedis(deps, options, async (session) => {
-    const bulk = createBulk(session);
+  return withOperations(deps, options, async ({ bulk }) => {
     const counted = await bulk.count(request, signal);
     const unfinished = new Set(counted.named);
 
@@ -78,7 +77,7 @@ function resumeLine(
   { action, unfinished, result, interrupted }: Outcome,
 ): string | undefined {
   if (!interrupted && (result?.remaining ?? 0) === 0) return undefined;
-  const { all, limit, json, quiet, concurrency, configDir } = options;
+  const { all, limit, json, quiet, concurrency, configDir, operator } = options;
   const ended = result === undefined ? 0 : result.done + result.left;
   // A filter no longer finds the calls that are done, but a name would be reported as missing.
   const rest =
@@ -91,6 +90,7 @@ function resumeLine(
     ...flags,
     ...(json ? ["--json"] : []),
     ...(quiet ? ["--quiet"] : []),
+    ...(operator === undefined ? [] : ["--operator", operator.href]),
     ...["--concurrency", String(concurrency), "--config-dir", configDir],
   ]);
 }

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { callId, callIds, configDir, usageError, wholeNumber } from "../options.ts";
+import { callId, callIds, configDir, operatorUrl, usageError, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { BulkOptions } from "./bulk.ts";
 import type { DiscardOptions } from "./discard.ts";
@@ -21,6 +21,7 @@ function addList(failed: Command, deps: ProgramDeps): void {
   addFilterOptions(failed.command("list"), { limit: 50 })
     .description("list failed calls, the newest first")
     .option("--json", "one JSON object a line; the count goes to stderr")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: ListOptions) => {
       const { listFailed } = await import("./list.ts");
@@ -36,6 +37,7 @@ function addShow(failed: Command, deps: ProgramDeps): void {
     .option("--full", "the whole body, however long")
     .option("--body-only", "the raw bytes of the body and nothing else")
     .option("--json", "one JSON object, the body in base64")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
       const { showFailed } = await import("./show.ts");
@@ -49,6 +51,7 @@ function addReplay(failed: Command, deps: ProgramDeps): void {
       "put failed calls back into the queue, with all their attempts, under the same keys; the oldest first",
     )
     .option("--force", "also calls older than the runner's memory of keys, which it may run twice")
+    .option("--reason <text>", "why, for the audit")
     .action(async (ids: string[], given: ReplayOptions, command: Command) => {
       const options = withIds(ids, given);
       requireSelection(command, options);
@@ -80,6 +83,7 @@ function addBulkOptions(command: Command): Command {
     .option("--dry-run", "say how many calls it would be, and change nothing")
     .option("--concurrency <n>", "calls at a time", wholeNumber("concurrency", { min: 1, max: 100 }), 8)
     .option("--json", "the outcome as one JSON object")
+    .addOption(operatorUrl())
     .addOption(configDir());
 }
 

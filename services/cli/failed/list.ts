@@ -1,20 +1,19 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedApi, type FailedCallView } from "../../../shared/operator/failed.ts";
+import type { FailedCallView } from "../../../shared/operator/failed.ts";
 import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
-export type ListOptions = FilterOptions & { configDir: string; json?: boolean };
+export type ListOptions = FilterOptions & Operated & { json?: boolean };
 
 /** `postern failed list`: the newest failed calls first, then how many match. */
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit, json } = options;
   const filter = toFilter(options);
-  return withRedis(deps, options, async (session) => {
-    const calls = createFailedApi(session);
+  return withOperations(deps, options, async ({ failed: calls }) => {
     const listing = createListing<FailedCallView>(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },

@@ -1,17 +1,16 @@
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createFailedApi, type FailedCallDetail } from "../../../shared/operator/failed.ts";
+import type { FailedCallDetail } from "../../../shared/operator/failed.ts";
 import { bodyText, writeBody } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { facts, jsonLine, plain, section } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ShowOptions = { configDir: string; json?: boolean; full?: boolean; bodyOnly?: boolean };
+export type ShowOptions = Operated & { json?: boolean; full?: boolean; bodyOnly?: boolean };
 
 /** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
 export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withRedis(deps, options, async (session) => {
-    const calls = createFailedApi(session);
+  return withOperations(deps, options, async ({ failed: calls }) => {
     if (options.bodyOnly) {
       writeBody(deps, id, await calls.body(id));
       return EXIT.ok;

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { configDir, jobKeys, usageError } from "../options.ts";
+import { configDir, jobKeys, operatorUrl, usageError } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";
 import type { PauseOptions } from "./pause.ts";
@@ -14,6 +14,7 @@ export function addJobs(program: Command, deps: ProgramDeps): void {
     .command("list")
     .description("list the jobs that have calls or settings: what waits, and whether calls are taken")
     .option("--json", "one JSON object a line; the count goes to stderr")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: ListOptions) => {
       const { listJobs } = await import("./list.ts");
@@ -24,6 +25,7 @@ export function addJobs(program: Command, deps: ProgramDeps): void {
     .description("have no producer take calls of these jobs; gateways go on accepting them")
     .addArgument(jobKeys())
     .requiredOption("--reason <text>", "why, for the audit and for whoever lists the jobs")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (names: string[], options: PauseOptions, command: Command) => {
       if (options.reason.trim() === "") usageError(command, "--reason is empty");
@@ -34,6 +36,7 @@ export function addJobs(program: Command, deps: ProgramDeps): void {
     .command("resume")
     .description("have the calls of these jobs taken again")
     .addArgument(jobKeys())
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (names: string[], options: ResumeOptions) => {
       const { resumeJobs } = await import("./resume.ts");

@@ -1,16 +1,16 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createJobsApi, type JobView } from "../../../shared/operator/jobs.ts";
+import type { JobView } from "../../../shared/operator/jobs.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { duration, toSeconds } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ListOptions = { configDir: string; json?: boolean };
+export type ListOptions = Operated & { json?: boolean };
 
 /** `postern jobs list`: what each job that has a queue or a setting holds, over all origins, and what holds it up. */
 export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<number> {
-  return withRedis(deps, options, async (session) => {
-    const jobs = await createJobsApi(session).list();
+  return withOperations(deps, options, async (operations) => {
+    const jobs = await operations.jobs.list();
     const listing = createListing<JobView>(deps, options.json, {
       columns: [
         { heading: "JOB", width: 8 },

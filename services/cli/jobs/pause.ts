@@ -1,11 +1,10 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createJobsApi } from "../../../shared/operator/jobs.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 import { pausedText } from "./list.ts";
 
-export type PauseOptions = { configDir: string; reason: string; json?: boolean };
+export type PauseOptions = Operated & { reason: string; json?: boolean };
 
 /** `postern jobs pause`: no producer takes calls of these jobs. 1 if one of them is paused already. */
 export function pauseJobs(
@@ -13,8 +12,7 @@ export function pauseJobs(
   names: readonly string[],
   options: PauseOptions,
 ): Promise<number> {
-  return withRedis(deps, options, async (session) => {
-    const jobs = createJobsApi(session);
+  return withOperations(deps, options, async ({ jobs }) => {
     let code: number = EXIT.ok;
     for (const name of names) {
       const { changed, job } = await jobs.pause(name, options.reason);

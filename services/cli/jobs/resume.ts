@@ -1,10 +1,9 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createJobsApi } from "../../../shared/operator/jobs.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ResumeOptions = { configDir: string; json?: boolean };
+export type ResumeOptions = Operated & { json?: boolean };
 
 /** `postern jobs resume`: the calls of these jobs are taken again. 1 if one of them is not paused. */
 export function resumeJobs(
@@ -12,8 +11,7 @@ export function resumeJobs(
   names: readonly string[],
   options: ResumeOptions,
 ): Promise<number> {
-  return withRedis(deps, options, async (session) => {
-    const jobs = createJobsApi(session);
+  return withOperations(deps, options, async ({ jobs }) => {
     let code: number = EXIT.ok;
     for (const name of names) {
       const { changed } = await jobs.resume(name);

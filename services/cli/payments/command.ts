@@ -1,11 +1,13 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { PAYMENT_STATES, type PaymentStateView } from "../../../shared/operator/payment-view.ts";
+import { EXPORTED_MAX } from "../../../shared/operator/refunds.ts";
 import { EXPORT_ID } from "../../../shared/payments/refunds.ts";
 import {
   callId,
   callIds,
   configDir,
   limitOption,
+  operatorUrl,
   parseAddress,
   parseTransaction,
   sinceOption,
@@ -52,6 +54,7 @@ function addList(payments: Command, deps: ProgramDeps): void {
     .option("--disputed", "given to the runner, and contradicted by the chain since")
     .addOption(limitOption(50))
     .option("--json", "one JSON object a line; the count goes to stderr")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: ListOptions) => {
       const { listPayments } = await import("./list.ts");
@@ -71,6 +74,7 @@ function addShow(payments: Command, deps: ProgramDeps): void {
     .description("show one payment: state, times, terms, settlement")
     .addArgument(callId())
     .option("--json", "one JSON object")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
       const { showPayment } = await import("./show.ts");
@@ -88,6 +92,7 @@ function addReconcile(payments: Command, deps: ProgramDeps): void {
     .option("--all", "every payment in flight, except those whose call is in the queue or has failed")
     .option("--timeout <secs>", "how long to wait", wholeNumber("a time", { min: 1, max: 3600 }), WAIT_SECS)
     .option("--json", "one JSON object a line")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (ids: string[], options: ReconcileOptions, command: Command) => {
       if ((options.all === true) === ids.length > 0) usageError(command, "name payments, or --all");
@@ -106,6 +111,7 @@ function addResolve(payments: Command, deps: ProgramDeps): void {
     .option("--acknowledged", "it is disputed, and you have seen it: nothing else is done")
     .option("--transaction <hash>", "the transaction that settled it", parseTransaction)
     .requiredOption("--reason <text>", "why, for the audit")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ResolveOptions, command: Command) => {
       requireVerdict(command, options);
@@ -123,9 +129,6 @@ function requireVerdict(command: Command, options: ResolveOptions): void {
     usageError(command, "only --settled has a --transaction");
   if (options.reason.trim() === "") usageError(command, "--reason is empty");
 }
-
-/** An export is one step of Redis, and one transaction of a multisig. */
-const EXPORTED_MAX = 500;
 
 function addRefundList(payments: Command, deps: ProgramDeps): void {
   payments
@@ -145,6 +148,7 @@ function addRefundList(payments: Command, deps: ProgramDeps): void {
     )
     .option("--reason <text>", "why, for the audit")
     .addOption(new Option("--json", "the list as one JSON object a line").conflicts(["csv", "calldata"]))
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (ids: string[], options: RefundListOptions, command: Command) => {
       requireFormat(command, ids, options);
@@ -172,6 +176,7 @@ function addRefundCheck(payments: Command, deps: ProgramDeps): void {
       "look on the chain for what the senders in refund_from have paid back, and close those cases",
     )
     .option("--json", "one JSON object")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: RefundCheckOptions) => {
       const { checkRefunds } = await import("./refund-check.ts");
@@ -185,6 +190,7 @@ function addRefundWithdraw(payments: Command, deps: ProgramDeps): void {
     .description("end a pending refund whose call the runner has taken after its export")
     .addArgument(callId())
     .requiredOption("--reason <text>", "why, for the audit")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: RefundWithdrawOptions) => {
       const { withdrawRefund } = await import("./refund-withdraw.ts");
@@ -200,6 +206,7 @@ function addAudit(payments: Command, deps: ProgramDeps): void {
     .option("--to-block <n>", "the last block (default: the latest)", parseBlock)
     .option("--network <network>", "as eip155:8453; needed if the tokens are on several")
     .option("--json", "one JSON object")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: AuditOptions) => {
       const { auditPayments } = await import("./audit.ts");
@@ -213,6 +220,7 @@ function addSpentElsewhere(payments: Command, deps: ProgramDeps): void {
     .description("list payments refused because they were spent before they came, and in which transaction")
     .addOption(limitOption(50))
     .option("--json", "one JSON object a line; the count goes to stderr")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: SpentElsewhereOptions) => {
       const { listSpentElsewhere } = await import("./spent-elsewhere.ts");

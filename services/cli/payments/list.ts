@@ -1,21 +1,21 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { PaymentView } from "../../../shared/operator/payment-view.ts";
-import { createPaymentsApi, type PaymentFilter } from "../../../shared/operator/payments.ts";
+import type { PaymentFilter } from "../../../shared/operator/payments.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { Tone } from "../output.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { inTokens, toSeconds } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
 /** A limit of 0 is none. The times are unix ms. */
-export type ListOptions = Omit<PaymentFilter, "since" | "until"> & {
-  since?: number;
-  until?: number;
-  limit: number;
-  configDir: string;
-  json?: boolean;
-};
+export type ListOptions = Omit<PaymentFilter, "since" | "until"> &
+  Operated & {
+    since?: number;
+    until?: number;
+    limit: number;
+    json?: boolean;
+  };
 
 /** `postern payments list`: the newest payments first, then how many were listed. */
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
@@ -26,7 +26,7 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };
-  return withRedis(deps, options, async (session) => {
+  return withOperations(deps, options, async ({ payments }) => {
     const listing = createListing<PaymentView>(deps, options.json, {
       columns: [
         { heading: "CALL", width: 34 },
@@ -41,7 +41,7 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
       toJson: (payment) => payment,
     });
     let found = 0;
-    for await (const payment of createPaymentsApi(session).list(filter)) {
+    for await (const payment of payments.list(filter)) {
       found += 1;
       if (found > limit) break;
       listing.add(payment);

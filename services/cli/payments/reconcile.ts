@@ -1,12 +1,12 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createPaymentsApi, unknownPayment } from "../../../shared/operator/payments.ts";
+import { unknownPayment } from "../../../shared/operator/payments.ts";
 import type { Reconciled } from "../../../shared/operator/reconcile.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ReconcileOptions = { configDir: string; all?: boolean; timeout: number; json?: boolean };
+export type ReconcileOptions = Operated & { all?: boolean; timeout: number; json?: boolean };
 
 const AT_ONCE = 16;
 
@@ -17,11 +17,10 @@ const AT_ONCE = 16;
 export function reconcilePayments(
   deps: ProgramDeps,
   named: readonly string[],
-  { all = false, timeout, json, configDir }: ReconcileOptions,
+  { all = false, timeout, json, ...operated }: ReconcileOptions,
 ): Promise<number> {
   const { print, say, note, printError } = deps;
-  return withRedis(deps, { configDir }, async (session) => {
-    const payments = createPaymentsApi(session);
+  return withOperations(deps, operated, async ({ payments }) => {
     const pending = (all ? await payments.inFlight() : named).values();
     const deadline = systemClock() + timeout * 1000;
     const outcomes: Reconciled[] = [];

@@ -1,6 +1,6 @@
 import { type Address, checksummed } from "../../../shared/ethereum/address.ts";
 import { addressWord, chainIdOf, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
-import type { RefundExport, RefundRow } from "../../../shared/payments/refunds.ts";
+import type { RefundExportView } from "../../../shared/operator/refunds.ts";
 import { inTokens } from "../text.ts";
 
 /*
@@ -8,7 +8,7 @@ import { inTokens } from "../text.ts";
  */
 
 /** For the app CSV Airdrop: amounts in whole tokens. Its last column is that of collectibles. */
-export function toCsv({ rows }: RefundExport): string {
+export function toCsv({ rows }: RefundExportView): string {
   const lines = rows.map(({ asset, payer, amount, decimals }) =>
     [
       "erc20",
@@ -22,12 +22,12 @@ export function toCsv({ rows }: RefundExport): string {
 }
 
 /** For the app Transaction Builder: a batch of calls of `transfer`. */
-export function toBatch({ id, at, network, rows }: RefundExport): string {
+export function toBatch({ id, at, network, rows }: RefundExportView): string {
   const count = `${rows.length} ${rows.length === 1 ? "refund" : "refunds"}`;
   const batch = {
     version: "1.0",
     chainId: String(chainIdOf(network)),
-    createdAt: at,
+    createdAt: Date.parse(at),
     meta: { name: `Postern ${id}`, description: `${count} of paid calls that failed` },
     transactions: rows.map((row) => ({
       to: checksummed(row.asset as Address),
@@ -40,6 +40,6 @@ export function toBatch({ id, at, network, rows }: RefundExport): string {
 
 const TRANSFER = selectorOf("transfer(address,uint256)");
 
-function transferData({ payer, amount }: RefundRow): string {
+function transferData({ payer, amount }: RefundExportView["rows"][number]): string {
   return `${TRANSFER}${addressWord(payer)}${uintWord(BigInt(amount))}`;
 }

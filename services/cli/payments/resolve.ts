@@ -1,11 +1,10 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createPaymentsApi, type Decide } from "../../../shared/operator/payments.ts";
+import type { Decide } from "../../../shared/operator/payments.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ResolveOptions = {
-  configDir: string;
+export type ResolveOptions = Operated & {
   settled?: boolean;
   void?: boolean;
   acknowledged?: boolean;
@@ -19,8 +18,8 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
   const { transaction, json } = options;
   const decision = decisionOf(options);
   const { verdict } = decision;
-  return withRedis(deps, options, async (session) => {
-    await createPaymentsApi(session).resolve(id, decision);
+  return withOperations(deps, options, async (operations) => {
+    await operations.payments.resolve(id, decision);
     if (json) deps.print(jsonLine({ call_id: id, verdict, transaction: transaction ?? null }));
     deps.say(`${id} is ${DONE[verdict]}\n`);
     return EXIT.ok;

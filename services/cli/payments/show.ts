@@ -1,17 +1,16 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { PaymentDetail, PaymentStateView } from "../../../shared/operator/payment-view.ts";
-import { createPaymentsApi } from "../../../shared/operator/payments.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { facts, jsonLine, plain } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ShowOptions = { configDir: string; json?: boolean };
+export type ShowOptions = Operated & { json?: boolean };
 
 /** `postern payments show`: all that is known of one payment except its body. 1 if it is unknown. */
 export function showPayment(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withRedis(deps, options, async (session) => {
-    const payment = await createPaymentsApi(session).show(id);
+  return withOperations(deps, options, async ({ payments }) => {
+    const payment = await payments.show(id);
     deps.print(options.json ? jsonLine(payment) : inWords(payment));
     return EXIT.ok;
   });

@@ -1,22 +1,20 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { createPaymentsApi } from "../../../shared/operator/payments.ts";
 import type { SpentElsewhereView } from "../../../shared/operator/spent-elsewhere.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 import { amountOf } from "./list.ts";
 
 /** A limit of 0 is none. */
-export type SpentElsewhereOptions = { limit: number; configDir: string; json?: boolean };
+export type SpentElsewhereOptions = Operated & { limit: number; json?: boolean };
 
 const PAGE_MAX = 20;
 
 /** `postern payments spent-elsewhere`: payments that were refused because they were spent before, and in which transaction. */
 export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  return withRedis(deps, options, async (session) => {
-    const payments = createPaymentsApi(session);
+  return withOperations(deps, options, async ({ payments }) => {
     const listing = createListing<SpentElsewhereView>(deps, options.json, {
       columns: [
         { heading: "CALL", width: 34 },

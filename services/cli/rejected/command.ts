@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { REJECTED_ID_BEGINNING } from "../../../shared/rejected/entry.ts";
-import { configDir, limitOption, parseCode, sinceOption, usageError } from "../options.ts";
+import { configDir, limitOption, operatorUrl, parseCode, sinceOption, usageError } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";
 import type { ShowOptions } from "./show.ts";
@@ -24,6 +24,7 @@ function addList(rejected: Command, deps: ProgramDeps): void {
     .option("--code <code>", "refused with this error, e.g. webhook.credential_rejected", parseCode)
     .addOption(limitOption(50))
     .option("--json", "one JSON object a line; the count goes to stderr")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: ListOptions, command: Command) => {
       if (options.unknown && options.path !== undefined)
@@ -39,6 +40,7 @@ function addShow(rejected: Command, deps: ProgramDeps): void {
     .description("show all that was kept of one refused request")
     .argument("<id>", "its id in the list, or as much of its beginning as no other has", parseRejectedId)
     .option("--json", "one JSON object, the body in base64")
+    .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
       const { showRejected } = await import("./show.ts");

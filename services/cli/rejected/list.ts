@@ -1,35 +1,34 @@
 import { loadEndpointNames } from "../../../shared/config/endpoint-names.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import {
-  createRejectedList,
-  type RejectedFilter,
-  type RejectedRequest,
-} from "../../../shared/rejected/list.ts";
+import type { RejectedFilter, RejectedView } from "../../../shared/operator/rejected.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import { whyUnknown } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toIsoSeconds } from "../text.ts";
-import { withRedis } from "../with-redis.ts";
+import { toSeconds } from "../text.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
 
-/** A limit of 0 is none. */
-export type ListOptions = RejectedFilter & { limit: number; configDir: string; json?: boolean };
+/** A limit of 0 is none. `since` is in unix ms. */
+export type ListOptions = Operated &
+  Omit<RejectedFilter, "since"> & { since?: number; limit: number; json?: boolean };
+
+const PAGE_MAX = 500;
 
 /**
  * `postern rejected list`: the newest refused requests first, then how many match. The requests of an endpoint that is no
  * longer configured can still be listed.
  */
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
-  const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  const { path } = options;
-  return withRedis(deps, options, async ({ partition }) => {
-    const { matching } = createRejectedList(partition);
-    const problem = path === undefined ? undefined : whyUnknown(path, loadEndpointNames(options.configDir));
-    if (problem !== undefined && (await matching({ path }, 0)).count === 0) {
+  const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
+  const { path, unknown, code, since } = options;
+  const filter = { path, unknown, code, since: since === undefined ? undefined : toIso(since) };
+  return withOperations(deps, options, async ({ rejected }) => {
+    const problem = problemOf(options);
+    if (problem !== undefined && (await rejected.page({ path }, { limit: 1 })).count === 0) {
       deps.printError(`error: ${problem}\n`);
       return EXIT.usage;
     }
-    const listing = createListing(deps, options.json, {
+    const listing = createListing<RejectedView>(deps, options.json, {
       columns: [
         { heading: "ID", width: 21 },
         { heading: "REFUSED", width: 20 },
@@ -40,38 +39,39 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
         { heading: "REASON", cutTo: 24 },
       ],
       toCells,
-      toJson,
+      toJson: (request) => request,
     });
-    const { count, newest } = await matching(options, limit);
-    for (const request of newest) listing.add(request);
-    const missed = newest.reduce((sum, request) => sum + request.missed, 0);
-    const more = newest.length < count ? `; ${newest.length} are listed (--limit 0 lists all)` : "";
-    const unkept = missed > 0 ? `; ${missed} more came between them and were not kept` : "";
-    listing.end(`${count} ${count === 1 ? "request was" : "requests were"} refused${more}${unkept}`);
+    const found: Found = { shown: 0, missed: 0, count: 0, next: null };
+    do {
+      const limit = Math.min(PAGE_MAX, most - found.shown);
+      const page = await rejected.page(filter, { limit, cursor: found.next ?? undefined });
+      for (const request of page.requests) {
+        listing.add(request);
+        found.shown += 1;
+        found.missed += request.missed_before;
+      }
+      found.count = page.count;
+      found.next = page.next;
+    } while (found.next !== null && found.shown < most);
+    listing.end(foundText(found));
     return EXIT.ok;
   });
 }
 
-function toCells({ id, at, address, method, path, code, reason }: RejectedRequest): string[] {
-  return [id, toIsoSeconds(at), address, method, path, code, reason];
+/** What the configuration here knows of the path. Of a console's it knows nothing. */
+function problemOf({ path, operator, configDir }: ListOptions): string | undefined {
+  if (path === undefined || operator !== undefined) return undefined;
+  return whyUnknown(path, loadEndpointNames(configDir));
 }
 
-/** A refused request for scripts, without its body. */
-export function toJson(request: RejectedRequest) {
-  const { id, at, endpoint, address, method, path, query, code, reason, headers, missed } = request;
-  return {
-    id,
-    refused_at: toIso(at),
-    endpoint: endpoint ?? null,
-    address,
-    method,
-    path,
-    query_names: query,
-    code,
-    reason,
-    header_names: headers,
-    signature_headers: { came: request.came ?? null, wanted: request.wanted ?? null },
-    bytes: request.bytes ?? null,
-    missed_before: missed,
-  };
+type Found = { shown: number; missed: number; count: number; next: string | null };
+
+function foundText({ shown, missed, count }: Found): string {
+  const more = shown < count ? `; ${shown} are listed (--limit 0 lists all)` : "";
+  const unkept = missed > 0 ? `; ${missed} more came between them and were not kept` : "";
+  return `${count} ${count === 1 ? "request was" : "requests were"} refused${more}${unkept}`;
+}
+
+function toCells({ id, refused_at: at, address, method, path, code, reason }: RejectedView): string[] {
+  return [id, toSeconds(at), address, method, path, code, reason];
 }

@@ -50,6 +50,8 @@ export type PaymentDetail = Payment & {
   body_sha256: string;
   body_kept: boolean;
   content_type: string | null;
+  /** What its state says of the money and of the job. */
+  meaning: string;
   /** What is known of whether it is paid, and of what its job did, one sentence each. */
   evidence: string[];
   actions: PaymentAction[];

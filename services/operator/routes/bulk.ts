@@ -1,11 +1,9 @@
 import { z } from "zod";
 import type { BulkAction } from "../../../shared/operator/bulk.ts";
 import { BulkOrder, BulkRunView } from "../../../shared/operator/bulk-runs.ts";
-import { RUN_ID } from "../../../shared/runs/run.ts";
-import { reason } from "../parameters.ts";
+import { reason, runParams } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 
-const runParams = z.strictObject({ run_id: z.string().regex(RUN_ID) });
 const RunList = z.object({ runs: z.array(BulkRunView) });
 
 /** Nobody replays all failed calls because a filter was forgotten. */

@@ -1,22 +1,26 @@
 import { z } from "zod";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import { JobView } from "../../../shared/operator/jobs.ts";
-import { jobParams, reason } from "../parameters.ts";
+import { JobChange, JobView } from "../../../shared/operator/jobs.ts";
+import { CALLBACKS_GATE } from "../../../shared/queue/queue-name.ts";
+import { jobParams, reason, whole } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 
-const JOB = "/api/v1/jobs/{service_id}/{job_index}";
+const JOBS = "/api/v1/jobs";
+const JOB = `${JOBS}/{service_id}/{job_index}`;
 
 const JobList = z.object({ jobs: z.array(JobView) });
-const JobChange = z.object({ changed: z.boolean(), job: JobView });
-const Reason = z.strictObject({ reason });
 
 const keyOf = ({ service_id, job_index }: z.infer<typeof jobParams>) => `${service_id}/${job_index}`;
 
-/** As `postern jobs`. */
+const host = z.string().regex(/^[^/:\s]+$/);
+const receiverParams = z.strictObject({ host });
+const placeParams = z.strictObject({ host, port: whole({ min: 1, max: 65_535 }) });
+
+/** As `postern jobs`. Callbacks are paused as a job is: those to a receiver, or all. */
 export const jobRoutes: readonly Route[] = [
   route({
     method: "GET",
-    path: "/api/v1/jobs",
+    path: JOBS,
     access: "viewer",
     summary: "List the jobs that have calls or settings: what waits, and whether calls are taken",
     answers: { 200: { description: "The jobs, by service id and job index", schema: JobList } },
@@ -37,30 +41,53 @@ export const jobRoutes: readonly Route[] = [
       return { status: 200, json: job };
     },
   }),
-  route({
-    method: "POST",
-    path: `${JOB}/pause`,
-    access: "operator",
-    summary: "Have no producer take calls of a job; gateways go on accepting them",
-    params: jobParams,
-    body: Reason,
-    answers: { 200: { description: "The job is paused, or was before", schema: JobChange } },
-    answer: async ({ params, body }, { api }) => ({
-      status: 200,
-      json: await api.jobs.pause(keyOf(params), body.reason),
-    }),
-  }),
-  route({
-    method: "POST",
-    path: `${JOB}/resume`,
-    access: "operator",
-    summary: "Have the calls of a job taken again",
-    params: jobParams,
-    body: Reason,
-    answers: { 200: { description: "The job is not paused any more, or was not before", schema: JobChange } },
-    answer: async ({ params, body }, { api }) => ({
-      status: 200,
-      json: await api.jobs.resume(keyOf(params), body.reason),
-    }),
-  }),
+  ...changesOf(`${JOBS}/${CALLBACKS_GATE}`, "all callbacks", z.strictObject({}), () => CALLBACKS_GATE),
+  ...changesOf(
+    `${JOBS}/${CALLBACKS_GATE}/{host}`,
+    "the callbacks to a receiver at the port of its scheme",
+    receiverParams,
+    (params) => `${CALLBACKS_GATE}/${params.host}`,
+  ),
+  ...changesOf(
+    `${JOBS}/${CALLBACKS_GATE}/{host}/{port}`,
+    "the callbacks to a receiver at another port",
+    placeParams,
+    (params) => `${CALLBACKS_GATE}/${params.host}/${params.port}`,
+  ),
+  ...changesOf(JOB, "the calls of a job", jobParams, keyOf),
 ];
+
+function changesOf<Params extends z.ZodType>(
+  path: string,
+  what: string,
+  params: Params,
+  jobOf: (params: z.output<Params>) => string,
+): Route[] {
+  const body = z.strictObject({ reason });
+  return [
+    route({
+      method: "POST",
+      path: `${path}/pause`,
+      access: "operator",
+      summary: `Have no producer take ${what}; what comes is accepted, and waits`,
+      ...{ params, body },
+      answers: { 200: { description: "It is paused, or was before", schema: JobChange } },
+      answer: async (asked, { api }) => ({
+        status: 200,
+        json: await api.jobs.pause(jobOf(asked.params), asked.body.reason),
+      }),
+    }),
+    route({
+      method: "POST",
+      path: `${path}/resume`,
+      access: "operator",
+      summary: `Have producers take ${what} again`,
+      ...{ params, body },
+      answers: { 200: { description: "It is not paused any more, or was not before", schema: JobChange } },
+      answer: async (asked, { api }) => ({
+        status: 200,
+        json: await api.jobs.resume(jobOf(asked.params), asked.body.reason),
+      }),
+    }),
+  ];
+}

@@ -115,7 +115,7 @@ test("an audit names a payment missing whose money the chain does not show, in t
 });
 
 test("an audit of no blocks, of no known network and of no configuration does not pass for a clean one", async () => {
-  expect(await audit("--to-block", "1")).toMatchObject({ code: 1, stdout: "" });
+  expect(await audit("--to-block", "1")).toMatchObject({ code: 2, stdout: "" });
   expect(await audit("--network", "eip155:1")).toMatchObject({ code: 2, stdout: "" });
   expect(await audit("--config-dir", "/nowhere")).toMatchObject({ code: 3, stdout: "" });
 });

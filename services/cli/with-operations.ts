@@ -1,0 +1,41 @@
+import { openConfigDir } from "../../shared/config/config-dir.ts";
+import { isLoopback, isPrivateUrl } from "../../shared/config/fields.ts";
+import { operatorToml } from "../../shared/config/operator-toml.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { createOperations, type Operations } from "../../shared/operator/api.ts";
+import { createConsoleClient } from "./console/client.ts";
+import { createConsoleOperations } from "./console/operations.ts";
+import type { ProgramDeps } from "./program-deps.ts";
+import { exitCodeOf, withRedis } from "./with-redis.ts";
+
+/** Where an operator's command looks and acts: in Redis, or by the console at this URL. */
+export type Operated = { configDir: string; operator?: URL };
+
+/** As `withRedis`, for what the console can do too. */
+export function withOperations(
+  deps: ProgramDeps,
+  { configDir, operator: url }: Operated,
+  work: (operations: Operations) => Promise<number>,
+): Promise<number> {
+  if (url === undefined) return withRedis(deps, { configDir }, (session) => work(createOperations(session)));
+  return exitCodeOf(deps, async () => {
+    const token = tokenFor(url, deps, configDir);
+    if (token !== undefined && !isPrivateUrl(url.href))
+      deps.note(`warning: the token crosses the network as it is: ${url.origin} has no TLS\n`);
+    return work(createConsoleOperations(createConsoleClient({ url, token })));
+  });
+}
+
+/**
+ * The variable's; else, for a console on this machine, the first operator's in its configuration. That one is for no other URL, lest a
+ * mistyped one gets it.
+ */
+function tokenFor(url: URL, { env }: ProgramDeps, dir: string): Secret | undefined {
+  const text = env["POSTERN_OPERATOR_TOKEN"]?.trim() ?? "";
+  if (text !== "") return new Secret(text);
+  if (!isLoopback(url.href)) return undefined;
+  const files = openConfigDir(dir);
+  if (!files.has("operator.toml")) return undefined;
+  const { tokens } = files.checked(files.read({ name: "operator.toml", schema: operatorToml(env) }));
+  return tokens.find(({ role }) => role === "operator")?.token[0];
+}

@@ -1,0 +1,87 @@
+import { z } from "zod";
+import { AuditOrder } from "../../../shared/operator/money-audit.ts";
+import { AuditRunView, type MoneyRunsApi, RefundCheckRunView } from "../../../shared/operator/money-runs.ts";
+import { runParams } from "../parameters.ts";
+import { type Route, route } from "../route.ts";
+
+const AUDITS = "/api/v1/payments/audits";
+const CHECKS = "/api/v1/payments/refund-checks";
+
+/** Work on the money that asks the chain about many blocks: each is a resource that says how far it is. */
+export const moneyRunRoutes: readonly Route[] = [
+  route({
+    method: "POST",
+    path: AUDITS,
+    access: "operator",
+    summary: "Begin to match the transfers to us, as the chain shows them, with the payments",
+    body: AuditOrder,
+    answers: { 202: { description: "It has begun; Location says where to look", schema: AuditRunView } },
+    problems: ["token.unconfigured", "start.config_invalid", "run.too_many"],
+    async answer({ body }, { api }) {
+      const run = await api.moneyRuns.audits.begin(body);
+      return { status: 202, json: run, headers: { Location: `${AUDITS}/${run.id}` } };
+    },
+  }),
+  ...routesOf("audits", AUDITS, "an audit of the money", AuditRunView),
+  route({
+    method: "POST",
+    path: CHECKS,
+    access: "operator",
+    summary: "Begin to look on the chain for what was paid back, and close those cases",
+    body: z.strictObject({}),
+    answers: {
+      202: { description: "It has begun; Location says where to look", schema: RefundCheckRunView },
+    },
+    problems: ["start.config_invalid", "run.too_many"],
+    async answer(_asked, { api }) {
+      const run = await api.moneyRuns.refundChecks.begin();
+      return { status: 202, json: run, headers: { Location: `${CHECKS}/${run.id}` } };
+    },
+  }),
+  ...routesOf("refundChecks", CHECKS, "a look for refunds", RefundCheckRunView),
+];
+
+function routesOf(kind: keyof MoneyRunsApi, list: string, noun: string, schema: z.ZodType): Route[] {
+  const one = `${list}/{run_id}`;
+  return [
+    route({
+      method: "GET",
+      path: list,
+      access: "viewer",
+      summary: `List the last runs of ${noun}, the newest first`,
+      answers: {
+        200: {
+          description: "Those that ended in the last 7 days",
+          schema: z.object({ runs: z.array(schema) }),
+        },
+      },
+      answer: async (_asked, { api }) => ({ status: 200, json: { runs: await api.moneyRuns[kind].list() } }),
+    }),
+    route({
+      method: "GET",
+      path: one,
+      access: "viewer",
+      summary: `Show how far ${noun} is, and what it has found`,
+      params: runParams,
+      answers: { 200: { description: "The run", schema } },
+      problems: ["run.unknown"],
+      answer: async ({ params }, { api }) => ({
+        status: 200,
+        json: await api.moneyRuns[kind].show(params.run_id),
+      }),
+    }),
+    route({
+      method: "DELETE",
+      path: one,
+      access: "operator",
+      summary: `Cancel ${noun}; what it has found so far is kept`,
+      params: runParams,
+      answers: { 200: { description: "The run, which is cancelling, or has ended before", schema } },
+      problems: ["run.unknown"],
+      answer: async ({ params }, { api }) => ({
+        status: 200,
+        json: await api.moneyRuns[kind].cancel(params.run_id),
+      }),
+    }),
+  ];
+}

@@ -1,0 +1,62 @@
+import { z } from "zod";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import { RejectedDetail, RejectedFilter, RejectedPage } from "../../../shared/operator/rejected.ts";
+import { REJECTED_ID_BEGINNING } from "../../../shared/rejected/entry.ts";
+import { flag, page } from "../parameters.ts";
+import { type Route, route } from "../route.ts";
+import { toBytes } from "./calls.ts";
+
+const REQUEST = "/api/v1/rejected/{rejected_id}";
+
+const params = z.strictObject({ rejected_id: z.string().regex(REJECTED_ID_BEGINNING) });
+
+/** As `postern rejected`. */
+export const rejectedRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/api/v1/rejected",
+    access: "viewer",
+    summary: "List the last webhooks that were refused, and why, the newest first",
+    isHeavy: true,
+    query: RejectedFilter.extend({ ...page, unknown: flag.optional() }),
+    answers: { 200: { description: "A page of them, and how many match", schema: RejectedPage } },
+    answer: async ({ query: { limit, cursor, ...filter } }, { api }) => ({
+      status: 200,
+      json: await api.rejected.page(filter, { limit, cursor }),
+    }),
+  }),
+  route({
+    method: "GET",
+    path: REQUEST,
+    access: "viewer",
+    summary:
+      "Show all that was kept of a refused request, by its id or as much of its beginning as no other has",
+    params,
+    answers: { 200: { description: "The request", schema: RejectedDetail } },
+    problems: ["rejected.unknown", "rejected.ambiguous"],
+    answer: async ({ params: { rejected_id: id } }, { api }) => ({
+      status: 200,
+      json: await api.rejected.show(id),
+    }),
+  }),
+  route({
+    method: "GET",
+    path: `${REQUEST}/body`,
+    access: "viewer",
+    summary: "Get the body of a refused request, or its beginning, if its endpoint keeps them",
+    params,
+    answers: {
+      200: { description: "The bytes, whatever they are", contentType: "application/octet-stream" },
+    },
+    problems: ["rejected.unknown", "rejected.ambiguous", "rejected.no_body"],
+    async answer({ params: { rejected_id: beginning } }, { api }) {
+      const { id, body_base64: body } = await api.rejected.show(beginning);
+      if (body === null)
+        throw AppError.public(
+          "rejected.no_body",
+          `${id}: its endpoint does not keep the bodies of refused requests`,
+        );
+      return toBytes(id, Buffer.from(body, "base64"));
+    },
+  }),
+];

@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { createReadAudit } from "../audit/read.ts";
+import type { Partition } from "../redis/partition.ts";
+import { toIso } from "../time/iso.ts";
+import { next, type PageAsked } from "./cursor.ts";
+import { askedTime, isoTime } from "./view.ts";
+
+/** What somebody did, and why. What it is about depends on the action. */
+export const AuditEntryView = z.object({
+  id: z.string(),
+  at: isoTime,
+  action: z.string(),
+  /** A token's name, or `user@host` of a command. */
+  by: z.string(),
+  call_id: z.string().optional(),
+  job: z.string().optional(),
+  path: z.string().optional(),
+  /** The filters, ids or names that chose it. */
+  selection: z.string(),
+  reason: z.string().optional(),
+  /** The transaction that was named as a payment's. */
+  transaction: z.string().optional(),
+});
+export type AuditEntryView = z.infer<typeof AuditEntryView>;
+
+/** Selects entries that meet every field present. */
+export const AuditFilter = z.strictObject({
+  action: z.string().max(32).optional(),
+  by: z.string().max(256).optional(),
+  call_id: z.string().max(64).optional(),
+  job: z.string().max(256).optional(),
+  since: askedTime.optional(),
+  until: askedTime.optional(),
+});
+export type AuditFilter = z.infer<typeof AuditFilter>;
+
+export const AuditPage = z.object({
+  entries: z.array(AuditEntryView),
+  /** With it even a page without entries is not the last: an answer looks at so many entries and no more. */
+  next,
+});
+export type AuditPage = z.infer<typeof AuditPage>;
+
+/** The newest first. */
+export type ReadAuditTrail = (filter: AuditFilter, page: PageAsked) => Promise<AuditPage>;
+
+/** What operators did, by the console or by commands. */
+export function createReadAuditTrail(partition: Partition): ReadAuditTrail {
+  const read = createReadAudit(partition);
+  return async ({ since, until, ...wanted }, { limit, cursor }) => {
+    const page = await read(
+      {
+        ...wanted,
+        since: since === undefined ? undefined : Date.parse(since),
+        until: until === undefined ? undefined : Date.parse(until),
+      },
+      { limit, after: cursor },
+    );
+    return {
+      entries: page.entries.map(({ id, at, fields }) => toView(id, at, fields)),
+      next: page.next ?? null,
+    };
+  };
+}
+
+function toView(id: string, at: number, fields: Readonly<Record<string, string>>): AuditEntryView {
+  const { action = "?", by = "?", selection = "?", call_id, job, path, reason, transaction } = fields;
+  return {
+    ...{ id, at: toIso(at), action, by },
+    ...(call_id !== undefined && { call_id }),
+    ...(job !== undefined && { job }),
+    ...(path !== undefined && { path }),
+    selection,
+    ...(reason !== undefined && { reason }),
+    ...(transaction !== undefined && { transaction }),
+  };
+}

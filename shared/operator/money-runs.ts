@@ -1,0 +1,145 @@
+import { z } from "zod";
+import { AppError } from "../errors/app-error.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import type { Partition } from "../redis/partition.ts";
+import { RUN_STATES, type Run } from "../runs/run.ts";
+import { createRunStore } from "../runs/store.ts";
+import type { DoRun } from "../runs/worker.ts";
+import type { Clock } from "../time/clock.ts";
+import { toIso } from "../time/iso.ts";
+import { AuditOrder, chooseTokens, createAuditMoney, MoneyAudit } from "./money-audit.ts";
+import { createCheckRefunds, RefundCheck } from "./refund-check.ts";
+import type { TokenSource } from "./tokens.ts";
+import { isoTime } from "./view.ts";
+
+const RunHead = z.object({
+  id: z.string(),
+  /** `cancelling`: it ends as soon as what is in hand is done. */
+  state: z.enum([...RUN_STATES, "cancelling"]),
+  by: z.string(),
+  begun_at: isoTime,
+  ended_at: isoTime.nullable(),
+  /** Why it stopped. */
+  failure: z.object({ code: z.string(), reason: z.string() }).nullable(),
+});
+
+/** An audit of the money, as far as it is. The last ones are known to every process. */
+export const AuditRunView = RunHead.extend({
+  order: AuditOrder,
+  /** Of the tokens that it has come to; whole once it is `done`. Null before the first. */
+  result: MoneyAudit.nullable(),
+});
+export type AuditRunView = z.infer<typeof AuditRunView>;
+
+/** A look for refunds on the chain. */
+export const RefundCheckRunView = RunHead.extend({ result: RefundCheck.nullable() });
+export type RefundCheckRunView = z.infer<typeof RefundCheckRunView>;
+
+type RunsApi<View> = {
+  /** The newest first. */
+  list(): Promise<View[]>;
+  /** Throws `run.unknown`. */
+  show(id: string): Promise<View>;
+  /** Throws `run.unknown`. */
+  cancel(id: string): Promise<View>;
+};
+
+/** To begin throws `run.too_many`, and an audit what `AuditMoney` throws, as far as no chain is asked for it. */
+export type MoneyRunsApi = {
+  audits: RunsApi<AuditRunView> & { begin(order: AuditOrder): Promise<AuditRunView> };
+  refundChecks: RunsApi<RefundCheckRunView> & { begin(): Promise<RefundCheckRunView> };
+};
+
+/** Of each token, so many mismatches are kept. */
+const LISTED_MAX = 200;
+
+const AUDIT = "audit";
+const REFUND_CHECK = "refund-check";
+
+type Deps = OperateDeps & { tokens: TokenSource; wake: () => void };
+
+/** Work on the money that takes long, since it asks the chain about many blocks. */
+export function createMoneyRunsApi({ partition, log, by, wake, tokens }: Deps): MoneyRunsApi {
+  const runs = createRunStore(partition);
+
+  function runsOf<View>(kind: string, toView: (run: Run) => View) {
+    async function find(id: string): Promise<Run> {
+      const run = await runs.find(id);
+      if (run?.kind === kind) return run;
+      throw AppError.public("run.unknown", `there is no ${kind} ${id} (any more)`);
+    }
+    return {
+      list: async () => (await runs.list([kind])).map(toView),
+      show: async (id: string) => toView(await find(id)),
+      async cancel(id: string) {
+        await find(id);
+        log.info("run.cancelled", { id, kind, by });
+        const run = await runs.cancel(id);
+        wake();
+        return toView(run);
+      },
+      async start(request: unknown) {
+        const run = await runs.create({ kind, by, request });
+        log.info("run.begun", { id: run.id, kind, by, selection: JSON.stringify(request) });
+        wake();
+        return toView(run);
+      },
+    };
+  }
+
+  const { start: startAudit, ...audits } = runsOf(AUDIT, toAuditView);
+  const { start: startCheck, ...refundChecks } = runsOf(REFUND_CHECK, toCheckView);
+  return {
+    audits: {
+      ...audits,
+      async begin(order) {
+        chooseTokens(tokens, order);
+        return startAudit(order);
+      },
+    },
+    refundChecks: {
+      ...refundChecks,
+      async begin() {
+        tokens.chains();
+        return startCheck({});
+      },
+    },
+  };
+}
+
+/** How a process does such runs. One that is ended in between is done again from the beginning. */
+export function moneyRuns(deps: {
+  partition: Partition;
+  tokens: TokenSource;
+  clock: Clock;
+}): Record<typeof AUDIT | typeof REFUND_CHECK, DoRun> {
+  const auditMoney = createAuditMoney(deps.partition, deps.tokens, { listedMax: LISTED_MAX });
+  const checkRefunds = createCheckRefunds(deps);
+  return {
+    async [AUDIT]({ run, signal, tell, told }) {
+      const result = await auditMoney(AuditOrder.parse(run.request), { signal, tell });
+      await told(result);
+    },
+    async [REFUND_CHECK]({ signal, told }) {
+      await told(await checkRefunds(signal));
+    },
+  };
+}
+
+function toHead({ id, state, by, isCancelling, at, endedAt, failure }: Run): z.infer<typeof RunHead> {
+  const isOpen = state === "waiting" || state === "running";
+  return {
+    ...{ id, state: isCancelling && isOpen ? "cancelling" : state, by },
+    ...{ begun_at: toIso(at), ended_at: endedAt === undefined ? null : toIso(endedAt) },
+    failure: failure ?? null,
+  };
+}
+
+function toAuditView(run: Run): AuditRunView {
+  const result = run.progress === undefined ? null : MoneyAudit.parse(run.progress);
+  return { ...toHead(run), order: AuditOrder.parse(run.request), result };
+}
+
+function toCheckView(run: Run): RefundCheckRunView {
+  return { ...toHead(run), result: run.progress === undefined ? null : RefundCheck.parse(run.progress) };
+}

@@ -1,0 +1,121 @@
+import { z } from "zod";
+import { tokenOf } from "../config/accepted-tokens.ts";
+import type { AcceptedToken } from "../config/x402-toml.ts";
+import { messageOf } from "../errors/app-error.ts";
+import { type ClosedRefund, createCloseRefunds } from "../payments/close-refunds.ts";
+import { createPaymentJournal } from "../payments/journal.ts";
+import type { Payment } from "../payments/payment.ts";
+import { createRefunds } from "../payments/refunds.ts";
+import type { Partition } from "../redis/partition.ts";
+import type { Clock } from "../time/clock.ts";
+import { toIso } from "../time/iso.ts";
+import type { TokenSource } from "./tokens.ts";
+import { isoTime } from "./view.ts";
+
+const Case = z.object({
+  call_id: z.string(),
+  /** When its runner took the call although its refund was exported. */
+  late_at: isoTime.nullable(),
+});
+
+/** What a look for refunds on the chain has found. */
+export const RefundCheck = z.object({
+  /** Those that a transfer has paid back, and that are closed now. */
+  closed: z.array(
+    Case.extend({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() }),
+  ),
+  /** Those that no transfer has paid back yet. */
+  open: z.array(Case.extend({ export: z.string() })),
+  /** Those of a token without a node or a sender. */
+  not_looked_for: z.array(z.string()),
+  /** The same, with the token. */
+  unwatched: z.array(Case.extend({ network: z.string(), asset: z.string() })),
+  /** Why some could not be looked for: a node that does not answer, or what is stored of them cannot be read. */
+  problems: z.array(z.string()),
+});
+export type RefundCheck = z.infer<typeof RefundCheck>;
+
+export type CheckRefunds = (signal?: AbortSignal) => Promise<RefundCheck>;
+
+type Deps = { partition: Partition; tokens: TokenSource; clock: Clock };
+
+/** Looks on the chain for what the senders in `refund_from` have paid back, and closes those cases. Throws `start.config_invalid`. */
+export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRefunds {
+  const journal = createPaymentJournal(partition);
+  const refunds = createRefunds(partition);
+
+  async function readPending(problems: string[]): Promise<Payment[]> {
+    const pending: Payment[] = [];
+    for (const id of await refunds.pending()) {
+      const payment = await journal
+        .look(id)
+        .catch((error) => void problems.push(`${id}: ${messageOf(error)}`));
+      if (payment !== undefined) pending.push(payment);
+    }
+    return pending;
+  }
+
+  async function closeOf(
+    token: AcceptedToken,
+    pending: readonly Payment[],
+    closed: ClosedRefund[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const cases = pending.filter(({ terms }) => tokenOf([token], terms) !== undefined);
+    const chain = tokens.chainOf(token);
+    if (cases.length === 0 || chain === undefined) return;
+    const closeRefunds = createCloseRefunds({ chain, refunds, clock });
+    for await (const found of closeRefunds({ asset: token.asset, senders: token.refund_from, cases })) {
+      closed.push(found);
+      if (signal?.aborted) return;
+    }
+  }
+
+  return async function checkRefunds(signal) {
+    const accepted = tokens.chains();
+    const problems: string[] = [];
+    const pending = await readPending(problems);
+    const closed: ClosedRefund[] = [];
+    for (const token of accepted) {
+      if (signal?.aborted) break;
+      const looked = closeOf(token, pending, closed, signal);
+      await looked.catch((error) =>
+        problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`),
+      );
+    }
+    return toView(pending, closed, accepted, problems);
+  };
+}
+
+function toView(
+  pending: readonly Payment[],
+  closed: readonly ClosedRefund[],
+  accepted: readonly AcceptedToken[],
+  problems: string[],
+): RefundCheck {
+  const ids = new Set(closed.map(({ payment }) => payment.id));
+  const left = pending.filter(({ id }) => !ids.has(id));
+  const isWatched = ({ terms }: Payment): boolean => {
+    const token = tokenOf(accepted, terms);
+    return token?.rpc_url !== undefined && token.refund_from.length > 0;
+  };
+  const unwatched = left.filter((payment) => !isWatched(payment));
+  return {
+    closed: closed.map(({ payment, transfer: { transaction, position, block, from } }) => ({
+      ...{ ...toCase(payment), transaction, position, block: String(block), from },
+    })),
+    open: left
+      .filter(isWatched)
+      .map((payment) => ({ ...toCase(payment), export: payment.refund?.export ?? "?" })),
+    not_looked_for: unwatched.map(({ id }) => id),
+    unwatched: unwatched.map((payment) => {
+      const { network, asset } = payment.terms;
+      return { ...toCase(payment), network, asset };
+    }),
+    problems,
+  };
+}
+
+function toCase({ id, lateAt }: Payment): z.infer<typeof Case> {
+  return { call_id: id, late_at: lateAt === undefined ? null : toIso(lateAt) };
+}

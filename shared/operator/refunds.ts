@@ -1,0 +1,210 @@
+import { z } from "zod";
+import { createAudit } from "../audit/audit.ts";
+import { tokenOf } from "../config/accepted-tokens.ts";
+import type { AcceptedToken } from "../config/x402-toml.ts";
+import { AppError, messageOf } from "../errors/app-error.ts";
+import { CALL_ID } from "../job-call/call-id.ts";
+import { createPaymentJournal } from "../payments/journal.ts";
+import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
+import type { Payment, PaymentState } from "../payments/payment.ts";
+import {
+  createRefunds,
+  EXPORT_ID,
+  isRefundable,
+  newExportId,
+  obstacleOf,
+  type RefundExport,
+  type RefundRow,
+} from "../payments/refunds.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { toIso } from "../time/iso.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { PaymentView, toPaymentView } from "./payment-view.ts";
+import { PaymentPlace, unknownPayment } from "./payments.ts";
+import { decimalsFrom, type TokenSource } from "./tokens.ts";
+import { count, isoTime } from "./view.ts";
+
+/** A payment whose call failed or was discarded, or whose refund is exported. */
+export const RefundCase = PaymentView.extend({
+  /** Why it is not simply to be paid back; null if nothing is in the way, or its refund is exported. */
+  obstacle: z.string().nullable(),
+});
+export type RefundCase = z.infer<typeof RefundCase>;
+
+export const RefundPage = z.object({ payments: z.array(RefundCase), next });
+export type RefundPage = z.infer<typeof RefundPage>;
+
+/** An export is one step of Redis, and one transaction of a multisig. */
+export const EXPORTED_MAX = 500;
+
+export const ExportOrder = z.strictObject({
+  /** Chosen by whoever asks, so that he can find the export if its answer was lost. */
+  id: z.string().regex(EXPORT_ID).optional(),
+  /** Of one network. */
+  call_ids: z.array(z.string().regex(CALL_ID)).min(1).max(EXPORTED_MAX),
+  /** Also those of which an attempt may have done the job. */
+  effect_unknown: z.boolean().default(false),
+});
+export type ExportOrder = z.infer<typeof ExportOrder>;
+
+/** Who gets what, as it was exported. Amounts are in the token's smallest unit. */
+export const RefundExportView = z.object({
+  id: z.string(),
+  at: isoTime,
+  by: z.string(),
+  /** CAIP-2. */
+  network: z.string(),
+  rows: z.array(
+    z.object({
+      call_id: z.string(),
+      asset: z.string(),
+      symbol: z.string(),
+      decimals: count,
+      payer: z.string(),
+      amount: z.string(),
+      /** That of the payment now; null if it is not remembered. */
+      state: z.string().nullable(),
+      /** When the runner took the call although its refund was exported. */
+      late_at: isoTime.nullable(),
+    }),
+  ),
+});
+export type RefundExportView = z.infer<typeof RefundExportView>;
+
+export type RefundsApi = {
+  /** The newest first. */
+  page(page: PageAsked): Promise<RefundPage>;
+  /** The same, only some in memory at a time. */
+  list(): AsyncIterable<RefundCase>;
+  /**
+   * Exports those of these payments that are still cases, in one step; undefined if none is. Throws `token.unconfigured` if their refunds
+   * could never be seen, `request.malformed` if they are on several networks, and `payment.unavailable`.
+   */
+  export(order: ExportOrder, reason: string | undefined): Promise<RefundExportView | undefined>;
+  /** Throws `refund.unknown`. */
+  show(exportId: string): Promise<RefundExportView>;
+  /** Throws `payment.unknown`, and `payment.undecidable` if its runner has not taken the call since its export. */
+  withdraw(id: string, reason: string): Promise<void>;
+};
+
+/** The oldest payments are the last ones, as in any list. */
+const STATES: readonly PaymentState[] = ["FAILED", "DISCARDED", "REFUND_PENDING"];
+
+type Deps = OperateDeps & { tokens: TokenSource };
+
+/** What an operator sees of refunds, and does about them, with a line in the audit. */
+export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
+  const { partition, clock, log, by } = deps;
+  const payments = createPaymentList(partition);
+  const journal = createPaymentJournal(partition);
+  const refunds = createRefunds(partition);
+  const audit = createAudit(partition, log);
+  const decimalsOf = decimalsFrom(tokens);
+
+  function toCase(payment: PaymentSummary): RefundCase {
+    const obstacle = isRefundable(payment) ? obstacleOf(payment) : undefined;
+    return { ...toPaymentView(payment, decimalsOf), obstacle: obstacle ?? null };
+  }
+
+  async function toExportView({ id, at, by: who, network, rows }: RefundExport): Promise<RefundExportView> {
+    const found = await payments.read(rows.map(({ call }) => call));
+    const views = rows.map(({ call, ...row }, i) => ({
+      ...{ call_id: call, ...row, state: found[i]?.state.toLowerCase() ?? null },
+      late_at: found[i]?.lateAt === undefined ? null : toIso(found[i].lateAt),
+    }));
+    return { id, at: toIso(at), by: who, network, rows: views };
+  }
+
+  return {
+    async page({ limit, cursor }) {
+      const after = fromCursor(PaymentPlace, cursor);
+      const found = await payments.page({ states: STATES }, { after, limit });
+      return { payments: found.payments.map(toCase), next: toCursor(found.next) };
+    },
+
+    async *list() {
+      for await (const payment of payments.matching({ states: STATES })) yield toCase(payment);
+    },
+
+    async export({ id = newExportId(), call_ids: ids, effect_unknown: effectUnknown }, reason) {
+      const accepted = tokens.chains();
+      const chosen = (await payments.read(ids)).filter((payment) => payment !== undefined);
+      requireClosable(chosen, accepted);
+      const network = networkOf(chosen);
+      if (network === undefined) return undefined;
+      const found = await Promise.all(ids.map((id) => journal.look(id)));
+      const cases = found.flatMap((payment) => toExported(payment, accepted));
+      const block = await headOf(tokens, new Set(cases.map(({ token }) => token)));
+      const made = await refunds
+        .export({ id, at: clock(), by, network, block, cases, effectUnknown })
+        .catch((cause: unknown) => {
+          const why = `whether export ${id} was made is unknown: ${messageOf(cause)}`;
+          const detail = `${why}; print it with --export ${id}, and make no other before`;
+          throw AppError.public("queue.unavailable", detail, { cause });
+        });
+      if (made === undefined) return undefined;
+      const { at, rows } = made;
+      const selection = `export ${id}`;
+      for (const { call } of rows) await audit({ at, action: "refund", callId: call, by, selection, reason });
+      return toExportView(made);
+    },
+
+    async show(exportId) {
+      const made = await refunds.find(exportId);
+      if (made !== undefined) return toExportView(made);
+      const detail = `there is no export ${exportId}, or all of it was paid back so long ago that it is forgotten`;
+      throw AppError.public("refund.unknown", detail);
+    },
+
+    async withdraw(id, reason) {
+      const payment = await journal.look(id);
+      if (payment === undefined) throw unknownPayment(id);
+      const at = clock();
+      if (!(await refunds.withdraw(payment, at))) {
+        const which = "only a pending refund whose call the runner has taken since can be withdrawn";
+        const detail = `${id} is ${payment.state.toLowerCase()}: ${which}; nothing was changed`;
+        throw AppError.public("payment.undecidable", detail);
+      }
+      await audit({ at, action: "withdraw", callId: id, by, selection: "by id", reason });
+    },
+  };
+}
+
+function toExported(payment: Payment | undefined, accepted: readonly AcceptedToken[]) {
+  const token = payment && tokenOf(accepted, payment.terms);
+  if (payment === undefined || token === undefined) return [];
+  const { asset, symbol, payer, amount } = payment.terms;
+  const row: RefundRow = { call: payment.id, asset, symbol, decimals: token.decimals, payer, amount };
+  return [{ payment, row, token }];
+}
+
+/** Throws if the payments are on several networks; undefined if there is none. */
+function networkOf(payments: readonly PaymentSummary[]): string | undefined {
+  const [network, ...others] = [...new Set(payments.map(({ terms }) => terms.network))];
+  if (others.length === 0) return network;
+  const all = [network, ...others].join(", ");
+  throw AppError.public("request.malformed", `an export is of one network, and these are on ${all}`);
+}
+
+/** Throws if a case could never be closed. */
+function requireClosable(payments: readonly PaymentSummary[], accepted: readonly AcceptedToken[]): void {
+  const problems = payments.map((payment) => problemOf(payment, tokenOf(accepted, payment.terms)));
+  const [problem] = problems.filter((each) => each !== undefined);
+  if (problem === undefined) return;
+  throw AppError.public("token.unconfigured", `x402.toml: ${problem}; nothing was exported`);
+}
+
+function problemOf({ terms }: PaymentSummary, token: AcceptedToken | undefined): string | undefined {
+  const name = `token ${terms.asset} on ${terms.network}`;
+  if (token === undefined) return `${name} is not among the accepted_tokens`;
+  if (token.rpc_url === undefined) return `${name} has no rpc_url, so nobody could see that it was paid back`;
+  if (token.refund_from.length > 0) return undefined;
+  return `${name} has no refund_from: list there the addresses that pay back, as your multisig's`;
+}
+
+/** The furthest head of the nodes: what is in an earlier block was sent before. */
+async function headOf(tokens: TokenSource, exported: ReadonlySet<AcceptedToken>): Promise<bigint> {
+  const chains = [...exported].flatMap((token) => tokens.chainOf(token) ?? []);
+  const heads = await Promise.all(chains.map((chain) => chain.freshHead()));
+  return heads.reduce((most, { number }) => (number > most ? number : most), 0n);
+}

@@ -1,0 +1,152 @@
+import { beforeAll, beforeEach, expect, test } from "vitest";
+import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
+import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { keys } from "../../../fixtures/redis.ts";
+import { auditOf } from "../../operator/audit-of.ts";
+import { configureRefunds, refundable } from "../../operator/refundable.ts";
+import { useRejections } from "../../operator/rejections.ts";
+import { runHere } from "../run-here.ts";
+
+const payments = usePayments();
+const { redis, postern } = payments;
+useRejections(redis);
+const calls = useFailedCalls({ redis, fresh: "file" });
+const fixture = useOperator({ redis });
+let url: string;
+
+beforeAll(() => calls.stopProducer());
+beforeEach(async () => {
+  configureRefunds(payments);
+  url = `http://${(await fixture.start({ configDir: postern.configDir })).address}`;
+});
+
+const here = (...args: string[]) => runHere([...args, "--config-dir", postern.configDir]);
+/** Without a configuration, and so without a Redis. */
+const there = (...args: string[]) =>
+  runHere([...args, "--config-dir", "/nowhere", "--operator", url], {
+    POSTERN_OPERATOR_TOKEN: TOKENS.operator,
+  });
+
+/** What both ways have answered. Ages differ by the moment. */
+async function both(
+  ...args: string[]
+): Promise<{ code: number | undefined; stdout: string; stderr: string }> {
+  const [one, other] = [await here(...args), await there(...args)];
+  const still = (text: string) => text.replace(/"oldest_age_ms":\d+/g, "").replace(/ \d+s /g, " ");
+  expect([args, other.code, still(other.stdout), other.stderr]).toEqual([
+    ...[args, one.code, still(one.stdout), one.stderr],
+  ]);
+  return one;
+}
+
+test("what commands show is the same by the console as on Redis, for people and for scripts", async () => {
+  const [failed = ""] = await calls.fail([{ path: "/a", body: Buffer.from("hello") }]);
+  const waiting = await calls.add({ path: "/b" });
+  const [settling, review] = [await payments.claim(), await payments.claimForReview()];
+  const unknown = `c_${"0".repeat(32)}`;
+  const shown: string[][] = [
+    ...[
+      ["calls", "find"],
+      ["calls", "find", "--endpoint", "/a"],
+      ["calls", "find", "--limit", "1"],
+    ],
+    ...[failed, waiting, settling, review, unknown].map((id) => ["calls", "show", id]),
+    ["calls", "show", waiting, "--body-only"],
+    ["calls", "show", waiting, "--result-only"],
+    ...[
+      ["failed", "list"],
+      ["failed", "list", "--id", failed, "--id", waiting],
+    ],
+    ...[
+      ["failed", "list", "--code", "runner.failed"],
+      ["failed", "show", failed],
+    ],
+    ...[
+      ["failed", "show", waiting],
+      ["failed", "show", failed, "--body-only"],
+    ],
+    ["failed", "replay", "--all", "--dry-run"],
+    ["failed", "replay", waiting, "--dry-run"],
+    ["jobs", "list"],
+    ...[
+      ["rejected", "list"],
+      ["rejected", "list", "--unknown"],
+      ["rejected", "show", "r_0000"],
+    ],
+    ...[
+      ["payments", "list"],
+      ["payments", "list", "--state", "review"],
+      ["payments", "list", "--open"],
+    ],
+    ...[settling, review, unknown].map((id) => ["payments", "show", id]),
+    ...[
+      ["payments", "refund-list"],
+      ["payments", "refund-check"],
+      ["payments", "spent-elsewhere"],
+    ],
+    ["payments", "audit", "--from-block", "1"],
+    ["payments", "audit", "--from-block", "2", "--to-block", "1"],
+    ["payments", "audit", "--from-block", "1", "--network", "eip155:1"],
+  ];
+  for (const args of shown) {
+    const ran = await both(...args);
+    expect(ran.stdout + ran.stderr).not.toBe("");
+    if (!args.includes("--body-only") && !args.includes("--result-only")) await both(...args, "--json");
+  }
+}, 120_000);
+
+test("what commands do is done by the console as well, under the name of its token", async () => {
+  const ids = await calls.fail([{}, {}, {}]);
+  const [one = "", two = "", three = ""] = ids;
+  const review = await payments.claimForReview();
+  const [refund = ""] = await refundable(payments);
+  const done: string[][] = [
+    ["failed", "replay", one],
+    ["failed", "discard", two, "--yes", "--reason", "x"],
+    ["calls", "forget", three, "--yes", "--reason", "x"],
+    ["jobs", "pause", "7/1", "callback/receiver.example.com", "--reason", "x"],
+    ["jobs", "resume", "7/1", "callback/receiver.example.com"],
+    ["payments", "resolve", review, "--void", "--reason", "x"],
+    ["payments", "refund-list", refund, "--csv", "--reason", "x"],
+  ];
+  for (const args of done) {
+    const ran = await there(...args);
+    expect([args, ran.code, ran.stdout]).toEqual([args, 0, expect.stringMatching(/./)]);
+  }
+  const audited = await auditOf(redis);
+  expect(audited.map(({ action, by }) => [action, by])).toEqual(
+    ["replay", "discard", "forget", "pause", "pause", "resume", "resume", "void", "refund"].map((action) => [
+      ...[action, "otto"],
+    ]),
+  );
+  expect(await redis.client.zcard(keys.refundsPending)).toBe(1);
+  const again = await there("failed", "replay", two);
+  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("is not among the failed calls")]);
+  expect(await there("payments", "reconcile", review)).toMatchObject({
+    ...{ code: 0, stdout: expect.stringContaining("at its end, there is nothing to look after") },
+  });
+}, 120_000);
+
+test("a wrong token, a viewer's and a console that is not there end the command with 1, and say what is wrong", async () => {
+  const pause = (token: string | undefined, at = url) =>
+    runHere(["jobs", "pause", "7/1", "--reason", "x", "--config-dir", "/nowhere", "--operator", at], {
+      ...(token !== undefined && { POSTERN_OPERATOR_TOKEN: token }),
+    });
+  expect(await pause("not-a-token-of-anybody")).toMatchObject({
+    ...{ code: 1, stderr: "the token is not known here\n" },
+  });
+  expect(await pause(undefined)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("there is no token"),
+  });
+  expect(await pause(TOKENS.viewer)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("is a viewer"),
+  });
+  const away = await pause(TOKENS.operator, "http://127.0.0.1:1");
+  expect(away.stderr).toMatch(/^the console at http:\/\/127\.0\.0\.1:1 does not answer: /);
+  const gateway = await pause(TOKENS.operator, `http://${payments.gateway.address}`);
+  expect([gateway.code, gateway.stderr]).toEqual([1, expect.stringMatching(/./)]);
+  for (const { stdout, stderr } of [away, gateway]) expect(stdout + stderr).not.toContain(TOKENS.operator);
+});

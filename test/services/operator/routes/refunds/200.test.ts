@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { useOperator } from "../../../../fixtures/operator.ts";
+import { usePayments } from "../../../../fixtures/payments.ts";
+import { refundable } from "../../refundable.ts";
+
+const payments = usePayments();
+const fixture = useOperator({ redis: payments.redis });
+
+test("refunds that are due are listed with what stands in their way, and nothing else is", async () => {
+  const [failed = ""] = await refundable(payments);
+  await payments.claim();
+  const { get } = await fixture.start({ configDir: payments.postern.configDir });
+  const listed = await get("/api/v1/payments/refunds", { as: "viewer" });
+  expect([listed.status, listed.json()]).toEqual([
+    200,
+    {
+      payments: [
+        expect.objectContaining({ call_id: failed, state: "failed", effect: "none", obstacle: null }),
+      ],
+      next: null,
+    },
+  ]);
+  await payments.gateway.journal.markDisputed(failed, "the chain says: gone");
+  const disputed = await get("/api/v1/payments/refunds");
+  expect(disputed.json()["payments"]).toMatchObject([{ call_id: failed, obstacle: "disputed" }]);
+});

@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { refusalOf, useOperator } from "../../../../fixtures/operator.ts";
+import { useRedis } from "../../../../fixtures/redis.ts";
+import { useRejections } from "../../rejections.ts";
+
+const redis = useRedis();
+const fixture = useOperator({ redis });
+const rejections = useRejections(redis);
+
+test("the body of a refused request that was not kept is 404, and so is that of one that is not there", async () => {
+  const { get } = await fixture.start();
+  const unkept = await get(`/api/v1/rejected/${rejections.newest[2]?.id}/body`);
+  expect(refusalOf(unkept)).toEqual([404, "rejected.no_body"]);
+  expect(refusalOf(await get("/api/v1/rejected/r_0000/body"))).toEqual([404, "rejected.unknown"]);
+});
