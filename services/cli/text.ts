@@ -1,4 +1,3 @@
-
 /** How values are written for people and for scripts. */
 
 /** Puts text from elsewhere on one line and takes out what would control a terminal. */

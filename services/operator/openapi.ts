@@ -53,14 +53,15 @@ const COMPONENTS = {
 const names = z.registry<{ id: string }>();
 for (const [id, schema] of Object.entries<z.ZodType>(COMPONENTS)) names.add(schema, { id });
 
-/** Refusals that any route may answer, and that one with a body may. */
+/** Refusals that any route may answer, an unknown parameter among them, and that one with a body may. */
 const ANY: readonly ErrorCode[] = [
   ...(["operator.unauthorized", "operator.forbidden", "operator.cross_site"] as const),
-  ...(["request.method_not_allowed", "operator.host_unknown", "request.rate_limited"] as const),
+  ...(["request.malformed", "request.method_not_allowed", "request.rate_limited"] as const),
+  ...(["operator.host_unknown"] as const),
   ...(["internal.unexpected", "queue.unavailable"] as const),
 ];
 const WITH_BODY: readonly ErrorCode[] = [
-  ...(["request.malformed", "request.too_large", "request.media_type_unsupported"] as const),
+  ...(["request.too_large", "request.media_type_unsupported"] as const),
 ];
 
 /** The OpenAPI document of these routes: what each says of itself, and nothing that is said twice. */
@@ -132,7 +133,7 @@ function parametersOf(schema: z.ZodType | undefined, place: "path" | "query"): J
   });
 }
 
-function responsesOf({ answers, problems = [], params, query, body }: Route, components: Components) {
+function responsesOf({ answers, problems = [], params, body }: Route, components: Components) {
   const responses: Record<string, unknown> = {};
   for (const [status, { description, schema, contentType }] of Object.entries(answers)) {
     const content = schema
@@ -142,7 +143,6 @@ function responsesOf({ answers, problems = [], params, query, body }: Route, com
   }
   const codes = new Set<ErrorCode>([
     ...ANY,
-    ...(query === undefined && body === undefined ? [] : (["request.malformed"] as const)),
     ...(params === undefined ? [] : (["request.not_found"] as const)),
     ...(body === undefined ? [] : WITH_BODY),
     ...problems,

@@ -34,7 +34,7 @@ describe.skipIf(chromium === undefined)("the page of calls", () => {
     await page.getByText("Searched for as a delivery id.").waitFor();
     await page.keyboard.press("Enter");
     await found(page).first().getByText(REFUSAL).waitFor();
-    expect(await found(page).count()).toBe(1);
+    await expect.poll(() => found(page).count()).toBe(1);
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
     await page.getByText(`Runner refused the call: ${REFUSAL}`).first().waitFor();
@@ -67,7 +67,7 @@ describe.skipIf(chromium === undefined)("the page of calls", () => {
     await found(page).nth(1).waitFor();
     await search("7/2", "a job");
     await found(page).getByText("/hooks/b").waitFor();
-    expect(await found(page).count()).toBe(1);
+    await expect.poll(() => found(page).count()).toBe(1);
     await search("/hooks/a", "an endpoint");
     await found(page)
       .getByRole("link")

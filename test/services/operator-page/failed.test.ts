@@ -34,7 +34,7 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
       .filter({ hasText: "7/1" })
       .getByText("2", { exact: true })
       .waitFor();
-    await groups.filter({ hasText: "call.corrupt" }).getByRole("link").click();
+    await groups.filter({ hasText: "call.corrupt" }).getByRole("link").first().click();
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
     await rows(page)
       .getByRole("link")
