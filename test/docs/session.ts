@@ -59,9 +59,9 @@ until_logged() {
   done
   return 1
 }
-until_selling() {
+until_ready() {
   for _ in $(seq 300); do
-    if curl http://127.0.0.1:8402/readyz > "$out.readyz" && ! grep -q '"ok":false' "$out.readyz"; then return 0; fi
+    if curl "http://127.0.0.1:$1/readyz" > "$out.readyz" && ! grep -q '"ok":false' "$out.readyz"; then return 0; fi
     sleep 0.1
   done
   return 1
@@ -78,9 +78,10 @@ function services(text: string, outputFile: string, at: string): string[] {
     (command, i) =>
       `at='${at} (${i + 1})' out=${files[i]} pid=\${pids[${i}]}; until_logged '${readyLine(command)}'`,
   );
-  // Whoever starts after what it asks comes to it only some time later.
-  const sells = commands.some((command) => / x402( |$)/.test(command)) ? ["until_selling"] : [];
-  return ["pids=()", ...starts, ...waits, ...sells];
+  // Whoever starts before what it asks comes to it only some time later.
+  const sells = commands.some((command) => / x402( |$)/.test(command)) ? ["until_ready 8402"] : [];
+  const operates = commands.some((command) => / operator( |$)/.test(command)) ? ["until_ready 9095"] : [];
+  return ["pids=()", ...starts, ...waits, ...sells, ...operates];
 }
 
 /** What each kind of service logs once it can be used. */
