@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
-import { openEventStream, sendNothingYet } from "../../shared/http/event-stream.ts";
+import { openEventStream, RETRY_MS, retrySoon, sendNothingYet } from "../../shared/http/event-stream.ts";
 import type { ConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { FlowSpan } from "../../shared/operator/flow.ts";
 import type { Overview } from "../../shared/operator/overview.ts";
@@ -41,11 +41,6 @@ const TIMES: LiveTimes = {
 /** How many streams a replica has at a time, and how many of them under one name. */
 const STREAMS_MAX = 64;
 const PER_NAME_MAX = 16;
-
-/** How soon a client comes again if its connection breaks. */
-const RETRY_MS = 2000;
-/** The clients of a replica that stops come again over so many ms more, not all at once. */
-const RETRY_OVER_MS = 4000;
 
 type Asking = {
   wanted: Wanted;
@@ -121,7 +116,7 @@ export function createLive(deps: Deps): Live {
   return {
     open(req, res, asking) {
       if (isEnding || req.method === "HEAD") {
-        sendNothingYet(res, retrySoon());
+        sendNothingYet(res);
         return;
       }
       assertRoom(asking.who);
@@ -163,7 +158,7 @@ function openStream(
   const endsAt = who.until ?? Number.POSITIVE_INFINITY;
   let number = 0;
   const onClose = () => stream.end();
-  const events = openEventStream(res, { stalledMs, retryMs: RETRY_MS, onReady: send, onClose });
+  const events = openEventStream(res, { stalledMs, onReady: send, onClose });
 
   function send(): void {
     if (clock() >= endsAt) stream.end();
@@ -187,10 +182,6 @@ function openStream(
     },
   };
   return stream;
-}
-
-function retrySoon(): number {
-  return RETRY_MS + Math.random() * RETRY_OVER_MS;
 }
 
 function createReadingsOf({ overview, heavy, listJobs }: Deps, { everyMs, flowEveryMs }: LiveTimes) {

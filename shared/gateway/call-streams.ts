@@ -4,6 +4,8 @@ import {
   type EventStream,
   lastEventId,
   openEventStream,
+  RETRY_MS,
+  retrySoon,
   sendNoMore,
   sendNothingYet,
 } from "../http/event-stream.ts";
@@ -45,11 +47,6 @@ type Times = {
 };
 
 const TIMES: Times = { heartbeatMs: 15_000, stalledMs: 30_000, lifeMs: 3_600_000, lookAgainMs: 1000 };
-
-/** How soon a client comes again if its connection breaks. */
-const RETRY_MS = 2000;
-/** The clients of a gateway that stops come again over so many ms more, not all at once. */
-const RETRY_OVER_MS = 4000;
 
 /** Who asks to watch which call. */
 type Asking = {
@@ -126,14 +123,14 @@ export function createCallStreams(deps: Deps): CallStreams {
       stream,
       /** Begins the answer by what the first look has shown. */
       begin(res: ServerResponse, status: CallStatus | undefined, look: () => void): void {
-        if (ending === "stopped") sendNothingYet(res, retrySoon());
+        if (ending === "stopped") sendNothingYet(res);
         else if (status !== undefined && told.knowsEnd(status)) {
           stream.end("ended");
           sendNoMore(res);
         } else {
           const onClose = () => stream.end("left");
           const { stalledMs } = times;
-          events = openEventStream(res, { stalledMs, retryMs: RETRY_MS, onReady: look, onClose });
+          events = openEventStream(res, { stalledMs, onReady: look, onClose });
           if (status !== undefined) stream.tell(status);
           // For what has changed since that look.
           look();
@@ -147,7 +144,7 @@ export function createCallStreams(deps: Deps): CallStreams {
       if (limits.streamsMax === 0) throw AppError.public("request.not_found", "nobody may watch calls here");
       if (asking.isProven) markProven(req);
       if (isEnding || req.method === "HEAD") {
-        sendNothingYet(res, retrySoon());
+        sendNothingYet(res);
         return;
       }
       const { stream, begin } = createStream(asking, req, places.take(asking));
@@ -171,10 +168,6 @@ export function createCallStreams(deps: Deps): CallStreams {
       places.flush();
     },
   };
-}
-
-function retrySoon(): number {
-  return RETRY_MS + Math.random() * RETRY_OVER_MS;
 }
 
 /** The streams by their calls: those of one call share one watch, and one look at each change. All share one timer. */

@@ -13,6 +13,16 @@ const HEADERS = {
   "X-Accel-Buffering": "no",
 } as const;
 
+/** How soon a client comes again if its connection breaks. */
+export const RETRY_MS = 2000;
+/** The clients of a process that stops come again over so many ms more, not all at once. */
+const RETRY_OVER_MS = 4000;
+
+/** When a client is to come again whose process stops. */
+export function retrySoon(): number {
+  return RETRY_MS + Math.random() * RETRY_OVER_MS;
+}
+
 export type StreamEvent = {
   event: string;
   /** What the client sends as `Last-Event-ID` when it comes again; without line ends. */
@@ -33,18 +43,13 @@ export type EventStream = {
 type Options = {
   /** Who reads nothing for so long is cut off. */
   stalledMs: number;
-  /** How soon a client comes again whose connection breaks. */
-  retryMs: number;
   onReady: () => void;
   /** The connection is gone, or the stream was ended. */
   onClose: () => void;
 };
 
 /** Begins the answer. */
-export function openEventStream(
-  res: ServerResponse,
-  { stalledMs, retryMs, onReady, onClose }: Options,
-): EventStream {
+export function openEventStream(res: ServerResponse, { stalledMs, onReady, onClose }: Options): EventStream {
   let stalled: NodeJS.Timeout | undefined;
 
   function write(text: string): void {
@@ -63,7 +68,7 @@ export function openEventStream(
   });
   res.on("error", () => {}); // "close" follows
   res.writeHead(200, HEADERS);
-  write(retry(retryMs));
+  write(retry(RETRY_MS));
   return {
     isReady: () => !res.writableNeedDrain,
     send(events) {
@@ -79,8 +84,8 @@ export function openEventStream(
 }
 
 /** A stream that ends at once, without an event. Its client comes again. */
-export function sendNothingYet(res: ServerResponse, retryMs: number): void {
-  res.writeHead(200, HEADERS).end(retry(retryMs));
+export function sendNothingYet(res: ServerResponse): void {
+  res.writeHead(200, HEADERS).end(retry(retrySoon()));
 }
 
 /** A client that gets this does not come again (section 9.2.2). */
