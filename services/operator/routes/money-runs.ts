@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { AuditOrder } from "../../../shared/operator/money-audit.ts";
 import { AuditRunView, type MoneyRunsApi, RefundCheckRunView } from "../../../shared/operator/money-runs.ts";
-import { runParams } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
+import { runRoutes } from "./runs.ts";
 
 const AUDITS = "/api/v1/payments/audits";
 const CHECKS = "/api/v1/payments/refund-checks";
@@ -41,47 +41,12 @@ export const moneyRunRoutes: readonly Route[] = [
   ...routesOf("refundChecks", CHECKS, "a look for refunds", RefundCheckRunView),
 ];
 
-function routesOf(kind: keyof MoneyRunsApi, list: string, noun: string, schema: z.ZodType): Route[] {
-  const one = `${list}/{run_id}`;
-  return [
-    route({
-      method: "GET",
-      path: list,
-      access: "viewer",
-      summary: `List the last runs of ${noun}, the newest first`,
-      answers: {
-        200: {
-          description: "Those that ended in the last 7 days",
-          schema: z.object({ runs: z.array(schema) }),
-        },
-      },
-      answer: async (_asked, { api }) => ({ status: 200, json: { runs: await api.moneyRuns[kind].list() } }),
-    }),
-    route({
-      method: "GET",
-      path: one,
-      access: "viewer",
-      summary: `Show how far ${noun} is, and what it has found`,
-      params: runParams,
-      answers: { 200: { description: "The run", schema } },
-      problems: ["run.unknown"],
-      answer: async ({ params }, { api }) => ({
-        status: 200,
-        json: await api.moneyRuns[kind].show(params.run_id),
-      }),
-    }),
-    route({
-      method: "DELETE",
-      path: one,
-      access: "operator",
-      summary: `Cancel ${noun}; what it has found so far is kept`,
-      params: runParams,
-      answers: { 200: { description: "The run, which is cancelling, or has ended before", schema } },
-      problems: ["run.unknown"],
-      answer: async ({ params }, { api }) => ({
-        status: 200,
-        json: await api.moneyRuns[kind].cancel(params.run_id),
-      }),
-    }),
-  ];
+function routesOf(kind: keyof MoneyRunsApi, path: string, noun: string, schema: z.ZodType): Route[] {
+  const summaries = {
+    list: `List the last runs of ${noun}, the newest first`,
+    kept: "Those that ended in the last 7 days",
+    show: `Show how far ${noun} is, and what it has found`,
+    cancel: `Cancel ${noun}; what it has found so far is kept`,
+  };
+  return runRoutes({ path, schema, summaries, runsOf: ({ moneyRuns }) => moneyRuns[kind] });
 }

@@ -1,0 +1,49 @@
+import { z } from "zod";
+import type { OperatorApi } from "../../../shared/operator/api.ts";
+import { runParams } from "../parameters.ts";
+import { type Route, route } from "../route.ts";
+
+type Runs = {
+  list(): Promise<unknown[]>;
+  show(id: string): Promise<unknown>;
+  cancel(id: string): Promise<unknown>;
+};
+
+type Options = {
+  path: string;
+  schema: z.ZodType;
+  /** What each of the three does, and which runs the list has. */
+  summaries: Record<keyof Runs | "kept", string>;
+  runsOf: (api: OperatorApi) => Runs;
+};
+
+/** The routes that runs of every kind have: the list of them, one of them, and to cancel one. */
+export function runRoutes({ path, schema, summaries, runsOf }: Options): Route[] {
+  const one = { path: `${path}/{run_id}`, params: runParams, problems: ["run.unknown"] } as const;
+  return [
+    route({
+      method: "GET",
+      path,
+      access: "viewer",
+      summary: summaries.list,
+      answers: { 200: { description: summaries.kept, schema: z.object({ runs: z.array(schema) }) } },
+      answer: async (_asked, { api }) => ({ status: 200, json: { runs: await runsOf(api).list() } }),
+    }),
+    route({
+      ...one,
+      method: "GET",
+      access: "viewer",
+      summary: summaries.show,
+      answers: { 200: { description: "The run", schema } },
+      answer: async ({ params }, { api }) => ({ status: 200, json: await runsOf(api).show(params.run_id) }),
+    }),
+    route({
+      ...one,
+      method: "DELETE",
+      access: "operator",
+      summary: summaries.cancel,
+      answers: { 200: { description: "The run, which is cancelling, or has ended before", schema } },
+      answer: async ({ params }, { api }) => ({ status: 200, json: await runsOf(api).cancel(params.run_id) }),
+    }),
+  ];
+}
