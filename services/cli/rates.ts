@@ -1,11 +1,12 @@
+import { requireAcceptedTokens } from "../../shared/config/accepted-tokens.ts";
 import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
+import { toAppError } from "../../shared/errors/app-error.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { fixedRate, type RateReport, rateReport, readRate, toRateView } from "../../shared/operator/rates.ts";
 import { READ_TIMEOUT_MS } from "../../shared/pricing/rates/rates.ts";
 import { createRateReader } from "../../shared/pricing/rates/registry.ts";
 import { isLive, type RateReading } from "../../shared/pricing/rates/source.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { readAcceptedTokens } from "./accepted-tokens.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { wrapped } from "./table.ts";
 import { jsonLine, plain } from "./text.ts";
@@ -15,7 +16,7 @@ export type RatesOptions = { configDir: string; test?: boolean; json?: boolean }
 
 /** `postern rates`: 0 if every token has a rate that can be used, else 1. */
 export async function showRates(deps: ProgramDeps, options: RatesOptions): Promise<number> {
-  const tokens = readAcceptedTokens(deps, options.configDir, "rates");
+  const tokens = acceptedTokens(deps, options.configDir);
   if (tokens === undefined) return EXIT.config;
 
   const show = (reports: readonly RateReport[]): number => {
@@ -28,6 +29,16 @@ export async function showRates(deps: ProgramDeps, options: RatesOptions): Promi
   return withRedis(deps, options, async ({ partition }) =>
     show(await Promise.all(tokens.map((token) => readRate(partition, token)))),
   );
+}
+
+/** Prints why they cannot be read, and is then undefined. */
+function acceptedTokens({ env, printError }: ProgramDeps, dir: string): readonly AcceptedToken[] | undefined {
+  try {
+    return requireAcceptedTokens({ dir, env }, "rates");
+  } catch (thrown) {
+    printError(toAppError(thrown));
+    return undefined;
+  }
 }
 
 async function askSource(token: AcceptedToken): Promise<RateReport> {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { AppError } from "../errors/app-error.ts";
 import { openConfigDir } from "./config-dir.ts";
 import { isTable } from "./fields.ts";
 import type { Env } from "./secrets.ts";
@@ -22,6 +23,16 @@ export function loadAcceptedTokens(
   });
   const narrowed = (table: unknown) => narrowedTo(use, withTokenDefaults(table));
   return files.checked(files.read({ name: "x402.toml", schema, narrowed })).accepted_tokens;
+}
+
+/** The same where nothing can be done without the file: it is then `start.config_invalid` too. */
+export function requireAcceptedTokens(
+  options: { dir: string; env: Env },
+  use: TokenUse,
+): readonly AcceptedToken[] {
+  const tokens = loadAcceptedTokens(options, use);
+  if (tokens !== undefined) return tokens;
+  throw new AppError("start.config_invalid", { reason: `${options.dir}/x402.toml: there is no such file` });
 }
 
 function narrowedTo(use: TokenUse, table: unknown): unknown {

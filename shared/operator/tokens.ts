@@ -1,7 +1,6 @@
-import { loadAcceptedTokens, tokenOf } from "../config/accepted-tokens.ts";
+import { loadAcceptedTokens, requireAcceptedTokens, tokenOf } from "../config/accepted-tokens.ts";
 import type { Env } from "../config/secrets.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
-import { AppError } from "../errors/app-error.ts";
 import type { Chain } from "../ethereum/chain.ts";
 import { chainOfToken } from "../payments/chain-of-token.ts";
 import type { Clock } from "../time/clock.ts";
@@ -32,11 +31,7 @@ export function createTokenSource({ configDir: dir, env, clock }: Options): Toke
       return [];
     }
   });
-  const chains = knownFor(KNOWN_MS, clock, () => {
-    const tokens = loadAcceptedTokens({ dir, env }, "chains");
-    if (tokens !== undefined) return tokens;
-    throw new AppError("start.config_invalid", { reason: `${dir}/x402.toml: there is no such file` });
-  });
+  const chains = knownFor(KNOWN_MS, clock, () => requireAcceptedTokens({ dir, env }, "chains"));
   const opened = new WeakMap<AcceptedToken, Chain | undefined>();
   return {
     names,
