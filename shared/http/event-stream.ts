@@ -20,7 +20,7 @@ const RETRY_OVER_MS = 4000;
 
 /** When a client is to come again whose process stops. */
 export function retrySoon(): number {
-  return RETRY_MS + Math.random() * RETRY_OVER_MS;
+  return RETRY_MS + Math.floor(Math.random() * RETRY_OVER_MS);
 }
 
 export type StreamEvent = {
@@ -100,7 +100,7 @@ export function lastEventId(req: IncomingMessage): string {
 }
 
 function retry(ms: number): string {
-  return `retry: ${Math.round(ms)}\n\n`;
+  return `retry: ${ms}\n\n`;
 }
 
 /** JSON has no line ends, so the data is one line. */
