@@ -98,13 +98,21 @@ function optionsOf(element: HTMLElement, { lines, format, height, isLogarithmic 
         stroke: colourOf(colour),
         width: 1.5,
         ...(isFilled && { fill: `color-mix(in srgb, ${colourOf(colour)} 12%, transparent)` }),
-        points: { show: false },
+        points: { show: true, size: 5, filter: alone },
         // Of the newest, unless the pointer chooses another.
         value: ({ data }: uPlot, value: number | null, at: number, i: number | null) =>
           wordsOf(i === null ? data[at]?.at(-1) : value, format),
       })),
     ],
   };
+}
+
+/** The values without one before and after them, which no line shows. */
+function alone({ data }: uPlot, line: number): number[] {
+  const values = data[line] ?? [];
+  return [...values.keys()].filter(
+    (i) => values[i] != null && values[i - 1] == null && values[i + 1] == null,
+  );
 }
 
 function wordsOf(value: number | null | undefined, format: Drawn["format"]): string {
