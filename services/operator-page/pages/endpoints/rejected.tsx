@@ -21,7 +21,7 @@ const SHOWN = 200;
 export function RejectedView() {
   const [query, change] = useQuery();
   const path = query.get("path") ?? undefined;
-  const answer = useAnswer<{ count: number; requests: Rejected[] }>(
+  const answer = useAnswer<{ count: number; requests: Rejected[]; next: string | null }>(
     "api/v1/rejected",
     { path, limit: SHOWN },
     { everyMs: 5000 },
@@ -48,7 +48,7 @@ export function RejectedView() {
         isBare
       >
         {requests?.length === 0 && (
-          <Empty title="No request was refused lately">
+          <Empty title={`No request${path === undefined ? "" : " at this path"} was refused lately`}>
             A request that was refused is kept for a day, without its headers' values. Its sender was told
             why, too.
           </Empty>
@@ -90,6 +90,7 @@ export function RejectedView() {
           </div>
         )}
       </Card>
+      {answer.data?.next != null && <p class="muted">The {SHOWN} newest are listed.</p>}
       {shown !== undefined && <RejectedDialog request={shown} onClose={() => show(undefined)} />}
     </>
   );
