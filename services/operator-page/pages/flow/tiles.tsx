@@ -45,7 +45,7 @@ export function Tiles({ lines, stepMs, overview, origin }: Props) {
       />
       <Tile name="Oldest waits" value={overview && (ages.length === 0 ? "–" : duration(Math.max(...ages)))} />
       <Tile
-        name="p99 to the answer"
+        name="p99 latency"
         value={lines && (slowest === undefined ? "–" : duration(slowest.ms))}
         note={slowest !== undefined && origin === "" ? `of ${slowest.origin} calls` : ""}
       />
@@ -54,7 +54,7 @@ export function Tiles({ lines, stepMs, overview, origin }: Props) {
         value={overview && count(failed)}
         href={linkTo(["failed"])}
         isBad={failed > 0}
-        note="wait for somebody"
+        note="need somebody"
       />
       <Tile
         name="Producers"
