@@ -35,6 +35,7 @@ export const RefundCheck = z.object({
 });
 export type RefundCheck = z.infer<typeof RefundCheck>;
 
+/** Once the signal is aborted it looks no further, and resolves with what was found. */
 export type CheckRefunds = (signal?: AbortSignal) => Promise<RefundCheck>;
 
 type Deps = { partition: Partition; tokens: TokenSource; clock: Clock };
@@ -65,9 +66,9 @@ export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRef
     const chain = tokens.chainOf(token);
     if (cases.length === 0 || chain === undefined) return;
     const closeRefunds = createCloseRefunds({ chain, refunds, clock });
-    for await (const found of closeRefunds({ asset: token.asset, senders: token.refund_from, cases })) {
+    const wanted = { asset: token.asset, senders: token.refund_from };
+    for await (const found of closeRefunds({ ...wanted, cases, signal })) {
       closed.push(found);
-      if (signal?.aborted) return;
     }
   }
 
@@ -79,9 +80,9 @@ export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRef
     for (const token of accepted) {
       if (signal?.aborted) break;
       const looked = closeOf(token, pending, closed, signal);
-      await looked.catch((error) =>
-        problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`),
-      );
+      await looked.catch((error) => {
+        if (!signal?.aborted) problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`);
+      });
     }
     return toView(pending, closed, accepted, problems);
   };
