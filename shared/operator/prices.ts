@@ -7,9 +7,12 @@ import type { Env } from "../config/secrets.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import { currentOffers } from "../pricing/prices.ts";
+import { createReadRateHistory, type RateSpan } from "../pricing/rates/history.ts";
+import { isLive } from "../pricing/rates/source.ts";
 import type { Partition } from "../redis/partition.ts";
+import { toIso } from "../time/iso.ts";
 import { RateView, readRate, toRateView } from "./rates.ts";
-import { count } from "./view.ts";
+import { count, isoTime } from "./view.ts";
 
 /** What a job costs, and who may buy it. */
 export const SoldJobView = z.object({
@@ -33,13 +36,28 @@ export const SoldJobView = z.object({
 });
 export type SoldJobView = z.infer<typeof SoldJobView>;
 
+/** What a token is worth and was worth. Several gateways that read the rate write one history: of a step, the last value stays. */
+const RateWithHistory = RateView.extend({
+  /** Null of a rate that is fixed. */
+  history: z
+    .object({
+      /** When the first step begins. */
+      from: isoTime,
+      step_ms: count,
+      /** The rate at the end of each step, the last one's of now, the oldest first; null where none was young enough to be used. */
+      values: z.array(z.string().nullable()),
+    })
+    .nullable(),
+});
+type RateWithHistory = z.infer<typeof RateWithHistory>;
+
 /** What is sold, and for what; both are empty where nothing is. */
-export const PricesView = z.object({ rates: z.array(RateView), jobs: z.array(SoldJobView) });
+export const PricesView = z.object({ rates: z.array(RateWithHistory), jobs: z.array(SoldJobView) });
 export type PricesView = z.infer<typeof PricesView>;
 
 export type PricesApi = {
-  /** Throws `start.config_invalid` if the files cannot be read, as without a secret of a source of rates. */
-  read(): Promise<PricesView>;
+  /** With the history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid` if the files cannot be read, as without a secret of a source of rates. */
+  read(span: RateSpan): Promise<PricesView>;
 };
 
 /** What an operator sees of prices. The files are read anew each time: they are what the next start will have. */
@@ -52,17 +70,26 @@ export function createPricesApi({
   configDir: string;
   env: Env;
 }): PricesApi {
+  const readHistory = createReadRateHistory(partition);
+
+  async function historyOf(token: AcceptedToken, span: RateSpan): Promise<RateWithHistory["history"]> {
+    if (!isLive(token)) return null;
+    const { from, stepMs, values } = await readHistory(token, span);
+    return { from: toIso(from), step_ms: stepMs, values: values.map((value) => value ?? null) };
+  }
+
   return {
-    async read() {
+    async read(span) {
       const tokens = loadAcceptedTokens({ dir, env }, "rates");
       if (tokens === undefined) return { rates: [], jobs: [] };
       const reports = await Promise.all(tokens.map((token) => readRate(partition, token)));
+      const histories = await Promise.all(tokens.map((token) => historyOf(token, span)));
       const rateOf = (token: AcceptedToken) => reports[tokens.indexOf(token)]?.value;
       const files = openConfigDir(dir);
       const { jobs } = parseJobPricing(files.table("job_pricing.toml") ?? {}, dir);
       const modeOf = modesIn(files.table("x402.toml"));
       return {
-        rates: reports.map(toRateView),
+        rates: reports.map((report, i) => ({ ...toRateView(report), history: histories[i] ?? null })),
         jobs: [...jobs.values()].map((job) => toView(job, modeOf(jobKey(job)), tokens, rateOf)),
       };
     },

@@ -46,6 +46,7 @@
  *   {postern}:sign-in:<nonce>               string: there while the nonce of a payer's sign-in, used once, could be used again
  *   {postern}:pricing:proof:<hash>          hash: the quotes that a proof of work was used for (services/pricing)
  *   {postern}:rate:<identity>               hash: the last good value of a rate's source (shared/pricing/rates)
+ *   {postern}:rate-history:<network>/<asset>  hash: what a token was worth in the last hour and day (shared/pricing/rates/history.ts)
  *   {postern}:limit:endpoint:<path>         string: the token bucket of an endpoint (shared/gateway/rate-limit.ts)
  *   {postern}:limit:address:<address> <path>  string: the token bucket of an address at an endpoint
  *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
@@ -128,6 +129,7 @@ export function keysOf(prefix: string) {
     usedSignIn: (nonce: string) => `${prefix}:sign-in:${nonce}`,
     pricingProof: (hash: string) => `${prefix}:pricing:proof:${hash}`,
     rate: (identity: string) => `${prefix}:rate:${identity}`,
+    rateHistory: (network: string, asset: string) => `${prefix}:rate-history:${network}/${asset}`,
     limitOfEndpoint: (path: string) => `${prefix}:limit:endpoint:${path}`,
     limitOfAddress: (path: string, address: string) => `${prefix}:limit:address:${address} ${path}`,
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,

@@ -18,6 +18,7 @@ export const VERSIONS = {
   identifier: 1,
   refund: 1,
   rate: 1,
+  rateHistory: 1,
   proof: 2,
   rejected: 1,
   opened: 1,

@@ -47,6 +47,8 @@ export type Rate = {
   value: string | null;
   reason: string | null;
   last_failure: { reason: string; age_ms: number } | null;
+  /** The rate at the end of each step, the last one's of now, the oldest first; null if it is fixed. */
+  history: { from: string; step_ms: number; values: (string | null)[] } | null;
 };
 
 export type Prices = { rates: Rate[]; jobs: SoldJob[] };

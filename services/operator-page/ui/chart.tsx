@@ -8,6 +8,9 @@ export type Line = {
   /** A colour of tokens.css, without its dashes. */
   colour: "accent" | "good" | "warn" | "bad" | "muted";
   isFilled?: boolean;
+  isDashed?: boolean;
+  /** Whether a value holds until the next one. */
+  isStepped?: boolean;
 };
 
 type Props = {
@@ -21,10 +24,13 @@ type Props = {
   height?: number;
   /** For values of several magnitudes. */
   isLogarithmic?: boolean;
+  /** For values that are far from 0: the axis has only what they need. */
+  isFitted?: boolean;
 };
 
 /** Lines over time. It keeps its place while new values come. */
-export function Chart({ label, times, lines, format, height = 200, isLogarithmic = false }: Props) {
+export function Chart(props: Props) {
+  const { label, times, lines, format, height = 200, isLogarithmic = false, isFitted = false } = props;
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot>(null);
   const theme = useThemeTurn();
@@ -34,7 +40,7 @@ export function Chart({ label, times, lines, format, height = 200, isLogarithmic
     const element = box.current;
     if (element === null) return;
     const drawn = new uPlot(
-      optionsOf(element, { lines, format, height, isLogarithmic }),
+      optionsOf(element, { lines, format, height, isLogarithmic, isFitted }),
       toData(times, lines),
       element,
     );
@@ -46,7 +52,7 @@ export function Chart({ label, times, lines, format, height = 200, isLogarithmic
       drawn.destroy();
       chart.current = null;
     };
-  }, [names, height, isLogarithmic, theme, format]);
+  }, [names, height, isLogarithmic, isFitted, theme, format]);
 
   useEffect(() => {
     chart.current?.setData(toData(times, lines));
@@ -61,9 +67,10 @@ function toData(times: readonly number[], lines: readonly Line[]): uPlot.Aligned
   return [times.map((at) => at / 1000), ...lines.map(({ values }) => [...values])];
 }
 
-type Drawn = Pick<Required<Props>, "lines" | "format" | "height" | "isLogarithmic">;
+type Drawn = Pick<Required<Props>, "lines" | "format" | "height" | "isLogarithmic" | "isFitted">;
 
-function optionsOf(element: HTMLElement, { lines, format, height, isLogarithmic }: Drawn): uPlot.Options {
+function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
+  const { lines, format, height, isLogarithmic } = drawn;
   const colourOf = colours(element);
   const axis = {
     stroke: colourOf("muted"),
@@ -79,7 +86,7 @@ function optionsOf(element: HTMLElement, { lines, format, height, isLogarithmic 
     padding: [10, 8, 0, 0],
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     legend: { live: true },
-    scales: { y: isLogarithmic ? { distr: 3 } : { range: (_, __, most) => [0, Math.max(most * 1.1, 0.1)] } },
+    scales: { y: scaleOf(drawn) },
     axes: [
       { ...axis, space: 70, size: 30, values: clockTicks },
       {
@@ -93,17 +100,40 @@ function optionsOf(element: HTMLElement, { lines, format, height, isLogarithmic 
     ],
     series: [
       { label: "At", value: ({ data: [times] }, at) => timeOf(at ?? times.at(-1)) },
-      ...lines.map(({ name, colour, isFilled = false }) => ({
+      ...lines.map(({ name, colour, isFilled = false, isDashed = false, isStepped = false }) => ({
         label: name,
         stroke: colourOf(colour),
-        width: 1.5,
+        width: isDashed ? 1 : 1.5,
+        ...(isDashed && { dash: [6, 4] }),
+        ...(isStepped && stepped !== undefined && { paths: stepped }),
         ...(isFilled && { fill: `color-mix(in srgb, ${colourOf(colour)} 12%, transparent)` }),
-        points: { show: false },
+        points: { show: true, size: 5, filter: alone },
         // Of the newest, unless the pointer chooses another.
         value: ({ data }: uPlot, value: number | null, at: number, i: number | null) =>
           wordsOf(i === null ? data[at]?.at(-1) : value, format),
       })),
     ],
+  };
+}
+
+/** The values without one before and after them, which no line shows. */
+function alone({ data }: uPlot, line: number): number[] {
+  const values = data[line] ?? [];
+  return [...values.keys()].filter(
+    (i) => values[i] != null && values[i - 1] == null && values[i + 1] == null,
+  );
+}
+
+const stepped = uPlot.paths.stepped?.({ align: 1 });
+
+function scaleOf({ isLogarithmic, isFitted }: Drawn): uPlot.Scale {
+  if (isLogarithmic) return { distr: 3 };
+  if (!isFitted) return { range: (_, __, most) => [0, Math.max(most * 1.1, 0.1)] };
+  return {
+    range(_, least, most) {
+      const room = most === least ? Math.abs(most) * 0.01 : (most - least) * 0.08;
+      return [least - room, most + room];
+    },
   };
 }
 

@@ -23,6 +23,14 @@ export function rate(perSecond: number): string {
   return perSecond >= 1 ? perSecond.toFixed(1) : perSecond >= 0.01 ? perSecond.toFixed(2) : "<0.01";
 }
 
+const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
+const large = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, notation: "compact" });
+
+/** With as many digits as one takes in: `3,201.75`, `0.000123457`, `12.35M`. */
+export function significant(value: number): string {
+  return value < 1_000_000 ? digits.format(value) : large.format(value);
+}
+
 const BYTE_UNITS = ["B", "kB", "MB", "GB"];
 
 export function bytes(value: number): string {

@@ -4,6 +4,7 @@ import { FLOW_SPANS, FlowView } from "../../../shared/operator/flow.ts";
 import { OverviewView } from "../../../shared/operator/overview.ts";
 import { PricesView } from "../../../shared/operator/prices.ts";
 import { EarnedView, REVENUE_DAYS_MAX } from "../../../shared/operator/revenue.ts";
+import { RATE_SPANS } from "../../../shared/pricing/rates/history.ts";
 import { whole } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 
@@ -15,6 +16,8 @@ export const flowQuery = z.strictObject({
     .regex(/^\d{1,16}\/\d{1,16}$/, "must be <service id>/<job index>")
     .optional(),
 });
+
+const pricesQuery = z.strictObject({ span: z.enum(RATE_SPANS).default("1h") });
 
 const revenueQuery = z.strictObject({ days: whole({ min: 1, max: REVENUE_DAYS_MAX }).default(30) });
 
@@ -61,10 +64,14 @@ export const overviewRoutes: readonly Route[] = [
     method: "GET",
     path: "/api/v1/prices",
     access: "viewer",
-    summary: "List what jobs cost, and what each token is worth, by whom and since when",
+    summary: "List what jobs cost, and what each token is worth and was in the last hour or day, and by whom",
+    query: pricesQuery,
     answers: { 200: { description: "Both are empty where nothing is sold", schema: PricesView } },
     problems: ["start.config_invalid"],
-    answer: async (_asked, { overview }) => ({ status: 200, json: await overview.prices.read() }),
+    answer: async ({ query }, { overview }) => ({
+      status: 200,
+      json: await overview.prices.read(query.span),
+    }),
   }),
   route({
     method: "GET",

@@ -52,7 +52,7 @@ export function createRates<Token extends RatedToken>(options: Options<Token>): 
       token,
       names: group.map(({ symbol, network }) => `${symbol} (${network})`),
       read: createRateReader(token.rate_per_native_unit, token, { clock, timeoutMs }),
-      shared: createSharedValue(partition, token),
+      shared: createSharedValue(partition, token, group),
       clock,
       log,
     });

@@ -3,6 +3,7 @@ import { Secret } from "../../crypto/secret.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { NOW, script } from "../../redis/script.ts";
 import { VERSIONS } from "../../redis/version.ts";
+import { historyKeys, KEEP_READING } from "./history.ts";
 import type { LiveToken, RatedToken } from "./source.ts";
 
 /*
@@ -35,12 +36,16 @@ return {value, read_at, now, due and 1 or 0, reason, failed_at}`;
 const PEEK = `${STORED}
 return {value, read_at, now, 0, reason, failed_at}`;
 
-/** ARGV: when the read began, the period, how long to keep, the value. A slow read does not undo a later one. */
-const PUT = `${STORED}
+/**
+ * KEYS: the rate, the histories of its tokens. ARGV: when the read began, the period, how long to keep, the value. A slow read does
+ * not undo a later one.
+ */
+const PUT = `${STORED}${KEEP_READING}
 if read_at > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'v', ${VERSIONS.rate}, 'value', ARGV[4], 'read_at', ARGV[1], 'due_at', ARGV[1] + ARGV[2])
 redis.call('HDEL', KEYS[1], 'failures', 'reason', 'failed_at')
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
+keepReading(2, tonumber(ARGV[1]), ARGV[4])
 return 1`;
 
 /** ARGV: when the read began, the period, how long to keep, the first wait, the reason. */
@@ -76,9 +81,15 @@ export type SharedValue = {
 
 export type SharedRate = ReturnType<typeof createSharedValue>;
 
-/** The rate of a source as all replicas share it. Every call rejects while Redis is away. */
-export function createSharedValue({ redis, keys }: Partition, token: LiveToken) {
+/** The rate of a source as all replicas share it, for these tokens. Every call rejects while Redis is away. */
+export function createSharedValue(
+  partition: Partition,
+  token: LiveToken,
+  tokens: readonly LiveToken[] = [token],
+) {
+  const { redis, keys } = partition;
   const key = [keys.rate(identityOf(token))];
+  const ofAll = [...key, ...historyKeys(partition, tokens)];
   const refreshMs = token.rate_refresh_secs * 1000;
   const keepMs = refreshMs + token.max_rate_age_secs * 1000;
   const [takeDue, peek] = [script(redis, TAKE_DUE), script(redis, PEEK)];
@@ -87,8 +98,9 @@ export function createSharedValue({ redis, keys }: Partition, token: LiveToken) 
     takeDue: async () => toShared(await takeDue(key, [LEASE_MS, Math.max(LEASE_MS, refreshMs), keepMs])),
     /** Reads the value without taking the lease. */
     peek: async () => toShared(await peek(key, [])),
+    /** Sets the value, and keeps it in the history of each token. */
     async put(value: string, readAt: number): Promise<void> {
-      await put(key, [readAt, refreshMs, keepMs, value]);
+      await put(ofAll, [readAt, refreshMs, keepMs, value]);
     },
     /** Records why the read that began at `readAt` failed: the next one is due soon, for any replica. */
     async failed(readAt: number, why: string): Promise<void> {

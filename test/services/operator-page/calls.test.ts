@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { shoot } from "../../fixtures/chromium.ts";
+import { SIZES, shoot } from "../../fixtures/chromium.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -51,6 +51,14 @@ describe.skipIf(chromium === undefined)("the page of calls", () => {
     await page.getByText("delivered", { exact: true }).first().waitFor();
     expect(await page.getByRole("button", { name: "Replay…" }).count()).toBe(0);
     expect(calls.offered(id ?? "")).toBe(2);
+  });
+
+  test("on a phone too a row says by which endpoint a call came, for which job, and what became of it", async () => {
+    await calls.fail([{ jobId: 2, path: "/hooks/stripe" }], "runner.refused", REFUSAL);
+    const page = await open({ hash: "#/calls?q=/hooks/stripe", viewport: SIZES.phone });
+    const row = found(page).first();
+    await row.getByText("/hooks/stripe").waitFor();
+    for (const text of ["7/2", "failed", REFUSAL]) expect(await row.getByText(text).isVisible()).toBe(true);
   });
 
   test("whatever is pasted is looked for as what it is, and a call id leads to its call", async () => {

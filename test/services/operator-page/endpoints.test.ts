@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
+import type { LiveToken } from "../../../shared/pricing/rates/source.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
@@ -8,7 +10,7 @@ import { aCall } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { findChromium } from "../../support/chromium.ts";
-import { tokenTable } from "../../support/rate-tokens.ts";
+import { tokenTable, tokenWith } from "../../support/rate-tokens.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const chromium = findChromium();
@@ -36,16 +38,17 @@ describe.skipIf(chromium === undefined)("the page of endpoints and jobs", () => 
   const redis = useRedis();
   const reports = useReports(redis);
   const configDir = configured();
-  const { open } = useOperatorPage(chromium, { redis, operator: { configDir } });
+  const { open, start } = useOperatorPage(chromium, { redis, operator: { configDir } });
 
   test("why senders were turned away stands beside their endpoint, and nothing secret of it", async () => {
     const { log, flush } = await reports.start();
     const refused = { path: "/hooks/github", code: "webhook.credential_rejected" };
-    log.warn("webhook.refused", { ...refused, reason: "signature does not match", times: 3 });
+    log.warn("webhook.refused", { ...refused, reason: "mismatch", times: 3 });
     await flush();
     const page = await open({ hash: "#/endpoints" });
     const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
     await row.getByText("3 times").waitFor();
+    await row.getByText("the credential does not match").waitFor();
     await page.getByText("/hooks/<img src=x onerror=alert(1)>").waitFor();
     expect(await page.content()).not.toContain(SECRET);
     await row.getByRole("link", { name: "3" }).click();
@@ -70,6 +73,31 @@ describe.skipIf(chromium === undefined)("the page of endpoints and jobs", () => 
     await page.getByRole("textbox", { name: "Reason" }).fill("it is moved");
     await page.getByRole("button", { name: "Resume", exact: true }).click();
     await row.getByText("running").waitFor();
+  });
+
+  test("what a token was worth is drawn with its bounds, of an hour or of a day, with a gap for when there was no rate", async () => {
+    const source = { source: "http_json", url: "https://rates.example.com/eth", pointer: "/price" };
+    const bounds = { min_rate: "2800", max_rate: "3600" };
+    const rated = join(tempDir(), "config");
+    writeConfig(rated, { postern: {}, x402: { accepted_tokens: [{ ...tokenTable(source), ...bounds }] } });
+    const shared = createSharedValue(redis.partition, tokenWith(source, bounds) as LiveToken);
+    const { now } = await shared.peek();
+    await shared.put("3000", now - 3 * 3_600_000);
+    await shared.put("3200.25", now - 600_000);
+    const { address } = await start({ configDir: rated });
+    const page = await open({ hash: "#/endpoints?view=prices", at: address });
+    const drawn = (words: RegExp) => page.getByRole("img", { name: words }).waitFor();
+    await drawn(/^Rate of USDC on eip155:8453 in the last hour: 3,200.25 all the time; none .* 4[89] min\.$/);
+    await page.getByText("http_json rates.example.com, read 10 min").waitFor();
+    await page.getByText("highest allowed").waitFor();
+    await page.getByRole("button", { name: "24 hours" }).click();
+    await drawn(/in the last 24 hours: between 3,000 and 3,200.25; none that could be used for 23 h/);
+  });
+
+  test("a fixed rate has no chart, but a sentence that says where it is set", async () => {
+    const page = await open({ hash: "#/endpoints?view=prices" });
+    await page.getByText("Fixed by").waitFor();
+    expect(await page.getByRole("img", { name: /^Rate of/ }).count()).toBe(0);
   });
 
   test("what jobs cost in each token is shown as people write it", async () => {

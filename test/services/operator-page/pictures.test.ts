@@ -68,6 +68,11 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
   { name: "jobs", hash: "#/endpoints?view=jobs", whole: (page) => page.getByText("by alice").waitFor() },
   { name: "prices", hash: "#/endpoints?view=prices", whole: (page) => page.getByText("3.2 USDC").waitFor() },
   {
+    name: "prices-day",
+    hash: "#/endpoints?view=prices&span=24h",
+    whole: (page) => page.getByRole("img", { name: /in the last 24 hours/ }).waitFor(),
+  },
+  {
     name: "revenue",
     hash: "#/payments?view=revenue",
     whole: (page) => page.getByRole("row").nth(2).waitFor(),

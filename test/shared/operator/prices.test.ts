@@ -11,7 +11,7 @@ const redis = useRedis();
 function pricesOf(tables: Parameters<typeof writeConfig>[1], env: Record<string, string> = {}) {
   const configDir = join(tempDir(), "config");
   writeConfig(configDir, { postern: {}, ...tables });
-  return createPricesApi({ partition: redis.partition, configDir, env }).read();
+  return createPricesApi({ partition: redis.partition, configDir, env }).read("1h");
 }
 
 const SOLD = {
@@ -41,7 +41,7 @@ test("each job is shown with its price in wei and in each token whose rate is kn
     }),
   ]);
   expect(read.rates).toEqual([
-    expect.objectContaining({ symbol: "USDC", source: "fixed", value: "3200", offered: true }),
+    expect.objectContaining({ symbol: "USDC", source: "fixed", value: "3200", offered: true, history: null }),
   ]);
 });
 
@@ -57,6 +57,7 @@ test("a token whose rate nobody has read has no offers, and says why", async () 
       ...{ offered: false, value: null, min_rate: "2000", max_rate: "4000" },
       source: "http_json rates.example",
       reason: expect.stringContaining("no gateway has read it"),
+      history: expect.objectContaining({ step_ms: 60_000, values: Array.from({ length: 60 }, () => null) }),
     }),
   ]);
 });

@@ -4,16 +4,29 @@ import { amountText, decimalText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
+import { SpanChoice, useSpan } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
+import { RateChart } from "./rate-chart.tsx";
 
 /** What each token is worth, by whom and how old that is, and what jobs cost in it. */
 export function PricesView() {
-  const answer = useAnswer<Prices>("api/v1/prices", {}, { everyMs: 10_000 });
+  const span = useSpan();
+  const answer = useAnswer<Prices>("api/v1/prices", { span }, { everyMs: 10_000 });
   const prices = answer.data;
+  const hasHistory = prices?.rates.some(({ history }) => history !== null) ?? false;
   return (
     <>
       <WhyNot answer={answer} />
-      <Card title="Rates: tokens for one of the native coin" tools={<Live answer={answer} />} isBare>
+      <Card
+        title="Rates: tokens for one of the native coin"
+        tools={
+          <>
+            {hasHistory && <SpanChoice />}
+            <Live answer={answer} />
+          </>
+        }
+        isBare
+      >
         {prices?.rates.length === 0 && (
           <Empty title="No token is accepted">
             <code>accepted_tokens</code> in <code>x402.toml</code> lists what buyers may pay with.
@@ -40,8 +53,7 @@ export function PricesView() {
 }
 
 function RateLine({ rate }: { rate: Rate }) {
-  const { symbol, network, value, offered, source, age_ms, reason, last_failure } = rate;
-  const age = age_ms === null || source === "fixed" ? "" : `, read ${duration(age_ms)} ago`;
+  const { symbol, network, value, offered, source, age_ms, reason, last_failure, history } = rate;
   return (
     <>
       <p class="rate-head">
@@ -50,16 +62,24 @@ function RateLine({ rate }: { rate: Rate }) {
         <span class="rate-value">{value ?? "no rate"}</span>
       </p>
       <RateBar rate={rate} />
-      <p class="muted small">
-        {source}
-        {age}
-      </p>
+      {history === null ? (
+        <p class="muted small">
+          Fixed by <code>rate_per_native_unit</code> in <code>x402.toml</code>: it changes when the gateways
+          are started with another one.
+        </p>
+      ) : (
+        <p class="muted small">
+          {source}
+          {age_ms !== null && `, read ${duration(age_ms)} ago`}
+        </p>
+      )}
       {reason !== null && <p class="bad-text small">{reason}</p>}
       {last_failure !== null && (
         <p class="warn-text small">
           The last reading failed {duration(last_failure.age_ms)} ago: {last_failure.reason}
         </p>
       )}
+      {history !== null && <RateChart rate={rate} history={history} />}
     </>
   );
 }

@@ -13,6 +13,7 @@ import { Empty, Notice } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
 import { Time } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
+import { credentialWords } from "./credential.ts";
 
 const SHOWN = 200;
 
@@ -97,10 +98,14 @@ export function RejectedView() {
 
 function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () => void }) {
   const { id, signature_headers: signatures, missed_before } = request;
+  const words = request.code === "webhook.credential_rejected" ? credentialWords(request.reason) : undefined;
   const { body, refused, isBusy, load } = useBytes(`api/v1/rejected/${encodeURIComponent(id)}/body`);
   return (
     <Dialog title={titleOf(request.code)} onClose={onClose}>
-      <p class="wrap">{request.reason}</p>
+      <p class="wrap">
+        {words === undefined ? request.reason : `${sentence(words.says)} (${request.reason}).`}
+      </p>
+      {words !== undefined && <p class="wrap muted">{words.todo}</p>}
       <Facts
         facts={[
           ["Refused", <Time at={request.refused_at} form="exact" />],
@@ -132,6 +137,10 @@ function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () =
       )}
     </Dialog>
   );
+}
+
+function sentence(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 function namesOf(names: readonly string[] | null): string | undefined {

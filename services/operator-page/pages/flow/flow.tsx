@@ -10,16 +10,13 @@ import { Empty } from "../../ui/notice.tsx";
 import { rate } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
+import { SpanChoice, useSpan } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
 import { Attention } from "./attention.tsx";
 import { FlowJobs } from "./jobs.tsx";
 import { Processes } from "./processes.tsx";
+import { Runners } from "./runners.tsx";
 import { NEW_STEPS, Tiles } from "./tiles.tsx";
-
-const SPANS = [
-  { value: "1h", name: "1 hour" },
-  { value: "24h", name: "24 hours" },
-] as const;
 
 const ORIGINS = [
   { value: "", name: "all" },
@@ -31,7 +28,7 @@ const ORIGINS = [
 /** What comes in, what goes out, and what is in the way. */
 export function FlowPage() {
   const [query, change] = useQuery();
-  const span = query.get("span") === "24h" ? "24h" : "1h";
+  const span = useSpan();
   const origin = ORIGINS.find(({ value }) => value === query.get("origin"))?.value ?? "";
   const overview = useOverview();
   const job = query.get("job") ?? undefined;
@@ -55,7 +52,7 @@ export function FlowPage() {
           value={origin}
           onChange={(value) => change({ origin: value })}
         />
-        <Segments label="Span" options={SPANS} value={span} onChange={(value) => change({ span: value })} />
+        <SpanChoice />
       </PageHead>
       <WhyNot answer={overview} />
       <div class="now">
@@ -66,6 +63,7 @@ export function FlowPage() {
       {flow.data !== undefined && (
         <FlowJobs jobs={flow.data.jobs.filter((each) => origin === "" || each.origin === origin)} />
       )}
+      {overview.data !== undefined && <Runners runners={overview.data.runners} />}
       {overview.data !== undefined && <Processes overview={overview.data} />}
     </>
   );

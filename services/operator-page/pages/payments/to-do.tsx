@@ -12,6 +12,7 @@ import { linkTo } from "../../route.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { type Act, ActDialog } from "../failed/act.tsx";
+import { amountOf } from "./list.tsx";
 import { ResolveDialog } from "./resolve.tsx";
 
 type Open = "resolve" | "refund-withdraw" | Act;
@@ -83,10 +84,10 @@ const VERBS: Partial<Record<Choice, string>> = {
 };
 
 const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
-  resolve: ({ disputed }) =>
-    disputed
+  resolve: (payment) =>
+    payment.disputed
       ? "Look at the transaction, and say that you have seen it. Nothing else changes."
-      : "Look on the chain whether the money came, and decide. If it did, name the transaction, which is checked, and its call runs.",
+      : `Look in an explorer, at the payer's address, for a transfer of ${amountOf(payment)} to the address that is paid, and decide. If it is there, name its transaction, which is checked, and the call runs.`,
   reconcile: () => "The gateways look at it by themselves. You can have one look at once.",
   replay: () => "Mend what its runner refused, and run its call again. It is paid already.",
   discard: () => "End its call for good. The money may then be due back.",

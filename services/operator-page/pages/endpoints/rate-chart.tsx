@@ -1,0 +1,81 @@
+import { useMemo } from "preact/hooks";
+import type { Rate } from "../../api/endpoints.ts";
+import { Chart, type Line } from "../../ui/chart.tsx";
+import { Empty } from "../../ui/notice.tsx";
+import { significant } from "../../ui/number.ts";
+import { duration } from "../../ui/time.tsx";
+
+type History = NonNullable<Rate["history"]>;
+
+/** What a token was worth over time, and the bounds that an operator has set. */
+export function RateChart({ rate, history }: { rate: Rate; history: History }) {
+  const drawn = useMemo(() => toDrawn(rate, history), [rate, history]);
+  const span = spanWords(history);
+  if (drawn === undefined) {
+    return (
+      <Empty title={`No rate in ${span}`}>
+        A running gateway reads the source. <code>postern rates --test</code> reads it at once, and says what
+        is wrong.
+      </Empty>
+    );
+  }
+  const { times, lines, words } = drawn;
+  return (
+    <>
+      <p class="small muted">
+        In {span}: {words}
+      </p>
+      <Chart
+        label={`Rate of ${rate.symbol} on ${rate.network} in ${span}: ${words}`}
+        times={times}
+        lines={lines}
+        format={significant}
+        height={160}
+        isFitted
+      />
+    </>
+  );
+}
+
+function spanWords({ step_ms: stepMs, values }: History): string {
+  const hours = Math.round((stepMs * values.length) / 3_600_000);
+  return hours === 1 ? "the last hour" : `the last ${hours} hours`;
+}
+
+/** Undefined if there was no rate at all. */
+function toDrawn({ min_rate, max_rate }: Rate, { from, step_ms: stepMs, values: texts }: History) {
+  const values = texts.map((text) => (text === null ? null : Number(text)));
+  const known = values.filter((value) => value !== null);
+  if (known.length === 0) return undefined;
+  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const bounds = [
+    ...boundOf("lowest allowed", min_rate, values.length, least, most),
+    ...boundOf("highest allowed", max_rate, values.length, least, most),
+  ];
+  const missingMs = (values.length - known.length) * stepMs;
+  const range =
+    least === most
+      ? `${significant(least)} all the time`
+      : `between ${significant(least)} and ${significant(most)}`;
+  const rateLine: Line = { name: "rate", values, colour: "accent", isStepped: true };
+  return {
+    times: values.map((_, i) => Date.parse(from) + i * stepMs),
+    lines: [rateLine, ...bounds],
+    words: missingMs === 0 ? `${range}.` : `${range}; none that could be used for ${duration(missingMs)}.`,
+  };
+}
+
+/** A bound that is far from the rate would leave it flat; the bar above says where it is. */
+const NEAR = 2;
+
+function boundOf(
+  name: string,
+  text: string | null,
+  length: number,
+  least: number,
+  most: number,
+): readonly Line[] {
+  const bound = Number(text);
+  if (text === null || bound < least / NEAR || bound > most * NEAR) return [];
+  return [{ name, values: Array.from({ length }, () => bound), colour: "warn", isDashed: true }];
+}

@@ -1,0 +1,21 @@
+import { useQuery } from "../route.ts";
+import { Segments } from "./segments.tsx";
+
+const SPANS = [
+  { value: "1h", name: "1 hour" },
+  { value: "24h", name: "24 hours" },
+] as const;
+export type Span = (typeof SPANS)[number]["value"];
+
+/** How much of the past is drawn, by the address. */
+export function useSpan(): Span {
+  const [query] = useQuery();
+  return query.get("span") === "24h" ? "24h" : "1h";
+}
+
+export function SpanChoice() {
+  const [, change] = useQuery();
+  return (
+    <Segments label="Span" options={SPANS} value={useSpan()} onChange={(value) => change({ span: value })} />
+  );
+}
