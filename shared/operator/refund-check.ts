@@ -2,6 +2,7 @@ import { z } from "zod";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
 import { messageOf } from "../errors/app-error.ts";
+import { failpoint } from "../lifecycle/failpoint.ts";
 import { type ClosedRefund, createCloseRefunds } from "../payments/close-refunds.ts";
 import { createPaymentJournal } from "../payments/journal.ts";
 import type { Payment } from "../payments/payment.ts";
@@ -68,6 +69,7 @@ export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRef
     const closeRefunds = createCloseRefunds({ chain, refunds, clock });
     const wanted = { asset: token.asset, senders: token.refund_from };
     for await (const found of closeRefunds({ ...wanted, cases, signal })) {
+      failpoint("money.after_closed");
       closed.push(found);
     }
   }
