@@ -3,6 +3,7 @@ import { ORIGINS } from "../../shared/job-call/job-call.ts";
 import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
 import { createReadProcesses, type Processes } from "../../shared/processes/list.ts";
 import type { Process } from "../../shared/processes/process.ts";
+import { type RunnerStatus, runnersOf } from "../../shared/processes/runner-health.ts";
 import { originOf } from "../../shared/queue/queue-name.ts";
 import {
   createStatus,
@@ -50,7 +51,8 @@ export function showStatus(deps: ProgramDeps, { configDir, json, watch }: Status
         readSeries.total("fine"),
         readProcesses(),
       ]);
-      const shown = { ...status, lastHour: toLastHour(counted), ...processes };
+      const runners = runnersOf(processes.processes.flatMap((each) => each.runners));
+      const shown = { ...status, lastHour: toLastHour(counted), ...processes, runners };
       if (json) print(jsonLine(statusJson(shown)));
       say(`${clear}${statusText(shown, deps)}`);
       if (!("problem" in status.redis)) return EXIT.ok;
@@ -81,7 +83,7 @@ async function repeat(show: () => Promise<number>): Promise<number> {
 
 type LastHour = OriginTotals & { origin: string };
 
-type Shown = Status & Processes & { lastHour: readonly LastHour[] };
+type Shown = Status & Processes & { lastHour: readonly LastHour[]; runners: readonly RunnerStatus[] };
 
 /** What all processes have counted in it. */
 function toLastHour(counted: Bucket["counted"]): LastHour[] {
@@ -101,7 +103,8 @@ function byOrigin(queues: readonly QueueStatus[]): OriginStatus[] {
 }
 
 /** For scripts. */
-function statusJson({ at, queues, workers, redis, lastHour, processes, unreadable }: Shown) {
+function statusJson(shown: Shown) {
+  const { at, queues, workers, redis, lastHour, processes, unreadable, runners } = shown;
   return {
     at: toIso(at),
     queues: byOrigin(queues).map((queue) => ({
@@ -121,12 +124,18 @@ function statusJson({ at, queues, workers, redis, lastHour, processes, unreadabl
       p99_ms: p99Ms === undefined ? null : Math.round(p99Ms),
     })),
     workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
-    processes: processes.map(({ startedAt, silentMs, ...rest }) => ({
+    processes: processes.map(({ startedAt, silentMs, runners: _, ...rest }) => ({
       ...rest,
       started_at: toIso(startedAt),
       silent_ms: silentMs,
     })),
     processes_unreadable: unreadable,
+    runners: runners.map(({ since, reason, answeredAt, ...rest }) => ({
+      ...rest,
+      since: since === undefined ? null : toIso(since),
+      reason: reason ?? null,
+      answered_at: answeredAt === undefined ? null : toIso(answeredAt),
+    })),
     redis:
       "problem" in redis
         ? { durability: redis.mode, problem: redis.problem }
@@ -174,9 +183,19 @@ const PROCESSES: readonly Column[] = [
   { heading: "RUNS FOR", alignRight: true },
 ];
 
+const UNANSWERED: readonly string[] = ["silent", "away"] satisfies RunnerStatus["state"][];
+
+const RUNNERS: readonly Column[] = [
+  { heading: "RUNNER", width: 8 },
+  { heading: "STATE", width: 8, tone: (state) => (UNANSWERED.includes(state) ? "bad" : undefined) },
+  { heading: "ANSWERED", alignRight: true },
+  { heading: "PRODUCERS", alignRight: true },
+  { heading: "ADDRESS, REASON" },
+];
+
 /** For people. */
 function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
-  const { at, queues, workers, redis, lastHour, processes, unreadable } = shown;
+  const { at, queues, workers, redis, lastHour, processes, unreadable, runners } = shown;
   const lines: string[] = [];
   const print = (text: string): void => void lines.push(text);
   const show = (columns: readonly Column[], rows: readonly string[][]): void => {
@@ -194,6 +213,12 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   );
   for (const note of differences(processes)) print(`${paint("attention", note)}\n`);
   if (unreadable > 0) print(`${paint("attention", `and ${unreadable} of a later release`)}\n`);
+  if (runners.length > 0) print("\n");
+  if (runners.length > 0)
+    show(
+      RUNNERS,
+      runners.map((runner) => runnerCells(runner, at)),
+    );
   const alive = `workers alive: ${workers.length}`;
   return [
     `${toIso(at)}\n`,
@@ -224,6 +249,15 @@ function latency(ms: number | undefined): string {
 
 function processCells({ kind, host, pid, version, config, durability, startedAt }: Process, at: number) {
   return [kind, host, String(pid), version, config, durability, duration(Math.max(0, at - startedAt))];
+}
+
+function runnerCells(
+  { name, url, state, reason, answeredAt, producers, unanswered }: RunnerStatus,
+  at: number,
+) {
+  const answered = answeredAt === undefined ? "-" : `${duration(Math.max(0, at - answeredAt))} ago`;
+  const some = unanswered > 0 && unanswered < producers ? `${unanswered} of ${producers}` : String(producers);
+  return [name, state, answered, some, reason === undefined ? url : `${url}: ${reason}`];
 }
 
 /** Of which kinds the processes differ from one another: a rollout is half done, or was. */

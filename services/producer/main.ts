@@ -30,6 +30,7 @@ export function runProducer(options: ProducerProcess): Promise<number> {
     const { log } = reports;
 
     const producer = openProducer({ postern, setsLimits: true, redis, log });
+    if (producer.runners !== undefined) reports.watchRunners(producer.runners);
     shutdown.defer("producer", () => producer.close(producer.graceMs));
 
     const address = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092";

@@ -71,6 +71,7 @@ export function createProducer(options: ProducerOptions): Producer {
     redis,
     log: reports.log,
   });
+  if (producer.runners !== undefined) reports.watchRunners(producer.runners);
   const part = createPart({
     firstCheck: producer.ready(),
     readiness: producer.readiness,
@@ -125,6 +126,8 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
   return {
     workerId: producer.workerId,
     ready: producer.ready,
+    /** Undefined with an `inject` of the program's own. */
+    runners,
     readiness(): Readiness {
       const beating = producer.isAlive();
       return { ready: beating && !stopped, checks: { redis: redis.status, beating } };

@@ -2,6 +2,7 @@ import { Client } from "undici";
 import { toAppError } from "../../shared/errors/app-error.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
+import type { RunnerHealth } from "../../shared/processes/runner-health.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { exchange } from "./exchange.ts";
@@ -17,11 +18,14 @@ export type Probe = () => Promise<boolean>;
 
 export type RunnerWatch = {
   isAway(): boolean;
+  health(): RunnerHealth;
   /**
    * A connection could not be made for a call that was begun at `since`. A failure that began before the last answer does not
    * count.
    */
   failed(reason: string, since: number): void;
+  /** A call that was begun at `since` reached the runner, and got no answer. */
+  unanswered(reason: string, since: number): void;
   /** The runner answered a call, whatever it said. */
   answered(): void;
   /** Calls `listener` each time the runner goes away or returns. */
@@ -56,6 +60,7 @@ export function createRunnerWatch({
   let reason = "";
   let probes = 0;
   let presentAt = Number.NEGATIVE_INFINITY;
+  let silentSince: number | undefined;
   let awaySince: number | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
@@ -82,8 +87,14 @@ export function createRunnerWatch({
     else probeLater();
   }
 
+  function noteSilence(why: string): void {
+    silentSince ??= clock();
+    reason = why;
+  }
+
   function present(): void {
     failures = 0;
+    silentSince = undefined;
     presentAt = clock();
     if (awaySince === undefined) return;
     log.info("runner.returned", { runner, url, awayMs: presentAt - awaySince });
@@ -94,11 +105,15 @@ export function createRunnerWatch({
 
   return {
     isAway: () => awaySince !== undefined,
+    health: () => ({ name: runner, url, ...stateOf({ presentAt, silentSince, awaySince, reason }) }),
     failed(why, since) {
       if (closed || awaySince !== undefined || since < presentAt) return;
       failures += 1;
-      reason = why;
+      noteSilence(why);
       if (failures >= FAILURES_IN_A_ROW) leave();
+    },
+    unanswered(why, since) {
+      if (!closed && awaySince === undefined && since >= presentAt) noteSilence(why);
     },
     answered() {
       if (closed) return;
@@ -113,6 +128,20 @@ export function createRunnerWatch({
       missed.flush();
     },
   };
+}
+
+type Seen = {
+  presentAt: number;
+  silentSince: number | undefined;
+  awaySince: number | undefined;
+  reason: string;
+};
+
+function stateOf({ presentAt, silentSince, awaySince, reason }: Seen): Omit<RunnerHealth, "name" | "url"> {
+  const answeredAt = Number.isFinite(presentAt) ? presentAt : undefined;
+  if (awaySince !== undefined) return { state: "away", since: awaySince, reason, answeredAt };
+  if (silentSince !== undefined) return { state: "silent", since: silentSince, reason, answeredAt };
+  return { state: answeredAt === undefined ? "unasked" : "answers", answeredAt };
 }
 
 const PROBE_MS = 2000;

@@ -3,6 +3,7 @@ import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { jobKeyOf } from "../../shared/job-call/job-call.ts";
 import type { Logger } from "../../shared/log/logger.ts";
+import type { WatchedRunners } from "../../shared/processes/runner-health.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Inject } from "./deliver.ts";
 import { createHttpInject } from "./http-runner.ts";
@@ -18,12 +19,10 @@ export type JobRunner = {
   timeoutMs?: number | undefined;
 };
 
-export type Runners = {
+export type Runners = WatchedRunners & {
   inject: Inject;
   /** Whether the runner of this job is away. Its calls need not be taken; injected, they are unreachable at once. */
   isAway(job: string): boolean;
-  /** Calls `listener` each time a runner goes away or returns. */
-  onChange(listener: () => void): void;
   close(): Promise<void>;
 };
 
@@ -76,8 +75,9 @@ export function createRunners({
       return answer;
     } catch (thrown) {
       const { code, message } = toAppError(thrown);
-      if (code === "runner.unreachable" && !hold.lost) watch.failed(message, since);
       if (!NO_ANSWER.includes(code)) watch.answered();
+      else if (code === "runner.unreachable" && !hold.lost) watch.failed(message, since);
+      else if (!hold.lost) watch.unanswered(message, since);
       throw thrown;
     }
   };
@@ -88,6 +88,7 @@ export function createRunners({
     onChange(listener) {
       for (const { watch } of byName.values()) watch.onChange(listener);
     },
+    health: () => [...byName.values()].map(({ watch }) => watch.health()),
     async close() {
       await Promise.all(
         [...byName.values()].map(({ http, watch }) => {

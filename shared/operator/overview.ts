@@ -3,6 +3,7 @@ import type { Env } from "../config/secrets.ts";
 import { ORIGINS } from "../job-call/job-call.ts";
 import { createUnresolved } from "../payments/list.ts";
 import { createReadProcesses, type Processes } from "../processes/list.ts";
+import { type RunnerStatus, runnersOf } from "../processes/runner-health.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
 import { openJobs } from "../queue/jobs.ts";
 import { originOf } from "../queue/queue-name.ts";
@@ -41,6 +42,24 @@ const ProcessView = z.object({
   silent_ms: count,
 });
 
+/** A runner as all producers see it. */
+const RunnerView = z.object({
+  name: z.string(),
+  url: z.string(),
+  /** The worst that one of them sees: `away`, `silent`, `answers`, or `unasked` if none has sent it a call. */
+  state: z.string(),
+  /** Since when one of them finds it silent or away. */
+  since: isoTime.nullable(),
+  /** What its calls meet. */
+  reason: z.string().nullable(),
+  /** When it has last answered any of them. */
+  answered_at: isoTime.nullable(),
+  /** How many producers have it in their configuration. */
+  producers: count,
+  /** For how many of them it is silent or away. */
+  unanswered: count,
+});
+
 const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() });
 
 /** How a deployment is now: what somebody looks at first. */
@@ -53,6 +72,8 @@ export const OverviewView = z.object({
   processes: z.array(ProcessView),
   /** So many more are of a later release. */
   processes_unreadable: count,
+  /** Of producers that report; a producer inside a program of somebody else's may have none. */
+  runners: z.array(RunnerView),
   payments: z.object({
     settling: PaymentsWaiting,
     review: PaymentsWaiting,
@@ -118,6 +139,7 @@ function createReadOverview({ partition, mode, clock }: Deps): Overview["read"] 
       paused_jobs: paused.map(([job]) => job),
       workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
       ...toProcesses(processes),
+      runners: runnersOf(processes.processes.flatMap(({ runners }) => runners)).map(toRunner),
       payments: {
         settling: toWaiting(unresolved.settling),
         review: toWaiting(unresolved.review),
@@ -149,6 +171,15 @@ function toProcesses({ processes, unreadable }: Processes) {
     silent_ms: silentMs,
   }));
   return { processes: views, processes_unreadable: unreadable };
+}
+
+function toRunner({ since, reason, answeredAt, ...rest }: RunnerStatus): z.infer<typeof RunnerView> {
+  return {
+    ...rest,
+    since: since === undefined ? null : toIso(since),
+    reason: reason ?? null,
+    answered_at: answeredAt === undefined ? null : toIso(answeredAt),
+  };
 }
 
 function toWaiting({ payments, oldestAt }: { payments: number; oldestAt: number | undefined }) {

@@ -61,7 +61,7 @@ export function actionsFor(payment: Payment): PaymentAction[] {
 export function evidenceOf(payment: Payment): string[] {
   const { state, reason, facilitator, dispatches, dispatchedAt, decided, acknowledged } = payment;
   const times = dispatches === 1 ? "once" : `${dispatches} times`;
-  const why = isDisputed(payment) ? "Contradicted" : state === "VOID" ? "Not paid" : "In review";
+  const why = isDisputed(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
   return [
     ...(reason === undefined ? [] : [`${why}: ${reason}.`]),
     `It was sent to ${facilitator} to be settled ${times}, the last time at ${toIso(dispatchedAt)}.`,
@@ -74,6 +74,8 @@ export function evidenceOf(payment: Payment): string[] {
   ];
 }
 
+const WHY: Partial<Record<PaymentState, string>> = { VOID: "Not paid", REVIEW: "In review" };
+
 function ofChain({ sinceBlock, searched, settlement, terms }: Payment): string[] {
   if (sinceBlock === 0n) return ["No chain was asked: its token has no node."];
   const valid = `The authorization of ${terms.payer} ${untilText(terms.valid_before)}.`;
@@ -85,7 +87,7 @@ function ofChain({ sinceBlock, searched, settlement, terms }: Payment): string[]
 /** Payers may sign any number, also one that is no time. */
 function untilText(validBefore: string): string {
   const ms = Number(validBefore) * 1000;
-  return ms <= 8.64e15 ? `can be used until ${toIso(ms)}` : `can be used for ever`;
+  return ms <= 8.64e15 ? `ends at ${toIso(ms)}` : "never ends";
 }
 
 function ofSettlement({ settlement, proven }: Payment): string[] {

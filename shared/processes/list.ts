@@ -4,6 +4,7 @@ import type { Partition } from "../redis/partition.ts";
 import { NOW, script } from "../redis/script.ts";
 import { isNewer } from "../redis/version.ts";
 import { KINDS, type Process, REPORT_KEPT_MS } from "./process.ts";
+import { parseRunners } from "./runner-health.ts";
 
 /** KEYS processes. ARGV how long a silent one counts. Answers Redis' time, and the processes by their last report. */
 const LIST = `${NOW}
@@ -18,6 +19,7 @@ const Stored = z
     config: z.string(),
     durability: z.enum(["strict", "relaxed"]),
     started_at: z.coerce.number(),
+    runners: z.string().default("[]").transform(parseRunners),
   })
   .transform(({ started_at, ...rest }) => ({ ...rest, startedAt: started_at }));
 

@@ -1,4 +1,5 @@
 import type { DurabilityMode } from "../redis/server-state.ts";
+import type { RunnerHealth } from "./runner-health.ts";
 
 /** The kinds of processes, and of parts inside a program of somebody else's, that report. */
 export const KINDS = ["webhooks", "x402", "producer", "runner", "pricing", "operator"] as const;
@@ -24,4 +25,6 @@ export type Process = {
   startedAt: number;
   /** How long ago it reported, by Redis' clock. */
   silentMs: number;
+  /** A producer's, if it injects over HTTP. */
+  runners: RunnerHealth[];
 };

@@ -15,6 +15,7 @@ import { ADD_COUNTED, type Batch, toBatches } from "../series/write.ts";
 import { type Clock, systemClock, within } from "../time/clock.ts";
 import { configHash } from "./config-hash.ts";
 import { type ProcessKind, REPORT_EVERY_MS, REPORT_KEPT_MS } from "./process.ts";
+import { storeRunners, type WatchedRunners } from "./runner-health.ts";
 
 /**
  * KEYS process, processes, layout, then those of the batch. ARGV id, number of the batch, batch, ms to keep the record, fields of the
@@ -57,6 +58,8 @@ type Options = {
 export type Reports = {
   /** Its events are counted. */
   readonly log: Logger;
+  /** From now on each report tells how these runners are, and one comes at once when a runner goes away or returns. */
+  watchRunners(runners: WatchedRunners): void;
   /** Tells now what there is to tell. */
   flush(): Promise<void>;
   /** Tells the rest, and takes the process off the list. */
@@ -70,8 +73,10 @@ export type Reports = {
  */
 export function openReports(options: Options): Reports {
   const { kind, postern, config = {}, serviceId, redis, log, clock = systemClock } = options;
-  if (!postern.console.report) return { log, flush: async () => {}, stop: async () => {} };
+  if (!postern.console.report)
+    return { log, watchRunners: () => {}, flush: async () => {}, stop: async () => {} };
   const series = new Series(clock);
+  let runners: WatchedRunners | undefined;
   const record = {
     v: VERSIONS.process,
     kind,
@@ -82,7 +87,8 @@ export function openReports(options: Options): Reports {
     durability: postern.redis.durability,
     started_at: clock(),
   };
-  const reporter = createReporter(partitionOf(redis), record, series, log);
+  const fields = () => ({ ...record, ...(runners && { runners: storeRunners(runners.health()) }) });
+  const reporter = createReporter(partitionOf(redis), fields, series, log);
   const flush = () => reporter.report(REPORT_MS);
   const onTime = (): void => void flush();
   redis.on("ready", onTime);
@@ -91,6 +97,10 @@ export function openReports(options: Options): Reports {
   timer.unref();
   return {
     log: metered(log, createSeriesMeters(series, serviceId)),
+    watchRunners(watched) {
+      runners = watched;
+      watched.onChange(onTime);
+    },
     flush,
     async stop() {
       clearInterval(timer);
@@ -103,13 +113,12 @@ export function openReports(options: Options): Reports {
 
 type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
 
-function createReporter(partition: Partition, record: Fields, series: Series, log: Logger) {
+function createReporter(partition: Partition, read: () => Fields, series: Series, log: Logger) {
   const { redis, keys } = partition;
   const send = script(redis, REPORT);
   const farewell = script(redis, FAREWELL);
-  const id = `${record.kind}-${randomBytes(6).toString("hex")}`;
+  const id = `${read().kind}-${randomBytes(6).toString("hex")}`;
   const own = [keys.process(id), keys.processes];
-  const fields = Object.entries(record).flat();
   let number = 0;
   let pending: Batch[] = [];
   let underWay: Promise<void> | undefined;
@@ -118,7 +127,10 @@ function createReporter(partition: Partition, record: Fields, series: Series, lo
   async function sendOne({ keys: touched, json }: Batch, ms: number): Promise<boolean> {
     const sent = await within(
       ms,
-      send([...own, keys.layout, ...touched], [id, number, json, REPORT_KEPT_MS, ...fields]),
+      send(
+        [...own, keys.layout, ...touched],
+        [id, number, json, REPORT_KEPT_MS, ...Object.entries(read()).flat()],
+      ),
     );
     if (sent.kind !== "done" && !isFailing) {
       const reason = sent.kind === "late" ? "no answer" : messageOf(sent.error);

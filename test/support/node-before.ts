@@ -42,6 +42,32 @@ export async function startNodeBefore(
   };
 }
 
+export type HoldingNode = NodeBefore & {
+  /** How many requests wait. */
+  held(): number;
+  /** Answers what waits, and from now on everything at once. */
+  goOn(): void;
+};
+
+/** A node in front of the one at `rpcUrl`, which keeps some requests waiting: those of which `isHeld` says so. */
+export async function startHoldingNode(rpcUrl: string, isHeld: (rpc: Rpc) => boolean): Promise<HoldingNode> {
+  const held: (() => Promise<void>)[] = [];
+  let isOpen = false;
+  const node = await startNodeBefore(rpcUrl, (rpc, res) => {
+    if (isOpen || !isHeld(rpc)) return false;
+    held.push(() => forward(rpcUrl, rpc, res));
+    return true;
+  });
+  return {
+    ...node,
+    held: () => held.length,
+    goOn() {
+      isOpen = true;
+      for (const answer of held.splice(0)) void answer();
+    },
+  };
+}
+
 /** What a node in front of another does with a request, if it has these ills (startNodeBefore). */
 export function illNode(rpcUrl: string, ills: z.input<typeof NodeIlls>) {
   const given = NodeIlls.parse(ills);

@@ -52,6 +52,20 @@ export type ProcessStatus = {
   silent_ms: number;
 };
 
+/** A runner as all producers see it. */
+export type RunnerStatus = {
+  name: string;
+  url: string;
+  /** The worst that one of them sees: `away`, `silent`, `answers`, or `unasked`. */
+  state: string;
+  since: string | null;
+  reason: string | null;
+  answered_at: string | null;
+  producers: number;
+  /** For how many of them it is silent or away. */
+  unanswered: number;
+};
+
 export type RedisStatus = {
   durability: string;
   /** Why it does not keep what was answered with 202. */
@@ -72,6 +86,7 @@ export type Overview = {
   workers: { id: string; heartbeat_age_ms: number }[];
   processes: ProcessStatus[];
   processes_unreadable: number;
+  runners: RunnerStatus[];
   payments: { settling: PaymentsWaiting; review: PaymentsWaiting; refund_pending: PaymentsWaiting };
   redis: RedisStatus;
 };

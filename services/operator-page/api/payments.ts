@@ -85,6 +85,10 @@ export type Reconciled = { state_before: string | null; state: string | null; lo
 export const reconcilePayment = (id: string): Promise<Reconciled> =>
   ask<Reconciled>("POST", `api/v1/payments/${encodeURIComponent(id)}/reconcile`, { body: {} });
 
+/** Ends a pending refund whose call the runner has taken after its export. */
+export const withdrawRefund = (id: string, reason: string): Promise<unknown> =>
+  ask("POST", `api/v1/payments/${encodeURIComponent(id)}/withdraw-refund`, { body: { reason } });
+
 /** What the payments of a job brought in a token on a day (UTC). */
 export type Earned = {
   day: string;

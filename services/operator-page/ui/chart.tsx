@@ -107,13 +107,21 @@ function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
         ...(isDashed && { dash: [6, 4] }),
         ...(isStepped && stepped !== undefined && { paths: stepped }),
         ...(isFilled && { fill: `color-mix(in srgb, ${colourOf(colour)} 12%, transparent)` }),
-        points: { show: false },
+        points: { show: true, size: 5, filter: alone },
         // Of the newest, unless the pointer chooses another.
         value: ({ data }: uPlot, value: number | null, at: number, i: number | null) =>
           wordsOf(i === null ? data[at]?.at(-1) : value, format),
       })),
     ],
   };
+}
+
+/** The values without one before and after them, which no line shows. */
+function alone({ data }: uPlot, line: number): number[] {
+  const values = data[line] ?? [];
+  return [...values.keys()].filter(
+    (i) => values[i] != null && values[i - 1] == null && values[i + 1] == null,
+  );
 }
 
 const stepped = uPlot.paths.stepped?.({ align: 1 });

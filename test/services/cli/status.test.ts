@@ -80,3 +80,23 @@ test("postern status shows what all processes did in the last hour, and who they
   expect(processes).toMatchObject([{ kind: "webhooks", durability: "strict", pid: other.pid }]);
   expect(processes_unreadable).toBe(0);
 });
+
+test("postern status shows the runners that producers have, and whether they answer", async () => {
+  const runner = { url: "http://127.0.0.1:9/jobs" };
+  postern.configure({ postern: { redis: { url: fixture.redis.url }, runner } });
+  await Promise.all([1, 2, 3].map(() => fixture.add()));
+  const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
+  await producer.waitForEvent("runner.away");
+  const shown = await eventually("it has told of it", async () => {
+    const { stdout } = await run(["status"]);
+    return /^default +away +- +1 +http:\/\/127\.0\.0\.1:9\/jobs: .*ECONNREFUSED/m.test(stdout);
+  });
+  expect(shown).toBe(true);
+  const { runners } = JSON.parse((await run(["status", "--json"])).stdout);
+  expect(runners).toEqual([
+    {
+      ...{ name: "default", url: runner.url, state: "away", producers: 1, unanswered: 1 },
+      ...{ since: expect.any(String), reason: expect.stringContaining("ECONNREFUSED"), answered_at: null },
+    },
+  ]);
+});

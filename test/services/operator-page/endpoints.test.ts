@@ -43,11 +43,12 @@ describe.skipIf(chromium === undefined)("the page of endpoints and jobs", () => 
   test("why senders were turned away stands beside their endpoint, and nothing secret of it", async () => {
     const { log, flush } = await reports.start();
     const refused = { path: "/hooks/github", code: "webhook.credential_rejected" };
-    log.warn("webhook.refused", { ...refused, reason: "signature does not match", times: 3 });
+    log.warn("webhook.refused", { ...refused, reason: "mismatch", times: 3 });
     await flush();
     const page = await open({ hash: "#/endpoints" });
     const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
     await row.getByText("3 times").waitFor();
+    await row.getByText("the credential does not match").waitFor();
     await page.getByText("/hooks/<img src=x onerror=alert(1)>").waitFor();
     expect(await page.content()).not.toContain(SECRET);
     await row.getByRole("link", { name: "3" }).click();

@@ -46,6 +46,22 @@ describe.skipIf(chromium === undefined)("the page of what flows", () => {
     await row.getByText("signature does not match").waitFor();
   });
 
+  test("a runner that cannot be reached is told of, with why and since when, until it answers", async () => {
+    const its = { name: "default", url: "http://127.0.0.1:8645" };
+    const { tellRunners } = await reports.start();
+    await tellRunners([{ ...its, state: "away", since: Date.now(), reason: "connect ECONNREFUSED" }]);
+    const page = await open({ hash: "#/flow" });
+    const told = page.getByText(
+      /Runner default cannot be reached since \d\d:\d\d:\d\d: connect ECONNREFUSED/,
+    );
+    await told.waitFor();
+    const row = page.getByRole("row").filter({ hasText: its.url });
+    await row.getByText("cannot be reached").waitFor();
+    await tellRunners([{ ...its, state: "answers", answeredAt: Date.now() }]);
+    await row.getByText("answers").waitFor();
+    await told.waitFor({ state: "detached" });
+  });
+
   test("the numbers of now come by themselves, over one stream and without another question, and nothing moves", async () => {
     const { log, flush } = await reports.start();
     for (let i = 0; i < 40; i++) {

@@ -46,6 +46,27 @@ test("a runner is away after three failed connections in a row, and not if it an
   expect(changes).toEqual([true]);
 });
 
+test("its health says whether it answers, since when it does not and why, and when it last answered", () => {
+  const { watch, time, fail } = startWatch();
+  const its = { name: "default", url: URL_OF_RUNNER };
+  expect(watch.health()).toEqual({ ...its, state: "unasked" });
+  watch.answered();
+  expect(watch.health()).toEqual({ ...its, state: "answers", answeredAt: 1000 });
+  time.now = 2000;
+  watch.unanswered("no answer within 15 s", 500);
+  expect(watch.health().state).toBe("answers"); // that call began before the last answer
+  watch.unanswered("no answer within 15 s", 1500);
+  time.now = 3000;
+  fail(1);
+  const reason = "connect ECONNREFUSED";
+  expect(watch.health()).toEqual({ ...its, state: "silent", since: 2000, reason, answeredAt: 1000 });
+  fail(2);
+  expect(watch.health()).toEqual({ ...its, state: "away", since: 3000, reason, answeredAt: 1000 });
+  time.now = 4000;
+  watch.answered();
+  expect(watch.health()).toEqual({ ...its, state: "answers", answeredAt: 4000 });
+});
+
 test("connections that fail now and then are logged with their number, because no call tells of them", () => {
   const { watch, log, fail } = startWatch();
   for (let i = 0; i < 4; i++) {

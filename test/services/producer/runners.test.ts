@@ -56,6 +56,18 @@ test("a job's own time-out ends its injections, and no others", async () => {
   expect(await Promise.all([ended, inject(1)])).toEqual(["runner.timed_out", "injected"]);
 });
 
+test("how each runner is, is told by what its own calls meet", async () => {
+  const { inject, health } = startRunners({ "7/5": { runner: "special", timeoutMs: 50 } });
+  const states = () => Object.fromEntries(health().map(({ name, state }) => [name, state]));
+  expect(states()).toEqual({ default: "unasked", special: "unasked" });
+  special.answer = () => "silence";
+  expect(await inject(5)).toBe("runner.timed_out");
+  usual.answer = () => ({ status: 422 });
+  expect(await inject(1)).toBe("runner.refused");
+  expect(states()).toEqual({ default: "answers", special: "silent" });
+  expect(health().find(({ name }) => name === "special")?.reason).toMatch(/no answer within/);
+});
+
 test("a runner that is away is asked by no call, and the jobs of another runner go on", async () => {
   const { inject, isAway, onChange } = startRunners({ "7/5": { runner: "special" } });
   const changes: boolean[] = [];

@@ -1,10 +1,13 @@
 import { hostname } from "node:os";
+import { isDeepStrictEqual } from "node:util";
 import { beforeEach, expect, test } from "vitest";
 import { posternToml } from "../../../shared/config/postern-toml.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
 import { configHash } from "../../../shared/processes/config-hash.ts";
 import { createReadProcesses } from "../../../shared/processes/list.ts";
 import { REPORT_KEPT_MS } from "../../../shared/processes/process.ts";
+import { type RunnerHealth, runnersOf } from "../../../shared/processes/runner-health.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 
@@ -33,10 +36,47 @@ test("a process is listed with its kind, place, release, configuration and durab
     durability: "strict",
     startedAt: 1000,
     silentMs: expect.any(Number),
+    runners: [],
   });
   await gateway.stop();
   expect((await list()).processes.map(({ kind }) => kind)).toEqual(["producer"]);
   expect(await redis.client.exists(keys.process(String(processes[0]?.id)))).toBe(0);
+});
+
+test("a producer tells how its runners are when it reports, and at once when one goes away or returns", async () => {
+  const usual = { name: "default", url: "http://runner.test" };
+  let health: RunnerHealth = { ...usual, state: "answers", answeredAt: 1000 };
+  const producer = await start();
+  let changed = () => {};
+  producer.watchRunners({
+    health: () => [health],
+    onChange(listener) {
+      changed = listener;
+    },
+  });
+  await producer.flush();
+  expect((await list()).processes[0]?.runners).toEqual([health]);
+  health = { ...usual, state: "away", since: 2000, reason: "x".repeat(1000), answeredAt: 1000 };
+  changed();
+  const told = [{ ...health, reason: "x".repeat(200) }];
+  await eventually("it is told", async () => isDeepStrictEqual((await list()).processes[0]?.runners, told));
+});
+
+test("a runner that several producers have is as the worst of them sees it", () => {
+  const its = { name: "default", url: "http://runner.test" };
+  const seen: RunnerHealth[] = [
+    { ...its, state: "answers", answeredAt: 3000 },
+    { ...its, state: "away", since: 2000, reason: "connect ECONNREFUSED", answeredAt: 1000 },
+    { ...its, state: "unasked" },
+    { name: "beta", url: "http://beta.test", state: "unasked" },
+  ];
+  expect(runnersOf(seen)).toEqual([
+    { name: "beta", url: "http://beta.test", state: "unasked", producers: 1, unanswered: 0 },
+    {
+      ...{ ...its, state: "away", since: 2000, reason: "connect ECONNREFUSED", answeredAt: 3000 },
+      ...{ producers: 3, unanswered: 1 },
+    },
+  ]);
 });
 
 test("processes with another configuration than the rest are told apart by its hash", async () => {

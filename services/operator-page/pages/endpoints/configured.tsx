@@ -5,6 +5,7 @@ import { Card } from "../../ui/card.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
+import { credentialWords } from "./credential.ts";
 
 /** Every endpoint, what came to it in a day, and why senders were turned away. */
 export function EndpointsView() {
@@ -89,7 +90,7 @@ function Row({ endpoint }: { endpoint: Endpoint }) {
         {unauthorized.length === 0 && <span class="muted">none</span>}
         {unauthorized.map(([reason, times]) => (
           <span class="step-aside" key={reason}>
-            <Badge tone="bad">{counted(times, "time")}</Badge> {reason}
+            <Badge tone="bad">{counted(times, "time")}</Badge> {credentialWords(reason)?.says ?? reason}
           </span>
         ))}
       </td>

@@ -13,6 +13,7 @@ import { Empty, Notice } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
 import { Time } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
+import { credentialWords } from "./credential.ts";
 
 const SHOWN = 200;
 
@@ -20,7 +21,7 @@ const SHOWN = 200;
 export function RejectedView() {
   const [query, change] = useQuery();
   const path = query.get("path") ?? undefined;
-  const answer = useAnswer<{ count: number; requests: Rejected[] }>(
+  const answer = useAnswer<{ count: number; requests: Rejected[]; next: string | null }>(
     "api/v1/rejected",
     { path, limit: SHOWN },
     { everyMs: 5000 },
@@ -47,7 +48,7 @@ export function RejectedView() {
         isBare
       >
         {requests?.length === 0 && (
-          <Empty title="No request was refused lately">
+          <Empty title={`No request${path === undefined ? "" : " at this path"} was refused lately`}>
             A request that was refused is kept for a day, without its headers' values. Its sender was told
             why, too.
           </Empty>
@@ -89,6 +90,7 @@ export function RejectedView() {
           </div>
         )}
       </Card>
+      {answer.data?.next != null && <p class="muted">The {SHOWN} newest are listed.</p>}
       {shown !== undefined && <RejectedDialog request={shown} onClose={() => show(undefined)} />}
     </>
   );
@@ -96,10 +98,14 @@ export function RejectedView() {
 
 function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () => void }) {
   const { id, signature_headers: signatures, missed_before } = request;
+  const words = request.code === "webhook.credential_rejected" ? credentialWords(request.reason) : undefined;
   const { body, refused, isBusy, load } = useBytes(`api/v1/rejected/${encodeURIComponent(id)}/body`);
   return (
     <Dialog title={titleOf(request.code)} onClose={onClose}>
-      <p class="wrap">{request.reason}</p>
+      <p class="wrap">
+        {words === undefined ? request.reason : `${sentence(words.says)} (${request.reason}).`}
+      </p>
+      {words !== undefined && <p class="wrap muted">{words.todo}</p>}
       <Facts
         facts={[
           ["Refused", <Time at={request.refused_at} form="exact" />],
@@ -131,6 +137,10 @@ function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () =
       )}
     </Dialog>
   );
+}
+
+function sentence(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 function namesOf(names: readonly string[] | null): string | undefined {

@@ -3,7 +3,7 @@ import { type Flow, memoryRatio, type Overview, type ProcessStatus } from "../..
 import { linkTo } from "../../route.ts";
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
-import { duration } from "../../ui/time.tsx";
+import { Ago, duration, Time } from "../../ui/time.tsx";
 
 type Matter = { tone: Tone; word: string; text: ComponentChildren };
 
@@ -40,6 +40,7 @@ function mattersOf(overview: Overview, flow: Flow | undefined): Matter[] {
   const matters = [
     ...ofRedis(overview),
     ...ofProducers(overview),
+    ...ofRunners(overview),
     ...ofPayments(overview),
     ...ofCalls(overview),
     ...ofRefusals(flow),
@@ -101,6 +102,28 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
   return [{ tone: "warn", word: "backlog", text }];
 }
 
+/** Calls wait for a runner that is away. One that answers late costs them attempts. */
+function ofRunners({ runners }: Overview): Matter[] {
+  return runners
+    .filter(({ state }) => state === "away" || state === "silent")
+    .map(({ name, state, reason, since, unanswered, producers }) => {
+      const text = (
+        <>
+          Runner {name} {state === "away" ? "cannot be reached" : "does not answer"}
+          {unanswered < producers && ` from ${unanswered} of ${counted(producers, "producer")}`}
+          {since !== null && (
+            <>
+              {" "}
+              since <Time at={since} />
+            </>
+          )}
+          {reason !== null && `: ${reason}`}
+        </>
+      );
+      return { tone: state === "away" ? "bad" : "warn", word: "runner", text };
+    });
+}
+
 function ofCalls({ queues }: Overview): Matter[] {
   const failed = queues.reduce((sum, queue) => sum + queue.failed, 0);
   if (failed === 0) return [];
@@ -123,7 +146,14 @@ function ofRefusals(flow: Flow | undefined): Matter[] {
   const all = refused + lately(line.accepted);
   if (refused < REFUSED_MIN || refused < REFUSED_RATIO * all) return [];
   const words = `${count(refused)} of ${counted(all, "webhook")} were refused in the last ${duration(LATELY_MS)}`;
-  return [{ tone: "bad", word: "refused", text: <a href={linkTo(["endpoints"])}>{words}</a> }];
+  const newest = line.refused.findLastIndex((times) => times > 0);
+  const text = (
+    <>
+      <a href={linkTo(["endpoints"])}>{words}</a>, the newest{" "}
+      <Ago at={Date.parse(flow.from) + (newest + 1) * flow.step_ms} />
+    </>
+  );
+  return [{ tone: "bad", word: "refused", text }];
 }
 
 /** Of which kinds the processes differ from one another: a rollout is half done, or was. */

@@ -15,6 +15,7 @@ import { duration } from "../../ui/time.tsx";
 import { Attention } from "./attention.tsx";
 import { FlowJobs } from "./jobs.tsx";
 import { Processes } from "./processes.tsx";
+import { Runners } from "./runners.tsx";
 import { NEW_STEPS, Tiles } from "./tiles.tsx";
 
 const ORIGINS = [
@@ -62,6 +63,7 @@ export function FlowPage() {
       {flow.data !== undefined && (
         <FlowJobs jobs={flow.data.jobs.filter((each) => origin === "" || each.origin === origin)} />
       )}
+      {overview.data !== undefined && <Runners runners={overview.data.runners} />}
       {overview.data !== undefined && <Processes overview={overview.data} />}
     </>
   );

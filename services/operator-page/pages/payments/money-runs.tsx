@@ -23,36 +23,51 @@ export type MoneyRuns<Result> = {
   /** Undefined while it is not known, null if there is none. */
   newest: MoneyRun<Result> | null | undefined;
   isUnderWay: boolean;
-  refused: Refused | undefined;
+  /** Why the last change was not made. */
+  refused: { title: string; refused: Refused } | undefined;
+  /** Whether a change is under way. */
+  isBusy: boolean;
   begin(): Promise<void>;
+  cancel(): Promise<void>;
 };
 
 const UNDER_WAY: readonly State[] = ["waiting", "running", "cancelling"];
 
-/** The newest of the runs that are listed at a path, whoever began it, and how to begin another. */
+/** The newest of the runs that are listed at a path, whoever began it, and how to begin another or end this one. */
 export function useMoneyRuns<Result>(path: string): MoneyRuns<Result> {
   const answer = useAnswer<{ runs: MoneyRun<Result>[] }>(path, {}, { everyMs: 2000 });
-  const [refused, setRefused] = useState<Refused | undefined>();
-  const newest = answer.data && (answer.data.runs[0] ?? null);
-  const begin = async () => {
+  const [refused, setRefused] = useState<MoneyRuns<Result>["refused"]>();
+  const [isBusy, setBusy] = useState(false);
+  const [begun, setBegun] = useState<MoneyRun<Result> | undefined>();
+  const listed = answer.data && (answer.data.runs[0] ?? null);
+  // Until it is listed, so that a second click begins no second one.
+  const isUnlisted = begun !== undefined && (listed?.begun_at ?? "") < begun.begun_at;
+  const newest = isUnlisted ? begun : listed;
+  const change = (title: string, act: () => Promise<void>) => async () => {
+    setBusy(true);
     try {
-      await ask("POST", path, { body: {} });
+      await act();
       setRefused(undefined);
-      answer.reload();
     } catch (error) {
-      setRefused(toRefused(error));
+      setRefused({ title, refused: toRefused(error) });
     }
+    answer.reload();
+    setBusy(false);
   };
-  const isUnderWay = newest != null && UNDER_WAY.includes(newest.state);
-  return { answer, newest, isUnderWay, refused, begin };
+  return {
+    ...{ answer, newest, refused, isBusy },
+    isUnderWay: newest != null && UNDER_WAY.includes(newest.state),
+    begin: change("It was not begun", async () => setBegun(await ask("POST", path, { body: {} }))),
+    cancel: change("It was not cancelled", () => ask("DELETE", `${path}/${newest?.id}`)),
+  };
 }
 
 export function BeginRun({ runs, verb }: { runs: MoneyRuns<unknown>; verb: string }) {
   const mayOperate = useMayOperate();
-  const { isUnderWay, begin } = runs;
+  const { isUnderWay, isBusy, begin } = runs;
   if (!mayOperate) return null;
   return (
-    <button type="button" onClick={begin} disabled={isUnderWay}>
+    <button type="button" onClick={begin} disabled={isUnderWay || isBusy}>
       {isUnderWay ? "Running" : verb}
     </button>
   );
@@ -67,16 +82,25 @@ const TONES: Record<State, Tone> = {
   stopped: "bad",
 };
 
-/** How far the newest is, by whom and since when; or why it stopped, or could not begin. */
-export function RunState({ runs: { newest, refused } }: { runs: MoneyRuns<unknown> }) {
+/** How far the newest is, by whom and since when, with what ends it; or why it stopped, or could not begin. */
+export function RunState({ runs }: { runs: MoneyRuns<unknown> }) {
+  const mayOperate = useMayOperate();
+  const { newest, isUnderWay, isBusy, refused, cancel } = runs;
   return (
     <>
       {newest === undefined && <p class="muted">Loading</p>}
       {newest != null && (
-        <p>
-          <Badge tone={TONES[newest.state]}>{newest.state}</Badge> begun <Ago at={newest.begun_at} /> by{" "}
-          {newest.by}
-        </p>
+        <div class="run-line">
+          <Badge tone={TONES[newest.state]}>{newest.state}</Badge>
+          <span>
+            begun <Ago at={newest.begun_at} /> by {newest.by}
+          </span>
+          {mayOperate && isUnderWay && (
+            <button type="button" onClick={cancel} disabled={isBusy || newest.state === "cancelling"}>
+              Cancel
+            </button>
+          )}
+        </div>
       )}
       {newest?.failure != null && (
         <Notice tone="bad" title="It stopped">
@@ -84,8 +108,8 @@ export function RunState({ runs: { newest, refused } }: { runs: MoneyRuns<unknow
         </Notice>
       )}
       {refused !== undefined && (
-        <Notice tone="bad" title="It was not begun">
-          {refused.detail}
+        <Notice tone="bad" title={refused.title}>
+          {refused.refused.detail}
         </Notice>
       )}
     </>

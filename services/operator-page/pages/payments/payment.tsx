@@ -47,6 +47,9 @@ function State({ payment: { state, disputed } }: { payment: PaymentDetail }) {
   );
 }
 
+/** In the others the reason is of the past: it stands in the evidence. */
+const TELLS_WHY: readonly string[] = ["settling", "review", "void"];
+
 function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
   const { terms, reason, state, disputed } = payment;
   const { tone, meaning } = wordsOf(state);
@@ -58,7 +61,7 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
       <div class={`notice ${disputed ? "bad" : tone === "accent" ? "" : tone}`}>
         <div>
           <p class="notice-title">{words}</p>
-          {reason !== null && (
+          {reason !== null && (disputed || TELLS_WHY.includes(state)) && (
             <div class="notice-text">
               <Sentence text={reason} network={terms.network} />
             </div>
@@ -113,7 +116,7 @@ function Evidence({ payment: { terms, evidence, changed_at, claimed_at } }: { pa
       <Facts
         facts={[
           ["Claimed", <Time at={claimed_at} form="exact" />],
-          ["Since", <Time at={changed_at} form="exact" />],
+          ["In this state since", <Time at={changed_at} form="exact" />],
         ]}
       />
     </>

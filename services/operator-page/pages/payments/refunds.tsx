@@ -23,8 +23,9 @@ type Check = { closed: unknown[]; open: unknown[]; not_looked_for: string[]; pro
 
 /** What was paid and failed for good, and what of it is on its way back. */
 export function RefundsView() {
-  const answer = useAnswer<Refunds>("api/v1/payments/refunds", { limit: SHOWN }, { everyMs: 30_000 });
   const checks = useMoneyRuns<Check>("api/v1/payments/refund-checks");
+  const turn = Date.parse(checks.newest?.ended_at ?? "") || 0; // what a look has closed is gone from the list
+  const answer = useAnswer<Refunds>("api/v1/payments/refunds", { limit: SHOWN }, { everyMs: 30_000, turn });
   const due = answer.data?.payments;
   return (
     <>
@@ -89,7 +90,7 @@ function Checked({ check: { closed, open, not_looked_for: unwatched, problems } 
 }
 
 function Row({ payment }: { payment: RefundCase }) {
-  const { call_id, state, terms, effect, changed_at, obstacle } = payment;
+  const { call_id, state, terms, effect, changed_at, obstacle, late_at } = payment;
   const { word, tone } = wordsOf(state);
   return (
     <tr>
@@ -100,6 +101,7 @@ function Row({ payment }: { payment: RefundCase }) {
       </td>
       <td data-label="State">
         <Badge tone={tone}>{word}</Badge>
+        {late_at !== null && <span class="step-aside small warn-text">its runner has done it since</span>}
       </td>
       <td class="number strong" data-label="Amount">
         {amountOf(payment)}

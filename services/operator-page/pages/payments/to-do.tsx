@@ -1,14 +1,21 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Refused, toRefused } from "../../api/ask.ts";
-import { type PaymentAction, type PaymentDetail, reconcilePayment } from "../../api/payments.ts";
+import {
+  type PaymentAction,
+  type PaymentDetail,
+  reconcilePayment,
+  withdrawRefund,
+} from "../../api/payments.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { linkTo } from "../../route.ts";
+import { Confirm } from "../../ui/confirm.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { type Act, ActDialog } from "../failed/act.tsx";
+import { amountOf } from "./list.tsx";
 import { ResolveDialog } from "./resolve.tsx";
 
-type Open = "resolve" | Act;
+type Open = "resolve" | "refund-withdraw" | Act;
 
 /** What somebody can do about a payment, each with what comes of it. `onDone` is called after each. */
 export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
@@ -23,7 +30,7 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
   if (choices.length === 0)
     return <p class="muted">Nothing: it is settled, and its call is where it belongs.</p>;
   const begin = (choice: Choice) => {
-    if (choice === "resolve") setOpen("resolve");
+    if (choice === "resolve" || choice === "refund-withdraw") setOpen(choice);
     else if (choice === "replay" || choice === "discard")
       setOpen({ action: choice, selection: { ids: [call_id] }, count: 1 });
   };
@@ -43,7 +50,7 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
                 {choice === "resolve" && payment.disputed ? "Acknowledge…" : VERBS[choice]}
               </button>
             )}
-            {choice.startsWith("refund") && (
+            {(choice === "refund" || choice === "refund-check") && (
               <a class="button" href={linkTo(["payments"], { view: "refunds" })}>
                 Refunds
               </a>
@@ -53,7 +60,8 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
       </ul>
       {!mayOperate && <p class="muted small">A viewer cannot do it.</p>}
       {open === "resolve" && <ResolveDialog payment={payment} onClose={close} />}
-      {open !== undefined && open !== "resolve" && <ActDialog act={open} onClose={close} />}
+      {open === "refund-withdraw" && <WithdrawDialog id={call_id} onClose={close} />}
+      {typeof open === "object" && <ActDialog act={open} onClose={close} />}
     </>
   );
 }
@@ -72,13 +80,14 @@ const VERBS: Partial<Record<Choice, string>> = {
   resolve: "Decide…",
   replay: "Replay…",
   discard: "Discard…",
+  "refund-withdraw": "Take it off…",
 };
 
 const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
-  resolve: ({ disputed }) =>
-    disputed
+  resolve: (payment) =>
+    payment.disputed
       ? "Look at the transaction, and say that you have seen it. Nothing else changes."
-      : "Look on the chain whether the money came, and decide. If it did, name the transaction, which is checked, and its call runs.",
+      : `Look in an explorer, at the payer's address, for a transfer of ${amountOf(payment)} to the address that is paid, and decide. If it is there, name its transaction, which is checked, and the call runs.`,
   reconcile: () => "The gateways look at it by themselves. You can have one look at once.",
   replay: () => "Mend what its runner refused, and run its call again. It is paid already.",
   discard: () => "End its call for good. The money may then be due back.",
@@ -87,6 +96,23 @@ const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
   "refund-withdraw": () =>
     "The runner has done the job although its refund was exported. Take it off the export, if it is not paid back yet.",
 };
+
+function WithdrawDialog({ id, onClose }: { id: string; onClose: () => void }) {
+  return (
+    <Confirm
+      title="Take a refund off its export"
+      verb="Take it off"
+      isDangerous
+      onClose={onClose}
+      act={(reason) => withdrawRefund(id, reason)}
+    >
+      <p>
+        Its call counts as delivered, and nothing is paid back. Take its transfer out of what your wallet is
+        going to send, or it is paid back all the same.
+      </p>
+    </Confirm>
+  );
+}
 
 /** Has a gateway look, and says what came of it. */
 function LookNow({ id, onDone }: { id: string; onDone: () => void }) {

@@ -1,32 +1,18 @@
 import { beforeEach, expect, test } from "vitest";
-import { tokenAbi } from "../../../../../services/devnet/contracts/token.ts";
 import { useOperator } from "../../../../fixtures/operator.ts";
 import { usePayments } from "../../../../fixtures/payments.ts";
-import { PRICE } from "../../../../fixtures/x402.ts";
-import { configureRefunds, refundable, SAFE } from "../../refundable.ts";
+import { configureRefunds, payBack, refundable } from "../../refundable.ts";
 import { runIn } from "../../run-of.ts";
 
 const payments = usePayments();
 const fixture = useOperator({ redis: payments.redis });
 beforeEach(() => configureRefunds(payments));
 
-async function payBack(): Promise<string> {
-  const { chain, token } = payments.devnet;
-  await chain.mint(SAFE, PRICE);
-  await chain.client.setBalance({ address: SAFE, value: 10n ** 18n });
-  await chain.client.impersonateAccount({ address: SAFE });
-  const args = [payments.payer.address, PRICE] as const;
-  const call = { address: token, abi: tokenAbi, functionName: "transfer", args, account: SAFE } as const;
-  const hash = await chain.client.writeContract(call);
-  await chain.client.waitForTransactionReceipt({ hash });
-  return hash;
-}
-
 test("a look for refunds closes the case that a transfer has paid back, and says which are still open", async () => {
   const ids = await refundable(payments, 2);
   const service = await fixture.start({ configDir: payments.postern.configDir });
   await service.post("/api/v1/payments/refunds/exports", { call_ids: ids, reason: "x" });
-  const transaction = await payBack();
+  const transaction = await payBack(payments);
   const begun = await service.post("/api/v1/payments/refund-checks", {});
   expect(begun.status).toBe(202);
   const { result } = (await runIn(service, String(begun.headers["location"]), "done")) as unknown as {

@@ -38,6 +38,21 @@ test("the overview has what each origin's queues hold, who is alive, which jobs 
   expect(seen.redis).toMatchObject({ durability: "strict", problem: null, proof: "always" });
 });
 
+test("the overview has the runners as producers that inject over HTTP see them", async () => {
+  const [one, other] = await Promise.all([reports.start(), reports.start()]);
+  const its = { name: "default", url: "http://127.0.0.1:8645" };
+  await one.tellRunners([{ ...its, state: "answers", answeredAt: 2000 }]);
+  await other.tellRunners([{ ...its, state: "away", since: 1000, reason: "connect ECONNREFUSED" }]);
+  const { get } = await fixture.start();
+  const { runners } = OverviewView.parse((await get("/api/v1/overview", { as: "viewer" })).json());
+  expect(runners).toEqual([
+    {
+      ...{ ...its, state: "away", reason: "connect ECONNREFUSED", producers: 2, unanswered: 1 },
+      ...{ since: "1970-01-01T00:00:01.000Z", answered_at: "1970-01-01T00:00:02.000Z" },
+    },
+  ]);
+});
+
 test("of a Redis that can lose what was answered with 202 the overview says why", async () => {
   await redis.client.config("SET", "appendfsync", "everysec");
   try {

@@ -23,7 +23,7 @@ test("a payment in review says why, what is known of it in sentences, and what a
     "In review: the node lacks logs.",
     expect.stringMatching(/^It was sent to http\S+ to be settled once, the last time at /),
     "It can be paid from block 1 on.",
-    expect.stringMatching(/^The authorization of 0x\w{40} can be used until /),
+    expect.stringMatching(/^The authorization of 0x\w{40} ends at /),
     "No transaction is known that has paid it.",
   ]);
 });

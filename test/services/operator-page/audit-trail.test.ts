@@ -1,0 +1,76 @@
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { createAudit } from "../../../shared/audit/audit.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { useOperatorPage } from "../../fixtures/operator-page.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { findChromium } from "../../support/chromium.ts";
+
+const chromium = findChromium();
+const EVIL = "<img src=x onerror=alert(1)> moved";
+
+/** What stands in the rows of the trail, but for when. */
+async function trailOf(page: Page): Promise<string[][]> {
+  const rows = page.getByRole("region", { name: "Audit trail" }).getByRole("row");
+  await rows.nth(1).waitFor();
+  const [, ...entries] = await rows.all();
+  return Promise.all(entries.map(async (row) => (await row.getByRole("cell").allTextContents()).slice(1)));
+}
+
+describe.skipIf(chromium === undefined)("the audit trail on the page", () => {
+  const redis = useRedis();
+  const calls = useFailedCalls({ redis });
+  const { open } = useOperatorPage(chromium, { redis });
+
+  test("before anybody has done anything it says what will stand there", async () => {
+    const page = await open({ hash: "#/endpoints?view=audit", as: "viewer" });
+    await page.getByText("Nobody has done anything yet").waitFor();
+  });
+
+  test("what somebody does on the page stands there with who, what and why, the newest first, and leads to its call", async () => {
+    const [id = ""] = await calls.fail([{}]);
+    const page = await open({ hash: `#/calls/${id}` });
+    await page.getByRole("button", { name: "Replay…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("the runner is mended");
+    await page.getByRole("button", { name: "Replay 1 call" }).click();
+    await page.getByText("1 of 1 replayed").waitFor();
+    await page.keyboard.press("Escape");
+    await page.goto(new URL("#/endpoints?view=jobs", page.url()).href);
+    const job = page.getByRole("row").filter({ hasText: "7/1" });
+    await job.getByRole("button", { name: "Pause…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill(EVIL);
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await job.getByText(`by otto: ${EVIL}`).waitFor();
+    await page.getByRole("button", { name: "Audit trail" }).click();
+    expect(await trailOf(page)).toEqual([
+      ["otto", "pause", "job 7/1", EVIL],
+      ["otto", "replay", `${id.slice(0, 10)}…${id.slice(-6)}`, "the runner is mended"],
+    ]);
+    await page.getByTitle(id).click();
+    await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
+  });
+
+  test("a trail of more than a page is read on, and has each entry once", async () => {
+    const audit = createAudit(redis.partition, silentLogger);
+    const numbers = Array.from({ length: 150 }, (_, i) => i);
+    for (const n of numbers)
+      await audit({
+        at: n,
+        action: "pause",
+        job: "7/1",
+        by: "root@ops",
+        selection: "by name",
+        reason: `no ${n}`,
+      });
+    const page = await open({ hash: "#/endpoints?view=audit", as: "viewer" });
+    const reasons = async () => (await trailOf(page)).map(([, , , why]) => why);
+    const newestFirst = numbers.map((n) => `no ${n}`).toReversed();
+    expect(await reasons()).toEqual(newestFirst.slice(0, 100));
+    const more = page.getByRole("button", { name: "Show more" });
+    await more.click();
+    await page.getByText("no 0", { exact: true }).waitFor();
+    expect(await reasons()).toEqual(newestFirst);
+    expect(await more.count()).toBe(0);
+  });
+});

@@ -1,0 +1,77 @@
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { shoot } from "../../fixtures/chromium.ts";
+import { useOperatorPage } from "../../fixtures/operator-page.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+import { violationsOf } from "../../support/axe.ts";
+import { findChromium } from "../../support/chromium.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { useRejections } from "../operator/rejections.ts";
+
+const chromium = findChromium();
+
+function configured(): string {
+  const configDir = join(tempDir(), "config");
+  const secret = "a-secret-that-nobody-is-shown";
+  writeConfig(configDir, {
+    postern: {},
+    webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "bearer", secret }] },
+  });
+  return configDir;
+}
+
+describe.skipIf(chromium === undefined)("the page of refused requests", () => {
+  const redis = useRedis();
+  useRejections(redis);
+  const reports = useReports(redis);
+  const { open } = useOperatorPage(chromium, { redis, operator: { configDir: configured() } });
+  const rows = (page: Page) => page.getByRole("table").getByRole("row");
+
+  test("they stand the newest first, each with why, and one shows all that was kept of it, of which nothing is secret", async () => {
+    const page = await open({ hash: "#/endpoints?view=rejected", as: "viewer" });
+    await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
+    for (const [i, why] of ["differs from /a by case", "too long", "missing"].entries())
+      expect(
+        await rows(page)
+          .nth(i + 1)
+          .textContent(),
+      ).toContain(why);
+    await rows(page).nth(3).getByRole("button").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("Stripe-Signature").waitFor();
+    const said = await dialog.innerText();
+    for (const kept of ["192.0.2.1", "webhook.credential_rejected", "POST /a", "token", "X-Key", "12 B"])
+      expect(said).toContain(kept);
+    await dialog.getByRole("button", { name: "Show the body" }).click();
+    await dialog.getByText("The body was not kept").waitFor();
+    await shoot(page, "rejected-request");
+    expect(await violationsOf(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await rows(page).nth(2).getByRole("button").click();
+    await dialog.getByRole("button", { name: "Show the body" }).click();
+    await dialog.getByText(/7b 22 61 22 3a 31 7d 00/).waitFor();
+    expect(await page.locator("body").innerText()).not.toContain("hidden");
+  });
+
+  test("how many an endpoint has refused leads to those alone, and another path or none is asked for there", async () => {
+    const { log, flush } = await reports.start();
+    const refused = { path: "/a", code: "webhook.credential_rejected", reason: "missing" };
+    log.warn("webhook.refused", { ...refused, times: 2 });
+    await flush();
+    const page = await open({ hash: "#/endpoints" });
+    const endpoint = rows(page).filter({ hasText: "/a" });
+    await endpoint.getByText("2 times").waitFor();
+    await endpoint.getByRole("link", { name: "2", exact: true }).click();
+    await page.getByRole("heading", { name: "2 refused requests" }).waitFor();
+    const path = page.getByLabel("Endpoint");
+    expect([await path.inputValue(), await rows(page).count()]).toEqual(["/a", 3]);
+    await path.fill("/none");
+    await path.press("Enter");
+    await page.getByText("No request at this path was refused lately").waitFor();
+    await page.getByRole("button", { name: "Clear" }).click();
+    await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
+  });
+});
