@@ -108,6 +108,7 @@ describe.skipIf(chromium === undefined)("in each look", () => {
   });
 
   test("the picture of README is that of the flow, as docs/operator.png", async () => {
+    await lively.report();
     const page = await open({ at, colorScheme: "light" });
     await pages[0]?.whole(page);
     await shoot(page, "readme");
@@ -120,6 +121,7 @@ describe.skipIf(chromium === undefined)("in each look", () => {
   test.each(LOOKS)(
     "%s: every page is whole, no wider than the window, and accessible",
     async (look, options) => {
+      await lively.report();
       const page = await open({ ...options, at });
       const problems: unknown[] = [];
       for (const { name, hash, whole } of pages) {
