@@ -8,6 +8,8 @@ test("a request under a name that the configuration does not know is refused wit
   for (const Host of [
     "rebound.example.com",
     "localhost.example.com",
+    "rebound.localhost",
+    "notlocalhost",
     "127.0.0.1.example.com",
     "",
     "[::1",

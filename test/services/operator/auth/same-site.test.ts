@@ -56,9 +56,12 @@ test("another site's page can neither sign somebody in nor read what a session m
   );
   expect(refusalOf(signIn)).toEqual([403, "operator.cross_site"]);
   expect(signIn.headers["set-cookie"]).toBeUndefined();
-  const read = await service.get("/api/v1/jobs", { as: "nobody", headers: { Cookie, Origin } });
-  expect(refusalOf(read)).toEqual([403, "operator.cross_site"]);
-  expect(read.headers["access-control-allow-origin"]).toBeUndefined();
+  const elsewhere = [{ Origin }, { "Sec-Fetch-Site": "cross-site" }, { "Sec-Fetch-Site": "same-site" }];
+  for (const headers of elsewhere) {
+    const read = await service.get("/api/v1/jobs", { as: "nobody", headers: { Cookie, ...headers } });
+    expect(refusalOf(read)).toEqual([403, "operator.cross_site"]);
+    expect(read.headers["access-control-allow-origin"]).toBeUndefined();
+  }
 });
 
 test("a token in the request needs no origin: no page of another site knows it", async () => {
@@ -76,12 +79,17 @@ test("without any token a program on this machine may act, and a page of another
     expect((await open.post(PAUSE, body, { as: "nobody", headers })).status).toBe(403);
 });
 
-test("behind a proxy that sets another Host, the origin of public_url is this service's", async () => {
+test("behind a proxy that sets another Host, the origin of public_url is this service's, and no other", async () => {
   const behind = await fixture.start({ operator: { public_url: "https://ops.example.com/postern" } });
   const began = await behind.post("/session", { token: TOKENS.operator }, { as: "nobody" });
-  const headers = {
-    Cookie: String(began.headers["set-cookie"]).split(";")[0] ?? "",
-    Origin: "https://ops.example.com",
-  };
-  expect((await behind.post(PAUSE, body, { as: "nobody", headers })).status).toBe(200);
+  const its = String(began.headers["set-cookie"]).split(";")[0] ?? "";
+  const pauseFrom = (Origin: string) =>
+    behind.post(PAUSE, body, { as: "nobody", headers: { Cookie: its, Origin } });
+  expect((await pauseFrom("https://ops.example.com")).status).toBe(200);
+  for (const other of [
+    "http://ops.example.com",
+    "https://ops.example.com:8443",
+    "https://ops.example.com.evil",
+  ])
+    expect([other, ...refusalOf(await pauseFrom(other))]).toEqual([other, 403, "operator.cross_site"]);
 });

@@ -60,6 +60,10 @@ test("a session ends with its token, and has the role that its token has now", a
   expect((await whoIs(gone, cookie)).status).toBe(401);
 });
 
+function changed(text: string, at: number): string {
+  return `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
+}
+
 test("a cookie that was changed anywhere is no session, and a good one beside it is found", async () => {
   const service = await fixture.start();
   const cookie = await cookieOf(service);
@@ -69,6 +73,7 @@ test("a cookie that was changed anywhere is no session, and a good one beside it
     `${name}=${later}.${id}.${mac}`,
     `${name}=${until}.${"A".repeat(22)}.${mac}`,
     `${name}=${until}.${id}.${"A".repeat(43)}`,
+    `${name}=${until}.${id}.${changed(mac, 40)}`,
     `${name}=${until}.${id}`,
     `${name}=`,
     `other=${until}.${id}.${mac}`,

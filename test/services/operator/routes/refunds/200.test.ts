@@ -24,3 +24,17 @@ test("refunds that are due are listed with what stands in their way, and nothing
   const disputed = await get("/api/v1/payments/refunds");
   expect(disputed.json()["payments"]).toMatchObject([{ call_id: failed, obstacle: "disputed" }]);
 });
+
+test("pages of refunds that follow one another have each case once, the newest first", async () => {
+  const ids = await refundable(payments, 3);
+  const { get } = await fixture.start({ configDir: payments.postern.configDir });
+  const met: unknown[] = [];
+  let cursor = "";
+  for (const _page of ids) {
+    const page = await get(`/api/v1/payments/refunds?limit=1${cursor}`);
+    const { payments: found, next } = page.json<{ payments: { call_id: string }[]; next: string | null }>();
+    met.push(...found.map(({ call_id }) => call_id));
+    cursor = `&cursor=${next}`;
+  }
+  expect([met, cursor]).toEqual([ids.toReversed(), "&cursor=null"]);
+});

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { openApi } from "../../support/openapi.ts";
+
+type Schema = { $ref?: string; anyOf?: Schema[]; oneOf?: Schema[]; required?: string[] };
+type Operation = {
+  "x-postern-role"?: string;
+  requestBody?: { content: { "application/json": { schema: Schema } } };
+};
+
+/** What changes nothing that is not seen by itself: who began a run stands in the run. */
+const WITHOUT_A_REASON = [
+  "DELETE /api/v1/failed/discards/{run_id}",
+  "DELETE /api/v1/failed/replays/{run_id}",
+  "DELETE /api/v1/payments/audits/{run_id}",
+  "DELETE /api/v1/payments/refund-checks/{run_id}",
+  "POST /api/v1/failed/discards/{run_id}/resume",
+  "POST /api/v1/failed/replays/{run_id}/resume",
+  "POST /api/v1/payments/audits",
+  "POST /api/v1/payments/refund-checks",
+  "POST /api/v1/payments/{call_id}/reconcile",
+];
+
+/** The schemas of which one has to fit. */
+function choicesOf({ $ref, anyOf, oneOf, ...schema }: Schema): Schema[] {
+  if ($ref !== undefined)
+    return choicesOf(openApi.components.schemas[$ref.split("/").at(-1) ?? ""] as Schema);
+  return (anyOf ?? oneOf)?.flatMap(choicesOf) ?? [schema];
+}
+
+function asksWhy({ requestBody }: Operation): boolean {
+  if (requestBody === undefined) return false;
+  return choicesOf(requestBody.content["application/json"].schema).every(({ required = [] }) =>
+    required.includes("reason"),
+  );
+}
+
+test("whatever an operator does to calls, jobs and money wants a reason; a run, a look and an end of a run want none", () => {
+  const acting = Object.entries(openApi.paths).flatMap(([path, operations]) =>
+    Object.entries(operations as Record<string, Operation>).flatMap(([method, operation]) =>
+      operation["x-postern-role"] === "operator"
+        ? [{ name: `${method.toUpperCase()} ${path}`, operation }]
+        : [],
+    ),
+  );
+  const without = acting.filter(({ operation }) => !asksWhy(operation)).map(({ name }) => name);
+  expect(without.toSorted()).toEqual(WITHOUT_A_REASON);
+  expect(acting.length).toBeGreaterThan(without.length);
+});
