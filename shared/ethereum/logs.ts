@@ -11,6 +11,8 @@ type LogFilter = {
   fromBlock: bigint;
   /** Inclusive. */
   toBlock: bigint;
+  /** Aborted once nobody wants the logs any more: the search throws. */
+  signal?: AbortSignal | undefined;
 };
 
 /** What a range of blocks has that was asked for at once. `toBlock` is its last. */
@@ -33,12 +35,12 @@ export function createLogSearch(rpc: Rpc, clock: Clock): LogSearch {
   let backOffMs = 0;
   let askAgainAt = 0;
 
-  async function ask(params: readonly unknown[]): Promise<Log[]> {
+  async function ask(params: readonly unknown[], signal: AbortSignal | undefined): Promise<Log[]> {
     const askedAt = clock();
     if (askedAt < askAgainAt)
       throw new RateLimited("eth_getLogs: the node limits the rate, and is not asked yet");
     try {
-      const logs = await rpc({ method: "eth_getLogs", params, answer: Logs });
+      const logs = await rpc({ method: "eth_getLogs", params, answer: Logs, signal });
       backOffMs = 0;
       return logs;
     } catch (error) {
@@ -51,13 +53,14 @@ export function createLogSearch(rpc: Rpc, clock: Clock): LogSearch {
     }
   }
 
-  return async function* search({ address, topics, fromBlock, toBlock }) {
+  return async function* search({ address, topics, fromBlock, toBlock, signal }) {
     let span = min(SPAN_MAX, taken * 2n);
     let from = fromBlock;
     while (from <= toBlock) {
+      signal?.throwIfAborted();
       const to = min(toBlock, from + span - 1n);
       const range = { fromBlock: toQuantity(from), toBlock: toQuantity(to) };
-      const logs = await ask([{ address, topics, ...range }]).catch((error: unknown) => {
+      const logs = await ask([{ address, topics, ...range }], signal).catch((error: unknown) => {
         if (!(error instanceof Refused) || from === to) throw error;
         return undefined;
       });

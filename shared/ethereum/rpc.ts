@@ -16,6 +16,8 @@ type Call<Schema extends z.ZodType> = {
   answer: Schema;
   /** In place of the usual. A longer answer is not read to its end. */
   answerBytesMax?: number | undefined;
+  /** Aborted once nobody wants the answer any more. */
+  signal?: AbortSignal | undefined;
 };
 
 /**
@@ -76,10 +78,11 @@ export function createRpc({
   const redact = redactor(url);
   let id = 0;
 
-  return async ({ method, params, answer, answerBytesMax: bytesMax = answerBytesMax }) => {
+  return async ({ method, params, answer, answerBytesMax: bytesMax = answerBytesMax, signal: unwanted }) => {
     id += 1;
     const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
-    const signal = AbortSignal.timeout(timeoutMs);
+    const late = AbortSignal.timeout(timeoutMs);
+    const signal = unwanted === undefined ? late : AbortSignal.any([late, unwanted]);
     const { status, text } = await client
       .exchange({ path, body, signal, answerBytesMax: bytesMax })
       .catch((thrown) => {

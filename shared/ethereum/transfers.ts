@@ -26,6 +26,8 @@ export type TransferRange = {
   payTo: Hex;
   fromBlock: bigint;
   toBlock: bigint;
+  /** Aborted once nobody wants the transfers any more: the search throws. */
+  signal?: AbortSignal | undefined;
 };
 
 export type SentTransfer = Omit<Transfer, "authorization">;
@@ -38,6 +40,8 @@ export type SentRange = {
   senders: readonly Hex[];
   fromBlock: bigint;
   toBlock: bigint;
+  /** As of `TransferRange`. */
+  signal?: AbortSignal | undefined;
 };
 
 /** Whether the receipt of a transfer is worth asking for. */
@@ -47,13 +51,14 @@ export type IsWanted = (transfer: Omit<SentTransfer, "position">) => boolean;
 export function createSentTransfers(reads: Reads, search: LogSearch) {
   const receiptOf = createReceiptOf(reads);
   return async function* transfersFrom(range: SentRange, isWanted: IsWanted): AsyncGenerator<SentTransfer> {
-    const { asset, senders, fromBlock, toBlock } = range;
+    const { asset, senders, fromBlock, toBlock, signal } = range;
     // To a node, a list of none is any.
     if (senders.length === 0) return;
     const known = new Set(senders.map((sender) => sender.toLowerCase()));
     const topics = [TRANSFER, senders.map(addressTopic)];
-    for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock })) {
+    for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock, signal })) {
       for (const log of logs) {
+        signal?.throwIfAborted();
         const transfer = toTransfer(log);
         if (!known.has(transfer.from) || !isWanted(transfer)) continue;
         yield { ...transfer, position: positionIn(await receiptOf(log), log.logIndex) };
@@ -81,12 +86,13 @@ export function createTransfers(reads: Reads, search: LogSearch) {
   }
 
   return async function* transfersTo(range: TransferRange): AsyncGenerator<Transfer> {
-    const { asset, payTo, fromBlock, toBlock } = range;
+    const { asset, payTo, fromBlock, toBlock, signal } = range;
     const topics = [TRANSFER, null, addressTopic(payTo)];
-    for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock })) {
+    for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock, signal })) {
       let receipt: Receipt | undefined;
       let authorized: readonly Authorized[] = [];
       for (const log of logs) {
+        signal?.throwIfAborted();
         if (receipt?.transactionHash !== log.transactionHash) {
           receipt = await receiptOf(log);
           authorized = await authorizedIn(receipt, range);

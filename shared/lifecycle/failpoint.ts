@@ -35,10 +35,13 @@ export const FAILPOINTS = [
   "delivery.after_stored",
   "operator.before_forgotten",
   "operator.after_forgotten",
+  "console.after_begun",
   "console.after_taken",
   "console.after_counted",
   "console.after_operated",
   "console.before_ended",
+  "money.after_exported",
+  "money.after_closed",
 ] as const;
 export type Failpoint = (typeof FAILPOINTS)[number];
 

@@ -58,7 +58,7 @@ export type MoneyAudit = z.infer<typeof MoneyAudit>;
 
 /**
  * Matches transfers with payments. Throws `request.malformed` if the network is to be chosen, `token.unconfigured` if a chain cannot be asked,
- * `start.config_invalid` and `payment.unavailable`.
+ * `start.config_invalid` and `payment.unavailable`; and something else once the signal is aborted.
  */
 export type AuditMoney = (order: AuditOrder, work?: AuditWork) => Promise<MoneyAudit>;
 
@@ -81,9 +81,8 @@ export function createAuditMoney(
     const { network, asset, transfer_method: method, event_order: eventOrder, pay_to: payTo } = token;
     const [fromBlock, toBlock] = [BigInt(audit.from_block), BigInt(audit.to_block)];
     const matchTransfers = createMatchTransfers({ chain, payments });
-    const range = { network, asset, method, eventOrder, payTo, fromBlock, toBlock };
+    const range = { network, asset, method, eventOrder, payTo, fromBlock, toBlock, signal: work.signal };
     for await (const found of matchTransfers(range)) {
-      if (work.signal?.aborted) return;
       if (found.kind === "matched") audit.matched += 1;
       else if (listedIn(audit) >= listedMax) audit.more += 1;
       else note(audit, found, decimalsOf);
@@ -97,7 +96,7 @@ export function createAuditMoney(
       const ofNetwork = chosen.filter(({ token }) => token.network === network);
       const range = await rangeOf(order, ofNetwork);
       for (const audited of ofNetwork) {
-        if (work.signal?.aborted) return soFar;
+        work.signal?.throwIfAborted();
         const audit = emptyAudit(audited.token, range);
         soFar.tokens.push(audit);
         work.tell?.(soFar);

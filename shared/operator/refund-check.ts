@@ -2,6 +2,7 @@ import { z } from "zod";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
 import { messageOf } from "../errors/app-error.ts";
+import { failpoint } from "../lifecycle/failpoint.ts";
 import { type ClosedRefund, createCloseRefunds } from "../payments/close-refunds.ts";
 import { createPaymentJournal } from "../payments/journal.ts";
 import type { Payment } from "../payments/payment.ts";
@@ -35,6 +36,7 @@ export const RefundCheck = z.object({
 });
 export type RefundCheck = z.infer<typeof RefundCheck>;
 
+/** Once the signal is aborted it looks no further, and resolves with what was found. */
 export type CheckRefunds = (signal?: AbortSignal) => Promise<RefundCheck>;
 
 type Deps = { partition: Partition; tokens: TokenSource; clock: Clock };
@@ -65,9 +67,10 @@ export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRef
     const chain = tokens.chainOf(token);
     if (cases.length === 0 || chain === undefined) return;
     const closeRefunds = createCloseRefunds({ chain, refunds, clock });
-    for await (const found of closeRefunds({ asset: token.asset, senders: token.refund_from, cases })) {
+    const wanted = { asset: token.asset, senders: token.refund_from };
+    for await (const found of closeRefunds({ ...wanted, cases, signal })) {
+      failpoint("money.after_closed");
       closed.push(found);
-      if (signal?.aborted) return;
     }
   }
 
@@ -79,9 +82,9 @@ export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRef
     for (const token of accepted) {
       if (signal?.aborted) break;
       const looked = closeOf(token, pending, closed, signal);
-      await looked.catch((error) =>
-        problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`),
-      );
+      await looked.catch((error) => {
+        if (!signal?.aborted) problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`);
+      });
     }
     return toView(pending, closed, accepted, problems);
   };

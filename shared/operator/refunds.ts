@@ -4,6 +4,7 @@ import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { CALL_ID } from "../job-call/call-id.ts";
+import { failpoint } from "../lifecycle/failpoint.ts";
 import { createPaymentJournal } from "../payments/journal.ts";
 import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
 import type { Payment, PaymentState } from "../payments/payment.ts";
@@ -143,6 +144,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
           throw AppError.public("queue.unavailable", detail, { cause });
         });
       if (made === undefined) return undefined;
+      failpoint("money.after_exported");
       const { at, rows } = made;
       const selection = `export ${id}`;
       for (const { call } of rows) await audit({ at, action: "refund", callId: call, by, selection, reason });

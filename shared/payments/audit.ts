@@ -18,6 +18,8 @@ type AuditedRange = {
   payTo: string;
   fromBlock: bigint;
   toBlock: bigint;
+  /** Aborted once nobody wants the rest: it throws. */
+  signal?: AbortSignal | undefined;
 };
 
 /** A transfer and a payment that do not match. */
@@ -63,6 +65,7 @@ export function createMatchTransfers({
 
   async function* missing(range: AuditedRange, seen: ReadonlySet<string>): AsyncGenerator<Mismatch> {
     for await (const payment of payments.matching({})) {
+      range.signal?.throwIfAborted();
       const isUnseen = !seen.has(payment.id) && mayBeIn(payment, range);
       if (isUnseen && (await isMissing(payment, range))) yield { kind: "missing", payment };
     }

@@ -11,6 +11,8 @@ export type TokenCases = {
   /** The configured senders. */
   senders: readonly string[];
   cases: readonly Payment[];
+  /** Aborted once nobody wants the rest: it throws. */
+  signal?: AbortSignal | undefined;
 };
 
 export type ClosedRefund = { payment: Payment; transfer: SentTransfer };
@@ -29,7 +31,12 @@ export function createCloseRefunds({
   refunds: Pick<Refunds, "close">;
   clock: Clock;
 }) {
-  return async function* closeRefunds({ asset, senders, cases }: TokenCases): AsyncGenerator<ClosedRefund> {
+  return async function* closeRefunds({
+    asset,
+    senders,
+    cases,
+    signal,
+  }: TokenCases): AsyncGenerator<ClosedRefund> {
     const toBlock = (await chain.freshHead()).number - BigInt(chain.confirmations);
     const open = new Set(cases.filter(({ lateAt }) => lateAt === undefined));
     const fromBlock = [...open].reduce((least, { refund }) => {
@@ -37,7 +44,7 @@ export function createCloseRefunds({
       return block < least ? block : least;
     }, toBlock + 1n);
     const fits = (sent: Omit<SentTransfer, "position">) => [...open].filter((each) => isRefundOf(sent, each));
-    const range = { asset: asset as Hex, senders: senders as readonly Hex[], fromBlock, toBlock };
+    const range = { asset: asset as Hex, senders: senders as readonly Hex[], fromBlock, toBlock, signal };
     for await (const transfer of chain.transfersFrom(range, (sent) => fits(sent).length > 0)) {
       const payment = await closeOne(fits(transfer), transfer, open);
       if (payment !== undefined) yield { payment, transfer };

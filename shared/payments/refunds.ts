@@ -98,10 +98,22 @@ export function createRefunds(partition: Partition) {
     ];
   }
 
+  /** An export as it was made. Undefined if there is none, or all its cases were closed long ago. */
+  async function find(id: string): Promise<RefundExport | undefined> {
+    const [fields, rows] = await Promise.all([
+      redis.hgetall(keys.refund(id)),
+      redis.lrange(keys.refundRows(id), 0, -1),
+    ]);
+    if (isNewer("refund", fields["v"])) throw newer();
+    if (rows.length === 0) return undefined;
+    const { at, by = "", network = "" } = fields;
+    return { id, at: Number(at), by, network, rows: rows.map(toRow) };
+  }
+
   return {
     /**
-     * Moves each of the payments that is a case to REFUND_PENDING, all in one step, and resolves with the export; undefined if none is a
-     * case any more, because it ran meanwhile or another export has it. Nothing is exported then.
+     * Moves each of the payments that is a case to REFUND_PENDING, all in one step, and resolves with the export, or with one that was made
+     * under its id before; undefined if none is a case any more, because it ran meanwhile or another export has it. Nothing is exported then.
      */
     async export(made: NewExport): Promise<RefundExport | undefined> {
       const { id, at, by, network, block, cases, effectUnknown } = made;
@@ -122,20 +134,10 @@ export function createRefunds(partition: Partition) {
       ]);
       const head = [at, refund, effectUnknown ? 1 : 0, fields.length, ...fields];
       const rows = (await toExport([...common, ...touched], [...head, ...words])) as string[];
-      return rows.length === 0 ? undefined : { id, at, by, network, rows: rows.map(toRow) };
+      return rows.length === 0 ? undefined : find(id);
     },
 
-    /** An export as it was made. Undefined if there is none, or all its cases were closed long ago. */
-    async find(id: string): Promise<RefundExport | undefined> {
-      const [fields, rows] = await Promise.all([
-        redis.hgetall(keys.refund(id)),
-        redis.lrange(keys.refundRows(id), 0, -1),
-      ]);
-      if (isNewer("refund", fields["v"])) throw newer();
-      if (rows.length === 0) return undefined;
-      const { at, by = "", network = "" } = fields;
-      return { id, at: Number(at), by, network, rows: rows.map(toRow) };
-    },
+    find,
 
     /** The ids of the calls whose refund is exported and not seen yet, in the order in which they were exported. */
     pending: (): Promise<string[]> => redis.zrange(keys.refundsPending, "0", "-1"),

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
+import { failpoint } from "../lifecycle/failpoint.ts";
 import { toObject } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
@@ -120,6 +121,7 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
       const args = [id, kind, by, JSON.stringify(request), prefix];
       const isMade = await create([keys.run(id), keys.runs, keys.openRuns], args);
       if (isMade !== 1) throw tooMany();
+      failpoint("console.after_begun");
       return found(id);
     },
 

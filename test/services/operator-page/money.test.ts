@@ -1,21 +1,18 @@
 import type { Page } from "playwright-core";
 import { beforeEach, describe, expect, test } from "vitest";
-import { devToken } from "../../../shared/dev/config.ts";
 import { shoot } from "../../fixtures/chromium.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import type { TestOperator, TOKENS } from "../../fixtures/operator.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
-import { x402Table } from "../../fixtures/x402.ts";
 import { violationsOf } from "../../support/axe.ts";
 import { findChromium } from "../../support/chromium.ts";
-import { type HoldingNode, startHoldingNode } from "../../support/node-before.ts";
 import { auditOf } from "../operator/audit-of.ts";
 import { configureRefunds, payBack, refundable } from "../operator/refundable.ts";
+import { acceptSlowToken } from "../operator/slow-token.ts";
 
 const chromium = findChromium();
-const EURC = `0x${"ec".repeat(20)}`;
 
 describe.skipIf(chromium === undefined)("the page of audits and refunds", () => {
   const payments = usePayments();
@@ -29,21 +26,6 @@ describe.skipIf(chromium === undefined)("the page of audits and refunds", () => 
   ): Promise<{ page: Page; service: TestOperator }> {
     const service = await start({ configDir: payments.postern.configDir });
     return { service, page: await open({ at: service.address, hash: `#/payments?view=${view}`, as }) };
-  }
-
-  /** A second token is accepted, whose transfers the node searches for until it is let go on. */
-  async function acceptSlowToken(): Promise<HoldingNode> {
-    const { devnet, redis, postern } = payments;
-    const isOfIt = (rpc: object) => JSON.stringify(rpc).toLowerCase().includes(EURC);
-    const node = await startHoldingNode(devnet.rpcUrl, (rpc) => rpc.method === "eth_getLogs" && isOfIt(rpc));
-    ends.defer(node.close);
-    const usdc = { ...devToken(devnet), rpc_url: node.url };
-    const accepted_tokens = [usdc, { ...usdc, asset: EURC, symbol: "EURC" }];
-    postern.configure({
-      postern: { redis: { url: redis.url } },
-      x402: x402Table({ devnet, x402: { accepted_tokens } }),
-    });
-    return node;
   }
 
   async function exportRefund({ post }: TestOperator, id: string): Promise<void> {
@@ -93,7 +75,7 @@ describe.skipIf(chromium === undefined)("the page of audits and refunds", () => 
 
   test("an audit shows what it has found while it goes on, and is cancelled where it is", async () => {
     const transaction = await payUnseen();
-    const node = await acceptSlowToken();
+    ends.defer((await acceptSlowToken(payments)).close);
     const { page } = await show("audit");
     await page.getByRole("button", { name: "Run an audit now" }).click();
     const [usdc, eurc] = ["USDC", "EURC"].map((name) =>
@@ -104,10 +86,8 @@ describe.skipIf(chromium === undefined)("the page of audits and refunds", () => 
     await page.getByText("running", { exact: true }).waitFor();
     expect(await page.getByRole("button", { name: "Running" }).isDisabled()).toBe(true);
     await page.getByRole("button", { name: "Cancel" }).click();
-    await page.getByText("cancelling", { exact: true }).waitFor();
-    await shoot(page, "audit-cancelling");
-    node.goOn();
     await page.getByText("cancelled", { exact: true }).waitFor();
+    await shoot(page, "audit-cancelled");
     expect(await usdc?.getByTitle(transaction).count()).toBe(1);
     expect(await eurc?.getByText("not whole").count()).toBe(1);
     expect(await page.getByRole("button", { name: "Run an audit now" }).isEnabled()).toBe(true);

@@ -106,18 +106,17 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
 function ofRunners({ runners }: Overview): Matter[] {
   return runners
     .filter(({ state }) => state === "away" || state === "silent")
-    .map(({ name, state, reason, since, unanswered, producers }) => {
+    .map(({ name, state, since, unanswered, producers }) => {
       const text = (
         <>
-          Runner {name} {state === "away" ? "cannot be reached" : "does not answer"}
-          {unanswered < producers && ` from ${unanswered} of ${counted(producers, "producer")}`}
+          Runner “{name}” {state === "away" ? "cannot be reached" : "does not answer"}
+          {unanswered < producers && ` for ${unanswered} of ${counted(producers, "producer")}`}
           {since !== null && (
             <>
               {" "}
               since <Time at={since} />
             </>
           )}
-          {reason !== null && `: ${reason}`}
         </>
       );
       return { tone: state === "away" ? "bad" : "warn", word: "runner", text };

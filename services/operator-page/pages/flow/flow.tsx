@@ -7,7 +7,7 @@ import { Card } from "../../ui/card.tsx";
 import { Chart, type Line } from "../../ui/chart.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
-import { rate } from "../../ui/number.ts";
+import { count, rate } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { SpanChoice, useSpan } from "../../ui/span.tsx";
@@ -121,6 +121,7 @@ function Charts({ flow, lines }: { flow: Flow | undefined; lines: readonly FlowL
               times={drawn.times}
               lines={drawn.latency}
               format={duration}
+              formatTick={inSeconds}
               isLogarithmic
             />
           )}
@@ -128,6 +129,11 @@ function Charts({ flow, lines }: { flow: Flow | undefined; lines: readonly FlowL
       </Card>
     </div>
   );
+}
+
+/** Powers of ten, which minutes and hours are not. */
+function inSeconds(ms: number): string {
+  return ms < 1000 ? `${ms} ms` : `${count(ms / 1000)} s`;
 }
 
 type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;

@@ -1,0 +1,130 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import type { AuditRunView, RefundCheckRunView } from "../../../shared/operator/money-runs.ts";
+import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useOperator } from "../../fixtures/operator.ts";
+import { usePayments } from "../../fixtures/payments.ts";
+import { auditOf } from "../../services/operator/audit-of.ts";
+import { configureRefunds, payBack, refundable } from "../../services/operator/refundable.ts";
+import { acceptSlowToken } from "../../services/operator/slow-token.ts";
+import { startConsole } from "./start-console.ts";
+
+const payments = usePayments();
+const fixture = useOperator({ redis: payments.redis });
+const ends = useEnds();
+const AUDITS = "/api/v1/payments/audits";
+const CHECKS = "/api/v1/payments/refund-checks";
+const EXPORTS = "/api/v1/payments/refunds/exports";
+
+const start = (failpoint?: Failpoint) => startConsole(payments.postern, failpoint);
+
+describe("an audit of the money", () => {
+  /** The first block of a test: what others did is before it. */
+  let from_block: string;
+  beforeEach(async () => {
+    const { chain } = payments.devnet;
+    await chain.mine();
+    from_block = String((await chain.client.getBlockNumber()) + 1n);
+    await payments.buy();
+    await payments.payOnChain();
+  });
+
+  const found = ({ result }: AuditRunView) =>
+    result?.tokens.map(({ symbol, matched, orphans }) => [symbol, matched, orphans.length]);
+
+  test.each<Failpoint>(["console.after_begun", "console.after_taken", "console.before_ended"])(
+    "killed at %s is done by the next process, and has each transfer once",
+    async (point) => {
+      const killed = await start(point);
+      await killed.begin(AUDITS, { from_block });
+      expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
+      const run = await (await start()).runIn<AuditRunView>(AUDITS, "done");
+      expect([found(run), run.failure]).toEqual([[["USDC", 1, 1]], null]);
+    },
+  );
+
+  test("killed half way, with what it had found on disk, is begun anew and has each transfer once", async () => {
+    const node = await acceptSlowToken(payments);
+    ends.defer(node.close);
+    const killed = await start();
+    await killed.begin(AUDITS, { from_block });
+    await eventually("a part is on disk", async () => {
+      const [run] = await killed.runs<AuditRunView>(AUDITS);
+      return run?.result?.tokens.length === 2 && node.held() === 1;
+    });
+    await killed.kill("SIGKILL");
+    node.goOn();
+    const run = await (await start()).runIn<AuditRunView>(AUDITS, "done");
+    expect(found(run)).toEqual([
+      ["USDC", 1, 1],
+      ["EURC", 0, 0],
+    ]);
+  });
+
+  test("that was cancelled, and whose process is killed before it has ended, is not begun again", async () => {
+    const node = await acceptSlowToken(payments);
+    ends.defer(node.close);
+    const killed = await start("console.before_ended");
+    await killed.begin(AUDITS, { from_block });
+    const [begun] = await killed.runs(AUDITS);
+    await eventually("it asks", () => node.held() === 1);
+    await killed.ask("DELETE", `${AUDITS}/${begun?.id}`);
+    expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
+    const { length: asked } = node.asked;
+    const next = await start();
+    const run = await next.runIn<AuditRunView>(AUDITS, "cancelled");
+    expect([found(run)?.[0], node.asked.length]).toEqual([["USDC", 1, 1], asked]);
+  });
+});
+
+describe("refunds", () => {
+  let ids: string[];
+  beforeEach(async () => {
+    configureRefunds(payments);
+    ids = await refundable(payments, 2);
+  });
+
+  const order = (id: string) => ({ id, call_ids: ids, reason: "a test" });
+
+  test.each<Failpoint>([
+    "console.after_begun",
+    "console.after_taken",
+    "money.after_closed",
+    "console.before_ended",
+  ])("a look for them killed at %s is done again, and each transfer closes one case", async (point) => {
+    const before = await fixture.start({ configDir: payments.postern.configDir });
+    await before.post(EXPORTS, order(`r_${"0a".repeat(16)}`));
+    await before.close();
+    const transactions = [await payBack(payments), await payBack(payments)];
+    const killed = await start(point);
+    await killed.begin(CHECKS, {});
+    expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
+    const run = await (await start()).runIn<RefundCheckRunView>(CHECKS, "done");
+    expect(run).toMatchObject({ failure: null, result: { open: [], problems: [] } });
+    const journal = createPaymentJournal(payments.redis.partition);
+    const closed = await Promise.all(ids.map((id) => journal.look(id)));
+    expect(closed.map((payment) => payment?.state)).toEqual(["REFUNDED", "REFUNDED"]);
+    expect(closed.map((payment) => payment?.refunded?.transaction).toSorted()).toEqual(
+      transactions.toSorted(),
+    );
+  });
+
+  test("an export killed at money.after_exported is found by the id that was chosen for it; asked for again it is the same, with its lines in the audit, and nothing is exported twice", async () => {
+    const id = `r_${"0b".repeat(16)}`;
+    const killed = await start("money.after_exported");
+    await expect(killed.ask("POST", EXPORTS, order(id))).rejects.toThrow();
+    expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
+    const next = await start();
+    const found = await next.ask("GET", `${EXPORTS}/${id}`);
+    const rows = ids.map((call_id) => expect.objectContaining({ call_id, state: "refund_pending" }));
+    expect([found.status, found.json()]).toMatchObject([200, { id, rows }]);
+    const other = await next.ask("POST", EXPORTS, order(`r_${"0c".repeat(16)}`));
+    expect([other.status, other.json()["code"]]).toEqual([409, "payment.undecidable"]);
+    const same = await next.ask("POST", EXPORTS, order(id));
+    expect([same.status, same.json()]).toEqual([201, found.json()]);
+    const lines = ids.map((call_id) => ({ action: "refund", call_id, reason: "a test" }));
+    expect(await auditOf(payments.redis)).toMatchObject(lines);
+  });
+});

@@ -1,0 +1,53 @@
+import { eventually } from "../../../shared/dev/wait.ts";
+import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import type { Postern } from "../../fixtures/postern.ts";
+import { type Answer, send } from "../../support/http.ts";
+
+type Listed = { id: string; state: string };
+
+/** `postern operator`, which is killed at the failpoint if there is one. Whoever is on this machine may ask it. */
+export async function startConsole(postern: Postern, failpoint?: Failpoint) {
+  const args = ["operator", "--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
+  const env = failpoint && { POSTERN_FAILPOINT: failpoint };
+  const { exit, kill, waitForEvent } = postern.start(args, env && { env });
+  const { address, opsAddress } = await waitForEvent("service.started");
+  await eventually("it is ready", async () => {
+    return (await send(String(opsAddress), { method: "GET", path: "/readyz" })).status === 200;
+  });
+  const ask = (method: string, path: string, json?: object): Promise<Answer> =>
+    send(String(address), {
+      ...{ method, path },
+      ...(json && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(json) }),
+    });
+
+  async function runs<Run extends Listed>(path: string): Promise<Run[]> {
+    return (await ask("GET", path)).json<{ runs: Run[] }>().runs;
+  }
+
+  return {
+    ...{ exit, kill, ask, runs },
+
+    /** Asks for what its process may be killed before it is answered. */
+    async begin(path: string, order: object): Promise<void> {
+      const status = await ask("POST", path, order).then(
+        (answer) => answer.status,
+        () => "killed",
+      );
+      if (status !== 202 && status !== "killed") throw new Error(`${path}: ${status}`);
+    },
+
+    /** The one run that there is, once it is in this state. */
+    async runIn<Run extends Listed>(path: string, state: string): Promise<Run> {
+      const waited = `the run at ${path} is ${state}`;
+      return eventually(
+        waited,
+        async () => {
+          const [run, ...more] = await runs<Run>(path);
+          if (more.length > 0) throw new Error("there is more than one run");
+          return run?.state === state ? run : undefined;
+        },
+        60_000,
+      );
+    },
+  };
+}
