@@ -117,6 +117,21 @@ describe.skipIf(chromium === undefined)("the page of what flows", () => {
     },
   );
 
+  test("of a day whole steps are drawn, so that it does not look as if calls had stopped just now", async () => {
+    const stepBegan = Date.now() - (Date.now() % 300_000);
+    const at = stepBegan - 1;
+    const { log, flush } = await reports.start({ clock: () => at });
+    const refused = { path: "/hooks/a", code: "request.too_large", reason: "" };
+    log.warn("webhook.refused", { ...refused, times: 1800 });
+    await flush();
+    const { address } = await start({ clock: () => stepBegan + 60_000 });
+    const page = await open({ hash: "#/flow?span=24h", at: address });
+    const tile = page.locator(".tile").filter({ hasText: "Refused" });
+    await tile.getByText("6.0").waitFor();
+    const legend = page.getByRole("img", { name: /^Calls accepted/ }).locator("tr");
+    await legend.filter({ hasText: "refused6.0" }).waitFor();
+  });
+
   test("where no stream gets through, the page asks now and then, and shows the same", async () => {
     const page = await open({ hash: "#/flow" });
     await page.route("**/api/v1/live*", (route) => route.abort());

@@ -16,7 +16,10 @@ export function Attention({ overview, flow }: { overview: Overview | undefined; 
   const matters = overview === undefined ? undefined : mattersOf(overview, flow);
   return (
     <section class="attention" aria-labelledby="attention">
-      <h2 id="attention">What needs somebody</h2>
+      <h2 id="attention">
+        What needs somebody
+        {matters !== undefined && matters.length > 0 && `: ${counted(matters.length, "matter")}`}
+      </h2>
       {matters === undefined && <p class="muted">Looking</p>}
       {matters?.length === 0 && (
         <p>

@@ -16,7 +16,7 @@ import { Attention } from "./attention.tsx";
 import { FlowJobs } from "./jobs.tsx";
 import { Processes } from "./processes.tsx";
 import { Runners } from "./runners.tsx";
-import { NEW_STEPS, Tiles } from "./tiles.tsx";
+import { growingSteps, Tiles } from "./tiles.tsx";
 
 const ORIGINS = [
   { value: "", name: "all" },
@@ -140,11 +140,11 @@ type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;
 
 type Points = { times: number[]; rates: Line[]; latency: Line[]; isEmpty: boolean };
 
-/** Processes tell every ten seconds, so the newest steps may still grow: they are left out. */
+/** Of whole steps: one that still grows would look as if all calls had stopped. */
 function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLine[]): Points | undefined {
   const sums = sumOf(lines);
   if (sums === undefined) return undefined;
-  const whole = sums.accepted.length - (stepMs < POINT_MS ? NEW_STEPS : 0);
+  const whole = sums.accepted.length - growingSteps(stepMs);
   const size = Math.max(1, Math.round(POINT_MS / stepMs));
   const starts = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + i * size);
   const points = <Value,>(values: readonly Value[], join: (some: readonly Value[]) => Value) =>

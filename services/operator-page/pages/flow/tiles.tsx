@@ -10,17 +10,20 @@ type Props = {
   origin: string;
 };
 
-/** Of the last minute, or of one coarse step. Processes tell every ten seconds, so the newest two steps may still grow. */
-export const NEW_STEPS = 2;
+/** How many of the newest steps may still grow: processes tell every ten seconds, and a coarse step is under way for five minutes. */
+export function growingSteps(stepMs: number): number {
+  return stepMs < MINUTE_MS ? 2 : 1;
+}
+
 const MINUTE_MS = 60_000;
 /** A percentile that is older says nothing of now. */
 const LATELY_MS = 600_000;
 
-/** The numbers of now. Each keeps its place, whatever it says. */
+/** The numbers of now, as of the last minute or coarse step that is whole. Each keeps its place, whatever it says. */
 export function Tiles({ lines, stepMs, overview, origin }: Props) {
   const last = (name: "accepted" | "injected" | "refused"): string => {
     if (lines === undefined || stepMs === undefined) return "";
-    const skipped = stepMs < MINUTE_MS ? NEW_STEPS : 0;
+    const skipped = growingSteps(stepMs);
     const steps = Math.max(1, Math.round(MINUTE_MS / stepMs));
     const some = lines.flatMap(({ [name]: values }) => {
       const end = values.length - skipped;
