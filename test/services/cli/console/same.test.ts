@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
@@ -149,4 +150,17 @@ test("a wrong token, a viewer's and a console that is not there end the command 
   const gateway = await pause(TOKENS.operator, `http://${payments.gateway.address}`);
   expect([gateway.code, gateway.stderr]).toEqual([1, expect.stringMatching(/./)]);
   for (const { stdout, stderr } of [away, gateway]) expect(stdout + stderr).not.toContain(TOKENS.operator);
+});
+
+test("by the console as well, a time that bounds the calls is kept, and calls that fail meanwhile are not taken", async () => {
+  const [before = ""] = await calls.fail([{}]);
+  const until = new Date().toISOString();
+  await eventually("the next millisecond", () => Date.now() > Date.parse(until));
+  const [after = ""] = await calls.fail([{}]);
+  const ran = await there("failed", "discard", "--until", until, "--yes", "--reason", "x");
+  expect(ran.code).toBe(0);
+  const left: string[] = [];
+  for await (const { id } of calls.calls.matching({})) left.push(id);
+  expect(left).toContain(after);
+  expect(left).not.toContain(before);
 });
