@@ -164,3 +164,22 @@ test("by the console as well, a time that bounds the calls is kept, and calls th
   expect(left).toContain(after);
   expect(left).not.toContain(before);
 });
+
+test("a command follows its run over a console that is started anew meanwhile", async () => {
+  await calls.fail(Array.from({ length: 60 }, () => ({})));
+  const first = await fixture.start({ configDir: postern.configDir });
+  const [{ address }, at] = [first, `http://${first.address}`];
+  const env = { POSTERN_OPERATOR_TOKEN: TOKENS.operator };
+  const command = ["failed", "discard", "--all", "--concurrency", "1", "--yes", "--reason", "x", "--json"];
+  const ran = runHere([...command, "--config-dir", "/nowhere", "--operator", at], env);
+  await eventually("the run is under way", async () => {
+    const { runs } = (await first.get("/api/v1/failed/discards")).json() as {
+      runs: { done: number; dry_run: boolean }[];
+    };
+    return runs.some(({ done, dry_run }) => done > 0 && !dry_run);
+  });
+  await first.close();
+  await fixture.start({ configDir: postern.configDir, address });
+  expect((await ran).code).toBe(0);
+  for await (const { id } of calls.calls.matching({})) throw new Error(`${id} is left`);
+});

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { createRunStore } from "../../../../../shared/runs/store.ts";
 import { useFailedCalls } from "../../../../fixtures/failed-calls.ts";
-import { useOperator } from "../../../../fixtures/operator.ts";
+import { TWO_TOKENS, useOperator } from "../../../../fixtures/operator.ts";
 import { keys, useRedis } from "../../../../fixtures/redis.ts";
+import { auditOf } from "../../audit-of.ts";
 import { runIn } from "../../run-of.ts";
 
 const redis = useRedis();
@@ -23,4 +24,22 @@ test("a replay that has stopped goes on where it was, once what has stopped it i
   expect([resumed.status, resumed.json()]).toMatchObject([202, { failure: null }]);
   expect(await runIn(service, location, "done")).toMatchObject({ done: 3, remaining: 0 });
   expect(await createRunStore(redis.partition).find(stopped.id)).toMatchObject({ failure: undefined });
+});
+
+test("what a run does after it was resumed stands in the audit under the name of who resumed it", async () => {
+  const ids = await calls.fail([{}, {}]);
+  await redis.client.hset(keys.record(ids[1] ?? ""), "v", 99);
+  const olga = { name: "olga", role: "operator", token: "a-second-operators-token-of-a-test" };
+  const service = await fixture.start({ operator: { tokens: [...TWO_TOKENS, olga] } });
+  const begun = await service.post("/api/v1/failed/replays", { all: true, concurrency: 1, reason: "x" });
+  const location = String(begun.headers["location"]);
+  await runIn(service, location, "stopped");
+  await redis.client.hset(keys.record(ids[1] ?? ""), "v", 1);
+  const asOlga = { headers: { Authorization: `Bearer ${olga.token}` } };
+  expect((await service.post(`${location}/resume`, {}, asOlga)).status).toBe(202);
+  expect(await runIn(service, location, "done")).toMatchObject({ by: "otto", resumed_by: "olga" });
+  expect(await auditOf(redis)).toMatchObject([
+    { action: "replay", call_id: ids[0], by: "otto" },
+    { action: "replay", call_id: ids[1], by: "olga" },
+  ]);
 });
