@@ -63,5 +63,5 @@ function toStranger(path: string, counts = NONE): EndpointView {
 
 const NONE: EndpointCounts = {
   ...{ accepted: 0, replayed: 0, dropped: 0, handshakes: 0 },
-  ...{ refused: {}, unauthorized: {} },
+  ...{ refused: {}, unauthorized: {}, unauthorized_newest: {} },
 };

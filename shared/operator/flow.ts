@@ -62,6 +62,8 @@ export const EndpointCounts = z.object({
   refused: z.record(z.string(), count),
   /** Credentials that did not hold, by the reason. */
   unauthorized: z.record(z.string(), count),
+  /** When the newest of these came, by the reason and the gateways' clocks. A gateway tells within ten seconds. */
+  unauthorized_newest: z.record(z.string(), isoTime),
 });
 export type EndpointCounts = z.infer<typeof EndpointCounts>;
 
@@ -169,6 +171,7 @@ function toEndpointCounts({
   handshakes,
   refused,
   unauthorized,
+  newest,
 }: Counts): EndpointCounts {
   return {
     accepted,
@@ -177,6 +180,9 @@ function toEndpointCounts({
     handshakes,
     refused: { ...refused },
     unauthorized: { ...unauthorized },
+    unauthorized_newest: Object.fromEntries(
+      Object.entries(newest).map(([reason, at]) => [reason, toIso(at)]),
+    ),
   };
 }
 

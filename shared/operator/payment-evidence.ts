@@ -49,7 +49,9 @@ const ACTIONS: Readonly<Record<PaymentState, readonly PaymentAction[]>> = {
   REVIEW: ["settle", "void"],
 };
 
-export function actionsFor(payment: Payment): PaymentAction[] {
+export function actionsFor(
+  payment: Pick<Payment, "state" | "lateAt" | "reason" | "settlement" | "acknowledged">,
+): PaymentAction[] {
   const isLate = payment.state === "REFUND_PENDING" && payment.lateAt !== undefined;
   return [
     ...(isDisputed(payment) ? (["acknowledge"] as const) : []),

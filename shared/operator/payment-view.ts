@@ -60,6 +60,8 @@ export const PaymentView = z.object({
   late_at: isoTime.nullable(),
   /** Whether a later release wrote it; what cannot be read of it is unknown here. */
   newer: z.boolean(),
+  /** What an operator may do about it. */
+  actions: z.array(z.enum(PAYMENT_ACTIONS)),
 });
 export type PaymentView = z.infer<typeof PaymentView>;
 
@@ -78,8 +80,6 @@ export const PaymentDetail = PaymentView.extend({
   meaning: z.string(),
   /** What is known of whether it is paid, and of what its job did, one sentence each. */
   evidence: z.array(z.string()),
-  /** What an operator may do about it. */
-  actions: z.array(z.enum(PAYMENT_ACTIONS)),
 });
 export type PaymentDetail = z.infer<typeof PaymentDetail>;
 
@@ -107,6 +107,7 @@ export function toPaymentView(
     refunded: payment.refunded ?? null,
     late_at: payment.lateAt === undefined ? null : toIso(payment.lateAt),
     newer: payment.isNewer ?? false,
+    actions: actionsFor(payment),
   };
 }
 
@@ -129,6 +130,5 @@ export function toPaymentDetail(
     content_type: contentType ?? null,
     meaning: MEANINGS[payment.state] ?? "a later release knows what that means",
     evidence: evidenceOf(payment),
-    actions: actionsFor(payment),
   };
 }

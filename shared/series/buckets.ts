@@ -34,6 +34,9 @@ export type CountName =
 /** Those with a detail: an error code, or the reason of a refused credential. */
 export type DetailedName = "refused" | "unauthorized" | "delayed" | "failed";
 
+/** In the name of a time before the reason of a refused credential: when the newest came, unix ms. Of several the latest holds. */
+export const NEWEST = "newest:";
+
 /** Under which the subjects of a group are counted that found no place. Undefined if the subject always has one. */
 export function othersOf(subject: string): string | undefined {
   const slash = subject.indexOf("/");

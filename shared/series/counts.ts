@@ -1,4 +1,4 @@
-import { type CountName, type DetailedName, percentile, TIME } from "./buckets.ts";
+import { type CountName, type DetailedName, NEWEST, percentile, TIME } from "./buckets.ts";
 
 /** What a subject's counts are about. What found no place in its bucket is of a job or an endpoint that is undefined. */
 export type Subject =
@@ -12,6 +12,8 @@ export type Details = Readonly<Record<string, number>>;
 /** What was counted of a subject, or of several together. */
 export type Counts = Readonly<Record<CountName, number>> &
   Readonly<Record<DetailedName, Details>> & {
+    /** When a credential was last refused, by the reason, unix ms. */
+    newest: Details;
     /** From accepted to the runner's answer, by class (buckets.ts). */
     times: ReadonlyMap<number, number>;
   };
@@ -42,38 +44,42 @@ export function originOf(subject: Subject): string {
 export function toCounts(stored: readonly string[]): Counts {
   const plain: Record<string, number> = {};
   const detailed: Record<string, Record<string, number>> = {};
+  const newest: Record<string, number> = {};
   const times = new Map<number, number>();
   for (const json of stored) {
     for (const [name, count] of Object.entries(JSON.parse(json) as Record<string, number>)) {
       const colon = name.indexOf(":");
-      if (colon === -1) plain[name] = (plain[name] ?? 0) + count;
-      else if (name.startsWith(TIME)) {
-        const k = Number(name.slice(TIME.length));
-        times.set(k, (times.get(k) ?? 0) + count);
-      } else {
-        detailed[name.slice(0, colon)] ??= {};
-        const details = detailed[name.slice(0, colon)] as Record<string, number>;
-        const detail = name.slice(colon + 1);
-        details[detail] = (details[detail] ?? 0) + count;
+      const [group, detail] = [name.slice(0, colon + 1), name.slice(colon + 1)];
+      if (colon === -1) add(plain, name, count);
+      else if (group === TIME) times.set(Number(detail), (times.get(Number(detail)) ?? 0) + count);
+      else if (group === NEWEST) keepLatest(newest, detail, count);
+      else {
+        const details = detailed[group] ?? {};
+        detailed[group] = details;
+        add(details, detail, count);
       }
     }
   }
   return countsOf(
     (name) => plain[name] ?? 0,
-    (name) => detailed[name] ?? {},
+    (name) => detailed[`${name}:`] ?? {},
+    newest,
     times,
   );
 }
 
 /** Several as one. */
 export function sumOf(all: readonly Counts[]): Counts {
+  const newest: Record<string, number> = {};
   const times = new Map<number, number>();
   for (const counts of all) {
     for (const [k, count] of counts.times) times.set(k, (times.get(k) ?? 0) + count);
+    for (const [reason, at] of Object.entries(counts.newest)) keepLatest(newest, reason, at);
   }
   return countsOf(
     (name) => all.reduce((sum, counts) => sum + counts[name], 0),
     (name) => sumOfDetails(all.map((counts) => counts[name])),
+    newest,
     times,
   );
 }
@@ -81,6 +87,7 @@ export function sumOf(all: readonly Counts[]): Counts {
 function countsOf(
   plain: (name: CountName) => number,
   detailed: (name: DetailedName) => Details,
+  newest: Details,
   times: Counts["times"],
 ): Counts {
   return {
@@ -94,14 +101,23 @@ function countsOf(
     unauthorized: detailed("unauthorized"),
     delayed: detailed("delayed"),
     failed: detailed("failed"),
+    newest,
     times,
   };
+}
+
+function add(sums: Record<string, number>, name: string, times: number): void {
+  sums[name] = (sums[name] ?? 0) + times;
+}
+
+function keepLatest(latest: Record<string, number>, name: string, at: number): void {
+  latest[name] = Math.max(latest[name] ?? 0, at);
 }
 
 function sumOfDetails(all: readonly Details[]): Details {
   const sums: Record<string, number> = {};
   for (const details of all) {
-    for (const [detail, times] of Object.entries(details)) sums[detail] = (sums[detail] ?? 0) + times;
+    for (const [detail, times] of Object.entries(details)) add(sums, detail, times);
   }
   return sums;
 }

@@ -13,7 +13,7 @@ export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Reco
     const subject = `endpoint:${String(path)}`;
     series.countDetail(subject, "refused", String(code), Number(times));
     if (code === "webhook.credential_rejected")
-      series.countDetail(subject, "unauthorized", reasonOf(String(reason)), Number(times));
+      series.countUnauthorized(subject, reasonOf(String(reason)), Number(times));
   };
   const failedAttempt = (name: "delayed" | "failed"): Meter => {
     return (fields) => series.countDetail(queueSubject(fields), name, String(fields["code"]));

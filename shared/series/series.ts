@@ -4,6 +4,7 @@ import {
   type CountName,
   type DetailedName,
   LAST_CLASS,
+  NEWEST,
   othersOf,
   STEPS,
   SUBJECTS_MAX,
@@ -42,6 +43,13 @@ export class Series {
 
   countDetail(subject: string, name: DetailedName, detail: string, times = 1): void {
     this.#add(subject, `${name}:${detail}`, times);
+  }
+
+  /** Counts credentials that were refused for this reason, the newest of them now. */
+  countUnauthorized(subject: string, reason: string, times: number): void {
+    const counts = this.#countsOf(subject);
+    counts[`unauthorized:${reason}`] = (counts[`unauthorized:${reason}`] ?? 0) + times;
+    counts[`${NEWEST}${reason}`] = this.#clock();
   }
 
   /** Counts a call that its runner took so long after it was accepted. */

@@ -1,6 +1,6 @@
 import type { Keys } from "../redis/keys.ts";
 import { VERSIONS } from "../redis/version.ts";
-import { bucketStart, STEPS, SUBJECTS_MAX } from "./buckets.ts";
+import { bucketStart, NEWEST, STEPS, SUBJECTS_MAX } from "./buckets.ts";
 import type { Counted } from "./series.ts";
 
 /** How long what was earned on a day is known. */
@@ -31,7 +31,10 @@ local function addCounts(key, ttl, subjects)
   for wanted, added in pairs(subjects) do
     local subject, found = place(key, wanted, '^[^/]*/', redis.call('HLEN', key))
     local counts = found and cjson.decode(found) or {}
-    for name, times in pairs(added) do counts[name] = (counts[name] or 0) + times end
+    for name, value in pairs(added) do
+      local known = counts[name] or 0
+      counts[name] = string.sub(name, 1, ${NEWEST.length}) == '${NEWEST}' and math.max(known, value) or known + value
+    end
     redis.call('HSET', key, subject, cjson.encode(counts))
   end
 end

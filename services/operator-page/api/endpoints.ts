@@ -21,6 +21,8 @@ type EndpointCounts = {
   refused: Record<string, number>;
   /** 401s by reason. */
   unauthorized: Record<string, number>;
+  /** When the newest of these came, by reason. */
+  unauthorized_newest: Record<string, string>;
 };
 
 /** What a job costs, and who may buy it. */

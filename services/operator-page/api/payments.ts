@@ -38,6 +38,7 @@ export type Payment = {
   refund: { export: string; at: number; block: string } | null;
   refunded: { transaction: string; block: string; from: string } | null;
   late_at: string | null;
+  actions: PaymentAction[];
 };
 
 export type PaymentDetail = Payment & {
@@ -54,7 +55,6 @@ export type PaymentDetail = Payment & {
   meaning: string;
   /** What is known of whether it is paid, and of what its job did, one sentence each. */
   evidence: string[];
-  actions: PaymentAction[];
 };
 
 /** What an operator may do about a payment, or about its call. */

@@ -19,8 +19,9 @@ type Props = {
   /** Unix ms, in order. */
   times: readonly number[];
   lines: readonly Line[];
-  /** How a value is written, on the axis and in the legend. */
+  /** How a value is written in the legend, and on the axis unless `formatTick` says otherwise. */
   format: (value: number) => string;
+  formatTick?: (value: number) => string;
   height?: number;
   /** For values of several magnitudes. */
   isLogarithmic?: boolean;
@@ -30,7 +31,8 @@ type Props = {
 
 /** Lines over time. It keeps its place while new values come. */
 export function Chart(props: Props) {
-  const { label, times, lines, format, height = 200, isLogarithmic = false, isFitted = false } = props;
+  const { label, times, lines, format, formatTick = format, height = 200 } = props;
+  const { isLogarithmic = false, isFitted = false } = props;
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot>(null);
   const theme = useThemeTurn();
@@ -40,7 +42,7 @@ export function Chart(props: Props) {
     const element = box.current;
     if (element === null) return;
     const drawn = new uPlot(
-      optionsOf(element, { lines, format, height, isLogarithmic, isFitted }),
+      optionsOf(element, { lines, format, formatTick, height, isLogarithmic, isFitted }),
       toData(times, lines),
       element,
     );
@@ -52,7 +54,7 @@ export function Chart(props: Props) {
       drawn.destroy();
       chart.current = null;
     };
-  }, [names, height, isLogarithmic, isFitted, theme, format]);
+  }, [names, height, isLogarithmic, isFitted, theme, format, formatTick]);
 
   useEffect(() => {
     chart.current?.setData(toData(times, lines));
@@ -67,10 +69,10 @@ function toData(times: readonly number[], lines: readonly Line[]): uPlot.Aligned
   return [times.map((at) => at / 1000), ...lines.map(({ values }) => [...values])];
 }
 
-type Drawn = Pick<Required<Props>, "lines" | "format" | "height" | "isLogarithmic" | "isFitted">;
+type Drawn = Omit<Required<Props>, "label" | "times">;
 
 function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
-  const { lines, format, height, isLogarithmic } = drawn;
+  const { lines, format, formatTick, height, isLogarithmic } = drawn;
   const colourOf = colours(element);
   const axis = {
     stroke: colourOf("muted"),
@@ -95,7 +97,7 @@ function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
         // Of several magnitudes only the powers of ten: between them lines and words would stand on one another.
         filter: powers,
         grid: { ...axis.grid, filter: powers },
-        values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : format(tick))),
+        values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : formatTick(tick))),
       },
     ],
     series: [

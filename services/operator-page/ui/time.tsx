@@ -97,6 +97,11 @@ export function duration(ms: number): string {
   return twoUnits(Math.floor(hours / 24), "d", hours % 24, "h");
 }
 
+/** The same in one unit, where room is scarce: `12 min`. */
+export function shortDuration(ms: number): string {
+  return ms < 60_000 ? duration(ms) : inOneUnit(ms);
+}
+
 function twoUnits(large: number, name: string, small: number, smallName: string): string {
   return small === 0 ? `${large} ${name}` : `${large} ${name} ${small} ${smallName}`;
 }

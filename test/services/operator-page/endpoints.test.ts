@@ -41,7 +41,8 @@ describe.skipIf(chromium === undefined)("the page of endpoints and jobs", () => 
   const { open, start } = useOperatorPage(chromium, { redis, operator: { configDir } });
 
   test("why senders were turned away stands beside their endpoint, and nothing secret of it", async () => {
-    const { log, flush } = await reports.start();
+    const at = Date.now() - 125_000;
+    const { log, flush } = await reports.start({ clock: () => at });
     const refused = { path: "/hooks/github", code: "webhook.credential_rejected" };
     log.warn("webhook.refused", { ...refused, reason: "mismatch", times: 3 });
     await flush();
@@ -49,6 +50,8 @@ describe.skipIf(chromium === undefined)("the page of endpoints and jobs", () => 
     const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
     await row.getByText("3 times").waitFor();
     await row.getByText("the credential does not match").waitFor();
+    const newest = row.getByText("2 min ago");
+    expect(await newest.getAttribute("datetime")).toBe(new Date(at).toISOString());
     await page.getByText("/hooks/<img src=x onerror=alert(1)>").waitFor();
     expect(await page.content()).not.toContain(SECRET);
     await row.getByRole("link", { name: "3" }).click();

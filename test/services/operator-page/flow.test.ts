@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { watchLayout } from "../../fixtures/chromium.ts";
+import { SIZES, watchLayout } from "../../fixtures/chromium.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -51,12 +51,11 @@ describe.skipIf(chromium === undefined)("the page of what flows", () => {
     const { tellRunners } = await reports.start();
     await tellRunners([{ ...its, state: "away", since: Date.now(), reason: "connect ECONNREFUSED" }]);
     const page = await open({ hash: "#/flow" });
-    const told = page.getByText(
-      /Runner default cannot be reached since \d\d:\d\d:\d\d: connect ECONNREFUSED/,
-    );
+    const told = page.getByText(/Runner “default” cannot be reached since \d\d:\d\d:\d\d/);
     await told.waitFor();
     const row = page.getByRole("row").filter({ hasText: its.url });
     await row.getByText("cannot be reached").waitFor();
+    await row.getByText("connect ECONNREFUSED").waitFor();
     await tellRunners([{ ...its, state: "answers", answeredAt: Date.now() }]);
     await row.getByText("answers").waitFor();
     await told.waitFor({ state: "detached" });
@@ -83,6 +82,54 @@ describe.skipIf(chromium === undefined)("the page of what flows", () => {
     }
     expect(asked.filter((path) => path.startsWith("/api/"))).toEqual([]);
     expect(await layout()).toMatchObject({ shifted: 0, moved: [] });
+  });
+
+  test.each([
+    ["at a desk", SIZES.desk],
+    ["on a phone", SIZES.phone],
+  ])(
+    "a chart and its numbers keep their place %s, however long the numbers get",
+    async (_where, viewport) => {
+      let at = Date.now() - 120_000;
+      const { log, flush } = await reports.start({ clock: () => at });
+      log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+      log.info("call.injected", { ...INJECTED, endToEndMs: 4 });
+      await flush();
+      const page = await open({ hash: "#/flow", viewport });
+      const chart = page.getByRole("img", { name: /^Calls accepted/ });
+      await chart.locator("tr").filter({ hasText: "refused0" }).waitFor();
+      const shown = page.locator(".chart, .chart tr");
+      const places = async () => Promise.all((await shown.all()).map((each) => each.boundingBox()));
+      const before = await places();
+      at = Date.now() - 60_000;
+      for (let i = 0; i < 9; i++)
+        log.warn("webhook.refused", {
+          path: "/hooks/a",
+          code: "request.too_large",
+          reason: "",
+          times: 7_000_000,
+        });
+      log.info("call.injected", { ...INJECTED, endToEndMs: 40_000_000 });
+      await flush();
+      await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+      await chart.locator("tr").filter({ hasText: "refused1,050,000" }).waitFor();
+      expect(await places()).toEqual(before);
+    },
+  );
+
+  test("of a day whole steps are drawn, so that it does not look as if calls had stopped just now", async () => {
+    const stepBegan = Date.now() - (Date.now() % 300_000);
+    const at = stepBegan - 1;
+    const { log, flush } = await reports.start({ clock: () => at });
+    const refused = { path: "/hooks/a", code: "request.too_large", reason: "" };
+    log.warn("webhook.refused", { ...refused, times: 1800 });
+    await flush();
+    const { address } = await start({ clock: () => stepBegan + 60_000 });
+    const page = await open({ hash: "#/flow?span=24h", at: address });
+    const tile = page.locator(".tile").filter({ hasText: "Refused" });
+    await tile.getByText("6.0").waitFor();
+    const legend = page.getByRole("img", { name: /^Calls accepted/ }).locator("tr");
+    await legend.filter({ hasText: "refused6.0" }).waitFor();
   });
 
   test("where no stream gets through, the page asks now and then, and shows the same", async () => {

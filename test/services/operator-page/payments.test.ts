@@ -2,8 +2,10 @@ import { describe, expect, test } from "vitest";
 import { shoot } from "../../fixtures/chromium.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { usePayments } from "../../fixtures/payments.ts";
+import { keys } from "../../fixtures/redis.ts";
 import { violationsOf } from "../../support/axe.ts";
 import { findChromium } from "../../support/chromium.ts";
+import { configureRefunds, refundable } from "../operator/refundable.ts";
 import { paidInReview } from "../operator/routes/resolve-payment/decide.ts";
 
 const chromium = findChromium();
@@ -61,7 +63,7 @@ describe.skipIf(chromium === undefined)("the page of payments", () => {
     await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
     const { address: at } = await service();
     const page = await open({ at, hash: "#/payments" });
-    await page.getByRole("link", { name: "Look and decide" }).click();
+    await page.getByRole("link", { name: "Look and acknowledge" }).click();
     await page.getByRole("button", { name: "Acknowledge…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("a reorganisation");
     await page.getByRole("button", { name: "Acknowledge", exact: true }).click();
@@ -79,5 +81,43 @@ describe.skipIf(chromium === undefined)("the page of payments", () => {
       .getByRole("status")
       .getByText(/^A gateway has looked/)
       .waitFor();
+  });
+
+  test("a disputed payment is found however many newer ones there are, and such payments have a list of their own", async () => {
+    const id = await payments.buy();
+    await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
+    // More than an answer looks at.
+    const newer = Array.from({ length: 10_050 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
+    const { client } = payments.redis;
+    await client.zadd(keys.payments, ...newer.flatMap((each, i) => [Date.now() + i, each]));
+    await Promise.all(newer.map((each) => client.hset(keys.record(each), "st", "INJECTED")));
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/payments" });
+    const undecided = page.getByRole("region", { name: "To be decided" });
+    await undecided.getByText("the chain shows no transfer any more").waitFor();
+    expect(await undecided.getByRole("link", { name: "Look and acknowledge" }).count()).toBe(1);
+    await payments.claim();
+    await undecided.getByRole("link", { name: "1 disputed" }).click();
+    await page.waitForFunction("location.hash === '#/payments?state=disputed'");
+    const listed = page.getByRole("list", { name: "Payments, the newest first" }).getByRole("listitem");
+    await expect.poll(() => listed.count()).toBe(1);
+    expect(await listed.getByRole("link").getAttribute("title")).toBe(id);
+    await client.unlink(...newer.map(keys.record));
+  });
+
+  test("a refund on its way for a job that was done waits for a decision too; one for a job that was not does not", async () => {
+    configureRefunds(payments);
+    const [late = "", other = ""] = await refundable(payments, 2);
+    const { address: at, post } = await service();
+    await post("/api/v1/payments/refunds/exports", { call_ids: [late, other], reason: "x" });
+    // What the producer writes whose 2xx comes too late.
+    await payments.redis.client.hset(keys.record(late), "late", Date.now());
+    const page = await open({ at, hash: "#/payments" });
+    const undecided = page.getByRole("region", { name: "To be decided" }).getByRole("listitem");
+    await undecided.getByText("The runner has done its job although its refund was exported.").waitFor();
+    expect(await undecided.count()).toBe(1);
+    await undecided.getByRole("link", { name: "Look and withdraw" }).click();
+    await page.waitForFunction(`location.hash === '#/payments/${late}'`);
+    await page.getByText("Take it off the export").waitFor();
   });
 });

@@ -73,6 +73,30 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     whole: (page) => page.getByRole("img", { name: /in the last 24 hours/ }).waitFor(),
   },
   {
+    name: "rejected",
+    hash: "#/endpoints?view=rejected",
+    whole: (page) =>
+      page
+        .getByText(/refused lately|^\d+ refused requests?$/)
+        .first()
+        .waitFor(),
+  },
+  {
+    name: "audit-trail",
+    hash: "#/endpoints?view=audit",
+    whole: (page) => page.getByRole("region").first().waitFor(),
+  },
+  {
+    name: "refunds",
+    hash: "#/payments?view=refunds",
+    whole: (page) => page.getByText("No refund is due").waitFor(),
+  },
+  {
+    name: "audit",
+    hash: "#/payments?view=audit",
+    whole: (page) => page.getByRole("region").first().waitFor(),
+  },
+  {
     name: "revenue",
     hash: "#/payments?view=revenue",
     whole: (page) => page.getByRole("row").nth(2).waitFor(),
@@ -108,6 +132,7 @@ describe.skipIf(chromium === undefined)("in each look", () => {
   });
 
   test("the picture of README is that of the flow, as docs/operator.png", async () => {
+    await lively.report();
     const page = await open({ at, colorScheme: "light" });
     await pages[0]?.whole(page);
     await shoot(page, "readme");
@@ -120,6 +145,7 @@ describe.skipIf(chromium === undefined)("in each look", () => {
   test.each(LOOKS)(
     "%s: every page is whole, no wider than the window, and accessible",
     async (look, options) => {
+      await lively.report();
       const page = await open({ ...options, at });
       const problems: unknown[] = [];
       for (const { name, hash, whole } of pages) {

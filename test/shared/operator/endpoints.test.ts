@@ -50,6 +50,18 @@ test("what came to an endpoint stands beside it, also to one that is no longer c
   ]);
 });
 
+test("when a credential was last refused stands beside how often, by the reason", async () => {
+  const at = Date.now() - 90_000;
+  const { log, flush } = await start({ clock: () => at });
+  log.warn("webhook.refused", { path: "/hooks/a", code: "webhook.credential_rejected", reason: "mismatch" });
+  await flush();
+  const [endpoint] = await endpointsOf([{ path: "/hooks/a", job_id: 1, auth: "none" }]).list();
+  expect(EndpointView.parse(endpoint).counts).toMatchObject({
+    unauthorized: { mismatch: 1 },
+    unauthorized_newest: { mismatch: new Date(at).toISOString() },
+  });
+});
+
 test("without webhooks.toml there is none", async () => {
   expect(await endpointsOf().list()).toEqual([]);
 });

@@ -171,6 +171,27 @@ test("requests are counted by their endpoint: accepted, known before, refused by
   expect(await countsOf(JOB)).toMatchObject({ accepted: 1, replayed: 1 });
 });
 
+test("when a credential was last refused is known by reason to the millisecond, whichever gateway tells of it last", async () => {
+  const [one, other] = await Promise.all([start({ clock }), start({ clock })]);
+  const refused = { path: "/a", code: "webhook.credential_rejected" };
+  const newest = async (step?: "coarse") => (await countsOf({ kind: "endpoint", path: "/a" }, step))?.newest;
+  one.log.warn("webhook.refused", { ...refused, reason: "mismatch: header x" });
+  now += 1234;
+  other.log.warn("webhook.refused", { ...refused, reason: "mismatch" });
+  other.log.info("webhook.accepted", { path: "/a", jobId: 1, replayed: false });
+  await other.flush();
+  await one.flush();
+  expect(await newest()).toEqual({ mismatch: NOON + 1234 });
+  now += 20 * MINUTE;
+  one.log.warn("webhook.refused", { ...refused, reason: "stale: 400 s", times: 7 });
+  await one.flush();
+  for (const step of [undefined, "coarse"] as const)
+    expect(await newest(step)).toEqual({ mismatch: NOON + 1234, stale: now });
+  expect(await countsOf({ kind: "endpoint", path: "/a" }, "coarse")).toMatchObject({
+    unauthorized: { mismatch: 2, stale: 7 },
+  });
+});
+
 test("what a job has brought on a day is exact, of any size, over all gateways and days", async () => {
   const gateways = await Promise.all([start({ clock, kind: "x402" }), start({ clock, kind: "x402" })]);
   const settled = (amount: string, jobIndex = 1) => ({

@@ -5,6 +5,7 @@ import { Card } from "../../ui/card.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
+import { Ago } from "../../ui/time.tsx";
 import { credentialWords } from "./credential.ts";
 
 /** Every endpoint, what came to it in a day, and why senders were turned away. */
@@ -91,9 +92,20 @@ function Row({ endpoint }: { endpoint: Endpoint }) {
         {unauthorized.map(([reason, times]) => (
           <span class="step-aside" key={reason}>
             <Badge tone="bad">{counted(times, "time")}</Badge> {credentialWords(reason)?.says ?? reason}
+            <Newest at={counts.unauthorized_newest[reason]} />
           </span>
         ))}
       </td>
     </tr>
+  );
+}
+
+/** Since when no more have come: whether a sender is mended. */
+function Newest({ at }: { at: string | undefined }) {
+  if (at === undefined) return null;
+  return (
+    <span class="muted small">
+      , the newest <Ago at={at} />
+    </span>
   );
 }

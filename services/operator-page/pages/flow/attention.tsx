@@ -16,7 +16,10 @@ export function Attention({ overview, flow }: { overview: Overview | undefined; 
   const matters = overview === undefined ? undefined : mattersOf(overview, flow);
   return (
     <section class="attention" aria-labelledby="attention">
-      <h2 id="attention">What needs somebody</h2>
+      <h2 id="attention">
+        What needs somebody
+        {matters !== undefined && matters.length > 0 && `: ${counted(matters.length, "matter")}`}
+      </h2>
       {matters === undefined && <p class="muted">Looking</p>}
       {matters?.length === 0 && (
         <p>
@@ -106,18 +109,17 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
 function ofRunners({ runners }: Overview): Matter[] {
   return runners
     .filter(({ state }) => state === "away" || state === "silent")
-    .map(({ name, state, reason, since, unanswered, producers }) => {
+    .map(({ name, state, since, unanswered, producers }) => {
       const text = (
         <>
-          Runner {name} {state === "away" ? "cannot be reached" : "does not answer"}
-          {unanswered < producers && ` from ${unanswered} of ${counted(producers, "producer")}`}
+          Runner “{name}” {state === "away" ? "cannot be reached" : "does not answer"}
+          {unanswered < producers && ` for ${unanswered} of ${counted(producers, "producer")}`}
           {since !== null && (
             <>
               {" "}
               since <Time at={since} />
             </>
           )}
-          {reason !== null && `: ${reason}`}
         </>
       );
       return { tone: state === "away" ? "bad" : "warn", word: "runner", text };

@@ -7,7 +7,7 @@ import { Card } from "../../ui/card.tsx";
 import { Chart, type Line } from "../../ui/chart.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
-import { rate } from "../../ui/number.ts";
+import { count, rate } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { SpanChoice, useSpan } from "../../ui/span.tsx";
@@ -16,7 +16,7 @@ import { Attention } from "./attention.tsx";
 import { FlowJobs } from "./jobs.tsx";
 import { Processes } from "./processes.tsx";
 import { Runners } from "./runners.tsx";
-import { NEW_STEPS, Tiles } from "./tiles.tsx";
+import { growingSteps, Tiles } from "./tiles.tsx";
 
 const ORIGINS = [
   { value: "", name: "all" },
@@ -121,6 +121,7 @@ function Charts({ flow, lines }: { flow: Flow | undefined; lines: readonly FlowL
               times={drawn.times}
               lines={drawn.latency}
               format={duration}
+              formatTick={inSeconds}
               isLogarithmic
             />
           )}
@@ -130,15 +131,20 @@ function Charts({ flow, lines }: { flow: Flow | undefined; lines: readonly FlowL
   );
 }
 
+/** Powers of ten, which minutes and hours are not. */
+function inSeconds(ms: number): string {
+  return ms < 1000 ? `${ms} ms` : `${count(ms / 1000)} s`;
+}
+
 type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;
 
 type Points = { times: number[]; rates: Line[]; latency: Line[]; isEmpty: boolean };
 
-/** Processes tell every ten seconds, so the newest steps may still grow: they are left out. */
+/** Of whole steps: one that still grows would look as if all calls had stopped. */
 function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLine[]): Points | undefined {
   const sums = sumOf(lines);
   if (sums === undefined) return undefined;
-  const whole = sums.accepted.length - (stepMs < POINT_MS ? NEW_STEPS : 0);
+  const whole = sums.accepted.length - growingSteps(stepMs);
   const size = Math.max(1, Math.round(POINT_MS / stepMs));
   const starts = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + i * size);
   const points = <Value,>(values: readonly Value[], join: (some: readonly Value[]) => Value) =>

@@ -37,10 +37,10 @@ export function Runners({ runners }: { runners: readonly RunnerStatus[] }) {
               return (
                 <tr key={`${name} ${url}`}>
                   <td>{name}</td>
-                  <td class="mono" data-label="Address">
+                  <td class="mono whole wrap" data-label="Address">
                     {url}
                   </td>
-                  <td data-label="State">
+                  <td class="whole" data-label="State">
                     <Badge tone={tone}>{word}</Badge>{" "}
                     {reason !== null && <span class="muted small">{reason}</span>}
                   </td>

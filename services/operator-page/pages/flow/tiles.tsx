@@ -1,7 +1,7 @@
 import type { FlowLine, Overview } from "../../api/flow.ts";
 import { linkTo } from "../../route.ts";
 import { count, rate } from "../../ui/number.ts";
-import { duration } from "../../ui/time.tsx";
+import { shortDuration } from "../../ui/time.tsx";
 
 type Props = {
   lines: readonly FlowLine[] | undefined;
@@ -10,15 +10,20 @@ type Props = {
   origin: string;
 };
 
-/** Of the last minute, or of one coarse step. Processes tell every ten seconds, so the newest two steps may still grow. */
-export const NEW_STEPS = 2;
-const MINUTE_MS = 60_000;
+/** How many of the newest steps may still grow: processes tell every ten seconds, and a coarse step is under way for five minutes. */
+export function growingSteps(stepMs: number): number {
+  return stepMs < MINUTE_MS ? 2 : 1;
+}
 
-/** The numbers of now. Each keeps its place, whatever it says. */
+const MINUTE_MS = 60_000;
+/** A percentile that is older says nothing of now. */
+const LATELY_MS = 600_000;
+
+/** The numbers of now, as of the last minute or coarse step that is whole. Each keeps its place, whatever it says. */
 export function Tiles({ lines, stepMs, overview, origin }: Props) {
   const last = (name: "accepted" | "injected" | "refused"): string => {
     if (lines === undefined || stepMs === undefined) return "";
-    const skipped = stepMs < MINUTE_MS ? NEW_STEPS : 0;
+    const skipped = growingSteps(stepMs);
     const steps = Math.max(1, Math.round(MINUTE_MS / stepMs));
     const some = lines.flatMap(({ [name]: values }) => {
       const end = values.length - skipped;
@@ -26,7 +31,7 @@ export function Tiles({ lines, stepMs, overview, origin }: Props) {
     });
     return rate((some.reduce((sum, value) => sum + value, 0) * 1000) / (steps * stepMs));
   };
-  const slowest = lines && slowestOf(lines);
+  const slowest = lines && slowestOf(lines, stepMs);
   const queues = overview?.queues.filter((each) => origin === "" || each.origin === origin) ?? [];
   const sum = (name: "waiting" | "delayed" | "active" | "failed") =>
     queues.reduce((all, queue) => all + queue[name], 0);
@@ -43,10 +48,13 @@ export function Tiles({ lines, stepMs, overview, origin }: Props) {
         value={overview && count(sum("waiting") + sum("delayed"))}
         note={`${count(sum("active"))} in hand`}
       />
-      <Tile name="Oldest waits" value={overview && (ages.length === 0 ? "–" : duration(Math.max(...ages)))} />
       <Tile
-        name="p99 to the answer"
-        value={lines && (slowest === undefined ? "–" : duration(slowest.ms))}
+        name="Oldest waits"
+        value={overview && (ages.length === 0 ? "–" : shortDuration(Math.max(...ages)))}
+      />
+      <Tile
+        name="p99 latency"
+        value={lines && (slowest === undefined ? "–" : shortDuration(slowest.ms))}
         note={slowest !== undefined && origin === "" ? `of ${slowest.origin} calls` : ""}
       />
       <Tile
@@ -54,7 +62,7 @@ export function Tiles({ lines, stepMs, overview, origin }: Props) {
         value={overview && count(failed)}
         href={linkTo(["failed"])}
         isBad={failed > 0}
-        note="wait for somebody"
+        note="need somebody"
       />
       <Tile
         name="Producers"
@@ -67,9 +75,13 @@ export function Tiles({ lines, stepMs, overview, origin }: Props) {
 }
 
 /** The newest percentile of the origin where it is the highest. */
-function slowestOf(lines: readonly FlowLine[]): { origin: string; ms: number } | undefined {
+function slowestOf(
+  lines: readonly FlowLine[],
+  stepMs = MINUTE_MS,
+): { origin: string; ms: number } | undefined {
+  const steps = Math.ceil(LATELY_MS / stepMs);
   const newest = lines.flatMap(({ origin, p99_ms }) => {
-    const ms = p99_ms.findLast((value) => value !== null);
+    const ms = p99_ms.slice(-steps).findLast((value) => value !== null);
     return ms == null ? [] : [{ origin, ms }];
   });
   return newest.sort((a, b) => b.ms - a.ms)[0];

@@ -1,19 +1,17 @@
 import { ask } from "../../api/ask.ts";
 import type { Payment, PaymentPage } from "../../api/payments.ts";
-import { useAnswer } from "../../api/use-answer.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { linkTo, useQuery } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
-import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { FilterBar } from "../../ui/filter-bar.tsx";
-import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty, Notice } from "../../ui/notice.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
 import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
-import { PAYMENT_STATES, wordsOf } from "./words.ts";
+import { ToDecide } from "./to-decide.tsx";
+import { DISPUTED, PAYMENT_STATES, wordsOf } from "./words.ts";
 
 const AT_ONCE = 100;
 
@@ -27,58 +25,15 @@ export function PaymentList() {
   );
 }
 
-function ToDecide() {
-  const inReview = useAnswer<PaymentPage>(
-    "api/v1/payments",
-    { state: "review", limit: 50 },
-    { everyMs: 10_000 },
-  );
-  const disputed = useAnswer<PaymentPage>(
-    "api/v1/payments",
-    { disputed: "true", limit: 50 },
-    { everyMs: 30_000 },
-  );
-  const found = [...(inReview.data?.payments ?? []), ...(disputed.data?.payments ?? [])];
-  const isKnown = inReview.data !== undefined && disputed.data !== undefined;
-  return (
-    <>
-      <WhyNot answer={inReview} />
-      <Card title="To be decided" isBare={found.length > 0}>
-        {!isKnown && <p class="muted">Looking</p>}
-        {isKnown && found.length === 0 && (
-          <p>
-            <Badge tone="good">none</Badge> No payment is in review, and none is disputed.
-          </p>
-        )}
-        {found.length > 0 && (
-          <ul class="to-decide">
-            {found.map((payment) => (
-              <li key={payment.call_id}>
-                <Badge tone="bad">{payment.disputed ? "disputed" : wordsOf(payment.state).word}</Badge>
-                <span class="strong">{amountOf(payment)}</span>
-                <span class="cut" title={payment.reason ?? ""}>
-                  {payment.reason}
-                </span>
-                <a class="button" href={linkTo(["payments", payment.call_id])}>
-                  Look and decide
-                </a>
-              </li>
-            ))}
-          </ul>
-        )}
-      </Card>
-    </>
-  );
-}
-
 export function amountOf({ terms, decimals }: Payment): string {
   return amountText(terms.amount, terms.symbol, decimals);
 }
 
 function AllPayments() {
   const [query, change] = useQuery();
+  const state = query.get("state") ?? undefined;
   const filter = {
-    state: query.get("state") ?? undefined,
+    ...(state === DISPUTED ? { disputed: "true" } : { state }),
     payer: query.get("payer")?.toLowerCase() ?? undefined,
     since: useSince(),
   };
@@ -88,7 +43,7 @@ function AllPayments() {
     return { items: payments, next };
   });
   const isNarrow = useMedia(NARROW);
-  const { items, isLoading, refused, reload } = list;
+  const { items, isLoading, isWhole, refused, reload } = list;
   return (
     <>
       <FilterBar
@@ -98,13 +53,13 @@ function AllPayments() {
         <label class="filter">
           <span>State</span>
           <select
-            value={query.get("state") ?? ""}
+            value={state ?? ""}
             onChange={({ currentTarget }) => change({ state: currentTarget.value })}
           >
             <option value="">any</option>
-            {PAYMENT_STATES.map((state) => (
-              <option key={state} value={state}>
-                {wordsOf(state).word}
+            {[...PAYMENT_STATES, DISPUTED].map((each) => (
+              <option key={each} value={each}>
+                {wordsOf(each).word}
               </option>
             ))}
           </select>
@@ -141,7 +96,7 @@ function AllPayments() {
           onEnd={list.more}
           row={(index) => <Row payment={items[index]} />}
         />
-        {items.length === 0 && !isLoading && refused === undefined && (
+        {items.length === 0 && isWhole && !isLoading && refused === undefined && (
           <Empty title="No payment fits">
             A payment is here once it is claimed, before money moves. What a job costs is under{" "}
             <a href={linkTo(["endpoints"])}>Endpoints and jobs</a>.
@@ -156,14 +111,14 @@ function AllPayments() {
 function Row({ payment }: { payment: Payment | undefined }) {
   if (payment === undefined) return null;
   const { call_id, state, disputed, terms, claimed_at } = payment;
-  const { word, tone } = wordsOf(state);
+  const { word, tone } = wordsOf(disputed ? DISPUTED : state);
   return (
     <div class="payment-row">
       <a href={linkTo(["payments", call_id])} class="mono" title={call_id}>
         {shortened(call_id)}
       </a>
       <span>
-        <Badge tone={disputed ? "bad" : tone}>{disputed ? "disputed" : word}</Badge>
+        <Badge tone={tone}>{word}</Badge>
       </span>
       <span class="number">{amountOf(payment)}</span>
       <span class="mono" title={terms.payer}>

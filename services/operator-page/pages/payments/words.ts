@@ -37,7 +37,16 @@ const STATES: Readonly<Record<string, Words>> = {
 
 export const PAYMENT_STATES = Object.keys(STATES);
 
+/** No state, but what may be true of a payment that counts as paid, in place of its state where one is asked for or shown. */
+export const DISPUTED = "disputed";
+
 export function wordsOf(state: string): Words {
+  if (state === DISPUTED)
+    return {
+      word: "disputed",
+      tone: "bad",
+      meaning: "It counts as paid, and the chain contradicts that. Somebody has to see it.",
+    };
   return (
     STATES[state] ?? {
       word: state.replaceAll("_", " "),
