@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { openJobs } from "../../../shared/queue/jobs.ts";
 import { shoot, watchLayout } from "../../fixtures/chromium.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
@@ -146,6 +147,45 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
     await runs.getByText("3,000 of 3,000 replayed").waitFor({ timeout: 120_000 });
     expect(await calls.calls.count({})).toBe(0);
   });
+
+  test("the count of a job's failed calls leads to just these, as does that of all callbacks; that of one receiver leads nowhere", async () => {
+    const [id] = await calls.fail([{ jobId: 1 }]);
+    if (id === undefined) throw new Error("no call");
+    const of = { id, queue: (await calls.find(id)).queue };
+    const queues = ["callback/7/1/receiver.example.com", "callback/7/2/other.example.com"];
+    await multiplyFailed(redis.partition, { of, copies: 4, queues });
+    // They have a line of their own once they were paused.
+    await openJobs(redis.partition).pause("callback", { at: Date.now(), by: "otto", reason: "x" });
+    const page = await open({ hash: "#/endpoints?view=jobs" });
+    const row = (job: string) => page.getByRole("row").filter({ has: page.getByText(job, { exact: true }) });
+    await row("callback/receiver.example.com").getByText("2", { exact: true }).waitFor();
+    expect(await row("callback/receiver.example.com").getByRole("link").count()).toBe(0);
+    await page.getByRole("row").filter({ hasText: "paused" }).getByRole("link", { name: "4" }).click();
+    await page.getByRole("heading", { name: "4 calls", exact: true }).waitFor();
+    await page.goBack();
+    await row("7/1").getByRole("link", { name: "1", exact: true }).click();
+    await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
+  });
+
+  test("the calls of a job with the longest ids are chosen alone", async () => {
+    const [serviceId, jobId] = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER - 1];
+    await calls.fail([{ serviceId, jobId }, { jobId: 1 }]);
+    const page = await open({ hash: `#/failed?job=${serviceId}%2F${jobId}` });
+    await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
+    await rows(page).getByText(`${serviceId}/${jobId}`).waitFor();
+  });
+
+  test.each(["job=callback%2Freceiver.example.com", "job=7", "job=07%2F1", "job=", "origin=", "since=2h"])(
+    "an address whose filter cannot be understood (%s) lists nothing, and nothing can be done from it",
+    async (query) => {
+      await calls.fail([{}]);
+      const page = await open({ hash: `#/failed?${query}` });
+      await page.getByRole("alert").getByText("This address chooses no calls").waitFor();
+      expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
+      await page.getByRole("button", { name: "Show every failed call" }).click();
+      await rows(page).first().waitFor();
+    },
+  );
 
   test("among 100,000 failed calls one scrolls without a stall, and the document holds a screenful of them", async () => {
     const [id] = await calls.fail([{}]);
