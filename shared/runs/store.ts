@@ -8,8 +8,8 @@ import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
 import { OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT, type Run, type RunState } from "./run.ts";
 
 /*
- * A run is a hash: v, kind, by, request, st, cancel, progress, code, reason, at, ended_at, and holder while somebody does it. Runs that
- * have not ended are in the zset of open ones by the time from which anybody may take them: that of the lease, if one is held.
+ * A run is a hash: v, kind, by, resumed_by, request, st, cancel, progress, code, reason, at, ended_at, and holder while somebody does it. Runs
+ * that have not ended are in the zset of open ones by the time from which anybody may take them: that of the lease, if one is held.
  */
 
 /** KEYS run, runs, open. ARGV id, kind, by, request, prefix. Answers 1, or 0 if too many are open. */
@@ -81,13 +81,13 @@ if st ~= 'waiting' and st ~= 'running' then return end
 redis.call('HSET', KEYS[1], 'cancel', 1)
 if not holder then redis.call('ZADD', KEYS[2], now, ARGV[1]) end`;
 
-/** KEYS run, open. ARGV id. Answers 1; 0 if too many are open; 2 if it is neither cancelled nor stopped. */
+/** KEYS run, open. ARGV id, by. Answers 1; 0 if too many are open; 2 if it is neither cancelled nor stopped. */
 const RESUME = `${unlessNewer("run")}${NOW}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st ~= 'cancelled' and st ~= 'stopped' then return 2 end
 if redis.call('ZCARD', KEYS[2]) >= ${OPEN_RUNS_MAX} then return 0 end
 redis.call('HDEL', KEYS[1], 'cancel', 'code', 'reason', 'ended_at')
-redis.call('HSET', KEYS[1], 'st', 'waiting')
+redis.call('HSET', KEYS[1], 'st', 'waiting', 'resumed_by', ARGV[2])
 redis.call('PERSIST', KEYS[1])
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 return 1`;
@@ -159,9 +159,9 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
     },
 
     /** Has a cancelled or stopped run go on. Throws `run.unknown`, `run.not_resumable` and `run.too_many`. */
-    async resume(id: string): Promise<Run> {
+    async resume(id: string, by: string): Promise<Run> {
       const { state } = await found(id);
-      const answer = await resume([keys.run(id), keys.openRuns], [id]);
+      const answer = await resume([keys.run(id), keys.openRuns], [id, by]);
       if (answer === 0) throw tooMany();
       if (answer === 2)
         throw AppError.public(
@@ -216,7 +216,7 @@ function toRun(id: string, fields: Readonly<Record<string, string>>): Run {
   if (isNewer("run", fields["v"])) throw newer();
   const { kind = "", by = "", request = "null", st = "waiting", progress, code, reason = "" } = fields;
   return {
-    ...{ id, kind, by, state: st as RunState },
+    ...{ id, kind, by, resumedBy: fields["resumed_by"], state: st as RunState },
     request: JSON.parse(request),
     isCancelling: fields["cancel"] !== undefined,
     progress: progress === undefined ? undefined : JSON.parse(progress),

@@ -45,8 +45,8 @@ export type FailedFilter = {
 
 export type RunAction = "replay" | "discard";
 
-/** Which calls a run is about: these, or all that fit. */
-export type Selection = { ids: string[] } | { filter: FailedFilter };
+/** Which calls a run is about: these, or all that fit, but at most so many, the oldest first. */
+export type Selection = { ids: string[] } | { filter: FailedFilter; limit?: number };
 
 /** A replay or discard of many calls, as far as it is. */
 export type Run = {
@@ -96,7 +96,11 @@ function toOrder(selection: Selection): object {
   const filter = Object.fromEntries(
     Object.entries(selection.filter).filter(([, value]) => value !== undefined),
   );
-  return Object.keys(filter).length === 0 ? { all: true } : { filter };
+  const { limit } = selection;
+  return {
+    ...(Object.keys(filter).length === 0 ? { all: true } : { filter }),
+    ...(limit !== undefined && { limit }),
+  };
 }
 
 export const readRun = ({ action, id }: Pick<Run, "action" | "id">, signal: AbortSignal): Promise<Run> =>

@@ -2,7 +2,7 @@ import { ask } from "./ask.ts";
 
 /** A job that has a queue or a setting: what it holds, over all origins, and what holds it up. */
 export type Job = {
-  /** `<service id>/<job index>` */
+  /** `<service id>/<job index>`; or a receiver of callbacks, as `callback/receiver.example.com`, or `callback`, all of these together. */
   job: string;
   state: "running" | "throttled" | "paused";
   origins: string[];

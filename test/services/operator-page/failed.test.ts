@@ -1,5 +1,6 @@
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { openJobs } from "../../../shared/queue/jobs.ts";
 import { shoot, watchLayout } from "../../fixtures/chromium.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
@@ -146,6 +147,107 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
     await runs.getByText("3,000 of 3,000 replayed").waitFor({ timeout: 120_000 });
     expect(await calls.calls.count({})).toBe(0);
   });
+
+  test.each(["", "?job=7%2F1"])(
+    "what fails after the calls were counted is not among those that are discarded (%s)",
+    async (query) => {
+      await calls.fail([{}, {}]);
+      const page = await open({ hash: `#/failed${query}` });
+      await page.getByRole("button", { name: "Discard all…" }).click();
+      const go = page.getByRole("button", { name: "Discard 2 calls" });
+      await go.waitFor();
+      const [later = ""] = await calls.fail([{}]);
+      await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
+      await go.click();
+      await page.getByText("2 of 2 discarded").waitFor();
+      expect(await calls.find(later)).toBeDefined();
+    },
+  );
+
+  test("not more calls are discarded than were counted, even if one says of itself that it had failed before that", async () => {
+    const [id] = await calls.fail([{}]);
+    if (id === undefined) throw new Error("no call");
+    const of = { id, queue: (await calls.find(id)).queue };
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("button", { name: "Discard all…" }).click();
+    const go = page.getByRole("button", { name: "Discard 1 call", exact: true });
+    await go.waitFor();
+    // As by a producer whose clock is behind.
+    await multiplyFailed(redis.partition, { of, copies: 3, everyMs: -7 });
+    await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
+    await go.click();
+    await page.getByText("1 of 1 discarded").waitFor();
+    expect(await calls.calls.count({})).toBe(3);
+  });
+
+  test("with force ticked nothing can be begun before those calls are counted too, and a refusal of it goes with it", async () => {
+    const old = Date.now() - 400 * 86_400_000;
+    await calls.fail([{}, { acceptedAt: old }, { acceptedAt: old }]);
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("button", { name: "Replay all…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("textbox", { name: "Reason" }).fill("the runner is mended");
+    await dialog.getByRole("button", { name: "Replay 1 call", exact: true }).waitFor();
+    const counts: Route[] = [];
+    await page.route("**/api/v1/failed/replays", (route) =>
+      route.request().method() === "POST" ? void counts.push(route) : route.continue(),
+    );
+    const force = dialog.getByRole("checkbox");
+    await force.check();
+    await expect.poll(() => counts.length).toBe(1);
+    const go = dialog.getByRole("button", { name: "Replay", exact: true });
+    expect(await go.isDisabled()).toBe(true);
+    expect(await dialog.getByText("Counting").isVisible()).toBe(true);
+    await counts[0]?.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } });
+    await dialog.getByText("Redis is away").waitFor();
+    expect(await go.isDisabled()).toBe(true);
+    await page.unroute("**/api/v1/failed/replays");
+    await force.uncheck();
+    await dialog.getByRole("button", { name: "Replay 1 call", exact: true }).waitFor();
+    expect(await dialog.getByRole("alert").count()).toBe(0);
+    await force.check();
+    await dialog.getByRole("button", { name: "Replay 3 calls" }).click();
+    await dialog.getByText("3 of 3 replayed").waitFor();
+  });
+
+  test("the count of a job's failed calls leads to just these, as does that of all callbacks; that of one receiver leads nowhere", async () => {
+    const [id] = await calls.fail([{ jobId: 1 }]);
+    if (id === undefined) throw new Error("no call");
+    const of = { id, queue: (await calls.find(id)).queue };
+    const queues = ["callback/7/1/receiver.example.com", "callback/7/2/other.example.com"];
+    await multiplyFailed(redis.partition, { of, copies: 4, queues });
+    // They have a line of their own once they were paused.
+    await openJobs(redis.partition).pause("callback", { at: Date.now(), by: "otto", reason: "x" });
+    const page = await open({ hash: "#/endpoints?view=jobs" });
+    const row = (job: string) => page.getByRole("row").filter({ has: page.getByText(job, { exact: true }) });
+    await row("callback/receiver.example.com").getByText("2", { exact: true }).waitFor();
+    expect(await row("callback/receiver.example.com").getByRole("link").count()).toBe(0);
+    await page.getByRole("row").filter({ hasText: "paused" }).getByRole("link", { name: "4" }).click();
+    await page.getByRole("heading", { name: "4 calls", exact: true }).waitFor();
+    await page.goBack();
+    await row("7/1").getByRole("link", { name: "1", exact: true }).click();
+    await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
+  });
+
+  test("the calls of a job with the longest ids are chosen alone", async () => {
+    const [serviceId, jobId] = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER - 1];
+    await calls.fail([{ serviceId, jobId }, { jobId: 1 }]);
+    const page = await open({ hash: `#/failed?job=${serviceId}%2F${jobId}` });
+    await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
+    await rows(page).getByText(`${serviceId}/${jobId}`).waitFor();
+  });
+
+  test.each(["job=callback%2Freceiver.example.com", "job=7", "job=07%2F1", "job=", "origin=", "since=2h"])(
+    "an address whose filter cannot be understood (%s) lists nothing, and nothing can be done from it",
+    async (query) => {
+      await calls.fail([{}]);
+      const page = await open({ hash: `#/failed?${query}` });
+      await page.getByRole("alert").getByText("This address chooses no calls").waitFor();
+      expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
+      await page.getByRole("button", { name: "Show every failed call" }).click();
+      await rows(page).first().waitFor();
+    },
+  );
 
   test("among 100,000 failed calls one scrolls without a stall, and the document holds a screenful of them", async () => {
     const [id] = await calls.fail([{}]);

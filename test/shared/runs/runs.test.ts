@@ -67,6 +67,19 @@ test("a run whose process falls silent is taken by another one, which goes on fr
   expect(work[0]?.run.progress).toEqual({ counted: 7 });
 });
 
+test("a process whose lease has lapsed, and that takes the run again, has lost what it did before", async () => {
+  const { work, wake } = startWorker(endless, { leaseMs: 60_000 });
+  const { id } = await begin();
+  await eventually("it is under way", () => work.length === 1);
+  await eventually("it is taken again", async () => {
+    await redis.client.zadd(keys.openRuns, 0, id); // as if its lease had lapsed while Redis was away
+    wake();
+    return work.length === 2;
+  });
+  await eventually("the first has lost it", () => work[0]?.signal.aborted === true);
+  expect(work[1]?.signal.aborted).toBe(false);
+});
+
 test("a process that has lost its run to another one stops doing it, and writes nothing of it any more", async () => {
   const worker = startWorker(endless, { leaseMs: 60_000 });
   const { id } = await begin();
@@ -115,9 +128,13 @@ test("what a run throws stops it with its code, and it can go on from there; a r
     ...{ failure: { code: "record.newer", reason: "a later release has it" }, progress: { counted: 1 } },
   });
   fails = false;
-  expect(await store.resume(id)).toMatchObject({ state: "waiting", failure: undefined, endedAt: undefined });
+  expect(await store.resume(id, "alice")).toMatchObject({
+    state: "waiting",
+    failure: undefined,
+    endedAt: undefined,
+  });
   await eventually("it is done", async () => (await stateOf(id)) === "done");
-  await expect(store.resume(id)).rejects.toMatchObject({ code: "run.not_resumable" });
+  await expect(store.resume(id, "alice")).rejects.toMatchObject({ code: "run.not_resumable" });
 });
 
 test("a run that meets an absent Redis waits for it, and goes on", async () => {

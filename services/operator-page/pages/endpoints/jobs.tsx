@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { whyNoJobKey } from "../../../../shared/job-call/job-ids.ts";
 import { type Job, pauseJob, resumeJob } from "../../api/jobs.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
@@ -80,10 +81,11 @@ function Row({ job, onChoose }: { job: Job; onChoose: (job: Job) => void }) {
   const [query] = useQuery();
   const mayOperate = useMayOperate();
   const { waiting, delayed, active, failed, oldest_age_ms, origins } = job;
+  const failedLink = failedLinkOf(job);
   return (
     <tr class={query.get("job") === job.job ? "chosen" : ""}>
       <td>
-        <a href={linkTo(["flow"], { job: job.job })}>{job.job}</a>{" "}
+        {isJob(job) ? <a href={linkTo(["flow"], { job: job.job })}>{job.job}</a> : <span>{job.job}</span>}{" "}
         <span class="muted small wide">{origins.join(", ")}</span>
       </td>
       <td class="whole">
@@ -97,8 +99,12 @@ function Row({ job, onChoose }: { job: Job; onChoose: (job: Job) => void }) {
       <td class="number" data-label="Failed">
         {failed === 0 ? (
           <span class="muted">0</span>
+        ) : failedLink === undefined ? (
+          <span class="bad-text" title={AMONG_CALLBACKS}>
+            {count(failed)}
+          </span>
         ) : (
-          <a class="bad-text" href={linkTo(["failed"], { job: job.job })}>
+          <a class="bad-text" href={failedLink}>
             {count(failed)}
           </a>
         )}
@@ -116,6 +122,22 @@ function Row({ job, onChoose }: { job: Job; onChoose: (job: Job) => void }) {
       </td>
     </tr>
   );
+}
+
+const AMONG_CALLBACKS = "Under Failed they are among those that came by callback.";
+
+/** Not so of the receivers of callbacks, which can be paused as a job can. */
+function isJob({ job }: Job): boolean {
+  return whyNoJobKey(job) === undefined;
+}
+
+/** To just the calls that are counted here, since what is listed there can be discarded at once; undefined if no filter chooses them. */
+function failedLinkOf(job: Job): string | undefined {
+  if (job.job === "callback") return linkTo(["failed"], { origin: "callback" });
+  if (!isJob(job)) return undefined;
+  // Callbacks about its calls count at their receivers.
+  const [origin, ...more] = job.origins;
+  return linkTo(["failed"], { job: job.job, origin: more.length === 0 ? origin : undefined });
 }
 
 function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useState } from "preact/hooks";
 import { Refused, toRefused } from "../../api/ask.ts";
 import {
   isUnderWay,
@@ -51,10 +51,15 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
   const preview = useCount({ action, selection, force });
   const problem = refused ?? preview.refused;
   const { run, chosen } = preview;
+  const [isOffered, setOffered] = useState(false);
+  if (!isOffered && (run?.needs_force_count ?? 0) > 0) setOffered(true);
   const start = async () => {
+    if (run === undefined) return;
     setBusy(true);
+    setRefused(undefined);
     try {
-      onStarted(await startRun({ action, selection, force, reason: reason.trim(), dry_run: false }));
+      const wish = { action, selection: confirmed(selection, run), force };
+      onStarted(await startRun({ ...wish, reason: reason.trim(), dry_run: false }));
     } catch (error) {
       setRefused(toRefused(error));
       setBusy(false);
@@ -92,7 +97,7 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
           {detail}
         </p>
       ))}
-      {action === "replay" && (force || (run?.needs_force_count ?? 0) > 0) && (
+      {action === "replay" && isOffered && (
         <label class="check">
           <input type="checkbox" checked={force} onChange={() => setForce(!force)} />
           <span>
@@ -107,32 +112,41 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
   );
 }
 
+/** Of what a filter chooses, no more calls than were counted: none that failed since, and not more of them. */
+function confirmed(selection: Selection, { begun_at, matched }: Run): Selection {
+  if ("ids" in selection || matched === null) return selection;
+  const { filter } = selection;
+  const isEarlier = filter.until !== undefined && Date.parse(filter.until) < Date.parse(begun_at);
+  return { filter: { ...filter, until: isEarlier ? filter.until : begun_at }, limit: matched };
+}
+
 /** It stands in no audit: nothing is done. */
 const WHY_COUNTED = "counted before anything is done";
 
 type Count = { run: Run | undefined; chosen: number | undefined; refused: Refused | undefined };
 
-/** Has the service count what a wish would do. */
+/** Has the service count what a wish would do. Of another wish nothing is known before its own count has come. */
 function useCount(wish: Wish): Count {
-  const [run, setRun] = useState<Run | undefined>();
-  const [refused, setRefused] = useState<Refused | undefined>();
   const asked = JSON.stringify(wish);
+  const [{ of, ...known }, setKnown] = useState<{ of: string; run?: Run; refused?: Refused }>({ of: asked });
+  const setRun = useCallback((run: Run) => setKnown({ of: asked, run }), [asked]);
   useEffect(() => {
     let isOver = false;
     startRun({ ...(JSON.parse(asked) as Wish), reason: WHY_COUNTED, dry_run: true }).then(
       (begun) => isOver || setRun(begun),
-      (error: unknown) => isOver || setRefused(toRefused(error)),
+      (error: unknown) => isOver || setKnown({ of: asked, refused: toRefused(error) }),
     );
     return () => {
       isOver = true;
     };
-  }, [asked]);
+  }, [asked, setRun]);
+  const { run, refused } = of === asked ? known : {};
   const unread = useRun(run, setRun);
   const isCounted = run?.state === "done";
   return {
     run,
     chosen: isCounted ? (run.remaining ?? 0) : undefined,
-    refused: refused ?? unread ?? refusalOf(run),
+    refused: refused ?? (run && unread) ?? refusalOf(run),
   };
 }
 

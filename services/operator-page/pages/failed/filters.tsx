@@ -1,24 +1,38 @@
+import { idsOfKey, whyNoJobKey } from "../../../../shared/job-call/job-ids.ts";
 import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
 import { useQuery } from "../../route.ts";
 import { FilterBar } from "../../ui/filter-bar.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
 
-/** What the address chooses. */
-export function useFilter(): FailedFilter {
+const NAMES = ["origin", "job", "endpoint", "code", "since"] as const;
+
+/**
+ * What the address chooses, or why it chooses nothing. What cannot be understood is never left out: without it a filter chooses more calls
+ * than somebody meant, and without any it chooses all.
+ */
+export function useFilter(): FailedFilter | string {
   const [query] = useQuery();
-  const given = (name: string): string | undefined => query.get(name) ?? undefined;
+  const since = useSince();
+  const given = (name: (typeof NAMES)[number]): string | undefined => query.get(name) ?? undefined;
+  const job = given("job");
+  const empty = NAMES.find((name) => given(name) === "");
+  if (empty !== undefined) return `“${empty}” is empty in it.`;
+  const whyNoJob = job && whyNoJobKey(job);
+  if (whyNoJob !== undefined) return `Its job ${job} ${whyNoJob}.`;
+  if (given("since") !== undefined && since === undefined)
+    return `Its time “${given("since")}” is none of those that can be chosen.`;
   return {
     origin: given("origin"),
-    ...jobIds(given("job")),
+    ...(job !== undefined && jobIds(job)),
     endpoint: given("endpoint"),
     code: given("code"),
-    since: useSince(),
+    since,
   };
 }
 
-function jobIds(job: string | undefined): FailedFilter {
-  const [, service, index] = /^(\d{1,15})\/(\d{1,15})$/.exec(job ?? "") ?? [];
-  return service === undefined ? {} : { service_id: Number(service), job_id: Number(index) };
+function jobIds(job: string): FailedFilter {
+  const { serviceId, jobIndex } = idsOfKey(job);
+  return { service_id: serviceId, job_id: jobIndex };
 }
 
 export function isFiltered(filter: FailedFilter): boolean {
@@ -26,9 +40,8 @@ export function isFiltered(filter: FailedFilter): boolean {
 }
 
 /** What is shown, as fields of a form; each choice is part of the address. */
-export function Filters({ groups }: { groups: readonly FailedGroup[] }) {
+export function Filters({ filter, groups }: { filter: FailedFilter; groups: readonly FailedGroup[] }) {
   const [query, change] = useQuery();
-  const filter = useFilter();
   const chosen = (name: string): string => query.get(name) ?? "";
   const among = (name: "job" | "code" | "origin"): string[] => [
     ...new Set([

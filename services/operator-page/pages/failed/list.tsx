@@ -13,15 +13,13 @@ import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
 import type { Act } from "./act.tsx";
-import { useFilter } from "./filters.tsx";
 
 const AT_ONCE = 200;
 
-type Props = { turn: number; onAct: (act: Act) => void };
+type Props = { filter: FailedFilter; turn: number; onAct: (act: Act) => void };
 
 /** The calls that the filters choose, newest first, however many. */
-export function FailedList({ turn, onAct }: Props) {
-  const filter = useFilter();
+export function FailedList({ filter, turn, onAct }: Props) {
   const question = JSON.stringify([filter, turn]);
   const list = usePages<FailedCall>(question, async (cursor, signal) => {
     const { calls, next } = await readFailed({ ...filter, cursor, limit: AT_ONCE }, signal);
