@@ -72,8 +72,8 @@ export type BulkRunView = z.infer<typeof BulkRunView>;
 export type BulkRunsApi = {
   /** Throws `run.too_many`. */
   begin(action: BulkAction, order: BulkOrder & { reason: string | undefined }): Promise<BulkRunView>;
-  /** The newest first. */
-  list(action: BulkAction): Promise<BulkRunView[]>;
+  /** So many of the newest, the newest first. */
+  list(action: BulkAction, limit: number): Promise<BulkRunView[]>;
   /** Throws `run.unknown`, as the others do. */
   show(action: BulkAction, id: string): Promise<BulkRunView>;
   cancel(action: BulkAction, id: string): Promise<BulkRunView>;
@@ -107,7 +107,7 @@ export function createBulkRunsApi({ partition, clock, log, by, wake }: Deps): Bu
       return toView(run);
     },
 
-    list: async (action) => (await runs.list([action])).map(toView),
+    list: async (action, limit) => (await runs.list(action, { limit })).map(toView),
 
     show: async (action, id) => toView(await find(action, id)),
 

@@ -92,6 +92,9 @@ redis.call('PERSIST', KEYS[1])
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 return 1`;
 
+/** What is known of a run beside its progress, and who holds it. */
+const FIELDS = ["v", "kind", "by", "request", "st", "cancel", "code", "reason", "at", "ended_at"] as const;
+
 /** What a process holds: it may go on; it is to end the run; or somebody else has it by now. */
 export type Held = "go on" | "cancel" | "lost";
 
@@ -127,14 +130,24 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
 
     find,
 
-    /** The newest first, of these kinds. Those that a later release wrote are left out. */
-    async list(kinds: readonly string[]): Promise<Run[]> {
+    /** The newest of a kind, the newest first, with what they have told if that is wanted. Those that a later release wrote are left out. */
+    async list(
+      kind: string,
+      { limit = RUNS_KEPT, withProgress = true }: { limit?: number; withProgress?: boolean } = {},
+    ): Promise<Run[]> {
       const ids = await redis.zrevrange(keys.runs, 0, RUNS_KEPT - 1);
-      const all = await Promise.all(ids.map((id) => redis.hgetall(keys.run(id))));
-      return ids.flatMap((id, i) => {
-        const fields = all[i] ?? {};
-        const isReadable = fields["kind"] !== undefined && !isNewer("run", fields["v"]);
-        return isReadable && kinds.includes(String(fields["kind"])) ? [toRun(id, fields)] : [];
+      const heads = await Promise.all(ids.map((id) => redis.hmget(keys.run(id), "kind", "v")));
+      const isListed = (head: (string | null)[] = []) => head[0] === kind && !isNewer("run", head[1]);
+      const listed = ids.filter((_, i) => isListed(heads[i])).slice(0, limit);
+      const names = withProgress ? [...FIELDS, "progress"] : FIELDS;
+      const all = await Promise.all(listed.map((id) => redis.hmget(keys.run(id), ...names)));
+      return listed.flatMap((id, i) => {
+        const found = names.flatMap((name, n) => {
+          const value = all[i]?.[n] ?? undefined;
+          return value === undefined ? [] : [[name, value] as const];
+        });
+        // One may have gone meanwhile.
+        return found.length === 0 ? [] : [toRun(id, Object.fromEntries(found))];
       });
     },
 
@@ -176,7 +189,7 @@ function createHolding({ redis, keys, prefix }: Partition) {
       return reply === null ? undefined : toRun(reply[0], toObject(reply[1]));
     },
 
-    /** Renews the lease, and tells how far the run is. */
+    /** Renews the lease, and tells how far the run is, unless that is undefined. */
     async hold(id: string, holder: string, leaseMs: number, progress: unknown): Promise<Held> {
       const answer = await hold(placesOf(id), [id, holder, leaseMs, textOf(progress)]);
       if (answer === 2) return "cancel";
