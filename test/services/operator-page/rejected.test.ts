@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { shoot } from "../../fixtures/chromium.ts";
@@ -73,5 +73,28 @@ describe.skipIf(chromium === undefined)("the page of refused requests", () => {
     await page.getByText("No request at this path was refused lately").waitFor();
     await page.getByRole("button", { name: "Clear" }).click();
     await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
+  });
+
+  test("a page that is seen again while it asks goes on to ask one thing at a time", async () => {
+    const page = await open({ hash: "#/endpoints?view=rejected" });
+    await page.clock.install();
+    const held: Route[] = [];
+    await page.route("**/api/v1/rejected?*", (route) => void held.push(route));
+    await page.reload();
+    await expect.poll(() => held.length).toBe(1);
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await expect.poll(() => held.length).toBe(2);
+    const answer = { json: { count: 0, requests: [], next: null } };
+    for (const route of held.splice(0)) {
+      const answered = page.waitForEvent("requestfinished", (request) => request === route.request());
+      await route.fulfill(answer);
+      await answered;
+    }
+    await page.getByText("was refused lately").waitFor();
+    await page.evaluate("new Promise(requestAnimationFrame)");
+    await page.clock.runFor(120_000);
+    // Whatever was asked before this has come here.
+    await page.evaluate("fetch('session').then(({ status }) => status)");
+    expect(held).toHaveLength(1);
   });
 });
