@@ -128,11 +128,8 @@ test("what a run throws stops it with its code, and it can go on from there; a r
     ...{ failure: { code: "record.newer", reason: "a later release has it" }, progress: { counted: 1 } },
   });
   fails = false;
-  expect(await store.resume(id, "alice")).toMatchObject({
-    state: "waiting",
-    failure: undefined,
-    endedAt: undefined,
-  });
+  // How far it is by now, nobody can tell.
+  expect(await store.resume(id, "alice")).toMatchObject({ failure: undefined });
   await eventually("it is done", async () => (await stateOf(id)) === "done");
   await expect(store.resume(id, "alice")).rejects.toMatchObject({ code: "run.not_resumable" });
 });
@@ -166,7 +163,10 @@ test("a list has the newest of a kind, with what they have told if that is wante
   const ids: string[] = [];
   for (const kind of ["count", "weigh", "count", "count", "weigh"])
     ids.push((await store.create({ kind, by: "otto", request: { kind } })).id);
-  for (const id of ids) await redis.client.hset(keys.run(id), "progress", '{"counted":4}');
+  for (const [at, id] of ids.entries()) {
+    await redis.client.zadd(keys.runs, at, id); // each begun in a ms of its own
+    await redis.client.hset(keys.run(id), "progress", '{"counted":4}');
+  }
   const newest = [ids[3], ids[2]].map((id) => ({ id, request: { kind: "count" }, progress: { counted: 4 } }));
   await redis.client.config("RESETSTAT");
   expect(await store.list("count", { limit: 2 })).toMatchObject(newest);

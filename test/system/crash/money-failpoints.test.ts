@@ -51,7 +51,7 @@ describe("an audit of the money", () => {
     const killed = await start();
     await killed.begin(AUDITS, { from_block });
     await eventually("a part is on disk", async () => {
-      const [run] = await killed.runs<AuditRunView>(AUDITS);
+      const run = await killed.theRun<AuditRunView>(AUDITS);
       return run?.result?.tokens.length === 2 && node.held() === 1;
     });
     await killed.kill("SIGKILL");
@@ -68,7 +68,7 @@ describe("an audit of the money", () => {
     ends.defer(node.close);
     const killed = await start("console.before_ended");
     await killed.begin(AUDITS, { from_block });
-    const [begun] = await killed.runs(AUDITS);
+    const begun = await killed.theRun(AUDITS);
     await eventually("it asks", () => node.held() === 1);
     await killed.ask("DELETE", `${AUDITS}/${begun?.id}`);
     expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });

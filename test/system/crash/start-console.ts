@@ -20,12 +20,16 @@ export async function startConsole(postern: Postern, failpoint?: Failpoint) {
       ...(json && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(json) }),
     });
 
-  async function runs<Run extends Listed>(path: string): Promise<Run[]> {
-    return (await ask("GET", path)).json<{ runs: Run[] }>().runs;
+  /** The one run that there is, with its result. */
+  async function theRun<Run extends Listed>(path: string): Promise<Run | undefined> {
+    const { runs } = (await ask("GET", path)).json<{ runs: Listed[] }>();
+    const [run, ...more] = runs;
+    if (more.length > 0) throw new Error("there is more than one run");
+    return run && (await ask("GET", `${path}/${run.id}`)).json<Run>();
   }
 
   return {
-    ...{ exit, kill, ask, runs },
+    ...{ exit, kill, ask, theRun },
 
     /** Asks for what its process may be killed before it is answered. */
     async begin(path: string, order: object): Promise<void> {
@@ -36,14 +40,13 @@ export async function startConsole(postern: Postern, failpoint?: Failpoint) {
       if (status !== 202 && status !== "killed") throw new Error(`${path}: ${status}`);
     },
 
-    /** The one run that there is, once it is in this state. */
+    /** The same, once it is in this state. */
     async runIn<Run extends Listed>(path: string, state: string): Promise<Run> {
       const waited = `the run at ${path} is ${state}`;
       return eventually(
         waited,
         async () => {
-          const [run, ...more] = await runs<Run>(path);
-          if (more.length > 0) throw new Error("there is more than one run");
+          const run = await theRun<Run>(path);
           return run?.state === state ? run : undefined;
         },
         60_000,
