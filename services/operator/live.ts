@@ -115,6 +115,8 @@ export function createLive(deps: Deps): Live {
 
   return {
     open(req, res, asking) {
+      // Its client left while it was asked who that is: nothing would say so again.
+      if (res.destroyed) return;
       if (isEnding || req.method === "HEAD") {
         sendNothingYet(res);
         return;

@@ -90,7 +90,9 @@ export function createServer(deps: Deps): RequestListener {
   ): Context {
     const { apiOf, overview, live, sessions, checkToken, tell } = deps;
     const left = new AbortController();
-    res.once("close", () => left.abort(new Error("nobody waits for the answer")));
+    const abort = () => left.abort(new Error("nobody waits for the answer"));
+    if (res.destroyed) abort();
+    else res.once("close", abort);
     return {
       api: apiOf(who?.name ?? ""),
       overview,

@@ -20,6 +20,11 @@ type Wanted = Readonly<Partial<Record<"action" | "by" | "call_id" | "job", strin
 const READ_AT_ONCE = 500;
 /** One page looks at no more entries than this, however few of them match. */
 const LOOKED_AT_MAX = 10_000;
+/**
+ * Entries are in the order in which they were written, by Redis' clock. `at` is earlier, from before the action, and by the clock of whoever
+ * acted: it may be ahead by so much, and its entries are found all the same.
+ */
+const CLOCKS_APART_MS = 3_600_000;
 const ENTRY_ID = /^\d{1,16}-\d{1,16}$/;
 
 /**
@@ -45,8 +50,8 @@ export function createReadAudit({ redis, keys }: Partition) {
     const entries: ReadEntry[] = [];
     let [last, lookedAt] = [after, 0];
     for await (const entry of newestFirst(after)) {
-      if (entry.at < since) return { entries, next: undefined };
-      const isWanted = entry.at <= until && matches(entry, wanted);
+      if (writtenAt(entry) < since - CLOCKS_APART_MS) return { entries, next: undefined };
+      const isWanted = entry.at >= since && entry.at <= until && matches(entry, wanted);
       if ((isWanted && entries.length === limit) || lookedAt === LOOKED_AT_MAX)
         return { entries, next: last };
       if (isWanted) entries.push(entry);
@@ -65,7 +70,11 @@ function requirePlace(after: string | undefined): void {
 function toEntry(id: string, flat: string[]): ReadEntry {
   const fields = toObject(flat);
   const at = Number(fields["at"]);
-  return { id, at: Number.isFinite(at) ? at : Number(id.split("-")[0]), fields };
+  return { id, at: Number.isFinite(at) ? at : writtenAt({ id }), fields };
+}
+
+function writtenAt({ id }: Pick<ReadEntry, "id">): number {
+  return Number(id.split("-")[0]);
 }
 
 function matches({ fields }: ReadEntry, wanted: Omit<Wanted, "since" | "until">): boolean {

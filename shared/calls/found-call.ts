@@ -63,7 +63,10 @@ export type FoundPage = {
   calls: FoundCall[];
   /** For the next page; undefined if there is none. */
   next: PageCursor | undefined;
-  /** False if there may be more that match: the time was up, or a queue holds more calls than are looked at. */
+  /**
+   * False if there may be more that match: the time was up, a queue holds more calls than are looked at, or calls in the state that is asked
+   * for may be known by their records alone.
+   */
   isComplete: boolean;
 };
 

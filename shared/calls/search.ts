@@ -35,17 +35,19 @@ export function createSearchCalls(
   /** Those whose id follows from what is asked for. */
   async function named(search: CallSearch): Promise<FoundCall[]> {
     const { id, deliveryId, endpoint } = search;
-    const places = endpoint === undefined ? paths() : [endpoint];
-    const ids =
-      id !== undefined || deliveryId === undefined
-        ? [id]
-        : places.flatMap((path) => [
-            callIdOfDelivery(path, deliveryId),
-            callIdOfSignedDelivery(path, deliveryId),
-          ]);
-    const found = await Promise.all(ids.map((each) => (each === undefined ? undefined : find(each))));
-    return found.flatMap((call) =>
-      call === undefined ? [] : [{ ...call, ...(id === undefined && { deliveryId }) }],
+    if (id !== undefined || deliveryId === undefined) {
+      const call = id === undefined ? undefined : await find(id);
+      return call === undefined ? [] : [call];
+    }
+    const ids = (endpoint === undefined ? paths() : [endpoint]).flatMap((path) => [
+      { path, id: callIdOfDelivery(path, deliveryId) },
+      { path, id: callIdOfSignedDelivery(path, deliveryId) },
+    ]);
+    const found = await Promise.all(ids.map((each) => find(each.id)));
+    // The record of a call does not say where it came in, but the id follows from that.
+    const known = { origin: "webhook", deliveryId };
+    return found.flatMap((call, i) =>
+      call === undefined ? [] : [{ ...call, ...known, endpoint: ids[i]?.path }],
     );
   }
 
@@ -60,9 +62,15 @@ export function createSearchCalls(
     return {
       calls,
       next: hasMore ? cursorOf(calls, after) : undefined,
-      isComplete: !limits.isCut && (hasMore || !limits.signal.aborted),
+      isComplete: !limits.isCut && !isUnlisted(asked) && (hasMore || !limits.signal.aborted),
     };
   };
+}
+
+/** Whether calls in this state may be known by their records alone, which are found only by an id. */
+function isUnlisted({ id, deliveryId, endpoint, origin, state }: CallSearch): boolean {
+  if (id !== undefined || (deliveryId !== undefined && endpoint !== undefined)) return false;
+  return state === "queued" || (state === "discarded" && origin !== "x402");
 }
 
 /** What is left to find after a page. */

@@ -42,6 +42,8 @@ export const BulkRunView = z.object({
   /** `cancelling`: it ends as soon as the calls in hand are done. */
   state: z.enum([...RUN_STATES, "cancelling"]),
   by: z.string(),
+  /** Who had it go on after it was cancelled or had stopped: what it did from then on stands under this name in the audit. */
+  resumed_by: z.string().nullable(),
   reason: z.string().nullable(),
   /** How the calls are chosen: as the options of `postern failed`, or by id. */
   selection: z.string(),
@@ -70,8 +72,8 @@ export type BulkRunView = z.infer<typeof BulkRunView>;
 export type BulkRunsApi = {
   /** Throws `run.too_many`. */
   begin(action: BulkAction, order: BulkOrder & { reason: string | undefined }): Promise<BulkRunView>;
-  /** The newest first. */
-  list(action: BulkAction): Promise<BulkRunView[]>;
+  /** So many of the newest, the newest first. */
+  list(action: BulkAction, limit: number): Promise<BulkRunView[]>;
   /** Throws `run.unknown`, as the others do. */
   show(action: BulkAction, id: string): Promise<BulkRunView>;
   cancel(action: BulkAction, id: string): Promise<BulkRunView>;
@@ -105,7 +107,7 @@ export function createBulkRunsApi({ partition, clock, log, by, wake }: Deps): Bu
       return toView(run);
     },
 
-    list: async (action) => (await runs.list([action])).map(toView),
+    list: async (action, limit) => (await runs.list(action, { limit })).map(toView),
 
     show: async (action, id) => toView(await find(action, id)),
 
@@ -119,7 +121,7 @@ export function createBulkRunsApi({ partition, clock, log, by, wake }: Deps): Bu
 
     async resume(action, id) {
       await find(action, id);
-      const run = await runs.resume(id);
+      const run = await runs.resume(id, by);
       log.info("run.resumed", { id, kind: action, by });
       wake();
       return toView(run);
@@ -132,7 +134,7 @@ export function bulkRuns(
   deps: Omit<OperateDeps, "by"> & { runnerMemoryMs: number },
 ): Record<BulkAction, DoRun> {
   const doRun: DoRun = async ({ run, signal, tell, told }) => {
-    const bulk = createBulk({ ...deps, by: run.by });
+    const bulk = createBulk({ ...deps, by: run.resumedBy ?? run.by });
     const { dry_run: isDry, ...order } = Stored.parse(run.request);
     const request = toRequest(run.kind as BulkAction, order);
     const { counted: known, ...before } = progressOf(run);
@@ -166,13 +168,19 @@ function progressOf({ progress }: Run): z.infer<typeof Progress> {
 }
 
 function toView(run: Run): BulkRunView {
-  const { id, kind, state, by, isCancelling, at, endedAt, failure } = run;
+  const { id, kind, state, by, resumedBy, isCancelling, at, endedAt, failure } = run;
   const { filter, call_ids: ids, dry_run, force, limit, reason } = Stored.parse(run.request);
   const { counted, done, left } = progressOf(run);
   const isOpen = state === "waiting" || state === "running";
   return {
     ...{ id, action: kind as BulkAction, state: isCancelling && isOpen ? "cancelling" : state, by },
-    ...{ reason: reason ?? null, selection: selectionOf({ filter, ids }), dry_run, force },
+    ...{
+      resumed_by: resumedBy ?? null,
+      reason: reason ?? null,
+      selection: selectionOf({ filter, ids }),
+      dry_run,
+      force,
+    },
     ...{ limit: limit ?? null, begun_at: toIso(at), ended_at: endedAt === undefined ? null : toIso(endedAt) },
     matched: counted?.matched ?? null,
     by_code: counted?.by_code ?? null,

@@ -26,18 +26,21 @@ const RunHead = z.object({
 /** An audit of the money, as far as it is. The last ones are known to every process. */
 export const AuditRunView = RunHead.extend({
   order: AuditOrder,
-  /** Of the tokens that it has come to; whole once it is `done`. Null before the first. */
+  /** Of the tokens that it has come to; whole once it is `done`. Null before the first, and in a list. */
   result: MoneyAudit.nullable(),
 });
 export type AuditRunView = z.infer<typeof AuditRunView>;
 
 /** A look for refunds on the chain. */
-export const RefundCheckRunView = RunHead.extend({ result: RefundCheck.nullable() });
+export const RefundCheckRunView = RunHead.extend({
+  /** Null before it has ended, and in a list. */
+  result: RefundCheck.nullable(),
+});
 export type RefundCheckRunView = z.infer<typeof RefundCheckRunView>;
 
 type RunsApi<View> = {
-  /** The newest first. */
-  list(): Promise<View[]>;
+  /** So many of the newest, the newest first, without their results. */
+  list(limit: number): Promise<View[]>;
   /** Throws `run.unknown`. */
   show(id: string): Promise<View>;
   /** Throws `run.unknown`. */
@@ -69,7 +72,7 @@ export function createMoneyRunsApi({ partition, log, by, wake, tokens }: Deps): 
       throw AppError.public("run.unknown", `there is no ${kind} ${id} (any more)`);
     }
     return {
-      list: async () => (await runs.list([kind])).map(toView),
+      list: async (limit: number) => (await runs.list(kind, { limit, withProgress: false })).map(toView),
       show: async (id: string) => toView(await find(id)),
       async cancel(id: string) {
         await find(id);

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { createAudit } from "../audit/audit.ts";
+import { createAudit, logAudited } from "../audit/audit.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
@@ -78,7 +78,8 @@ export type RefundsApi = {
   /** The same, only some in memory at a time. */
   list(): AsyncIterable<RefundCase>;
   /**
-   * Exports those of these payments that are still cases, in one step; undefined if none is. Throws `token.unconfigured` if their refunds
+   * Exports those of these payments that are still cases, in one step with their lines of the audit; undefined if none is. Asked for again
+   * under its id it is the same. Throws `payment.undecidable` if that export is of other payments, `token.unconfigured` if their refunds
    * could never be seen, `request.malformed` if they are on several networks, and `payment.unavailable`.
    */
   export(order: ExportOrder, reason: string | undefined): Promise<RefundExportView | undefined>;
@@ -128,6 +129,8 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
     },
 
     async export({ id = newExportId(), call_ids: ids, effect_unknown: effectUnknown }, reason) {
+      const known = await refunds.find(id);
+      if (known !== undefined) return toExportView(requireSame(known, ids));
       const accepted = tokens.chains();
       const chosen = (await payments.read(ids)).filter((payment) => payment !== undefined);
       requireClosable(chosen, accepted);
@@ -137,7 +140,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       const cases = found.flatMap((payment) => toExported(payment, accepted));
       const block = await headOf(tokens, new Set(cases.map(({ token }) => token)));
       const made = await refunds
-        .export({ id, at: clock(), by, network, block, cases, effectUnknown })
+        .export({ id, at: clock(), by, network, block, cases, effectUnknown, reason })
         .catch((cause: unknown) => {
           const why = `whether export ${id} was made is unknown: ${messageOf(cause)}`;
           const detail = `${why}; print it with --export ${id}, and make no other before`;
@@ -145,10 +148,10 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
         });
       if (made === undefined) return undefined;
       failpoint("money.after_exported");
-      const { at, rows } = made;
-      const selection = `export ${id}`;
-      for (const { call } of rows) await audit({ at, action: "refund", callId: call, by, selection, reason });
-      return toExportView(made);
+      const { at, rows, isNew } = made;
+      const line = { at, action: "refund", by, selection: `export ${id}`, reason } as const;
+      if (isNew) for (const { call } of rows) logAudited(log, { ...line, callId: call });
+      return toExportView(requireSame(made, ids));
     },
 
     async show(exportId) {
@@ -170,6 +173,14 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       await audit({ at, action: "withdraw", callId: id, by, selection: "by id", reason });
     },
   };
+}
+
+/** Throws if an export that was made before has other payments than these. */
+function requireSame(made: RefundExport, ids: readonly string[]): RefundExport {
+  const other = made.rows.find(({ call }) => !ids.includes(call));
+  if (other === undefined) return made;
+  const detail = `export ${made.id} was made before, with ${other.call}, which is not named; nothing was exported`;
+  throw AppError.public("payment.undecidable", detail);
 }
 
 function toExported(payment: Payment | undefined, accepted: readonly AcceptedToken[]) {

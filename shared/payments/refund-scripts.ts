@@ -10,19 +10,19 @@ import { TRANSFER_TAKEN } from "./scripts.ts";
 
 /** How many KEYS and how many words of ARGV each case of an export has. */
 export const CASE_KEYS = 9;
-export const CASE_WORDS = 3;
+export const CASE_WORDS = 4;
 
 /**
- * KEYS export, rows, refunds, due, bytes; then for each case: record, payment, attempts, identifier, idempotency key, transfer that paid,
+ * KEYS export, rows, refunds, due, bytes, audit; then for each case: record, payment, attempts, identifier, idempotency key, transfer that paid,
  * since, failed, the call in its queue. ARGV now, refund, whether an unknown effect will do, then the fields of the export and their number; then for
- * each case: id, queue, row. A key that a case does not have repeats its payment.
+ * each case: id, queue, row, and what XADD takes for its line of the audit, as a JSON array of strings. A key that a case does not have repeats its payment.
  *
  * A case is looked at once more here: it is FAILED and lies among the failed calls, or DISCARDED; it is paid for sure; and its effect is
- * known, if that is asked for. It leaves its queue, and lives until it is closed. Answers the rows; of an export that was made before,
- * its rows.
+ * known, if that is asked for. It leaves its queue, and lives until it is closed. Answers how many were moved, and 0 if the export was made
+ * before.
  */
 export const EXPORT = `${EVEN_IF_FULL}
-if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('LRANGE', KEYS[2], 0, -1) end
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 
 local function isPaid(payment)
   local proven, reason, settlement, v = unpack(redis.call('HMGET', payment, 'proven', 'reason', 'settlement', 'v'))
@@ -39,8 +39,8 @@ end
 
 local first, moved = 5 + ARGV[4], 0
 for i = first, #ARGV, ${CASE_WORDS} do
-  local id, queue, row = unpack(ARGV, i, i + ${CASE_WORDS - 1})
-  local at = 5 + (i - first) / ${CASE_WORDS} * ${CASE_KEYS}
+  local id, queue, row, line = unpack(ARGV, i, i + ${CASE_WORDS - 1})
+  local at = 6 + (i - first) / ${CASE_WORDS} * ${CASE_KEYS}
   local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at + 1, at + ${CASE_KEYS})
   if isCase(id, record, payment, failed) then
     redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV[1], 'v', ${VERSIONS.record})
@@ -57,12 +57,12 @@ for i = first, #ARGV, ${CASE_WORDS} do
     end
     redis.call('ZADD', KEYS[3], ARGV[1], id)
     redis.call('RPUSH', KEYS[2], row)
+    redis.call('XADD', KEYS[6], unpack(cjson.decode(line)))
     moved = moved + 1
   end
 end
-if moved == 0 then return {} end
-redis.call('HSET', KEYS[1], 'open', moved, unpack(ARGV, 5, 4 + ARGV[4]))
-return redis.call('LRANGE', KEYS[2], 0, -1)`;
+if moved > 0 then redis.call('HSET', KEYS[1], 'open', moved, unpack(ARGV, 5, 4 + ARGV[4])) end
+return moved`;
 
 /** What CLOSE answers. */
 export const CLOSED = "CLOSED";

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
+import { auditWords } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
@@ -82,6 +83,8 @@ type NewExport = Omit<RefundExport, "rows"> & {
   block: bigint;
   /** Whether cases are exported of which the effect is unknown. */
   effectUnknown: boolean;
+  /** Why, in the operator's words. */
+  reason?: string | undefined;
 };
 
 export type Refunds = ReturnType<typeof createRefunds>;
@@ -112,11 +115,13 @@ export function createRefunds(partition: Partition) {
 
   return {
     /**
-     * Moves each of the payments that is a case to REFUND_PENDING, all in one step, and resolves with the export, or with one that was made
-     * under its id before; undefined if none is a case any more, because it ran meanwhile or another export has it. Nothing is exported then.
+     * Moves each of the payments that is a case to REFUND_PENDING, with its line of the audit, all in one step, and resolves with the
+     * export, or with one that was made under its id before; undefined if none is a case any more, because it ran meanwhile or another export
+     * has it. Nothing is exported then.
      */
-    async export(made: NewExport): Promise<RefundExport | undefined> {
-      const { id, at, by, network, block, cases, effectUnknown } = made;
+    async export(made: NewExport): Promise<(RefundExport & { isNew: boolean }) | undefined> {
+      const { id, at, by, network, block, cases, effectUnknown, reason } = made;
+      const line = { at, action: "refund", by, selection: `export ${id}`, reason } as const;
       const fields = ["v", VERSIONS.refund, "at", at, "by", by, "network", network];
       const touched = cases.flatMap(({ payment }) => caseKeys(payment));
       const common = [
@@ -125,16 +130,19 @@ export function createRefunds(partition: Partition) {
         keys.refundsPending,
         keys.paymentsDue,
         keys.bytes,
+        keys.audit,
       ];
       const refund = JSON.stringify({ export: id, at, block: String(block) });
       const words = cases.flatMap(({ payment, row }) => [
         payment.id,
         paidQueueOf(payment.terms),
         JSON.stringify(row),
+        JSON.stringify(auditWords({ ...line, callId: payment.id }).map(String)),
       ]);
       const head = [at, refund, effectUnknown ? 1 : 0, fields.length, ...fields];
-      const rows = (await toExport([...common, ...touched], [...head, ...words])) as string[];
-      return rows.length === 0 ? undefined : find(id);
+      const moved = Number(await toExport([...common, ...touched], [...head, ...words]));
+      const found = await find(id);
+      return found && { ...found, isNew: moved > 0 };
     },
 
     find,

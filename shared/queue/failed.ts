@@ -45,7 +45,7 @@ export type CallFilter = {
 };
 
 /** How many bytes of calls without a head one script may look through. */
-const SCANNED_AT_ONCE = 1024 * 1024;
+export const SCANNED_AT_ONCE = 1024 * 1024;
 
 /** Lua with a function that reads a stored call without its body, if the rest is not too long: base64 has no quotes. */
 export const BODILESS = `

@@ -1,6 +1,6 @@
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
-import { BODILESS } from "./failed.ts";
+import { BODILESS, SCANNED_AT_ONCE } from "./failed.ts";
 import { type FailedHead, headOfStored } from "./failed-head.ts";
 import { jobOf, originOf, type QueueName } from "./queue-name.ts";
 import { openRegistry } from "./registry.ts";
@@ -51,11 +51,14 @@ add('waiting', redis.call('LRANGE', q .. 'wait', 0, count))
 add('delayed', redis.call('ZREVRANGE', q .. 'delayed', 0, count))
 return {isCut, rows}`;
 
-/** KEYS calls. Answers each without its body. */
+/** KEYS calls. Answers each without its body, of the first of them: of as many as may be looked through at once, and of one at least. */
 const HEADS = `${BODILESS}
-local heads = {}
+local heads, budget = {}, ${SCANNED_AT_ONCE}
 for i, key in ipairs(KEYS) do
-  heads[i] = redis.call('HSTRLEN', key, 'data') > ${READ_MAX} and '' or bodiless(key, 'data')
+  local bytes = redis.call('HSTRLEN', key, 'data')
+  if bytes <= ${READ_MAX} then budget = budget - bytes end
+  if budget < 0 and i > 1 then break end
+  heads[i] = bytes > ${READ_MAX} and '' or bodiless(key, 'data')
 end
 return heads`;
 
@@ -79,12 +82,15 @@ export function createQueuedCalls(partition: Partition) {
     return { isCut: isCut === 1, calls };
   }
 
+  /** The first of them, one at least. */
   async function withHeads(calls: readonly Listed[]): Promise<QueuedCall[]> {
     const heads = (await readHeads(
       calls.map(({ queue, id }) => keys.inQueue(queue, id)),
       [],
     )) as string[];
-    return calls.map((call, i) => ({ ...call, head: headOfStored(parsed(heads[i] ?? "")) }));
+    return calls
+      .slice(0, heads.length)
+      .map((call, i) => ({ ...call, head: headOfStored(parsed(heads[i] ?? "")) }));
   }
 
   async function queuesOf({ origin, job }: QueuedFilter): Promise<QueueName[]> {
@@ -95,7 +101,7 @@ export function createQueuedCalls(partition: Partition) {
   }
 
   return {
-    /** `onCut` is called if a queue holds more than was looked at. */
+    /** `onCut` is called if a queue holds more than was looked at. What is aborted may be but a part. */
     async *matching(
       filter: QueuedFilter,
       onCut: () => void,
@@ -103,13 +109,17 @@ export function createQueuedCalls(partition: Partition) {
     ): AsyncGenerator<QueuedCall> {
       const calls: Listed[] = [];
       for (const queue of await queuesOf(filter)) {
+        if (signal?.aborted) return;
         const found = await listed(queue);
         if (found.isCut) onCut();
         calls.push(...found.calls.filter((call) => matches(call, filter)));
       }
       calls.sort((a, b) => b.queuedAt - a.queuedAt || (a.id < b.id ? 1 : -1));
-      for (let i = 0; i < calls.length && !signal?.aborted; i += HEADS_AT_ONCE)
-        yield* await withHeads(calls.slice(i, i + HEADS_AT_ONCE));
+      for (let read = 0; read < calls.length && !signal?.aborted; ) {
+        const found = await withHeads(calls.slice(read, read + HEADS_AT_ONCE));
+        read += found.length;
+        yield* found;
+      }
     },
 
     /** Undefined if the call is in no queue, or failed there. */

@@ -41,8 +41,13 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
   let became: "held" | "cancelled" | "lost" = "held";
   let { progress } = run;
 
+  let written = JSON.stringify(progress);
+
   async function renew(): Promise<void> {
-    const answer = await store.hold(id, holder, leaseMs, progress);
+    // Whoever does the run may change what it has told.
+    const text = JSON.stringify(progress);
+    const answer = await store.hold(id, holder, leaseMs, text === written ? undefined : progress);
+    written = text;
     if (answer === "go on") return;
     if (became === "held") became = answer === "lost" ? "lost" : "cancelled";
     ended.abort(new Error(`the run is to end: ${became}`));

@@ -22,6 +22,8 @@ export type Run = {
   kind: string;
   /** The operator who began it. */
   by: string;
+  /** Who had it go on after it was cancelled or had stopped. */
+  resumedBy: string | undefined;
   /** What was asked for, as JSON. */
   request: unknown;
   state: RunState;

@@ -8,8 +8,8 @@ import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
 import { OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT, type Run, type RunState } from "./run.ts";
 
 /*
- * A run is a hash: v, kind, by, request, st, cancel, progress, code, reason, at, ended_at, and holder while somebody does it. Runs that
- * have not ended are in the zset of open ones by the time from which anybody may take them: that of the lease, if one is held.
+ * A run is a hash: v, kind, by, resumed_by, request, st, cancel, progress, code, reason, at, ended_at, and holder while somebody does it. Runs
+ * that have not ended are in the zset of open ones by the time from which anybody may take them: that of the lease, if one is held.
  */
 
 /** KEYS run, runs, open. ARGV id, kind, by, request, prefix. Answers 1, or 0 if too many are open. */
@@ -81,16 +81,19 @@ if st ~= 'waiting' and st ~= 'running' then return end
 redis.call('HSET', KEYS[1], 'cancel', 1)
 if not holder then redis.call('ZADD', KEYS[2], now, ARGV[1]) end`;
 
-/** KEYS run, open. ARGV id. Answers 1; 0 if too many are open; 2 if it is neither cancelled nor stopped. */
+/** KEYS run, open. ARGV id, by. Answers 1; 0 if too many are open; 2 if it is neither cancelled nor stopped. */
 const RESUME = `${unlessNewer("run")}${NOW}
 local st = redis.call('HGET', KEYS[1], 'st')
 if st ~= 'cancelled' and st ~= 'stopped' then return 2 end
 if redis.call('ZCARD', KEYS[2]) >= ${OPEN_RUNS_MAX} then return 0 end
 redis.call('HDEL', KEYS[1], 'cancel', 'code', 'reason', 'ended_at')
-redis.call('HSET', KEYS[1], 'st', 'waiting')
+redis.call('HSET', KEYS[1], 'st', 'waiting', 'resumed_by', ARGV[2])
 redis.call('PERSIST', KEYS[1])
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 return 1`;
+
+/** What is known of a run beside its progress, and who holds it. */
+const FIELDS = ["v", "kind", "by", "request", "st", "cancel", "code", "reason", "at", "ended_at"] as const;
 
 /** What a process holds: it may go on; it is to end the run; or somebody else has it by now. */
 export type Held = "go on" | "cancel" | "lost";
@@ -127,14 +130,24 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
 
     find,
 
-    /** The newest first, of these kinds. Those that a later release wrote are left out. */
-    async list(kinds: readonly string[]): Promise<Run[]> {
+    /** The newest of a kind, the newest first, with what they have told if that is wanted. Those that a later release wrote are left out. */
+    async list(
+      kind: string,
+      { limit = RUNS_KEPT, withProgress = true }: { limit?: number; withProgress?: boolean } = {},
+    ): Promise<Run[]> {
       const ids = await redis.zrevrange(keys.runs, 0, RUNS_KEPT - 1);
-      const all = await Promise.all(ids.map((id) => redis.hgetall(keys.run(id))));
-      return ids.flatMap((id, i) => {
-        const fields = all[i] ?? {};
-        const isReadable = fields["kind"] !== undefined && !isNewer("run", fields["v"]);
-        return isReadable && kinds.includes(String(fields["kind"])) ? [toRun(id, fields)] : [];
+      const heads = await Promise.all(ids.map((id) => redis.hmget(keys.run(id), "kind", "v")));
+      const isListed = (head: (string | null)[] = []) => head[0] === kind && !isNewer("run", head[1]);
+      const listed = ids.filter((_, i) => isListed(heads[i])).slice(0, limit);
+      const names = withProgress ? [...FIELDS, "progress"] : FIELDS;
+      const all = await Promise.all(listed.map((id) => redis.hmget(keys.run(id), ...names)));
+      return listed.flatMap((id, i) => {
+        const found = names.flatMap((name, n) => {
+          const value = all[i]?.[n] ?? undefined;
+          return value === undefined ? [] : [[name, value] as const];
+        });
+        // One may have gone meanwhile.
+        return found.length === 0 ? [] : [toRun(id, Object.fromEntries(found))];
       });
     },
 
@@ -146,9 +159,9 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
     },
 
     /** Has a cancelled or stopped run go on. Throws `run.unknown`, `run.not_resumable` and `run.too_many`. */
-    async resume(id: string): Promise<Run> {
+    async resume(id: string, by: string): Promise<Run> {
       const { state } = await found(id);
-      const answer = await resume([keys.run(id), keys.openRuns], [id]);
+      const answer = await resume([keys.run(id), keys.openRuns], [id, by]);
       if (answer === 0) throw tooMany();
       if (answer === 2)
         throw AppError.public(
@@ -176,7 +189,7 @@ function createHolding({ redis, keys, prefix }: Partition) {
       return reply === null ? undefined : toRun(reply[0], toObject(reply[1]));
     },
 
-    /** Renews the lease, and tells how far the run is. */
+    /** Renews the lease, and tells how far the run is, unless that is undefined. */
     async hold(id: string, holder: string, leaseMs: number, progress: unknown): Promise<Held> {
       const answer = await hold(placesOf(id), [id, holder, leaseMs, textOf(progress)]);
       if (answer === 2) return "cancel";
@@ -203,7 +216,7 @@ function toRun(id: string, fields: Readonly<Record<string, string>>): Run {
   if (isNewer("run", fields["v"])) throw newer();
   const { kind = "", by = "", request = "null", st = "waiting", progress, code, reason = "" } = fields;
   return {
-    ...{ id, kind, by, state: st as RunState },
+    ...{ id, kind, by, resumedBy: fields["resumed_by"], state: st as RunState },
     request: JSON.parse(request),
     isCancelling: fields["cancel"] !== undefined,
     progress: progress === undefined ? undefined : JSON.parse(progress),

@@ -37,7 +37,8 @@ export type RunWorker = {
 export function startRunWorker(options: Options): RunWorker {
   const { partition, kinds, log, atOnce = 4, leaseMs = LEASE_MS, everyMs = EVERY_MS } = options;
   const store = createRunStore(partition);
-  const holder = `${hostname()}-${process.pid}-${randomBytes(4).toString("hex")}`;
+  const own = `${hostname()}-${process.pid}-${randomBytes(4).toString("hex")}`;
+  let taken = 0;
   const underWay = new Set<Promise<void>>();
   const stopped = new AbortController();
   let looking = false;
@@ -47,10 +48,13 @@ export function startRunWorker(options: Options): RunWorker {
     looking = true;
     try {
       while (underWay.size < atOnce && !stopped.signal.aborted) {
+        // A name for each time, so that a run whose lease has lapsed is lost to whoever held it, this process too.
+        taken += 1;
+        const holder = `${own}-${taken}`;
         const run = await store.take(holder, leaseMs, Object.keys(kinds));
         if (run === undefined) return;
         failpoint("console.after_taken");
-        const work = doRun(run).finally(() => {
+        const work = doRun(run, holder).finally(() => {
           underWay.delete(work);
           void look();
         });
@@ -63,7 +67,7 @@ export function startRunWorker(options: Options): RunWorker {
     }
   }
 
-  async function doRun(run: Run): Promise<void> {
+  async function doRun(run: Run, holder: string): Promise<void> {
     const { id, kind } = run;
     const common = { store, holder, leaseMs, everyMs: everyMs / 2, log };
     const held = holdRun({ ...common, run, stopped: stopped.signal });

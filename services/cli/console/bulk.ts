@@ -23,8 +23,8 @@ export function createConsoleBulk(client: ConsoleClient): BulkApi {
       const progressOf = ({ done, left_meanwhile: left }: BulkRunView) => ({
         ...{ done: done + before.done, left: left + before.left, total },
       });
-      // Of calls that fail from now on none is taken, as it is when they are counted here.
-      const until = toIso(counted.newest);
+      // Of calls that have failed since the count none is taken, as it is when they are counted here.
+      const until = request.filter.until ?? toIso(counted.newest);
       const order = toOrder({ ...request, filter: { ...request.filter, until } });
       const run = await runAtConsole(client, runOf(request, order), {
         signal,

@@ -18,6 +18,9 @@ export type ConsoleClient = {
   bytes(path: string): Promise<Buffer>;
 };
 
+/** Nobody answers at the console's address. */
+export class NoAnswer extends Error {}
+
 /** An answer may be a body of 25 MiB that comes from afar, or a question to a chain. */
 const DEADLINE_MS = 120_000;
 
@@ -40,7 +43,7 @@ export function createConsoleClient({ url, token }: { url: URL; token: Secret | 
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     }).catch((cause: unknown) => {
-      throw new Error(`the console at ${url.origin} does not answer: ${reasonOf(cause)}`, { cause });
+      throw new NoAnswer(`the console at ${url.origin} does not answer: ${reasonOf(cause)}`, { cause });
     });
     if (response.ok) return response;
     throw await refusalOf(response, url);

@@ -1,16 +1,18 @@
 import type { z } from "zod";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import { isErrorCode } from "../../../shared/errors/codes.ts";
-import { delay } from "../../../shared/time/clock.ts";
-import type { ConsoleClient } from "./client.ts";
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
+import { CODES, isErrorCode } from "../../../shared/errors/codes.ts";
+import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { type ConsoleClient, NoAnswer } from "./client.ts";
 
 type AnyRun = { id: string; ended_at: string | null; failure: { code: string; reason: string } | null };
 
 const POLL_MS = 250;
+/** A run goes on without whoever follows it: so long a console may be away, as while it is started anew. */
+const AWAY_MS = 60_000;
 
 /**
  * Begins a run of the console and waits for its end, telling how far it is. Once the signal is aborted the run is cancelled; what it has in
- * hand is waited for all the same.
+ * hand is waited for all the same. If the console stops answering, the error names the run.
  */
 export async function runAtConsole<Run extends AnyRun>(
   client: ConsoleClient,
@@ -20,14 +22,27 @@ export async function runAtConsole<Run extends AnyRun>(
   let run = await client.ask(schema, "POST", path, { body: order });
   const at = `${path}/${run.id}`;
   let isCancelled = false;
+  let heardAt = systemClock();
   while (run.ended_at === null) {
     await delay(POLL_MS);
     const cancels: boolean = signal?.aborted === true && !isCancelled;
-    run = await client.ask(schema, cancels ? "DELETE" : "GET", at);
+    try {
+      run = await client.ask(schema, cancels ? "DELETE" : "GET", at);
+    } catch (error) {
+      if (mayPass(error) && systemClock() - heardAt < AWAY_MS) continue;
+      throw new Error(`${messageOf(error)}; ${run.id} may go on: GET /api/v1/${at} tells how far it is`, {
+        cause: error,
+      });
+    }
+    heardAt = systemClock();
     isCancelled ||= cancels;
     onProgress?.(run);
   }
   return run;
+}
+
+function mayPass(error: unknown): boolean {
+  return error instanceof NoAnswer || (error instanceof AppError && CODES[error.code].retryable);
 }
 
 /** What has stopped it. */

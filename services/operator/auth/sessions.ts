@@ -8,6 +8,9 @@ import type { Partition } from "../../../shared/redis/partition.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Who } from "./who.ts";
 
+/** By so much may the clocks of two replicas differ. */
+const SKEW_MS = 60_000;
+
 /** Apart from what else a token's secret might sign. */
 const CONTEXT = "postern operator session v1 ";
 
@@ -19,8 +22,8 @@ export type Sessions = {
   begin(token: OperatorToken): { cookie: string; until: number };
   /** Whose session the request's cookie is. Undefined if none, or none that holds. Throws `queue.unavailable`. */
   find(req: IncomingMessage): Promise<Who | undefined>;
-  /** Ends the session of the request, if it has one, at every replica. Returns the cookie that takes it from the browser. */
-  end(req: IncomingMessage): Promise<string>;
+  /** Ends the session of the request, if it has one, at every replica. `cookie` takes it from the browser. */
+  end(req: IncomingMessage): Promise<{ cookie: string; wasThere: boolean }>;
 };
 
 type Options = {
@@ -52,7 +55,9 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
   /** Every token is tried, also after a match. */
   function read(value: string): Found | undefined {
     const [, until = "", id = "", mac = ""] = SESSION.exec(value) ?? [];
-    if (mac === "" || Number(until) <= clock()) return undefined;
+    // Whoever has a token could sign a session that never ends.
+    if (mac === "" || Number(until) <= clock() || Number(until) > clock() + sessionMs + SKEW_MS)
+      return undefined;
     const signature = Buffer.from(mac, "base64url");
     const own = tokens.filter(({ token }) => isSignedByAny(token, signature, signed(until, id)));
     return own[0] && { token: own[0], id, until: Number(until) };
@@ -85,11 +90,12 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
     },
 
     async end(req) {
-      for (const { id, until } of sessionsOf(req)) {
+      const found = sessionsOf(req);
+      for (const { id, until } of found) {
         const left = Math.max(1, until - clock());
         await redis.set(keys.endedSession(id), "1", "PX", left).catch(unavailable);
       }
-      return `${name}=; Max-Age=0; ${attributes}`;
+      return { cookie: `${name}=; Max-Age=0; ${attributes}`, wasThere: found.length > 0 };
     },
   };
 }

@@ -48,7 +48,7 @@ function routesOf(action: BulkAction, list: string, order: z.ZodObject): Route[]
         cancel: `Cancel a ${action} of many calls; the calls in hand are finished, and what is done stays so`,
       },
       runsOf: ({ bulkRuns }) => ({
-        list: () => bulkRuns.list(action),
+        list: (limit) => bulkRuns.list(action, limit),
         show: (id) => bulkRuns.show(action, id),
         cancel: (id) => bulkRuns.cancel(action, id),
       }),

@@ -43,7 +43,7 @@ export const moneyRunRoutes: readonly Route[] = [
 
 function routesOf(kind: keyof MoneyRunsApi, path: string, noun: string, schema: z.ZodType): Route[] {
   const summaries = {
-    list: `List the last runs of ${noun}, the newest first`,
+    list: `List the last runs of ${noun}, the newest first, without what they have found`,
     kept: "Those that ended in the last 7 days",
     show: `Show how far ${noun} is, and what it has found`,
     cancel: `Cancel ${noun}; what it has found so far is kept`,

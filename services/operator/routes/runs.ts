@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { OperatorApi } from "../../../shared/operator/api.ts";
-import { runParams } from "../parameters.ts";
+import { page, runParams } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 
 type Runs = {
-  list(): Promise<unknown[]>;
+  list(limit: number): Promise<unknown[]>;
   show(id: string): Promise<unknown>;
   cancel(id: string): Promise<unknown>;
 };
@@ -26,8 +26,12 @@ export function runRoutes({ path, schema, summaries, runsOf }: Options): Route[]
       path,
       access: "viewer",
       summary: summaries.list,
+      query: z.strictObject({ limit: page.limit }),
       answers: { 200: { description: summaries.kept, schema: z.object({ runs: z.array(schema) }) } },
-      answer: async (_asked, { api }) => ({ status: 200, json: { runs: await runsOf(api).list() } }),
+      answer: async ({ query }, { api }) => ({
+        status: 200,
+        json: { runs: await runsOf(api).list(query.limit) },
+      }),
     }),
     route({
       ...one,

@@ -46,9 +46,11 @@ export const sessionRoutes: readonly Route[] = [
     summary: "End the session, if there is one",
     answers: { 204: { description: "There is no session any more" } },
     async answer(_asked, { sessions, live, req, address, tell }) {
-      const cookie = await sessions.end(req);
-      await live.check();
-      tell("operator.signed_out", { address });
+      const { cookie, wasThere } = await sessions.end(req);
+      if (wasThere) {
+        await live.check();
+        tell("operator.signed_out", { address });
+      }
       return { status: 204, headers: { "Set-Cookie": cookie } };
     },
   }),

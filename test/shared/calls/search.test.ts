@@ -8,6 +8,8 @@ import { callIdOfSignedDelivery } from "../../../shared/job-call/call-id.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { createDiscard } from "../../../shared/queue/discard.ts";
+import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
@@ -123,6 +125,54 @@ describe("a call is found wherever it is, by whatever is known of it:", () => {
     );
     expect((await search({ id })).calls).toMatchObject([{ id, state: "injected" }]);
     expect((await search({ id: "c_00000000000000000000000000000000" })).calls).toEqual([]);
+  });
+});
+
+describe("a call that was discarded, of which but its record is left,", () => {
+  const deliveryId = "delivery 8";
+  const id = callIdOfSignedDelivery("/refused", deliveryId);
+  const found = { id, state: "discarded", origin: "webhook", endpoint: "/refused", deliveryId };
+
+  beforeEach(async () => {
+    const { partition } = fixture.redis;
+    await fixture.add(webhook("/refused", deliveryId, { id }), {
+      by: "a test",
+      bodySha256: "",
+      windowMs: 60_000,
+    });
+    const { producer, saw } = fixture.start({
+      async inject() {
+        throw new Refused("it says no");
+      },
+    });
+    await saw("call.failed");
+    await producer.close(3000);
+    const failed = await createFailedCalls(partition).find(id);
+    if (failed === undefined) throw new Error("it has not failed");
+    const discard = createDiscard({ partition, clock: systemClock, log: silentLogger, by: "me@here" });
+    expect(await discard(failed, { selection: "a test" })).toBe("done");
+  });
+
+  test("is found by its delivery id with whatever else is known of it", async () => {
+    for (const more of [
+      ...([{}, { origin: "webhook" }, { state: "discarded" }, { job: "7/1" }] as const),
+      { origin: "webhook", state: "discarded", job: "7/1", since: 1000 } as const,
+    ]) {
+      const { calls, isComplete } = await search({ deliveryId, endpoint: "/refused", ...more });
+      expect(calls).toMatchObject([found]);
+      expect(isComplete).toBe(true);
+      expect((await search({ deliveryId, ...more }, {}, ["/refused"])).calls).toMatchObject([found]);
+    }
+    expect((await search({ deliveryId, endpoint: "/refused", origin: "x402" })).calls).toEqual([]);
+  });
+
+  test("is not found by its state: such a search says that it has not looked at all", async () => {
+    for (const state of ["discarded", "queued"] as const) {
+      expect(await search({ state })).toMatchObject({ calls: [], isComplete: false });
+      expect(await search({ state, deliveryId })).toMatchObject({ isComplete: false });
+    }
+    expect(await search({ state: "discarded", origin: "x402" })).toMatchObject({ isComplete: true });
+    expect(await search({ state: "discarded", id })).toMatchObject({ calls: [{ id }], isComplete: true });
   });
 });
 

@@ -67,6 +67,19 @@ test("a run whose process falls silent is taken by another one, which goes on fr
   expect(work[0]?.run.progress).toEqual({ counted: 7 });
 });
 
+test("a process whose lease has lapsed, and that takes the run again, has lost what it did before", async () => {
+  const { work, wake } = startWorker(endless, { leaseMs: 60_000 });
+  const { id } = await begin();
+  await eventually("it is under way", () => work.length === 1);
+  await eventually("it is taken again", async () => {
+    await redis.client.zadd(keys.openRuns, 0, id); // as if its lease had lapsed while Redis was away
+    wake();
+    return work.length === 2;
+  });
+  await eventually("the first has lost it", () => work[0]?.signal.aborted === true);
+  expect(work[1]?.signal.aborted).toBe(false);
+});
+
 test("a process that has lost its run to another one stops doing it, and writes nothing of it any more", async () => {
   const worker = startWorker(endless, { leaseMs: 60_000 });
   const { id } = await begin();
@@ -115,9 +128,13 @@ test("what a run throws stops it with its code, and it can go on from there; a r
     ...{ failure: { code: "record.newer", reason: "a later release has it" }, progress: { counted: 1 } },
   });
   fails = false;
-  expect(await store.resume(id)).toMatchObject({ state: "waiting", failure: undefined, endedAt: undefined });
+  expect(await store.resume(id, "alice")).toMatchObject({
+    state: "waiting",
+    failure: undefined,
+    endedAt: undefined,
+  });
   await eventually("it is done", async () => (await stateOf(id)) === "done");
-  await expect(store.resume(id)).rejects.toMatchObject({ code: "run.not_resumable" });
+  await expect(store.resume(id, "alice")).rejects.toMatchObject({ code: "run.not_resumable" });
 });
 
 test("a run that meets an absent Redis waits for it, and goes on", async () => {
@@ -142,7 +159,39 @@ test("so many runs may be open, and so many are known: the oldest that have ende
   }
   expect(await redis.client.zcard(keys.runs)).toBe(RUNS_KEPT);
   expect(await redis.client.exists(...open.map(({ id }) => keys.run(id)))).toBe(0);
-  expect(await store.list(["count"])).toHaveLength(RUNS_KEPT);
+  expect(await store.list("count")).toHaveLength(RUNS_KEPT);
+});
+
+test("a list has the newest of a kind, with what they have told if that is wanted, and reads nothing of others", async () => {
+  const ids: string[] = [];
+  for (const kind of ["count", "weigh", "count", "count", "weigh"])
+    ids.push((await store.create({ kind, by: "otto", request: { kind } })).id);
+  for (const id of ids) await redis.client.hset(keys.run(id), "progress", '{"counted":4}');
+  const newest = [ids[3], ids[2]].map((id) => ({ id, request: { kind: "count" }, progress: { counted: 4 } }));
+  await redis.client.config("RESETSTAT");
+  expect(await store.list("count", { limit: 2 })).toMatchObject(newest);
+  // The kind of each, and two runs.
+  expect(await redis.client.info("commandstats")).toContain("cmdstat_hmget:calls=7,");
+  for (const run of await store.list("count", { withProgress: false })) expect(run.progress).toBeUndefined();
+});
+
+test("how far a run is, is written when it has changed, and not with each renewal of the lease", async () => {
+  const told = { counted: 1 };
+  const doRun: DoRun = async (work) => {
+    work.tell(told);
+    await endless(work);
+  };
+  startWorker(doRun);
+  const { id } = await begin();
+  const isTold = async (counted: number) =>
+    ((await store.find(id))?.progress as typeof told | undefined)?.counted === counted;
+  await eventually("it has told", () => isTold(1));
+  await redis.client.config("RESETSTAT");
+  const stats = () => redis.client.info("commandstats");
+  await eventually("the lease was renewed", async () => /cmdstat_zadd:calls=\d*[4-9],/.test(await stats()));
+  expect(await stats()).not.toContain("cmdstat_hset:");
+  told.counted = 2;
+  await eventually("it has told again", () => isTold(2));
 });
 
 test("a run of a later release, and one of a kind that is not known here, are left to those who know them", async () => {
@@ -151,5 +200,6 @@ test("a run of a later release, and one of a kind that is not known here, are le
   expect(await store.take("here", 1000, ["count"])).toBeUndefined();
   await expect(store.find(later.id)).rejects.toMatchObject({ code: "record.newer" });
   await expect(store.cancel(later.id)).rejects.toMatchObject({ code: "record.newer" });
-  expect(await store.list(["count", "weigh"])).toMatchObject([{ id: other.id }]);
+  expect(await store.list("count")).toEqual([]);
+  expect(await store.list("weigh")).toMatchObject([{ id: other.id }]);
 });

@@ -25,7 +25,7 @@ export function wordOf(state: string): string {
   return STATES[state]?.[0] ?? state.replaceAll("_", " ");
 }
 
-/** The states that one can search for. */
-export const STATE_CHOICES: readonly { value: string; name: string }[] = Object.entries(STATES).map(
-  ([value, [name]]) => ({ value, name }),
-);
+/** The states that one can search for. A call that is `queued`, but in no queue, is found by its id alone. */
+export const STATE_CHOICES: readonly { value: string; name: string }[] = Object.entries(STATES)
+  .filter(([value]) => value !== "queued")
+  .map(([value, [name]]) => ({ value, name }));

@@ -6,14 +6,16 @@ import { Time } from "../../ui/time.tsx";
 import { RunProgress } from "./run-progress.tsx";
 
 const EVERY_MS = 5000;
+/** Of each kind, the newest. */
+const LISTED = 50;
 /** An ended run is of interest for so long. */
 const SHOWN_MS = 900_000;
 
 /** The replays and discards that are under way, or were lately: also those that somebody else began. */
 export function Runs({ turn, onEnd }: { turn: number; onEnd: () => void }) {
   const options = { everyMs: EVERY_MS, turn };
-  const replays = useAnswer<{ runs: Run[] }>(runsPath("replay"), {}, options);
-  const discards = useAnswer<{ runs: Run[] }>(runsPath("discard"), {}, options);
+  const replays = useAnswer<{ runs: Run[] }>(runsPath("replay"), { limit: LISTED }, options);
+  const discards = useAnswer<{ runs: Run[] }>(runsPath("discard"), { limit: LISTED }, options);
   const runs = [...(replays.data?.runs ?? []), ...(discards.data?.runs ?? [])]
     .filter(isOfInterest)
     .sort((a, b) => Date.parse(b.begun_at) - Date.parse(a.begun_at));

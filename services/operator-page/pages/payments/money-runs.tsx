@@ -31,18 +31,28 @@ export type MoneyRuns<Result> = {
   cancel(): Promise<void>;
 };
 
+const EVERY_MS = 2000;
+/** If it was missed. */
+const RESULT_EVERY_MS = 30_000;
+
 const UNDER_WAY: readonly State[] = ["waiting", "running", "cancelling"];
 
 /** The newest of the runs that are listed at a path, whoever began it, and how to begin another or end this one. */
 export function useMoneyRuns<Result>(path: string): MoneyRuns<Result> {
-  const answer = useAnswer<{ runs: MoneyRun<Result>[] }>(path, {}, { everyMs: 2000 });
+  const answer = useAnswer<{ runs: MoneyRun<Result>[] }>(path, { limit: 1 }, { everyMs: EVERY_MS });
   const [refused, setRefused] = useState<MoneyRuns<Result>["refused"]>();
   const [isBusy, setBusy] = useState(false);
   const [begun, setBegun] = useState<MoneyRun<Result> | undefined>();
   const listed = answer.data && (answer.data.runs[0] ?? null);
   // Until it is listed, so that a second click begins no second one.
   const isUnlisted = begun !== undefined && (listed?.begun_at ?? "") < begun.begun_at;
-  const newest = isUnlisted ? begun : listed;
+  const last = isUnlisted ? begun : listed;
+  // A list has no results. That of a run is asked for as often as the list while it is under way, and once it has ended.
+  const turn = last?.ended_at == null ? (answer.at ?? 0) : Date.parse(last.ended_at);
+  const ownPath = last == null ? undefined : `${path}/${last.id}`;
+  const own = useAnswer<MoneyRun<Result>>(ownPath, {}, { everyMs: RESULT_EVERY_MS, turn });
+  const isOwn = last != null && own.refused === undefined && own.data?.id === last.id;
+  const newest = isOwn ? own.data : last;
   const change = (title: string, act: () => Promise<void>) => async () => {
     setBusy(true);
     try {

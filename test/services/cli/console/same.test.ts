@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
@@ -149,4 +150,36 @@ test("a wrong token, a viewer's and a console that is not there end the command 
   const gateway = await pause(TOKENS.operator, `http://${payments.gateway.address}`);
   expect([gateway.code, gateway.stderr]).toEqual([1, expect.stringMatching(/./)]);
   for (const { stdout, stderr } of [away, gateway]) expect(stdout + stderr).not.toContain(TOKENS.operator);
+});
+
+test("by the console as well, a time that bounds the calls is kept, and calls that fail meanwhile are not taken", async () => {
+  const [before = ""] = await calls.fail([{}]);
+  const until = new Date().toISOString();
+  await eventually("the next millisecond", () => Date.now() > Date.parse(until));
+  const [after = ""] = await calls.fail([{}]);
+  const ran = await there("failed", "discard", "--until", until, "--yes", "--reason", "x");
+  expect(ran.code).toBe(0);
+  const left: string[] = [];
+  for await (const { id } of calls.calls.matching({})) left.push(id);
+  expect(left).toContain(after);
+  expect(left).not.toContain(before);
+});
+
+test("a command follows its run over a console that is started anew meanwhile", async () => {
+  await calls.fail(Array.from({ length: 60 }, () => ({})));
+  const first = await fixture.start({ configDir: postern.configDir });
+  const [{ address }, at] = [first, `http://${first.address}`];
+  const env = { POSTERN_OPERATOR_TOKEN: TOKENS.operator };
+  const command = ["failed", "discard", "--all", "--concurrency", "1", "--yes", "--reason", "x", "--json"];
+  const ran = runHere([...command, "--config-dir", "/nowhere", "--operator", at], env);
+  await eventually("the run is under way", async () => {
+    const { runs } = (await first.get("/api/v1/failed/discards")).json() as {
+      runs: { done: number; dry_run: boolean }[];
+    };
+    return runs.some(({ done, dry_run }) => done > 0 && !dry_run);
+  });
+  await first.close();
+  await fixture.start({ configDir: postern.configDir, address });
+  expect((await ran).code).toBe(0);
+  for await (const { id } of calls.calls.matching({})) throw new Error(`${id} is left`);
 });

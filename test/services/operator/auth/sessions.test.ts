@@ -60,6 +60,16 @@ test("a session ends with its token, and has the role that its token has now", a
   expect((await whoIs(gone, cookie)).status).toBe(401);
 });
 
+test("no session holds for longer than the configuration says, whoever has signed it", async () => {
+  let now = 1_800_000_000_000;
+  const earlier = await fixture.start({ clock: () => now, operator: { session_secs: 86_400 } });
+  const cookie = await cookieOf(earlier);
+  const service = await fixture.start({ clock: () => now });
+  expect((await whoIs(service, cookie)).status).toBe(401);
+  now += 72_000_000;
+  expect((await whoIs(service, cookie)).status).toBe(200);
+});
+
 function changed(text: string, at: number): string {
   return `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
 }

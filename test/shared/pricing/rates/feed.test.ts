@@ -1,6 +1,7 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { createReadRateHistory } from "../../../../shared/pricing/rates/history.ts";
 import { createRates, type Rates } from "../../../../shared/pricing/rates/rates.ts";
 import { createSharedValue } from "../../../../shared/pricing/rates/shared-value.ts";
 import type { LiveToken } from "../../../../shared/pricing/rates/source.ts";
@@ -34,12 +35,12 @@ beforeEach(async () => {
 });
 
 /** The rates of a replica of its own, which are not yet read. */
-function replica(of: Token) {
+function replica(...tokens: Token[]) {
   const log = recordingLog();
   const requests = connectForRequests(new Secret(redis.url), log);
   ends.defer(() => requests.disconnect());
   const clock = () => Date.now() + skewMs;
-  const rates = createRates({ tokens: [of], partition: partitionOf(requests), clock, log });
+  const rates = createRates({ tokens, partition: partitionOf(requests), clock, log });
   ends.defer(rates.close);
   return { rates, log };
 }
@@ -113,6 +114,18 @@ test("a replica whose rate gets too old says why, though another one has asked t
   await redis.client.hset(key, "due_at", 0);
   await eventually("it is read", () => other.rates.of(often) === "3200");
   expect(other.rates.observed()).toMatchObject([{ value: "3200", failure: undefined }]);
+});
+
+test("what is read stands in the history of every token that has this rate", async () => {
+  const other = { ...token, network: "eip155:10", symbol: "OTHER" } as Token;
+  const { rates } = replica(token, other);
+  rates.start();
+  const readHistory = createReadRateHistory(partitionOf(redis.client));
+  for (const each of [token, other])
+    await eventually("its history has it", async () => {
+      const { values } = await readHistory(each as LiveToken, "1h");
+      return values.at(-1) === "3200";
+    });
 });
 
 test("that Redis refuses to share a rate is told once, and the rate is there once it does not", async () => {

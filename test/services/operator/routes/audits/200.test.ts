@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
+import { createRunStore } from "../../../../../shared/runs/store.ts";
 import { useOperator } from "../../../../fixtures/operator.ts";
+import { useRedis } from "../../../../fixtures/redis.ts";
 
-const fixture = useOperator();
+const redis = useRedis();
+const fixture = useOperator({ redis });
 
 test("before the first audit the list of them is empty, and so is that of the looks for refunds", async () => {
   const { get } = await fixture.start();
@@ -9,4 +12,25 @@ test("before the first audit the list of them is empty, and so is that of the lo
     const listed = await get(`/api/v1/payments/${kind}`, { as: "viewer" });
     expect([listed.status, listed.json()]).toEqual([200, { runs: [] }]);
   }
+});
+
+test("the list has the newest, without what they have found: only an audit itself tells that", async () => {
+  const { get } = await fixture.start();
+  const runs = createRunStore(redis.partition);
+  const ids: string[] = [];
+  for (let n = 0; n < 3; n++) {
+    const { id } = await runs.create({ kind: "audit", by: "vera", request: {} });
+    await runs.take("somebody else", 60_000, ["audit"]);
+    await runs.hold(id, "somebody else", 60_000, { tokens: [] });
+    ids.push(id);
+  }
+  const listed = await get("/api/v1/payments/audits?limit=2", { as: "viewer" });
+  expect(listed.json()).toMatchObject({
+    runs: [
+      { id: ids[2], result: null },
+      { id: ids[1], result: null },
+    ],
+  });
+  const shown = await get(`/api/v1/payments/audits/${ids[2]}`, { as: "viewer" });
+  expect(shown.json()).toMatchObject({ result: { tokens: [] } });
 });

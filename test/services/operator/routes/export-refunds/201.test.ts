@@ -27,3 +27,19 @@ test("an export has who gets what, is found again under the id that was chosen f
     ids.map((call_id) => ({ action: "refund", call_id, by: "otto", reason: "their runner is gone" })),
   );
 });
+
+test("an export that is asked for again is the same, whoever asks and why, and the audit tells once who made it", async () => {
+  const [one = "", other = ""] = await refundable(payments, 2);
+  const { post } = await fixture.start({ configDir: payments.postern.configDir });
+  const id = `r_${"0b".repeat(16)}`;
+  const order = (call_ids: string[], reason: string) =>
+    post("/api/v1/payments/refunds/exports", { id, call_ids, reason });
+  const made = await order([one], "their runner is gone");
+  const again = await order([one, other], "the answer was lost");
+  expect([again.status, again.json()]).toEqual([201, made.json()]);
+  const another = await order([other], "the same id by mistake");
+  expect([another.status, another.json()["code"]]).toEqual([409, "payment.undecidable"]);
+  expect(await auditOf(payments.redis)).toMatchObject([
+    { action: "refund", call_id: one, reason: "their runner is gone", selection: `export ${id}` },
+  ]);
+});

@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { FlowView } from "../../../../../shared/operator/flow.ts";
@@ -127,6 +128,33 @@ describe("a stream ends", () => {
     await late.ended;
     expect(late.events).toEqual([{ retry: expect.any(Number) }]);
   });
+});
+
+test("a client that leaves while its session is asked of Redis takes no place", async () => {
+  const service = await fixture.start({ redisUrl: proxy.url });
+  const headers = await signedIn(service);
+  let release = () => {};
+  const until = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const asked = new Promise<void>((resolve) => {
+    proxy.onCommand = ([name]) => {
+      if (name?.toLowerCase() !== "exists") return undefined;
+      proxy.onCommand = () => undefined;
+      resolve();
+      return { kind: "late-reply", until };
+    };
+  });
+  const socket = connect(Number(service.address.split(":")[1]), "127.0.0.1");
+  socket.on("error", () => {});
+  socket.write(`GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\nCookie: ${headers["Cookie"]}\r\n\r\n`);
+  await asked;
+  socket.resetAndDestroy();
+  await service.get("/openapi.json");
+  release();
+  // Redis answers in order, so the first has been heard too.
+  expect((await service.get("/session", { as: "nobody", headers })).status).toBe(200);
+  await eventually("it has no place", () => service.liveStreams() === 0);
 });
 
 test("while Redis is away a stream says so again and again, and goes on by itself", async () => {

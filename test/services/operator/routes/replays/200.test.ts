@@ -17,4 +17,6 @@ test("the list has the last replays, the newest first, and no discards", async (
     runs: { reason: string }[];
   }>();
   expect(runs.map(({ reason }) => reason)).toEqual(["second", "first"]);
+  const newest = (await service.get("/api/v1/failed/replays?limit=1")).json<{ runs: { reason: string }[] }>();
+  expect(newest.runs.map(({ reason }) => reason)).toEqual(["second"]);
 });

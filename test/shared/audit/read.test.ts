@@ -1,0 +1,34 @@
+import { beforeEach, expect, test } from "vitest";
+import { createAudit } from "../../../shared/audit/audit.ts";
+import { createReadAudit } from "../../../shared/audit/read.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+
+const redis = useRedis();
+beforeEach(() => redis.client.flushdb());
+
+const HOUR_MS = 3_600_000;
+const read = (since: number) => createReadAudit(redis.partition)({ since }, { limit: 50 });
+
+test("lines since a time are found behind a line that says it is older: one that took longer, or of a clock that is behind", async () => {
+  const now = Date.now();
+  const audit = createAudit(redis.partition, silentLogger);
+  const pause = (job: string, at: number) =>
+    audit({ at, action: "pause", job, by: "otto", selection: "by name" });
+  await pause("7/1", now);
+  await pause("7/2", now - 60_000);
+  await pause("7/3", now - 1000);
+  await pause("7/4", now - 60_000);
+  const { entries, next } = await read(now - 2000);
+  expect(entries.map(({ fields }) => fields["job"])).toEqual(["7/3", "7/1"]);
+  expect(next).toBeUndefined();
+});
+
+test("what was written long before that time is not looked at", async () => {
+  const old = Date.now() - 48 * HOUR_MS;
+  for (let n = 0; n < 1500; n++)
+    await redis.client.xadd(keys.audit, `${old}-${n}`, "at", old, "action", "pause", "by", "otto");
+  await redis.client.config("RESETSTAT");
+  expect((await read(Date.now() - HOUR_MS)).entries).toEqual([]);
+  expect(await redis.client.info("commandstats")).toContain("cmdstat_xrevrange:calls=1,");
+});
