@@ -90,5 +90,9 @@ export function usePages<Item>(
   }, [refused, goOn]);
   const reload = useCallback(() => setTurn((before) => before + 1), []);
   const again = typeof next === "string" ? goOn : reload;
-  return { items, total, isLoading, isWhole: next === null, refused, more, reload, again };
+  const isOfNow = of === question;
+  return {
+    ...{ items, total, isLoading: isLoading || !isOfNow, isWhole: isOfNow && next === null, refused },
+    ...{ more, reload, again },
+  };
 }
