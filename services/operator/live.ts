@@ -187,19 +187,32 @@ function openStream(
 }
 
 function createReadingsOf({ overview, heavy, listJobs }: Deps, { everyMs, flowEveryMs }: LiveTimes) {
+  const whole = (read: () => Promise<object>) => async () => {
+    const data = await read();
+    return () => data;
+  };
   return ({ flow, job, jobs = false }: Wanted): Reading[] => {
-    const wanted: Reading[] = [{ event: "overview", key: "overview", everyMs, read: overview.read }];
-    if (jobs) wanted.push({ event: "jobs", key: "jobs", everyMs, read: listJobs });
+    const wanted: Reading[] = [
+      { event: "overview", key: "overview", everyMs, job: undefined, read: whole(overview.read) },
+    ];
+    if (jobs) wanted.push({ event: "jobs", key: "jobs", everyMs, job: undefined, read: whole(listJobs) });
     if (flow !== undefined) {
-      const read = () => heavy.within(() => overview.flow.read(flow, job));
-      wanted.push({ event: "flow", key: `flow ${flow} ${job}`, everyMs: flowEveryMs[flow], read });
+      const read = () => heavy.within(() => overview.flow.readAll(flow));
+      wanted.push({ event: "flow", key: `flow ${flow}`, everyMs: flowEveryMs[flow], job, read });
     }
     return wanted;
   };
 }
 
-/** Something that is read again and again, under a name by which streams share it. */
-type Reading = { event: string; key: string; everyMs: number; read: () => Promise<object> };
+/** Something that is read again and again, under a key by which streams share it. */
+type Reading = {
+  event: string;
+  key: string;
+  everyMs: number;
+  /** What was read is told as it is for this job. */
+  job: string | undefined;
+  read: () => Promise<(job: string | undefined) => object>;
+};
 
 /** What a reading has come to: its event, or `unavailable` and why. */
 type Told = { event: string; data: object };
@@ -213,58 +226,80 @@ function createReadings(safely: Safely) {
   return {
     /** Tells what is known of it at once, and what is new, until the function that it answers is called. */
     join(reading: Reading, tell: Tell): () => void {
-      const own = shared.get(reading.key) ?? share(reading, safely);
-      shared.set(reading.key, own);
-      own.add(tell);
+      const { key, job } = reading;
+      const own = shared.get(key) ?? share(reading, safely);
+      shared.set(key, own);
+      own.add(job, tell);
       return () => {
-        if (own.remove(tell) === 0 && shared.get(reading.key) === own) shared.delete(reading.key);
+        if (own.remove(job, tell) === 0 && shared.get(key) === own) shared.delete(key);
       };
     },
   };
 }
 
+/** Those who are told the same, and what they were told last. */
+type Listeners = { tells: Set<Tell>; last: string | undefined };
+
 /** Reads from now on, until the last that is to be told has gone. */
 function share(reading: Reading, safely: Safely) {
-  const tells = new Set<Tell>();
-  let newest: (Told & { json: string }) | undefined;
+  const byJob = new Map<string | undefined, Listeners>();
+  let newest: ((job: string | undefined) => Told) | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   async function look(): Promise<void> {
-    const told = await readOnce(reading, safely);
-    if (tells.size === 0) return;
-    const json = JSON.stringify(told.data);
-    // That nothing can be read is said each time: the client is not to think that the stream has died.
-    const isNew = told.event === UNAVAILABLE || json !== newest?.json;
-    newest = { ...told, json };
-    if (isNew) for (const tell of tells) tell(told);
+    const found = await readOnce(reading, safely);
+    if (byJob.size === 0) return;
+    newest = found;
+    for (const [job, listeners] of byJob) {
+      const told = found(job);
+      const json = JSON.stringify(told.data);
+      // That nothing can be read is said each time: the client is not to think that the stream has died.
+      const isNew = told.event === UNAVAILABLE || json !== listeners.last;
+      listeners.last = json;
+      if (isNew) for (const tell of listeners.tells) tell(told);
+    }
     timer = setTimeout(look, reading.everyMs);
   }
 
   return {
-    add(tell: Tell): void {
-      tells.add(tell);
-      if (newest !== undefined) tell(newest);
-      if (tells.size === 1) void look();
+    add(job: string | undefined, tell: Tell): void {
+      const isFirst = byJob.size === 0;
+      const known = byJob.get(job) ?? { tells: new Set(), last: undefined };
+      byJob.set(job, known);
+      known.tells.add(tell);
+      if (newest !== undefined) {
+        const told = newest(job);
+        known.last ??= JSON.stringify(told.data);
+        tell(told);
+      }
+      if (isFirst) void look();
     },
-    /** Answers how many there are still. */
-    remove(tell: Tell): number {
-      tells.delete(tell);
-      if (tells.size === 0) clearTimeout(timer);
-      return tells.size;
+    /** Answers for how many jobs there is still somebody to be told. */
+    remove(job: string | undefined, tell: Tell): number {
+      const known = byJob.get(job);
+      known?.tells.delete(tell);
+      if (known?.tells.size === 0) byJob.delete(job);
+      if (byJob.size === 0) clearTimeout(timer);
+      return byJob.size;
     },
   };
 }
 
 const UNAVAILABLE = "unavailable";
 
-async function readOnce({ event, read }: Reading, { assertUsable, note }: Safely): Promise<Told> {
+async function readOnce(
+  { event, read }: Reading,
+  { assertUsable, note }: Safely,
+): Promise<(job: string | undefined) => Told> {
   try {
     assertUsable();
-    return { event, data: await read() };
+    const dataOf = await read();
+    return (job) => ({ event, data: dataOf(job) });
   } catch (thrown) {
     const error = toAppError(unlessRedis(thrown));
     note(error);
     const { code, publicDetail: detail } = error;
-    return { event: UNAVAILABLE, data: { of: event, status: CODES[code].status, code, detail } };
+    const data = { of: event, status: CODES[code].status, code, detail };
+    return () => ({ event: UNAVAILABLE, data });
   }
 }

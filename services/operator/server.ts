@@ -49,6 +49,9 @@ type Deps = {
 /** A reason, a thousand ids and a filter. */
 const BODY_BYTES_MAX = 128 * 1024;
 
+/** Why an answer was given up. */
+const NOBODY_WAITS = new Error("nobody waits for the answer");
+
 /** One request, top to bottom: whose host, which route, who asks and whether he may, what he asks, the answer. */
 export function createServer(deps: Deps): RequestListener {
   const { router, servePage, assertHost, addressOf } = deps;
@@ -90,7 +93,7 @@ export function createServer(deps: Deps): RequestListener {
   ): Context {
     const { apiOf, overview, live, sessions, checkToken, tell } = deps;
     const left = new AbortController();
-    const abort = () => left.abort(new Error("nobody waits for the answer"));
+    const abort = () => left.abort(NOBODY_WAITS);
     if (res.destroyed) abort();
     else res.once("close", abort);
     return {
@@ -114,6 +117,8 @@ export function createServer(deps: Deps): RequestListener {
       const route = await serve(req, res);
       deps.answered.count(`${route} ${res.statusCode}`, { route, status: res.statusCode });
     } catch (thrown) {
+      // It is no failure, and there is nobody to tell.
+      if (thrown === NOBODY_WAITS) return;
       refuse(req, res, toAppError(unlessRedis(thrown)));
     }
   };

@@ -102,6 +102,7 @@ export type FailedApi = {
   /** How many match, and how many there are. */
   count(
     filter: FailedFilter & { ids?: readonly string[] | undefined },
+    signal?: AbortSignal,
   ): Promise<{ matched: number; total: number }>;
   groups(filter: FailedFilter, signal?: AbortSignal): Promise<FailedGroupView[]>;
   /** Throws `call.not_failed`, `call.forgotten` or `call.unknown`, which say where the call is. So do the others that take an id. */
@@ -150,9 +151,9 @@ export function createFailedApi(deps: Deps): FailedApi {
       for await (const call of calls.matching(wanted, { newestFirst: true })) yield toView(call);
     },
 
-    async count({ ids, ...filter }) {
+    async count({ ids, ...filter }, signal) {
       const [matched, total] = await Promise.all([
-        calls.count({ ...toCallFilter(filter), ids }),
+        calls.count({ ...toCallFilter(filter), ids }, signal),
         calls.count({}),
       ]);
       return { matched, total };

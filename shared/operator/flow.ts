@@ -75,6 +75,8 @@ const STEP_OF: Record<FlowSpan, Step> = { "1h": "fine", "24h": "coarse" };
 export type FlowApi = {
   /** Of one job only, if it is given; then nothing is refused, since that belongs to no job. */
   read(span: FlowSpan, job?: string): Promise<FlowView>;
+  /** The same, read once for any jobs. */
+  readAll(span: FlowSpan): Promise<(job?: string) => FlowView>;
   /** By path, in the last day. */
   endpoints(): Promise<ReadonlyMap<string, EndpointCounts>>;
 };
@@ -85,18 +87,24 @@ type Deps = { partition: Partition; clock?: Clock };
 export function createFlowApi({ partition, clock = systemClock }: Deps): FlowApi {
   const series = createReadSeries(partition, clock);
 
-  return {
-    async read(span, job) {
-      const { stepMs, buckets, isIncomplete } = await series.buckets(STEP_OF[span]);
+  async function readAll(span: FlowSpan): Promise<(job?: string) => FlowView> {
+    const { stepMs, buckets, isIncomplete } = await series.buckets(STEP_OF[span]);
+    const from = toIso(buckets[0]?.at ?? clock());
+    return (job) => {
       const wanted = buckets.map(({ at, counted }) => ({ at, counted: ofJob(counted, job) }));
       return {
-        from: toIso(wanted[0]?.at ?? clock()),
-        step_ms: stepMs,
+        ...{ from, step_ms: stepMs },
         lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
         jobs: toJobs(wanted),
         is_incomplete: isIncomplete,
       };
-    },
+    };
+  }
+
+  return {
+    readAll,
+
+    read: async (span, job) => (await readAll(span))(job),
 
     async endpoints() {
       const { counted } = await series.total("coarse");

@@ -22,7 +22,7 @@ import {
   toPaymentDetail,
   toPaymentView,
 } from "./payment-view.ts";
-import { createReconcile, type Reconciled } from "./reconcile.ts";
+import { createReconcile, type InFlightPage, type Reconciled } from "./reconcile.ts";
 import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsewhere.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedTime } from "./view.ts";
@@ -77,8 +77,11 @@ export type PaymentsApi = {
   resolve(id: string, decide: Decide): Promise<void>;
   /** Makes the payment due, and waits at most so long until a gateway has looked at it. */
   reconcile(id: string, waitMs: number): Promise<Reconciled>;
-  /** The payments that gateways look after, except those whose call a producer has, or that has failed. */
-  inFlight(): Promise<string[]>;
+  /**
+   * The payments that gateways look after, except those whose call a producer has, or that has failed; first those that are looked at
+   * soonest. With `next` even a page without payments is not the last.
+   */
+  inFlight(page: PageAsked): Promise<InFlightPage>;
   spentElsewhere: ListSpentElsewhere;
 };
 

@@ -1,9 +1,11 @@
 import { z } from "zod";
+import { CALL_ID } from "../job-call/call-id.ts";
 import { createPaymentJournal } from "../payments/journal.ts";
-import { createDue, createPaymentList } from "../payments/list.ts";
+import { createDue, createPaymentList, LOOKED_AT_MAX } from "../payments/list.ts";
 import type { PaymentState } from "../payments/payment.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Clock, delay } from "../time/clock.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 
 const POLL_MS = 100;
 /** How long a gateway that has taken a payment up may need to change its state. */
@@ -19,6 +21,12 @@ export const Reconciled = z.object({
   looked: z.boolean().nullable(),
 });
 export type Reconciled = z.infer<typeof Reconciled>;
+
+/** When a payment is looked at next, unix ms. */
+const DuePlace = z.strictObject({ at: z.number(), id: z.string().regex(CALL_ID) });
+
+export const InFlightPage = z.object({ call_ids: z.array(z.string()), next });
+export type InFlightPage = z.infer<typeof InFlightPage>;
 
 /** Makes payments due, and watches what the gateways make of them. One that takes a payment up moves its next due time, or takes it off. */
 export function createReconcile(partition: Partition, clock: Clock) {
@@ -56,15 +64,23 @@ export function createReconcile(partition: Partition, clock: Clock) {
       return { ...known, state: state?.toLowerCase() ?? null, looked };
     },
 
-    async inFlight(): Promise<string[]> {
-      const ids = new Set<string>();
-      for await (const page of due.ids()) {
-        for (const payment of await payments.read(page)) {
-          if (payment === undefined || payment.state === "QUEUED" || payment.state === "FAILED") continue;
-          ids.add(payment.id);
-        }
+    async inFlight({ limit, cursor }: PageAsked): Promise<InFlightPage> {
+      const found: z.infer<typeof DuePlace>[] = [];
+      let lookedAt = 0;
+      for await (const places of due.soonestFirst(fromCursor(DuePlace, cursor))) {
+        const read = await payments.read(places.map(({ id }) => id));
+        found.push(...places.filter((_, i) => isInFlight(read[i]?.state)));
+        lookedAt += places.length;
+        const shown = found.slice(0, limit);
+        const call_ids = shown.map(({ id }) => id);
+        if (found.length > limit) return { call_ids, next: toCursor(shown.at(-1)) };
+        if (lookedAt >= LOOKED_AT_MAX) return { call_ids, next: toCursor(places.at(-1)) };
       }
-      return [...ids];
+      return { call_ids: found.map(({ id }) => id), next: null };
     },
   };
+}
+
+function isInFlight(state: PaymentState | undefined): boolean {
+  return state !== undefined && state !== "QUEUED" && state !== "FAILED";
 }

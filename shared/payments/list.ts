@@ -55,9 +55,8 @@ export type PaymentFilter = {
 
 const READ_AT_ONCE = 100;
 /** One page looks at no more payments than this, however few of them match. */
-const LOOKED_AT_MAX = 10_000;
+export const LOOKED_AT_MAX = 10_000;
 const PRUNED_AT_ONCE = 500;
-const DUE_AT_ONCE = 500;
 
 /** KEYS payments, then record and payment of each id. ARGV ids. Answers their fields; removes ids without a record. */
 const READ_MANY = `
@@ -342,14 +341,23 @@ export function createDue({ redis, keys }: Partition) {
       return score === null ? undefined : Number(score);
     },
 
-    /** All ids on the list, in pages. An id whose time changes in between may come twice. */
-    async *ids(): AsyncGenerator<string[]> {
-      let cursor = "0";
-      do {
-        const [next, reply] = await redis.zscan(keys.paymentsDue, cursor, "COUNT", DUE_AT_ONCE);
-        cursor = next;
-        if (reply.length > 0) yield toScored(reply).map(({ member }) => member);
-      } while (cursor !== "0");
+    /** The places on the list beyond `after`, those that are due soonest first. One whose time moves meanwhile may come twice. */
+    async *soonestFirst(after?: PaymentPlace): AsyncGenerator<PaymentPlace[]> {
+      let last: PaymentPlace = after ?? { at: Number.NEGATIVE_INFINITY, id: "" };
+      /** How many of that time may have been there before. */
+      let seen = 0;
+      for (;;) {
+        const count = READ_AT_ONCE + seen;
+        const bounds = [toBound(last.at), "+inf"] as const;
+        const reply = await redis.zrangebyscore(keys.paymentsDue, ...bounds, "WITHSCORES", "LIMIT", 0, count);
+        const page = toScored(reply).map(({ member, score }) => ({ at: score, id: member }));
+        const { at, id } = last;
+        const fresh = page.filter((place) => place.at !== at || place.id > id);
+        if (fresh.length > 0) yield fresh;
+        if (page.length < count) return;
+        last = fresh.at(-1) ?? last;
+        seen = page.filter((place) => place.at === last.at).length;
+      }
     },
   };
 }

@@ -254,12 +254,12 @@ function createCounting({ index, readAll }: Reading) {
 
   return {
     /** How many calls match. Cheap if the filter has only origin, service, job and times. */
-    async count(filter: CallFilter): Promise<number> {
+    async count(filter: CallFilter, signal?: AbortSignal): Promise<number> {
       const { ids, code } = filter;
       const byIndex = ids === undefined && code === undefined && headFields(filter).length === 0;
       if (byIndex) return index.count(rangeOf(filter));
       let count = 0;
-      for await (const { byCode } of counted(filter))
+      for await (const { byCode } of counted(filter, signal))
         for (const tally of byCode.values()) count += tally.count;
       return count;
     },

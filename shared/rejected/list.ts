@@ -59,8 +59,11 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
     async find(beginning: string): Promise<RejectedRequest[]> {
       const { from, to } = timesOf(beginning);
       const found: RejectedRequest[] = [];
-      for (const place of await placesOf({})) found.push(...(await read(place, from, to)));
-      return found.filter(({ id }) => id.startsWith(beginning));
+      for (const place of await placesOf({})) {
+        const ofTheTime = await read(place, from, to);
+        found.push(...ofTheTime.filter(({ id }) => id.startsWith(beginning)));
+      }
+      return found;
     },
   };
 }

@@ -6,7 +6,7 @@ import { JobChange, JobView } from "../../../shared/operator/jobs.ts";
 import { AuditRunView, RefundCheckRunView } from "../../../shared/operator/money-runs.ts";
 import { PaymentDetail } from "../../../shared/operator/payment-view.ts";
 import { PaymentPage, type PaymentsApi } from "../../../shared/operator/payments.ts";
-import { Reconciled } from "../../../shared/operator/reconcile.ts";
+import { InFlightPage, Reconciled } from "../../../shared/operator/reconcile.ts";
 import { RefundExportView, RefundPage, type RefundsApi } from "../../../shared/operator/refunds.ts";
 import { RejectedDetail, RejectedPage } from "../../../shared/operator/rejected.ts";
 import { SpentElsewherePage } from "../../../shared/operator/spent-elsewhere.ts";
@@ -87,8 +87,7 @@ function createConsolePayments(client: ConsoleClient): PaymentsApi {
         if (looked.looked !== false || left <= 0) return looked;
       }
     },
-    inFlight: async () =>
-      (await ask(z.object({ call_ids: z.array(z.string()) }), "GET", "payments/in-flight")).call_ids,
+    inFlight: (asked) => ask(InFlightPage, "GET", "payments/in-flight", { query: { ...asked } }),
     spentElsewhere: (asked) =>
       ask(SpentElsewherePage, "GET", "payments/spent-elsewhere", { query: { ...asked } }),
   };

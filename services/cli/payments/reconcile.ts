@@ -1,5 +1,5 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { unknownPayment } from "../../../shared/operator/payments.ts";
+import { type PaymentsApi, unknownPayment } from "../../../shared/operator/payments.ts";
 import type { Reconciled } from "../../../shared/operator/reconcile.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -9,6 +9,7 @@ import { type Operated, withOperations } from "../with-operations.ts";
 export type ReconcileOptions = Operated & { all?: boolean; timeout: number; json?: boolean };
 
 const AT_ONCE = 16;
+const PAGE_MAX = 500;
 
 /**
  * `postern payments reconcile`: makes payments due at once and waits until a gateway has looked at them. 1 if a payment is
@@ -21,7 +22,7 @@ export function reconcilePayments(
 ): Promise<number> {
   const { print, say, note, printError } = deps;
   return withOperations(deps, operated, async ({ payments }) => {
-    const pending = (all ? await payments.inFlight() : named).values();
+    const pending = (all ? await inFlight(payments) : named).values();
     const deadline = systemClock() + timeout * 1000;
     const outcomes: Reconciled[] = [];
     const work = async (): Promise<void> => {
@@ -45,6 +46,17 @@ export function reconcilePayments(
     for (const { call_id } of strangers) printError(`${unknownPayment(call_id).message}\n`);
     return left > 0 || strangers.length > 0 ? EXIT.failed : EXIT.ok;
   });
+}
+
+/** All of them. One that a gateway looks at meanwhile may be on two pages. */
+async function inFlight(payments: Pick<PaymentsApi, "inFlight">): Promise<ReadonlySet<string>> {
+  const ids = new Set<string>();
+  for (let cursor: string | undefined; ; ) {
+    const page = await payments.inFlight({ limit: PAGE_MAX, cursor });
+    for (const id of page.call_ids) ids.add(id);
+    if (page.next === null) return ids;
+    cursor = page.next;
+  }
 }
 
 function inWords({ call_id: id, state, looked }: Reconciled, before: string): string {

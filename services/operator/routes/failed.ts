@@ -45,7 +45,10 @@ export const failedRoutes: readonly Route[] = [
     isHeavy: true,
     query: filterQuery,
     answers: { 200: { description: "How many match, and how many there are", schema: FailedCounts } },
-    answer: async ({ query }, { api }) => ({ status: 200, json: await api.failed.count(query) }),
+    answer: async ({ query }, { api, signal }) => ({
+      status: 200,
+      json: await api.failed.count(query, signal),
+    }),
   }),
   route({
     method: "GET",

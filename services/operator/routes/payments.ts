@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { PaymentDetail } from "../../../shared/operator/payment-view.ts";
 import { PaymentFilter, PaymentPage } from "../../../shared/operator/payments.ts";
-import { Reconciled } from "../../../shared/operator/reconcile.ts";
+import { InFlightPage, Reconciled } from "../../../shared/operator/reconcile.ts";
 import { SpentElsewherePage } from "../../../shared/operator/spent-elsewhere.ts";
 import { callParams, flag, page, reason, whole } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
@@ -13,6 +13,9 @@ const filterQuery = PaymentFilter.extend({ open: flag.optional(), disputed: flag
 
 /** Each of them costs several questions to a node. */
 const spentQuery = z.strictObject({ ...page, limit: whole({ min: 1, max: 50 }).default(20) });
+
+/** Ids alone: so many fit into one answer. */
+const inFlightQuery = z.strictObject({ ...page, limit: whole({ min: 1, max: 500 }).default(500) });
 
 const transaction = z
   .string()
@@ -27,8 +30,6 @@ const Decision = z.discriminatedUnion("verdict", [
   /** Of a disputed one: it was seen. */
   z.strictObject({ verdict: z.literal("acknowledged"), reason }),
 ]);
-
-const InFlight = z.object({ call_ids: z.array(z.string()) });
 
 /** As `postern payments`, but for refunds (refunds.ts) and what takes long (money-runs.ts). */
 export const paymentRoutes: readonly Route[] = [
@@ -50,8 +51,15 @@ export const paymentRoutes: readonly Route[] = [
     path: "/api/v1/payments/in-flight",
     access: "viewer",
     summary: "List the payments that gateways look after, but for those whose call is queued or has failed",
-    answers: { 200: { description: "Their calls, in no order", schema: InFlight } },
-    answer: async (_asked, { api }) => ({ status: 200, json: { call_ids: await api.payments.inFlight() } }),
+    isHeavy: true,
+    query: inFlightQuery,
+    answers: {
+      200: {
+        description: "A page of their calls, first those that are looked at soonest",
+        schema: InFlightPage,
+      },
+    },
+    answer: async ({ query }, { api }) => ({ status: 200, json: await api.payments.inFlight(query) }),
   }),
   route({
     method: "GET",

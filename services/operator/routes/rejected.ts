@@ -31,6 +31,7 @@ export const rejectedRoutes: readonly Route[] = [
     access: "viewer",
     summary:
       "Show all that was kept of a refused request, by its id or as much of its beginning as no other has",
+    isHeavy: true,
     params,
     answers: { 200: { description: "The request", schema: RejectedDetail } },
     problems: ["rejected.unknown", "rejected.ambiguous"],
@@ -44,6 +45,7 @@ export const rejectedRoutes: readonly Route[] = [
     path: `${REQUEST}/body`,
     access: "viewer",
     summary: "Get the body of a refused request, or its beginning, if its endpoint keeps them",
+    isHeavy: true,
     params,
     answers: {
       200: { description: "The bytes, whatever they are", contentType: "application/octet-stream" },

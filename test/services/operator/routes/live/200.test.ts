@@ -10,12 +10,14 @@ import { type TestOperator, TOKENS, useOperator } from "../../../../fixtures/ope
 import { aCall } from "../../../../fixtures/producer.ts";
 import { useRedis } from "../../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
+import { useReports } from "../../../../fixtures/reports.ts";
 import { type ReadStream, readStream } from "../../../../support/event-source.ts";
 
 const redis = useRedis();
 const fixture = useOperator({ redis });
 const proxy = useRedisProxy(redis);
 const ends = useEnds();
+const { start: startReports } = useReports(redis);
 const QUICK = { everyMs: 20, beatMs: 50, flowEveryMs: { "1h": 20, "24h": 20 } };
 
 beforeEach(async () => {
@@ -79,6 +81,38 @@ describe("a stream tells", () => {
     const late = await follow(service);
     await until(late, "overview");
     expect(toldOf(late, "overview")[0]?.["at"]).not.toBe(at);
+  });
+
+  test("what flows of each job by one reading of all", async () => {
+    const reports = await startReports();
+    for (const jobId of [3, 4, 4])
+      reports.log.info("webhook.accepted", { path: "/a", jobId, replayed: false });
+    await reports.flush();
+    let buckets = 0;
+    proxy.onCommand = ([name, key = ""]) => {
+      if (name?.toLowerCase() === "hgetall" && key.includes(":series:")) buckets += 1;
+      return undefined;
+    };
+    const service = await fixture.start({
+      ...{ redisUrl: proxy.url, liveTimes: { ...QUICK, flowEveryMs: { "1h": 3_600_000, "24h": 3_600_000 } } },
+    });
+    const queries = ["?flow=1h", "?flow=1h&job=0%2F3", "?flow=1h&job=0%2F4", "?flow=1h&job=0%2F4"];
+    const streams: ReadStream[] = [];
+    for (const query of queries) streams.push(await follow(service, { query }));
+    for (const stream of streams) await until(stream, "flow");
+    const accepted = streams.map((stream) =>
+      FlowView.parse(toldOf(stream, "flow")[0]).jobs.map((each) => [each.job, each.accepted]),
+    );
+    expect(accepted).toEqual([
+      expect.arrayContaining([
+        ["0/3", 1],
+        ["0/4", 2],
+      ]),
+      [["0/3", 1]],
+      [["0/4", 2]],
+      [["0/4", 2]],
+    ]);
+    expect(buckets).toBe(360);
   });
 });
 
