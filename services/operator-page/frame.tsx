@@ -61,7 +61,7 @@ export function Frame({ current, onSignedOut, children }: Props) {
       <main id="content" ref={main} tabIndex={-1}>
         {notLeft !== undefined && (
           <Notice tone="bad" title="You are still logged in" action={{ name: "Log out", run: leave }}>
-            {notLeft.detail} Until the session is ended, whoever has this browser can go on with it.
+            Whoever has this browser can go on with the session until it is ended. {notLeft.detail}
           </Notice>
         )}
         <OverviewProvider value={overview}>{children}</OverviewProvider>

@@ -243,6 +243,7 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
       await calls.fail([{}]);
       const page = await open({ hash: `#/failed?${query}` });
       await page.getByRole("alert").getByText("This address chooses no calls").waitFor();
+      await shoot(page, "failed-by-no-address");
       expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
       await page.getByRole("button", { name: "Show every failed call" }).click();
       await rows(page).first().waitFor();
@@ -292,6 +293,7 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
         return refusal.isVisible();
       })
       .toBe(true);
+    await shoot(page, "failed-broken-off");
     await page.unroute("**/api/v1/failed?*cursor=*");
     await refusal.getByRole("button", { name: "Try again" }).click();
     await expect

@@ -128,7 +128,9 @@ describe.skipIf(chromium === undefined)("the page of audits and refunds", () => 
     await page.getByRole("button", { name: "Refunds" }).click();
     const refusal = page.getByRole("alert").filter({ hasText: "Older payments could not be looked at" });
     await refusal.getByText("Redis is away").waitFor();
+    await page.getByText("None among those that were looked at.").waitFor();
     expect(await page.getByText("No refund is due").count()).toBe(0);
+    await shoot(page, "refunds-not-all");
     await page.unroute(isOlder);
     await refusal.getByRole("button", { name: "Try again" }).click();
     await page.getByRole("row").getByTitle(id).waitFor();

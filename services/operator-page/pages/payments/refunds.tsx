@@ -38,6 +38,9 @@ export function RefundsView() {
         {due.length === 0 && !found.isLooking && found.isWhole && (
           <Empty title="No refund is due">A payment is listed here when its call has failed for good.</Empty>
         )}
+        {due.length === 0 && !found.isLooking && !found.isWhole && (
+          <p class="card-body muted">None among those that were looked at.</p>
+        )}
         {due.length > 0 && (
           <div class="table-box">
             <table class="stack">

@@ -55,6 +55,9 @@ export function ToDecide() {
             way for a job that was done.
           </p>
         )}
+        {found.length === 0 && !isLooking && !isWhole && (
+          <p class="muted">None among those that were looked at.</p>
+        )}
         <Further of={all} />
       </Card>
     </>
