@@ -40,5 +40,7 @@ function isOfPage(page, file, target) {
   if (!target.startsWith(".")) return /^(preact|uplot)(\/|$)/.test(target);
   const found = relative(".", resolve(dirname(file), target));
   if (found.startsWith(`${page}/`)) return true;
-  return /^shared\/(errors\/codes|text\/[^/]+)\.ts$/.test(found) && importsOf(found).length === 0;
+  return (
+    /^shared\/(errors\/codes|job-call\/job-ids|text\/[^/]+)\.ts$/.test(found) && importsOf(found).length === 0
+  );
 }

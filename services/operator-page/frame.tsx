@@ -1,23 +1,34 @@
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { type Refused, toRefused } from "./api/ask.ts";
 import type { Overview } from "./api/flow.ts";
 import { failedIn, OverviewProvider, useLiveOverview } from "./api/overview.ts";
-import { useSession } from "./api/session.ts";
+import { signOut, useSession } from "./api/session.ts";
 import { PLACES } from "./places.ts";
 import { linkTo } from "./route.ts";
 import { Icon } from "./ui/icons.tsx";
+import { Notice } from "./ui/notice.tsx";
 import { shortCount } from "./ui/number.ts";
 import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
 import { ThemeSwitch } from "./ui/theme.tsx";
 import { zoneName } from "./ui/time.tsx";
 
-type Props = { current: string; onSignOut: () => void; children: ComponentChildren };
+type Props = { current: string; onSignedOut: () => void; children: ComponentChildren };
 
 /** What stands around every page: where one can go, and who one is. */
-export function Frame({ current, onSignOut, children }: Props) {
+export function Frame({ current, onSignedOut, children }: Props) {
   const main = useRef<HTMLElement>(null);
   const [isHelpOpen, setHelpOpen] = useState(false);
+  const [notLeft, setNotLeft] = useState<Refused | undefined>();
   const overview = useLiveOverview();
+  const leave = async () => {
+    try {
+      await signOut();
+      onSignedOut();
+    } catch (error) {
+      setNotLeft(toRefused(error));
+    }
+  };
   useShortcuts(() => setHelpOpen(true));
   return (
     <div class="frame">
@@ -45,9 +56,14 @@ export function Frame({ current, onSignOut, children }: Props) {
             ))}
           </ul>
         </nav>
-        <SideFoot onHelp={() => setHelpOpen(true)} onSignOut={onSignOut} />
+        <SideFoot onHelp={() => setHelpOpen(true)} onSignOut={leave} />
       </header>
       <main id="content" ref={main} tabIndex={-1}>
+        {notLeft !== undefined && (
+          <Notice tone="bad" title="You are still logged in" action={{ name: "Log out", run: leave }}>
+            {notLeft.detail} Until the session is ended, whoever has this browser can go on with it.
+          </Notice>
+        )}
         <OverviewProvider value={overview}>{children}</OverviewProvider>
       </main>
       {isHelpOpen && <ShortcutHelp onClose={() => setHelpOpen(false)} />}
@@ -92,9 +108,11 @@ function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => 
         >
           <Icon name="keyboard" />
         </button>
-        <button type="button" class="icon-button" onClick={onSignOut} aria-label="Log out" title="Log out">
-          <Icon name="leave" />
-        </button>
+        {session?.ends_at != null && (
+          <button type="button" class="icon-button" onClick={onSignOut} aria-label="Log out" title="Log out">
+            <Icon name="leave" />
+          </button>
+        )}
       </div>
       <p class="muted small zone">Times are in {zoneName()}</p>
     </div>

@@ -1,7 +1,7 @@
 import type { ComponentType } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { type Refused, toRefused, whenSignedOut } from "./api/ask.ts";
-import { readSession, type Session, SessionProvider, signOut } from "./api/session.ts";
+import { readSession, type Session, SessionProvider } from "./api/session.ts";
 import { Frame } from "./frame.tsx";
 import { CallPage } from "./pages/calls/call.tsx";
 import { CallsPage } from "./pages/calls/calls.tsx";
@@ -62,14 +62,10 @@ export function Page() {
   const [name = "flow"] = route.path;
   const { list, detail = NotFound } = PAGES[name] ?? { list: NotFound };
   const Shown = route.path[1] === undefined ? list : detail;
-  const leave = async () => {
-    await signOut();
-    setSession(undefined);
-  };
   return (
     <SessionProvider value={session}>
       <RouteProvider value={route}>
-        <Frame current={name} onSignOut={leave}>
+        <Frame current={name} onSignedOut={() => setSession(undefined)}>
           <Shown key={route.path.join("/")} />
         </Frame>
       </RouteProvider>

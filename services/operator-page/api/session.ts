@@ -3,7 +3,12 @@ import { useContext } from "preact/hooks";
 import { ask, Refused } from "./ask.ts";
 
 /** Who is signed in. Only an operator may change something. */
-export type Session = { name: string; role: "viewer" | "operator" };
+export type Session = {
+  name: string;
+  role: "viewer" | "operator";
+  /** Null where nobody needs a token, so that there is nothing to log out of. */
+  ends_at: string | null;
+};
 
 const CurrentSession = createContext<Session | undefined>(undefined);
 export const SessionProvider = CurrentSession.Provider;

@@ -47,6 +47,11 @@ export function useAnswer<Data>(
     const [asked, asks] = JSON.parse(question) as [string, Query];
     let timer: ReturnType<typeof setTimeout> | undefined;
 
+    // One question at a time waits for its turn, however many are under way.
+    const lookIn = (ms: number): void => {
+      clearTimeout(timer);
+      timer = setTimeout(look, ms);
+    };
     const load = async (): Promise<void> => {
       newest.current += 1;
       const number = newest.current;
@@ -59,11 +64,11 @@ export function useAnswer<Data>(
         setState((before) => ({ ...before, refused: toRefused(error) }));
       }
       if (everyMs !== undefined && !stop.signal.aborted)
-        timer = setTimeout(look, Math.max(everyMs, SHARE * (Date.now() - begunAt)));
+        lookIn(Math.max(everyMs, SHARE * (Date.now() - begunAt)));
     };
     const look = (): void => {
       if (document.hidden) return;
-      if (live !== undefined && isLive()) timer = setTimeout(look, everyMs);
+      if (live !== undefined && everyMs !== undefined && isLive()) lookIn(everyMs);
       else void load();
     };
     const lookAgain = (): void => {

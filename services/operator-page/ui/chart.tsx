@@ -85,7 +85,7 @@ function optionsOf(element: HTMLElement, drawn: Drawn): uPlot.Options {
   return {
     width: element.clientWidth,
     height,
-    padding: [10, 8, 0, 0],
+    padding: [10, 20, 0, 0],
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     legend: { live: true },
     scales: { y: scaleOf(drawn) },

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Icon } from "./icons.tsx";
 
 /** An id or hash that can be copied whole, however much of it is shown. */
-export function Copyable({ text, shown = text, href }: { text: string; shown?: string; href?: string }) {
+export function Copyable({ text, shown = text }: { text: string; shown?: string }) {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
@@ -19,15 +19,9 @@ export function Copyable({ text, shown = text, href }: { text: string; shown?: s
   };
   return (
     <span class="copy">
-      {href === undefined ? (
-        <span class="mono" title={text}>
-          {shown}
-        </span>
-      ) : (
-        <a class="mono" title={text} href={href}>
-          {shown}
-        </a>
-      )}
+      <span class="mono" title={text}>
+        {shown}
+      </span>
       <button type="button" class="icon-button" onClick={copy} aria-label={`Copy ${text}`}>
         <Icon name={isCopied ? "check" : "copy"} />
       </button>

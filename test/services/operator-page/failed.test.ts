@@ -249,6 +249,60 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
     },
   );
 
+  test("calls of another filter do not stay in the list when those that are chosen cannot be read", async () => {
+    const [id] = await calls.fail([{ jobId: 1 }, { jobId: 2 }]);
+    if (id === undefined) throw new Error("no call");
+    const { queue } = await calls.find(id);
+    await multiplyFailed(redis.partition, { of: { id, queue }, copies: 300, everyMs: -7 });
+    const page = await open({ hash: "#/failed" });
+    await rows(page).first().waitFor();
+    const isOfJob2 = (url: URL) =>
+      url.pathname === "/api/v1/failed" && url.searchParams.get("job_id") === "2";
+    await page.route(isOfJob2, (route) =>
+      route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
+    );
+    const asked: string[] = [];
+    page.on("request", (request) => isOfJob2(new URL(request.url())) && asked.push(request.url()));
+    await page.getByRole("combobox", { name: "Job" }).selectOption("7/2");
+    const refusal = page.getByRole("alert").filter({ hasText: "The calls cannot be read" });
+    await refusal.getByText("Redis is away").waitFor();
+    expect(await rows(page).count()).toBe(0);
+    expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
+    await page.unroute(isOfJob2);
+    await refusal.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
+    await expect.poll(() => rows(page).count()).toBe(1);
+    expect(asked.filter((url) => url.includes("cursor="))).toEqual([]);
+  });
+
+  test("where the list breaks off it says so, keeps what it has, and goes on from there", async () => {
+    const [id] = await calls.fail([{}]);
+    if (id === undefined) throw new Error("no call");
+    const { queue } = await calls.find(id);
+    await multiplyFailed(redis.partition, { of: { id, queue }, copies: 299, everyMs: -7 });
+    const page = await open({ hash: "#/failed" });
+    await rows(page).first().waitFor();
+    await page.route("**/api/v1/failed?*cursor=*", (route) =>
+      route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
+    );
+    const refusal = page.getByRole("alert").filter({ hasText: "No more can be read now" });
+    await expect
+      .poll(async () => {
+        await page.mouse.wheel(0, 200_000);
+        return refusal.isVisible();
+      })
+      .toBe(true);
+    await page.unroute("**/api/v1/failed?*cursor=*");
+    await refusal.getByRole("button", { name: "Try again" }).click();
+    await expect
+      .poll(async () => {
+        await page.mouse.wheel(0, 200_000);
+        return rows(page).last().getAttribute("data-index");
+      })
+      .toBe("299");
+    expect(await refusal.count()).toBe(0);
+  });
+
   test("among 100,000 failed calls one scrolls without a stall, and the document holds a screenful of them", async () => {
     const [id] = await calls.fail([{}]);
     if (id === undefined) throw new Error("no call");

@@ -156,6 +156,16 @@ describe.skipIf(chromium === undefined)("the page of what flows", () => {
     await page.getByText("Live", { exact: true }).waitFor();
   });
 
+  test("if only what flows cannot be read, the page says why", async () => {
+    const page = await open({ hash: "#/calls" });
+    await page.route("**/api/v1/live*", (route) => route.abort());
+    await page.route("**/api/v1/flow*", (route) =>
+      route.fulfill({ status: 503, json: { code: "x", detail: "Too much is asked for" } }),
+    );
+    await page.getByRole("navigation").getByRole("link", { name: "Flow" }).click();
+    await page.getByRole("alert").getByText("Too much is asked for").waitFor();
+  });
+
   test("a session that is ended elsewhere ends what is shown here", async () => {
     const service = await start();
     const page = await open({ hash: "#/flow", at: service.address });

@@ -113,6 +113,28 @@ describe.skipIf(chromium === undefined)("the page of audits and refunds", () => 
     expect(await page.getByRole("button", { name: "Look on the chain now" }).count()).toBe(0);
   });
 
+  test("a refund is due however many newer payments there are, and none is said to be due before all were looked at", async () => {
+    const [id = ""] = await refundable(payments);
+    const { client } = payments.redis;
+    // More than an answer looks at.
+    const newer = Array.from({ length: 10_050 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
+    await client.zadd(keys.payments, ...newer.flatMap((each, i) => [Date.now() + i, each]));
+    await Promise.all(newer.map((each) => client.hset(keys.record(each), "st", "INJECTED")));
+    const { page } = await show("audit");
+    const isOlder = (url: URL) => url.pathname.endsWith("/refunds") && url.searchParams.has("cursor");
+    await page.route(isOlder, (route) =>
+      route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
+    );
+    await page.getByRole("button", { name: "Refunds" }).click();
+    const refusal = page.getByRole("alert").filter({ hasText: "Older payments could not be looked at" });
+    await refusal.getByText("Redis is away").waitFor();
+    expect(await page.getByText("No refund is due").count()).toBe(0);
+    await page.unroute(isOlder);
+    await refusal.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("row").getByTitle(id).waitFor();
+    expect(await refusal.count()).toBe(0);
+  });
+
   test("a refund that is exported is looked for on the chain, and is off the list once it is paid back", async () => {
     const [id = ""] = await refundable(payments);
     const { page, service } = await show("refunds");

@@ -16,6 +16,14 @@ describe.skipIf(chromium === undefined)("the page of payments", () => {
   const service = () => start({ configDir: payments.postern.configDir });
   const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 
+  /** Payments whose jobs are done, claimed from then on. */
+  async function addDone(count: number, at: number): Promise<void> {
+    const { client } = payments.redis;
+    const ids = Array.from({ length: count }, (_, i) => `c_${at}${String(i).padStart(19, "0")}`);
+    await client.zadd(keys.payments, ...ids.flatMap((id, i) => [at + i, id]));
+    await Promise.all(ids.map((id) => client.hset(keys.record(id), "st", "INJECTED")));
+  }
+
   test("a payment in review stands first, says why and what can be done, and its call runs once it is decided by its transaction", async () => {
     const { id, transaction } = await paidInReview(payments);
     const { address: at } = await service();
@@ -86,11 +94,7 @@ describe.skipIf(chromium === undefined)("the page of payments", () => {
   test("a disputed payment is found however many newer ones there are, and such payments have a list of their own", async () => {
     const id = await payments.buy();
     await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
-    // More than an answer looks at.
-    const newer = Array.from({ length: 10_050 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
-    const { client } = payments.redis;
-    await client.zadd(keys.payments, ...newer.flatMap((each, i) => [Date.now() + i, each]));
-    await Promise.all(newer.map((each) => client.hset(keys.record(each), "st", "INJECTED")));
+    await addDone(10_050, Date.now()); // more than an answer looks at
     const { address: at } = await service();
     const page = await open({ at, hash: "#/payments" });
     const undecided = page.getByRole("region", { name: "To be decided" });
@@ -102,7 +106,45 @@ describe.skipIf(chromium === undefined)("the page of payments", () => {
     const listed = page.getByRole("list", { name: "Payments, the newest first" }).getByRole("listitem");
     await expect.poll(() => listed.count()).toBe(1);
     expect(await listed.getByRole("link").getAttribute("title")).toBe(id);
-    await client.unlink(...newer.map(keys.record));
+  });
+
+  test("a disputed payment stays to be decided while newer ones push it out of what is looked at first", async () => {
+    const at = Date.now();
+    await addDone(100, at - 3_600_000);
+    const id = await payments.buy();
+    await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
+    await addDone(9950, at + 3_600_000);
+    const { address } = await service();
+    const page = await open({ at: address, hash: "#/payments" });
+    const step = page.getByRole("link", { name: "Look and acknowledge" });
+    await step.waitFor();
+    await addDone(100, at + 7_200_000);
+    const answered = page.waitForResponse((response) => /disputed=true(?!.*cursor=)/.test(response.url()));
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await (await answered).finished();
+    await page.evaluate("new Promise((then) => setTimeout(() => requestAnimationFrame(then)))");
+    await step.waitFor();
+  });
+
+  test("if some payments cannot be looked at the page says so, and neither that it looks nor that there are none", async () => {
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/failed" });
+    const isDisputed = (url: URL) => url.searchParams.get("disputed") === "true";
+    await page.route(isDisputed, (route) =>
+      route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
+    );
+    await page.getByRole("navigation").getByRole("link", { name: "Payments" }).click();
+    const refusal = page.getByRole("alert").filter({ hasText: "Redis is away" });
+    await refusal.waitFor();
+    const undecided = page.getByRole("region", { name: "To be decided" });
+    await undecided.getByText("Looking").waitFor({ state: "detached" });
+    expect(await undecided.getByRole("button", { name: "Look further" }).count()).toBe(0);
+    const none = undecided.getByText("No payment is in review");
+    expect(await none.count()).toBe(0);
+    await page.unroute(isDisputed);
+    await refusal.getByRole("button", { name: "Try again" }).click();
+    await none.waitFor();
+    expect(await refusal.count()).toBe(0);
   });
 
   test("a refund on its way for a job that was done waits for a decision too; one for a job that was not does not", async () => {

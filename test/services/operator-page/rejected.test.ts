@@ -1,7 +1,8 @@
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { REJECTED_KEPT, REJECTED_KEPT_MS } from "../../../shared/rejected/record.ts";
 import { shoot } from "../../fixtures/chromium.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -73,5 +74,50 @@ describe.skipIf(chromium === undefined)("the page of refused requests", () => {
     await page.getByText("No request at this path was refused lately").waitFor();
     await page.getByRole("button", { name: "Clear" }).click();
     await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
+  });
+
+  test("a body that cannot be read now is not said to be lost, and how long a refusal is kept stands where there is none", async () => {
+    const page = await open({ hash: "#/endpoints?view=rejected" });
+    await rows(page).nth(2).getByRole("button").click();
+    await page.route("**/api/v1/rejected/*/body", (route) =>
+      route.fulfill({ status: 503, json: { code: "redis.unavailable", detail: "Redis is away" } }),
+    );
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Show the body" }).click();
+    await dialog.getByText("The body cannot be shown").waitFor();
+    await dialog.getByText("Redis is away").waitFor();
+    await page.unroute("**/api/v1/rejected/*/body");
+    await dialog.getByRole("button", { name: "Show the body" }).click();
+    await dialog.getByText(/7b 22 61 22 3a 31 7d 00/).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByLabel("Endpoint").fill("/none");
+    await page.getByLabel("Endpoint").press("Enter");
+    const days = REJECTED_KEPT_MS / 86_400_000;
+    await page
+      .getByText(`The last ${REJECTED_KEPT} that an endpoint refused are kept, for ${days} days at most`)
+      .waitFor();
+  });
+
+  test("a page that is seen again while it asks goes on to ask one thing at a time", async () => {
+    const page = await open({ hash: "#/endpoints?view=rejected" });
+    await page.clock.install();
+    const held: Route[] = [];
+    await page.route("**/api/v1/rejected?*", (route) => void held.push(route));
+    await page.reload();
+    await expect.poll(() => held.length).toBe(1);
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await expect.poll(() => held.length).toBe(2);
+    const answer = { json: { count: 0, requests: [], next: null } };
+    for (const route of held.splice(0)) {
+      const answered = page.waitForEvent("requestfinished", (request) => request === route.request());
+      await route.fulfill(answer);
+      await answered;
+    }
+    await page.getByText("was refused lately").waitFor();
+    await page.evaluate("new Promise(requestAnimationFrame)");
+    await page.clock.runFor(120_000);
+    // Whatever was asked before this has come here.
+    await page.evaluate("fetch('session').then(({ status }) => status)");
+    expect(held).toHaveLength(1);
   });
 });

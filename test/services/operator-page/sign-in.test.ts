@@ -1,12 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { shoot } from "../../fixtures/chromium.ts";
 import { signIn, useOperatorPage } from "../../fixtures/operator-page.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { findChromium } from "../../support/chromium.ts";
 
 const chromium = findChromium();
 
 describe.skipIf(chromium === undefined)("logging in to the operator's page", () => {
-  const { open } = useOperatorPage(chromium);
+  const redis = useRedis();
+  const proxy = useRedisProxy(redis);
+  const { open, start } = useOperatorPage(chromium, { redis });
 
   test("a token lets in, and what the address names is shown", async () => {
     const page = await open({ hash: "#/failed?since=24h", as: "nobody" });
@@ -45,6 +49,32 @@ describe.skipIf(chromium === undefined)("logging in to the operator's page", () 
     await page.reload();
     await page.getByLabel("Token").waitFor();
     expect(await page.getByText("Failed calls").count()).toBe(0);
+  });
+
+  test("if the session cannot be ended the page says so, and goes on to show what it shows until it is", async () => {
+    const { address: at } = await start({ redisUrl: proxy.url });
+    const page = await open({ at, hash: "#/failed" });
+    proxy.onCommand = () => ({ kind: "lose-command" });
+    await page.getByRole("button", { name: "Log out" }).click();
+    const refusal = page.getByRole("alert").filter({ hasText: "You are still logged in" });
+    await refusal.waitFor();
+    expect(await page.getByLabel("Token").count()).toBe(0);
+    proxy.onCommand = () => undefined;
+    await expect
+      .poll(async () => {
+        const again = refusal.getByRole("button", { name: "Log out" });
+        if (await again.isVisible()) await again.click();
+        return page.getByLabel("Token").isVisible();
+      })
+      .toBe(true);
+  });
+
+  test("where nobody needs a token there is nothing to log out of", async () => {
+    const { address: at } = await start({ operator: { tokens: [] } });
+    const page = await open({ at, as: "nobody" });
+    await page.getByText("loopback").waitFor();
+    await page.getByRole("button", { name: "Keyboard shortcuts" }).waitFor();
+    expect(await page.getByRole("button", { name: "Log out" }).count()).toBe(0);
   });
 
   test("a session that ended meanwhile leads to the log in, and then back to where one was", async () => {

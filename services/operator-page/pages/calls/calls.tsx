@@ -33,7 +33,7 @@ export function CallsPage() {
     return { items: found.calls, next: found.next };
   });
   const isNarrow = useMedia(NARROW);
-  const { items, isLoading, refused, reload } = list;
+  const { items, isLoading, refused, reload, again } = list;
   const hasSearch = Object.values(search).some((value) => value !== undefined);
   return (
     <>
@@ -44,7 +44,7 @@ export function CallsPage() {
       </PageHead>
       <Search />
       {refused !== undefined && (
-        <Notice tone="bad" title="The calls cannot be searched" action={{ name: "Try again", run: reload }}>
+        <Notice tone="bad" title="The calls cannot be searched" action={{ name: "Try again", run: again }}>
           {refused.detail}
         </Notice>
       )}

@@ -31,11 +31,11 @@ export function AuditTrail() {
     const { entries, next } = await ask<AuditPage>("GET", "api/v1/audit", { query, signal });
     return { items: entries, next };
   });
-  const { items, isLoading, isWhole, refused, reload, more } = list;
+  const { items, isLoading, isWhole, refused, again, more } = list;
   return (
     <>
       {refused !== undefined && (
-        <Notice tone="bad" title="The audit cannot be read" action={{ name: "Try again", run: reload }}>
+        <Notice tone="bad" title="The audit cannot be read" action={{ name: "Try again", run: again }}>
           {refused.detail}
         </Notice>
       )}

@@ -49,8 +49,8 @@ export function RejectedView() {
       >
         {requests?.length === 0 && (
           <Empty title={`No request${path === undefined ? "" : " at this path"} was refused lately`}>
-            A request that was refused is kept for a day, without its headers' values. Its sender was told
-            why, too.
+            The last 500 that an endpoint refused are kept, for 7 days at most and without their headers'
+            values; of a flood only some. Their senders were told why, too.
           </Empty>
         )}
         {requests !== undefined && requests.length > 0 && (
@@ -131,7 +131,11 @@ function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () =
       )}
       {body !== undefined && <BodyView body={body} label="body" />}
       {refused !== undefined && (
-        <Notice tone="neutral" title="The body was not kept">
+        <Notice
+          {...(refused.code === "rejected.no_body"
+            ? { tone: "neutral", title: "The body was not kept" }
+            : { tone: "warn", title: "The body cannot be shown" })}
+        >
           {refused.detail}
         </Notice>
       )}

@@ -21,10 +21,11 @@ type Props = { filter: FailedFilter; turn: number; onAct: (act: Act) => void };
 /** The calls that the filters choose, newest first, however many. */
 export function FailedList({ filter, turn, onAct }: Props) {
   const question = JSON.stringify([filter, turn]);
-  const list = usePages<FailedCall>(question, async (cursor, signal) => {
+  const read = async (cursor: string | undefined, signal: AbortSignal) => {
     const { calls, next } = await readFailed({ ...filter, cursor, limit: AT_ONCE }, signal);
     return { items: calls, next };
-  });
+  };
+  const list = usePages<FailedCall>(JSON.stringify(filter), read, { turn });
   const counts = useAnswer<{ matched: number }>("api/v1/failed/count", filter, { everyMs: 15_000, turn });
   useWhenFailedChange(counts.reload);
   const [more, forget] = useMoreSince(question, counts);
@@ -66,6 +67,11 @@ export function FailedList({ filter, turn, onAct }: Props) {
         <Empty title="No failed call fits">Clear a filter above to see more.</Empty>
       )}
       {list.isLoading && <p class="card-body muted">Loading</p>}
+      {list.refused !== undefined && !list.isLoading && (
+        <Notice tone="bad" title="No more can be read now" action={{ name: "Try again", run: list.again }}>
+          {list.refused.detail}
+        </Notice>
+      )}
     </section>
   );
 }

@@ -54,7 +54,7 @@ export function FlowPage() {
         />
         <SpanChoice />
       </PageHead>
-      <WhyNot answer={overview} />
+      <WhyNot answer={overview.refused === undefined ? flow : overview} />
       <div class="now">
         <Attention overview={overview.data} flow={job === undefined ? flow.data : undefined} />
         <Tiles lines={lines} stepMs={flow.data?.step_ms} overview={overview.data} origin={origin} />

@@ -43,7 +43,7 @@ function AllPayments() {
     return { items: payments, next };
   });
   const isNarrow = useMedia(NARROW);
-  const { items, isLoading, isWhole, refused, reload } = list;
+  const { items, isLoading, isWhole, refused, again } = list;
   return (
     <>
       <FilterBar
@@ -76,7 +76,7 @@ function AllPayments() {
         <SinceChoice title="Claimed" />
       </FilterBar>
       {refused !== undefined && (
-        <Notice tone="bad" title="The payments cannot be read" action={{ name: "Try again", run: reload }}>
+        <Notice tone="bad" title="The payments cannot be read" action={{ name: "Try again", run: again }}>
           {refused.detail}
         </Notice>
       )}

@@ -1,5 +1,4 @@
 import type { Payment } from "../../api/payments.ts";
-import { useAnswer } from "../../api/use-answer.ts";
 import { linkTo } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
@@ -8,16 +7,18 @@ import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
+import { Further } from "./further.tsx";
 import { amountOf } from "./list.tsx";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
+import { useFound } from "./use-found.ts";
 import { wordsOf } from "./words.ts";
 
+const PATH = "api/v1/payments/refunds";
 const SHOWN = 200;
+const isEnough = (payments: readonly unknown[]) => payments.length >= SHOWN;
 
 /** Beside the payment, why it is not simply to be paid back. */
 type RefundCase = Payment & { obstacle: string | null };
-
-type Refunds = { payments: RefundCase[]; next: string | null };
 
 type Check = { closed: unknown[]; open: unknown[]; not_looked_for: string[]; problems: string[] };
 
@@ -25,16 +26,19 @@ type Check = { closed: unknown[]; open: unknown[]; not_looked_for: string[]; pro
 export function RefundsView() {
   const checks = useMoneyRuns<Check>("api/v1/payments/refund-checks");
   const turn = Date.parse(checks.newest?.ended_at ?? "") || 0; // what a look has closed is gone from the list
-  const answer = useAnswer<Refunds>("api/v1/payments/refunds", { limit: SHOWN }, { everyMs: 30_000, turn });
-  const due = answer.data?.payments;
+  const asked = { limit: SHOWN };
+  const found = useFound<RefundCase>(PATH, asked, { everyMs: 30_000, turn, isEnough });
+  const byId = new Map(found.payments.map((each) => [each.call_id, each]));
+  const due = [...byId.values()].slice(0, SHOWN);
   return (
     <>
-      <WhyNot answer={answer} />
+      <WhyNot answer={found.newest} />
       <Card title="Refunds due" isBare>
-        {due?.length === 0 && (
+        {due.length === 0 && found.isLooking && <p class="card-body muted">Looking</p>}
+        {due.length === 0 && !found.isLooking && found.isWhole && (
           <Empty title="No refund is due">A payment is listed here when its call has failed for good.</Empty>
         )}
-        {due !== undefined && due.length > 0 && (
+        {due.length > 0 && (
           <div class="table-box">
             <table class="stack">
               <thead>
@@ -60,7 +64,8 @@ export function RefundsView() {
           </div>
         )}
       </Card>
-      {answer.data?.next != null && <p class="muted">The {SHOWN} newest are listed.</p>}
+      {due.length === SHOWN && !found.isWhole && <p class="muted">The {SHOWN} newest are listed.</p>}
+      <Further of={[found]} />
       <Card title="Paid back" tools={<BeginRun runs={checks} verb="Look on the chain now" />}>
         <p>
           <code>postern payments refund-list --csv</code> exports refunds for the wallet that pays them. Once

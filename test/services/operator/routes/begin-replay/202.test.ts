@@ -21,7 +21,13 @@ test("a replay by a filter is a run, whose progress and end are at its Location;
     202,
     `/api/v1/failed/replays/${begun.json()["id"]}`,
     {
-      ...{ id: expect.stringMatching(/^run_[0-9a-f]{32}$/), action: "replay", by: "otto", reason: "mended" },
+      ...{
+        id: expect.stringMatching(/^run_[0-9a-f]{32}$/),
+        action: "replay",
+        by: "otto",
+        resumed_by: null,
+        reason: "mended",
+      },
       ...{
         state: expect.stringMatching(/^(waiting|running)$/),
         selection: expect.any(String),

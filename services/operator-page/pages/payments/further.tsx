@@ -1,0 +1,28 @@
+import { Notice } from "../../ui/notice.tsx";
+import type { Found } from "./use-found.ts";
+
+/** Says that not all payments were looked at, and why, with what goes on. */
+export function Further<Item>({ of: all }: { of: readonly Found<Item>[] }) {
+  const further = all.flatMap(({ lookFurther }) => lookFurther ?? []);
+  const refused = all.find((each) => each.refused !== undefined && !each.isLooking)?.refused;
+  if (further.length === 0) return null;
+  const lookFurther = () => {
+    for (const look of further) look();
+  };
+  if (refused !== undefined) {
+    const again = { name: "Try again", run: lookFurther };
+    return (
+      <Notice tone="bad" title="Older payments could not be looked at" action={again}>
+        {refused.detail}
+      </Notice>
+    );
+  }
+  return (
+    <p class="muted further">
+      Older payments were not looked at yet.{" "}
+      <button type="button" onClick={lookFurther}>
+        Look further
+      </button>
+    </p>
+  );
+}
