@@ -30,11 +30,14 @@ export type LiveTimes = {
   lifeMs: number;
 };
 
+/** Long enough for a network that comes back. */
+export const STALLED_MS = 30_000;
+
 const TIMES: LiveTimes = {
   everyMs: 2000,
   flowEveryMs: { "1h": 10_000, "24h": 60_000 },
   beatMs: 5000,
-  stalledMs: 30_000,
+  stalledMs: STALLED_MS,
   lifeMs: 3_600_000,
 };
 

@@ -25,7 +25,7 @@ import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
 import { createAssertSameSite } from "./auth/same-site.ts";
 import { createSessions } from "./auth/sessions.ts";
-import { createLive, type LiveTimes } from "./live.ts";
+import { createLive, type LiveTimes, STALLED_MS } from "./live.ts";
 import { createServePage } from "./page.ts";
 import { createRouter } from "./router.ts";
 import { ROUTES } from "./routes/routes.ts";
@@ -114,6 +114,7 @@ export function composeOperator(options: Options): ComposedOperator {
       identify: createIdentify({ tokens, checkToken, sessions }),
       ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
       ...{ overview, live, heavy },
+      stalledMs: options.liveTimes?.stalledMs ?? STALLED_MS,
       assertUsable: () => durable.assertUsable(),
       isEnding: () => ending,
       tell: (event, fields) => log.info(event, fields),

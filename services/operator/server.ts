@@ -40,11 +40,15 @@ type Deps = {
   /** Throws if nothing can be asked of Redis now. */
   assertUsable: () => void;
   heavy: ConcurrencyLimit;
+  /** Who takes nothing of an answer for so long is cut off. */
+  stalledMs: number;
   isEnding: () => boolean;
   answered: EventCounter;
   refusals: RefusalLog;
   tell: Context["tell"];
 };
+
+type Found = NonNullable<ReturnType<Router["find"]>>;
 
 /** A reason, a thousand ids and a filter. */
 const BODY_BYTES_MAX = 128 * 1024;
@@ -56,6 +60,7 @@ const NOBODY_WAITS = new Error("nobody waits for the answer");
 export function createServer(deps: Deps): RequestListener {
   const { router, servePage, assertHost, addressOf } = deps;
   const admit = createAdmit(deps);
+  const answer = createAnswer(deps);
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<string> {
     assertHost(req);
@@ -65,24 +70,12 @@ export function createServer(deps: Deps): RequestListener {
       if (servePage(req, res, path)) return "page";
       throw new AppError("request.not_found", { reason: "nothing at this path" });
     }
-    const { route, params } = found;
+    const { route } = found;
     const address = addressOf(req);
     const who = await admit(req, route, address);
-    const answer = await limited(route, async () => {
-      const asked = {
-        params: parsed(route.params, params, "path"),
-        query: parsed(route.query, queryOf(req), "query"),
-        body: route.body && parsed(route.body, await jsonOf(req, res), "body"),
-      };
-      return route.answer(asked, contextOf(req, res, who, address));
-    });
-    send(res, answer);
+    if (route.path.startsWith("/api/")) deps.assertUsable();
+    await answer(found, contextOf(req, res, who, address), res);
     return nameOf(route);
-  }
-
-  function limited<Result>({ isHeavy, path }: Route, work: () => Promise<Result>): Promise<Result> {
-    if (path.startsWith("/api/")) deps.assertUsable();
-    return isHeavy ? deps.heavy.within(work) : work();
   }
 
   function contextOf(
@@ -147,17 +140,42 @@ function createAdmit({ identify, assertSameSite }: Pick<Deps, "identify" | "asse
   };
 }
 
+/** Asks a route and sends what it answers. What reads much has a place until that is done. */
+function createAnswer({ heavy, stalledMs }: Pick<Deps, "heavy" | "stalledMs">) {
+  return async ({ route, params }: Found, context: Context, res: ServerResponse): Promise<void> => {
+    const { req } = context;
+    const leave = route.isHeavy ? heavy.enter() : () => {};
+    try {
+      const asked = {
+        params: parsed(route.params, params, "path"),
+        query: parsed(route.query, queryOf(req), "query"),
+        body: route.body && parsed(route.body, await jsonOf(req, res), "body"),
+      };
+      const found = await route.answer(asked, context);
+      // A body is in memory until its reader has it.
+      if ("bytes" in found && !res.destroyed) res.once("close", leave);
+      else leave();
+      send(res, found, stalledMs);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  };
+}
+
 function headersOf({ code }: AppError, methods: readonly string[]): Record<string, string> {
   if (code === "operator.unauthorized") return { "WWW-Authenticate": 'Bearer realm="postern operator"' };
   if (code !== "request.method_not_allowed") return {};
   return { Allow: methods.length === 0 ? "GET, HEAD" : methods.join(", ") };
 }
 
-function send(res: ServerResponse, answer: Answer): void {
+function send(res: ServerResponse, answer: Answer, stalledMs: number): void {
   if ("stream" in answer) {
     answer.stream(res);
     return;
   }
+  // It is called if nothing at all was taken for so long.
+  res.setTimeout(stalledMs, () => res.destroy());
   const headers = answer.headers ?? {};
   if ("json" in answer) {
     const body = JSON.stringify(answer.json);

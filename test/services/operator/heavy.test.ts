@@ -1,5 +1,7 @@
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { beforeEach, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { useEnds } from "../../fixtures/ends.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { refusalOf, type TestOperator, TOKENS, useOperator } from "../../fixtures/operator.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -10,11 +12,30 @@ const redis = useRedis();
 const proxy = useRedisProxy(redis);
 const calls = useFailedCalls({ redis });
 const fixture = useOperator({ redis });
+const ends = useEnds();
 let service: TestOperator;
 
 beforeEach(async () => {
   service = await fixture.start({ redisUrl: proxy.url });
 });
+
+/** Asks for a large body eight times, as often as much may be read at once, and reads but the beginning of each. */
+async function stall({ address }: TestOperator): Promise<Socket[]> {
+  const [id = ""] = await calls.fail([{ body: Buffer.alloc(16 * 1024 * 1024) }]);
+  const begun = Array.from({ length: 8 }, async () => {
+    const socket = connect(Number(address.split(":")[1]), "127.0.0.1");
+    ends.defer(() => socket.destroy());
+    socket.on("error", () => {});
+    socket.write(requestFor(`/api/v1/failed/${id}/body`));
+    await new Promise((resolve) => socket.once("data", resolve));
+    socket.pause();
+    return socket;
+  });
+  return Promise.all(begun);
+}
+
+const requestFor = (path: string) =>
+  `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKENS.viewer}\r\n\r\n`;
 
 /** Holds the answers of Redis back from the n-th command on that is one of these. */
 function holdBack(isIt: (words: readonly string[]) => boolean, n: number) {
@@ -55,7 +76,7 @@ test("a count that nobody waits for any more is given up", async () => {
   const { reached, release, count } = holdBack(([name]) => name?.toLowerCase() === "evalsha", 1);
   const socket = connect(Number(service.address.split(":")[1]), "127.0.0.1");
   socket.on("error", () => {});
-  socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKENS.viewer}\r\n\r\n`);
+  socket.write(requestFor(path));
   await reached;
   socket.resetAndDestroy();
   await service.get("/openapi.json");
@@ -68,4 +89,20 @@ test("a count that nobody waits for any more is given up", async () => {
   expect(one).toBeGreaterThan(5);
   expect(both).toBeLessThanOrEqual(one + 2);
   expect(service.log.events.map(({ event }) => event)).not.toContain("operator.refused");
+});
+
+const isRefused = async () => (await service.get("/api/v1/audit")).status === 429;
+
+test("a body keeps its place until its reader has it or is gone", async () => {
+  const [first, ...others] = await stall(service);
+  expect(await isRefused()).toBe(true);
+  first?.resume();
+  await eventually("one has its body", async () => !(await isRefused()));
+  for (const socket of others) socket.destroy();
+});
+
+test("a reader that takes nothing any more is cut off, and its place is free", async () => {
+  service = await fixture.start({ liveTimes: { stalledMs: 50 } });
+  await stall(service);
+  await eventually("there is a place", async () => !(await isRefused()));
 });
