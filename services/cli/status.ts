@@ -1,6 +1,7 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { ORIGINS } from "../../shared/job-call/job-call.ts";
 import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
+import { runnerViews } from "../../shared/operator/runners.ts";
 import { createReadProcesses, type Processes } from "../../shared/processes/list.ts";
 import type { Process } from "../../shared/processes/process.ts";
 import { type RunnerStatus, runnersOf } from "../../shared/processes/runner-health.ts";
@@ -51,8 +52,7 @@ export function showStatus(deps: ProgramDeps, { configDir, json, watch }: Status
         readSeries.total("fine"),
         readProcesses(),
       ]);
-      const runners = runnersOf(processes.processes.flatMap((each) => each.runners));
-      const shown = { ...status, lastHour: toLastHour(counted), ...processes, runners };
+      const shown = { ...status, lastHour: toLastHour(counted), ...processes };
       if (json) print(jsonLine(statusJson(shown)));
       say(`${clear}${statusText(shown, deps)}`);
       if (!("problem" in status.redis)) return EXIT.ok;
@@ -83,7 +83,7 @@ async function repeat(show: () => Promise<number>): Promise<number> {
 
 type LastHour = OriginTotals & { origin: string };
 
-type Shown = Status & Processes & { lastHour: readonly LastHour[]; runners: readonly RunnerStatus[] };
+type Shown = Status & Processes & { lastHour: readonly LastHour[] };
 
 /** What all processes have counted in it. */
 function toLastHour(counted: Bucket["counted"]): LastHour[] {
@@ -103,8 +103,7 @@ function byOrigin(queues: readonly QueueStatus[]): OriginStatus[] {
 }
 
 /** For scripts. */
-function statusJson(shown: Shown) {
-  const { at, queues, workers, redis, lastHour, processes, unreadable, runners } = shown;
+function statusJson({ at, queues, workers, redis, lastHour, processes, unreadable }: Shown) {
   return {
     at: toIso(at),
     queues: byOrigin(queues).map((queue) => ({
@@ -130,12 +129,7 @@ function statusJson(shown: Shown) {
       silent_ms: silentMs,
     })),
     processes_unreadable: unreadable,
-    runners: runners.map(({ since, reason, answeredAt, ...rest }) => ({
-      ...rest,
-      since: since === undefined ? null : toIso(since),
-      reason: reason ?? null,
-      answered_at: answeredAt === undefined ? null : toIso(answeredAt),
-    })),
+    runners: runnerViews(processes),
     redis:
       "problem" in redis
         ? { durability: redis.mode, problem: redis.problem }
@@ -195,7 +189,8 @@ const RUNNERS: readonly Column[] = [
 
 /** For people. */
 function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
-  const { at, queues, workers, redis, lastHour, processes, unreadable, runners } = shown;
+  const { at, queues, workers, redis, lastHour, processes, unreadable } = shown;
+  const runners = runnersOf(processes);
   const lines: string[] = [];
   const print = (text: string): void => void lines.push(text);
   const show = (columns: readonly Column[], rows: readonly string[][]): void => {
@@ -213,12 +208,13 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   );
   for (const note of differences(processes)) print(`${paint("attention", note)}\n`);
   if (unreadable > 0) print(`${paint("attention", `and ${unreadable} of a later release`)}\n`);
-  if (runners.length > 0) print("\n");
-  if (runners.length > 0)
+  if (runners.length > 0) {
+    print("\n");
     show(
       RUNNERS,
       runners.map((runner) => runnerCells(runner, at)),
     );
+  }
   const alive = `workers alive: ${workers.length}`;
   return [
     `${toIso(at)}\n`,

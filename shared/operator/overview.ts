@@ -3,7 +3,6 @@ import type { Env } from "../config/secrets.ts";
 import { ORIGINS } from "../job-call/job-call.ts";
 import { createUnresolved } from "../payments/list.ts";
 import { createReadProcesses, type Processes } from "../processes/list.ts";
-import { type RunnerStatus, runnersOf } from "../processes/runner-health.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
 import { openJobs } from "../queue/jobs.ts";
 import { originOf } from "../queue/queue-name.ts";
@@ -17,7 +16,8 @@ import { createEndpointsApi, type EndpointsApi } from "./endpoints.ts";
 import { createFlowApi, type FlowApi } from "./flow.ts";
 import { createPricesApi, type PricesApi } from "./prices.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
-import { count, isoTime } from "./view.ts";
+import { RunnerView, runnerViews } from "./runners.ts";
+import { count, isoOrNull, isoTime } from "./view.ts";
 
 /** All queues of an origin together. */
 const QueuesView = z.object({
@@ -40,24 +40,6 @@ const ProcessView = z.object({
   started_at: isoTime,
   /** How long ago it reported; each does every ten seconds. */
   silent_ms: count,
-});
-
-/** A runner as all producers see it. */
-const RunnerView = z.object({
-  name: z.string(),
-  url: z.string(),
-  /** The worst that one of them sees: `away`, `silent`, `answers`, or `unasked` if none has sent it a call. */
-  state: z.string(),
-  /** Since when one of them finds it silent or away. */
-  since: isoTime.nullable(),
-  /** What its calls meet. */
-  reason: z.string().nullable(),
-  /** When it has last answered any of them. */
-  answered_at: isoTime.nullable(),
-  /** How many producers have it in their configuration. */
-  producers: count,
-  /** For how many of them it is silent or away. */
-  unanswered: count,
 });
 
 const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() });
@@ -139,7 +121,7 @@ function createReadOverview({ partition, mode, clock }: Deps): Overview["read"] 
       paused_jobs: paused.map(([job]) => job),
       workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
       ...toProcesses(processes),
-      runners: runnersOf(processes.processes.flatMap(({ runners }) => runners)).map(toRunner),
+      runners: runnerViews(processes.processes),
       payments: {
         settling: toWaiting(unresolved.settling),
         review: toWaiting(unresolved.review),
@@ -173,17 +155,8 @@ function toProcesses({ processes, unreadable }: Processes) {
   return { processes: views, processes_unreadable: unreadable };
 }
 
-function toRunner({ since, reason, answeredAt, ...rest }: RunnerStatus): z.infer<typeof RunnerView> {
-  return {
-    ...rest,
-    since: since === undefined ? null : toIso(since),
-    reason: reason ?? null,
-    answered_at: answeredAt === undefined ? null : toIso(answeredAt),
-  };
-}
-
 function toWaiting({ payments, oldestAt }: { payments: number; oldestAt: number | undefined }) {
-  return { count: payments, oldest_at: oldestAt === undefined ? null : toIso(oldestAt) };
+  return { count: payments, oldest_at: isoOrNull(oldestAt) };
 }
 
 function toRedis(redis: RedisStatus): OverviewView["redis"] {

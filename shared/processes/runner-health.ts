@@ -64,10 +64,10 @@ export type RunnerStatus = RunnerHealth & {
 /** The worst comes last. */
 const STATES: readonly RunnerHealth["state"][] = ["unasked", "answers", "silent", "away"];
 
-/** By name and address, each in the worst state that one of the producers sees. */
-export function runnersOf(seen: readonly RunnerHealth[]): RunnerStatus[] {
+/** Those of all producers, by name and address, each in the worst state that one of them sees. */
+export function runnersOf(producers: readonly { runners: readonly RunnerHealth[] }[]): RunnerStatus[] {
   const runners = new Map<string, RunnerStatus>();
-  for (const one of seen) {
+  for (const one of producers.flatMap((producer) => producer.runners)) {
     const key = JSON.stringify([one.name, one.url]);
     runners.set(key, joined(one, runners.get(key)));
   }

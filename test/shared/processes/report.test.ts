@@ -70,7 +70,7 @@ test("a runner that several producers have is as the worst of them sees it", () 
     { ...its, state: "unasked" },
     { name: "beta", url: "http://beta.test", state: "unasked" },
   ];
-  expect(runnersOf(seen)).toEqual([
+  expect(runnersOf([{ runners: seen }])).toEqual([
     { name: "beta", url: "http://beta.test", state: "unasked", producers: 1, unanswered: 0 },
     {
       ...{ ...its, state: "away", since: 2000, reason: "connect ECONNREFUSED", answeredAt: 3000 },
