@@ -3,7 +3,7 @@ import { createReadAudit } from "../audit/read.ts";
 import type { Partition } from "../redis/partition.ts";
 import { toIso } from "../time/iso.ts";
 import { next, type PageAsked } from "./cursor.ts";
-import { askedTime, isoTime } from "./view.ts";
+import { askedMs, askedTime, isoTime } from "./view.ts";
 
 /** What somebody did, and why. What it is about depends on the action. */
 export const AuditEntryView = z.object({
@@ -51,8 +51,8 @@ export function createReadAuditTrail(partition: Partition): ReadAuditTrail {
     const page = await read(
       {
         ...wanted,
-        since: since === undefined ? undefined : Date.parse(since),
-        until: until === undefined ? undefined : Date.parse(until),
+        since: askedMs(since),
+        until: askedMs(until),
       },
       { limit, after: cursor },
     );
@@ -65,13 +65,5 @@ export function createReadAuditTrail(partition: Partition): ReadAuditTrail {
 
 function toView(id: string, at: number, fields: Readonly<Record<string, string>>): AuditEntryView {
   const { action = "?", by = "?", selection = "?", call_id, job, path, reason, transaction } = fields;
-  return {
-    ...{ id, at: toIso(at), action, by },
-    ...(call_id !== undefined && { call_id }),
-    ...(job !== undefined && { job }),
-    ...(path !== undefined && { path }),
-    selection,
-    ...(reason !== undefined && { reason }),
-    ...(transaction !== undefined && { transaction }),
-  };
+  return { id, at: toIso(at), action, by, call_id, job, path, selection, reason, transaction };
 }

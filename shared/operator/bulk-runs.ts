@@ -9,7 +9,7 @@ import type { DoRun } from "../runs/worker.ts";
 import { toIso } from "../time/iso.ts";
 import { BULK_ACTIONS, type BulkAction, type BulkRequest, Counted, createBulk, selectionOf } from "./bulk.ts";
 import { FailedFilter } from "./failed.ts";
-import { count, isoTime } from "./view.ts";
+import { count, isoOrNull, isoTime } from "./view.ts";
 
 export const IDS_MAX = 1000;
 
@@ -173,15 +173,10 @@ function toView(run: Run): BulkRunView {
   const { counted, done, left } = progressOf(run);
   const isOpen = state === "waiting" || state === "running";
   return {
-    ...{ id, action: kind as BulkAction, state: isCancelling && isOpen ? "cancelling" : state, by },
-    ...{
-      resumed_by: resumedBy ?? null,
-      reason: reason ?? null,
-      selection: selectionOf({ filter, ids }),
-      dry_run,
-      force,
-    },
-    ...{ limit: limit ?? null, begun_at: toIso(at), ended_at: endedAt === undefined ? null : toIso(endedAt) },
+    ...{ id, action: kind as BulkAction, state: isCancelling && isOpen ? "cancelling" : state },
+    ...{ by, resumed_by: resumedBy ?? null, reason: reason ?? null },
+    ...{ selection: selectionOf({ filter, ids }), dry_run, force },
+    ...{ limit: limit ?? null, begun_at: toIso(at), ended_at: isoOrNull(endedAt) },
     matched: counted?.matched ?? null,
     by_code: counted?.by_code ?? null,
     needs_force_count: counted === undefined ? null : counted.matched - counted.chosen,

@@ -15,7 +15,7 @@ import { toIso } from "../time/iso.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
-import { askedTime, count, isoTime } from "./view.ts";
+import { askedMs, askedTime, count, isoOrNull, isoTime } from "./view.ts";
 
 /** A call that was found. What is null is not known of it. */
 export const FoundCallView = z.object({
@@ -190,8 +190,8 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
 
     async find({ delivery_id: deliveryId, since, until, ...asked }, { limit, cursor }) {
       const times = {
-        since: since === undefined ? undefined : Date.parse(since),
-        until: until === undefined ? undefined : Date.parse(until),
+        since: askedMs(since),
+        until: askedMs(until),
       };
       const page = { limit, after: fromCursor(Place, cursor) };
       const found = await search({ ...asked, deliveryId, ...times }, page);
@@ -281,10 +281,6 @@ function toResultView(result: CallLife["result"]): CallLifeView["result"] {
   if (result.kind !== "failed") return { what: result.kind };
   const { kind: what, code, title, detail } = result;
   return { what, code, title: title ?? null, detail: detail ?? null };
-}
-
-function isoOrNull(at: number | undefined): string | null {
-  return at === undefined ? null : toIso(at);
 }
 
 /** Without what is not known. */

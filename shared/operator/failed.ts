@@ -14,7 +14,7 @@ import { createReplay } from "../queue/replay.ts";
 import type { Partition } from "../redis/partition.ts";
 import { toIso } from "../time/iso.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
-import { askedTime, count, isoTime } from "./view.ts";
+import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
 /** A failed call without its body. What is absent is not known of it. */
 export const FailedCallView = z.object({
@@ -218,8 +218,8 @@ export function toCallFilter(filter: FailedFilter): CallFilter {
   return {
     ...{ origin, endpoint, serviceId, jobId },
     code: code !== undefined && isErrorCode(code) ? code : undefined,
-    since: since === undefined ? undefined : Date.parse(since),
-    until: until === undefined ? undefined : Date.parse(until),
+    since: askedMs(since),
+    until: askedMs(until),
   };
 }
 

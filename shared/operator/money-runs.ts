@@ -10,7 +10,7 @@ import { toIso } from "../time/iso.ts";
 import { AuditOrder, chooseTokens, createAuditMoney, MoneyAudit } from "./money-audit.ts";
 import { createCheckRefunds, RefundCheck } from "./refund-check.ts";
 import type { TokenSource } from "./tokens.ts";
-import { isoTime } from "./view.ts";
+import { isoOrNull, isoTime } from "./view.ts";
 
 const RunHead = z.object({
   id: z.string(),
@@ -133,7 +133,7 @@ function toHead({ id, state, by, isCancelling, at, endedAt, failure }: Run): z.i
   const isOpen = state === "waiting" || state === "running";
   return {
     ...{ id, state: isCancelling && isOpen ? "cancelling" : state, by },
-    ...{ begun_at: toIso(at), ended_at: endedAt === undefined ? null : toIso(endedAt) },
+    ...{ begun_at: toIso(at), ended_at: isoOrNull(endedAt) },
     failure: failure ?? null,
   };
 }

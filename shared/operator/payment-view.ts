@@ -4,7 +4,7 @@ import { type Payment, PaymentTerms } from "../payments/payment.ts";
 import { toIso } from "../time/iso.ts";
 import { actionsFor, evidenceOf, MEANINGS, PAYMENT_ACTIONS } from "./payment-evidence.ts";
 import type { DecimalsOf } from "./tokens.ts";
-import { count, isoTime } from "./view.ts";
+import { count, isoOrNull, isoTime } from "./view.ts";
 
 /** The states of a payment, as an operator is shown them. */
 export const PAYMENT_STATES = [
@@ -105,7 +105,7 @@ export function toPaymentView(
     effect: payment.effect,
     refund: payment.refund ?? null,
     refunded: payment.refunded ?? null,
-    late_at: payment.lateAt === undefined ? null : toIso(payment.lateAt),
+    late_at: isoOrNull(payment.lateAt),
     newer: payment.isNewer ?? false,
     actions: actionsFor(payment),
   };

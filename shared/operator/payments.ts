@@ -25,7 +25,7 @@ import {
 import { createReconcile, type InFlightPage, type Reconciled } from "./reconcile.ts";
 import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsewhere.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
-import { askedTime } from "./view.ts";
+import { askedMs, askedTime } from "./view.ts";
 
 /** KEYS payment. Answers the call that it keeps without the body, if it keeps one. */
 const CALL_HEAD = `${BODILESS}
@@ -158,8 +158,8 @@ function toFilter({ state, payer, since, until, open, disputed }: PaymentFilter)
   return {
     ...{ payer, open, disputed },
     states: state === undefined ? undefined : [state.toUpperCase() as PaymentState],
-    since: since === undefined ? undefined : Date.parse(since),
-    until: until === undefined ? undefined : Date.parse(until),
+    since: askedMs(since),
+    until: askedMs(until),
   };
 }
 

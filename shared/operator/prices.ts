@@ -82,8 +82,10 @@ export function createPricesApi({
     async read(span) {
       const tokens = loadAcceptedTokens({ dir, env }, "rates");
       if (tokens === undefined) return { rates: [], jobs: [] };
-      const reports = await Promise.all(tokens.map((token) => readRate(partition, token)));
-      const histories = await Promise.all(tokens.map((token) => historyOf(token, span)));
+      const [reports, histories] = await Promise.all([
+        Promise.all(tokens.map((token) => readRate(partition, token))),
+        Promise.all(tokens.map((token) => historyOf(token, span))),
+      ]);
       const rateOf = (token: AcceptedToken) => reports[tokens.indexOf(token)]?.value;
       const files = openConfigDir(dir);
       const { jobs } = parseJobPricing(files.table("job_pricing.toml") ?? {}, dir);

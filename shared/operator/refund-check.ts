@@ -9,9 +9,8 @@ import type { Payment } from "../payments/payment.ts";
 import { createRefunds } from "../payments/refunds.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Clock } from "../time/clock.ts";
-import { toIso } from "../time/iso.ts";
 import type { TokenSource } from "./tokens.ts";
-import { isoTime } from "./view.ts";
+import { isoOrNull, isoTime } from "./view.ts";
 
 const Case = z.object({
   call_id: z.string(),
@@ -120,5 +119,5 @@ function toView(
 }
 
 function toCase({ id, lateAt }: Payment): z.infer<typeof Case> {
-  return { call_id: id, late_at: lateAt === undefined ? null : toIso(lateAt) };
+  return { call_id: id, late_at: isoOrNull(lateAt) };
 }

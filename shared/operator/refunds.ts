@@ -23,7 +23,7 @@ import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { PaymentPlace, unknownPayment } from "./payments.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
-import { count, isoTime } from "./view.ts";
+import { count, isoOrNull, isoTime } from "./view.ts";
 
 /** A payment whose call failed or was discarded, or whose refund is exported. */
 export const RefundCase = PaymentView.extend({
@@ -112,7 +112,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
     const found = await payments.read(rows.map(({ call }) => call));
     const views = rows.map(({ call, ...row }, i) => ({
       ...{ call_id: call, ...row, state: found[i]?.state.toLowerCase() ?? null },
-      late_at: found[i]?.lateAt === undefined ? null : toIso(found[i].lateAt),
+      late_at: isoOrNull(found[i]?.lateAt),
     }));
     return { id, at: toIso(at), by: who, network, rows: views };
   }

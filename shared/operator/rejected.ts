@@ -6,7 +6,7 @@ import { createRejectedList, type RejectedFilter as Filter, type RejectedRequest
 import type { Clock } from "../time/clock.ts";
 import { toIso } from "../time/iso.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
-import { askedTime, count, isoTime } from "./view.ts";
+import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
 /** A request that was refused before it was a call, without its body. It holds no value of a header or of a query. */
 export const RejectedView = z.object({
@@ -101,7 +101,7 @@ export function createRejectedApi({ partition, clock }: { partition: Partition; 
 function toFilter({ path, unknown, since, code }: RejectedFilter): Filter {
   return {
     ...{ path, unknown },
-    since: since === undefined ? undefined : Date.parse(since),
+    since: askedMs(since),
     code: code !== undefined && isErrorCode(code) ? code : undefined,
   };
 }

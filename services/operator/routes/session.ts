@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { ROLES } from "../../../shared/config/operator-toml.ts";
-import { isoTime } from "../../../shared/operator/view.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+import { isoOrNull, isoTime } from "../../../shared/operator/view.ts";
 import { ANYBODY_HERE, type Who } from "../auth/who.ts";
 import { type Route, route } from "../route.ts";
 
@@ -57,5 +56,5 @@ export const sessionRoutes: readonly Route[] = [
 ];
 
 function toView({ name, role, until }: Pick<Who, "name" | "role" | "until">): z.infer<typeof SessionView> {
-  return { name, role, ends_at: until === undefined ? null : toIso(until) };
+  return { name, role, ends_at: isoOrNull(until) };
 }
