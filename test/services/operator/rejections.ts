@@ -15,7 +15,10 @@ import { sentRequest } from "../../support/sent-request.ts";
 export const KEPT_BODY = Buffer.from('{"a":1}\u0000');
 
 /** Before each test three requests are refused, a second apart: two at /a, the second with its body, and one that no endpoint has. */
-export function useRejections(redis: TestRedis): { newest: readonly RejectedRequest[] } {
+export function useRejections(
+  redis: TestRedis,
+  { reason = "too long", body = KEPT_BODY }: Partial<Pick<Rejection, "reason" | "body">> = {},
+): { newest: readonly RejectedRequest[] } {
   const ends = useEnds();
   const rejections: { newest: readonly RejectedRequest[] } = { newest: [] };
   beforeEach(async () => {
@@ -31,7 +34,7 @@ export function useRejections(redis: TestRedis): { newest: readonly RejectedRequ
     });
     const refused: [string | undefined, Partial<Rejection>][] = [
       ["/a", { bytes: 12, signatures: { came: [], wanted: ["Stripe-Signature"] } }],
-      ["/a", { code: "request.too_large", reason: "too long", body: KEPT_BODY }],
+      ["/a", { code: "request.too_large", reason, body }],
       [undefined, { code: "request.not_found", reason: "differs from /a by case" }],
     ];
     for (const [endpoint, over] of refused) {

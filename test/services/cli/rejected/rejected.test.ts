@@ -1,53 +1,19 @@
-import { beforeEach, expect, test } from "vitest";
-import { Secret } from "../../../../shared/crypto/secret.ts";
-import { eventually } from "../../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../../shared/log/logger.ts";
-import { connectForRequests } from "../../../../shared/redis/connect.ts";
-import { partitionOf } from "../../../../shared/redis/partition.ts";
-import { whenReady } from "../../../../shared/redis/ready.ts";
-import type { Rejection } from "../../../../shared/rejected/entry.ts";
-import { createRejectedList } from "../../../../shared/rejected/list.ts";
-import { createRecordRejected } from "../../../../shared/rejected/record.ts";
-import { useEnds } from "../../../fixtures/ends.ts";
+import { expect, test } from "vitest";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
-import { sentRequest } from "../../../support/sent-request.ts";
+import { useRejections } from "../../operator/rejections.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
-const ends = useEnds();
 const postern = usePostern(() => ({
   postern: { redis: { url: redis.url } },
   webhooks: { endpoints: ["/a", "/quiet"].map((path) => ({ path, job_id: 1, auth: "none" })) },
 }));
 const rejected = (...args: string[]) => runHere(["rejected", ...args, "--config-dir", postern.configDir]);
 
-const BEGAN = Date.now() - 3_600_000;
-let now: number;
-
 const ESCAPES = "the sender said \x1b[31mred\x9b\r";
 
-beforeEach(async () => {
-  await redis.client.flushdb();
-  const connection = connectForRequests(new Secret(redis.url), silentLogger);
-  ends.defer(() => connection.disconnect());
-  await whenReady(connection, 5000);
-  now = BEGAN;
-  const record = createRecordRejected({ partition: partitionOf(connection), endpoints: 1, clock: () => now });
-  const refused: [string | undefined, Partial<Rejection>][] = [
-    ["/a", { bytes: 12, signatures: { came: [], wanted: ["Stripe-Signature"] } }],
-    ["/a", { code: "request.too_large", reason: ESCAPES, body: Buffer.from(`{"a":1}${ESCAPES}`) }],
-    [undefined, { code: "request.not_found", reason: "differs from /a by case" }],
-  ];
-  for (const [endpoint, over] of refused) {
-    now += 1000;
-    const req = sentRequest("/a?token=hidden", { "X-Key": "hidden" });
-    const code = "webhook.credential_rejected";
-    record(endpoint, "192.0.2.1", () => ({ req, code, reason: "missing", ...over }));
-  }
-  const { matching } = createRejectedList(redis.partition);
-  await eventually("recorded", async () => (await matching({}, 10)).count === 3);
-});
+const rejections = useRejections(redis, { reason: ESCAPES, body: Buffer.from(`{"a":1}${ESCAPES}`) });
 
 const reasons = (ran: { stdout: string }) => jsonLines(ran).map(({ reason }) => reason);
 
@@ -94,7 +60,9 @@ test("postern rejected list chooses by path, by code, by time and by whether the
   expect(await list("--path", "/quiet")).toEqual([]);
   expect(await list("--unknown")).toEqual(["differs from /a by case"]);
   expect(await list("--code", "webhook.credential_rejected", "--limit", "0")).toEqual(["missing"]);
-  expect(await list("--since", new Date(now - 1000).toISOString())).toHaveLength(2);
+  expect(await list("--since", new Date((rejections.newest[0]?.at ?? 0) - 1000).toISOString())).toHaveLength(
+    2,
+  );
   expect(await list("--since", "30m")).toEqual([]);
 });
 
