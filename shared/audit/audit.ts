@@ -7,7 +7,7 @@ import { VERSIONS } from "../redis/version.ts";
 /** About so many entries are kept, the newest. */
 const AUDIT_KEPT = 100_000;
 
-type AuditEntry = (
+export type AuditEntry = (
   | {
       action: "replay" | "discard" | "forget" | "refund" | "withdraw" | "settle" | "void" | "acknowledge";
       callId: string;

@@ -139,8 +139,11 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       const found = await Promise.all(ids.map((id) => journal.look(id)));
       const cases = found.flatMap((payment) => toExported(payment, accepted));
       const block = await headOf(tokens, new Set(cases.map(({ token }) => token)));
+      const at = clock();
+      const line = { at, action: "refund", by, selection: `export ${id}`, reason } as const;
+      const lineOf = (callId: string) => ({ ...line, callId });
       const made = await refunds
-        .export({ id, at: clock(), by, network, block, cases, effectUnknown, reason })
+        .export({ id, at, by, network, block, cases, effectUnknown, lineOf })
         .catch((cause: unknown) => {
           const why = `whether export ${id} was made is unknown: ${messageOf(cause)}`;
           const detail = `${why}; print it with --export ${id}, and make no other before`;
@@ -148,9 +151,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
         });
       if (made === undefined) return undefined;
       failpoint("money.after_exported");
-      const { at, rows, isNew } = made;
-      const line = { at, action: "refund", by, selection: `export ${id}`, reason } as const;
-      if (isNew) for (const { call } of rows) logAudited(log, { ...line, callId: call });
+      if (made.isNew) for (const { call } of made.rows) logAudited(log, lineOf(call));
       return toExportView(requireSame(made, ids));
     },
 

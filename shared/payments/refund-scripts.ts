@@ -13,9 +13,10 @@ export const CASE_KEYS = 9;
 export const CASE_WORDS = 4;
 
 /**
- * KEYS export, rows, refunds, due, bytes, audit; then for each case: record, payment, attempts, identifier, idempotency key, transfer that paid,
- * since, failed, the call in its queue. ARGV now, refund, whether an unknown effect will do, then the fields of the export and their number; then for
- * each case: id, queue, row, and what XADD takes for its line of the audit, as a JSON array of strings. A key that a case does not have repeats its payment.
+ * KEYS export, rows, refunds, due, bytes, audit; then for each case: record, payment, attempts, identifier, idempotency key, transfer that
+ * paid, since, failed, the call in its queue. A key that a case does not have repeats its payment. ARGV now, refund, whether an unknown effect
+ * will do, then the fields of the export and their number; then for each case: id, queue, row, and what XADD takes for its line of the audit,
+ * as a JSON array of strings.
  *
  * A case is looked at once more here: it is FAILED and lies among the failed calls, or DISCARDED; it is paid for sure; and its effect is
  * known, if that is asked for. It leaves its queue, and lives until it is closed. Answers how many were moved, and 0 if the export was made

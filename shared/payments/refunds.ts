@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
-import { auditWords } from "../audit/audit.ts";
+import { type AuditEntry, auditWords } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
@@ -83,8 +83,8 @@ type NewExport = Omit<RefundExport, "rows"> & {
   block: bigint;
   /** Whether cases are exported of which the effect is unknown. */
   effectUnknown: boolean;
-  /** Why, in the operator's words. */
-  reason?: string | undefined;
+  /** The line of the audit for each call that is exported. */
+  lineOf: (callId: string) => AuditEntry;
 };
 
 export type Refunds = ReturnType<typeof createRefunds>;
@@ -120,8 +120,7 @@ export function createRefunds(partition: Partition) {
      * has it. Nothing is exported then.
      */
     async export(made: NewExport): Promise<(RefundExport & { isNew: boolean }) | undefined> {
-      const { id, at, by, network, block, cases, effectUnknown, reason } = made;
-      const line = { at, action: "refund", by, selection: `export ${id}`, reason } as const;
+      const { id, at, by, network, block, cases, effectUnknown, lineOf } = made;
       const fields = ["v", VERSIONS.refund, "at", at, "by", by, "network", network];
       const touched = cases.flatMap(({ payment }) => caseKeys(payment));
       const common = [
@@ -137,7 +136,7 @@ export function createRefunds(partition: Partition) {
         payment.id,
         paidQueueOf(payment.terms),
         JSON.stringify(row),
-        JSON.stringify(auditWords({ ...line, callId: payment.id }).map(String)),
+        JSON.stringify(auditWords(lineOf(payment.id)).map(String)),
       ]);
       const head = [at, refund, effectUnknown ? 1 : 0, fields.length, ...fields];
       const moved = Number(await toExport([...common, ...touched], [...head, ...words]));

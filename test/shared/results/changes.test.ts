@@ -170,7 +170,8 @@ describe("a change of a payment is told of once:", () => {
     const cases = [];
     for (const id of [back, ran]) cases.push({ payment: await found(id), row: aRow(id) });
     const made = { id: "r1", at: 1, by: "test", network: TERMS.network, block: 1n, effectUnknown: true };
-    await refunds.export({ ...made, cases });
+    const line = { at: 1, action: "refund", by: "test", selection: "a test" } as const;
+    await refunds.export({ ...made, cases, lineOf: (callId) => ({ ...line, callId }) });
     expect(await heardNow()).toEqual([back, ran]);
     const transfer = { transaction: `0x${"c".repeat(64)}`, position: 1, block: 2 };
     expect(await refunds.close(await found(back), transfer as never, 2)).toBe("closed");

@@ -185,6 +185,9 @@ test("a failed call that was forgotten is exported and paid back as any other, a
   expect((await payments.gateway.journal.find(id))?.call).toBeUndefined();
 });
 
+const lineOf = (callId: string) =>
+  ({ at: 1, action: "refund", callId, by: "me", selection: "a test" }) as const;
+
 test("an export that is sent to Redis twice is one, with the same rows", async () => {
   const [id = ""] = await bought();
   const refunds = createRefunds(redis.partition);
@@ -193,6 +196,7 @@ test("an export that is sent to Redis twice is one, with the same rows", async (
   const { asset, symbol, payer, amount, network } = payment.terms;
   const made = {
     ...{ id: `r_${"1".repeat(32)}`, at: 1, by: "me", network, block: 1n, effectUnknown: false },
+    lineOf,
     cases: [{ payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } }],
   };
   const once = await refunds.export(made);
@@ -394,6 +398,7 @@ test("a payment that becomes disputed, or whose effect becomes unknown, between 
     network: devnet.network,
     block: 1n,
     effectUnknown: false,
+    lineOf,
   };
   expect(await createRefunds(redis.partition).export({ ...made, cases })).toBeUndefined();
   expect(await redis.client.exists(keys.refund(made.id))).toBe(0);
