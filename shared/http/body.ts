@@ -1,13 +1,16 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import { AppError, toAppError } from "../errors/app-error.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { lingerOnClose } from "./linger.ts";
+import { ReadingTurns } from "./reading-turns.ts";
 import { transferCodingProblem } from "./transfer-coding.ts";
 
 /** What the reading of one body takes of a budget (body-budget.ts). */
 type Lease = { take(bytes: number): void; arrived(bytes: number): void; release(): void };
+
+/** Those of all bodies that this process reads. */
+const turns = new ReadingTurns();
 
 /** What becomes of the bytes of a body. */
 type Sink<Whole> = {
@@ -109,12 +112,12 @@ async function collect<Whole>(
   assertDeclared(req, limitBytes);
   if (req.headers.expect !== undefined) res.writeContinue();
   return new Promise((resolve, reject) => {
-    const turn = new ReadingTurn(req.socket);
     let bytes = 0;
     /** Until it is over: the listeners stay as long as the request, and would hold the whole body by it. */
     let waiting: { resolve: typeof resolve; reject: typeof reject } | undefined = { resolve, reject };
     const fail = (reason: AppError): void => {
       if (waiting === undefined) return;
+      turns.leave(req);
       sink.giveUp();
       waiting.reject(reason);
       waiting = undefined;
@@ -132,8 +135,7 @@ async function collect<Whole>(
         return;
       }
       sink.add(chunk, bytes === declared && bytes === chunk.length);
-      if (waiting === undefined) return;
-      turn.has(chunk.length);
+      if (waiting !== undefined && bytes !== declared) turns.has(req, chunk.length);
     });
     req.on("end", () => {
       if (waiting === undefined) return;
@@ -165,32 +167,6 @@ function bodyConsumed(): AppError {
   const detail =
     "the body was read by something before the handler that needs its bytes: mount this handler before express.json() and every other body parser";
   return AppError.public("request.body_consumed", detail);
-}
-
-const TURN_BYTES = 64 * 1024;
-
-/**
- * Lets every connection have its turn: libuv reads up to 2 MiB of one in a turn of the event loop, and takes one new
- * connection in it. The socket is paused and not the request, which would keep what is parsed already.
- */
-class ReadingTurn {
-  readonly #socket: Socket;
-  #bytes = 0;
-
-  constructor(socket: Socket) {
-    this.#socket = socket;
-  }
-
-  has(bytes: number): void {
-    const before = this.#bytes;
-    this.#bytes += bytes;
-    if (before >= TURN_BYTES || this.#bytes < TURN_BYTES) return;
-    this.#socket.pause();
-    setImmediate(() => {
-      this.#bytes = 0;
-      this.#socket.resume();
-    });
-  }
 }
 
 /** Throws `request.too_large` if the headers say so already. */
