@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { PLACES } from "../places.ts";
 import { goTo, linkTo } from "../route.ts";
 import { Dialog } from "./dialog.tsx";
@@ -6,22 +6,24 @@ import { Dialog } from "./dialog.tsx";
 /** Within which the letter after `g` counts. */
 const CHORD_MS = 1500;
 
-/** `g` and a letter lead to a page, `/` to the search, `?` to the help. */
+/** `g` and a letter lead to a page, `/` to the search, `?` to the help. The page may be drawn anew between two keys. */
 export function useShortcuts(onHelp: () => void): void {
+  const help = useRef(onHelp);
+  help.current = onHelp;
   useEffect(() => {
     let begunAt = Number.NEGATIVE_INFINITY;
     const press = (event: KeyboardEvent): void => {
       if (isElsewhere(event)) return;
       const isSecond = event.timeStamp - begunAt < CHORD_MS;
       begunAt = event.key === "g" ? event.timeStamp : Number.NEGATIVE_INFINITY;
-      const act = isSecond ? wayTo(event.key) : { "/": toSearch, "?": onHelp }[event.key];
+      const act = isSecond ? wayTo(event.key) : { "/": toSearch, "?": help.current }[event.key];
       if (act === undefined) return;
       event.preventDefault();
       act();
     };
     window.addEventListener("keydown", press);
     return () => window.removeEventListener("keydown", press);
-  }, [onHelp]);
+  }, []);
 }
 
 function wayTo(letter: string): (() => void) | undefined {

@@ -65,6 +65,20 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
     await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
   });
 
+  test("g and a letter belong together, though the page is drawn anew between them", async () => {
+    const page = await open();
+    await page.getByRole("heading", { name: "Flow" }).waitFor();
+    await page.evaluate(`(async () => {
+      const press = (key) => window.dispatchEvent(new KeyboardEvent("keydown", { key }));
+      press("g");
+      location.hash = "#/flow?span=day";
+      for (let i = 0; i < 3; i++)
+        await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+      press("x");
+    })()`);
+    await page.getByRole("heading", { name: "Failed calls" }).waitFor();
+  });
+
   test("a replay says first how many and which calls it would be, asks why, and the audit has the answer", async () => {
     const [first] = await calls.fail([{ jobId: 1 }, { jobId: 2 }]);
     await calls.fail([{ jobId: 1 }], "call.corrupt");
