@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
 import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -35,12 +36,13 @@ const ours = Object.entries(services).filter(([, { build }]) => build !== undefi
 const dockerfile = read("Dockerfile").replaceAll("\\\n", " ").split("\n");
 const finalStage = dockerfile.slice(dockerfile.findLastIndex((line) => line.startsWith("FROM ")));
 
-test("compose runs a Redis, two gateways behind nginx, two producers, and a runner with a Redis of its own", () => {
+test("compose runs a Redis, two gateways behind nginx, two producers, a console, and a runner with a Redis of its own", () => {
   const roles = Object.entries(services).map(
     ([name, { command }]) => `${name}: ${command?.[0] ?? "its own"}`,
   );
   expect(roles.sort()).toEqual([
     "nginx: its own",
+    "operator: operator",
     "producer-1: producer",
     "producer-2: producer",
     "redis: redis-server",
@@ -56,7 +58,7 @@ test("every file that compose mounts exists", () => {
     volumes.map((volume) => volume.split(":")[0] ?? ""),
   );
   const files = sources.filter((source) => source.startsWith("./"));
-  expect(files).toHaveLength(10);
+  expect(files).toHaveLength(12);
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
 });
 
@@ -75,14 +77,8 @@ test("compose gives every process of ours a command that the program has, with o
 
 test("compose gives each process a valid configuration, and endpoints to gateways alone", () => {
   for (const [name, { environment = {}, volumes, command }] of ours) {
-    const dir = tempDir();
-    for (const [from = "", to = ""] of volumes.map((volume) => volume.split(":"))) {
-      expect(dirname(to)).toBe("/etc/postern");
-      copyFileSync(join(root, from), join(dir, basename(to)));
-    }
-    const env = Object.fromEntries(
-      Object.keys(environment).map((key) => [key, `${key}-of-at-least-16-bytes`]),
-    );
+    if (command?.[0] === "operator") continue;
+    const { dir, env } = mounted({ environment, volumes });
     const { postern, webhooks, warnings } = loadConfig({ dir, env });
     expect([name, warnings, postern.redis.durability]).toEqual([name, [], "strict"]);
     expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
@@ -91,6 +87,18 @@ test("compose gives each process a valid configuration, and endpoints to gateway
     expect(postern.runner.url).toBe("http://runner:8645");
     expect(webhooks?.bind_address).toBe(command?.[0] === "webhooks" ? "0.0.0.0:9090" : undefined);
   }
+});
+
+test("compose's console has a token and knows no other secret, and only this machine reaches it", () => {
+  const { environment = {}, volumes, ports } = services["operator"] as Service;
+  expect(Object.keys(environment)).toEqual(["POSTERN_OPERATOR_TOKEN"]);
+  const { postern, operator } = loadOperatorConfig({
+    ...mounted({ environment, volumes }),
+    reader: "operator",
+  });
+  expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
+  expect(operator.tokens.map(({ name, role }) => [name, role])).toEqual([["operator", "operator"]]);
+  expect([operator.bind_address, ports]).toEqual(["0.0.0.0:9300", ["127.0.0.1:9300:9300"]]);
 });
 
 test("no secret in compose has a default, so that compose does not start without each of them", () => {
@@ -166,3 +174,14 @@ test("the image starts the program, and the build is given every file it copies"
     expect(ignore, source).toContain(`!${source.startsWith("services/") ? "services" : source}`);
   }
 });
+
+/** A directory with the files that a process sees, and secrets for its environment. */
+function mounted({ volumes, environment }: { volumes: string[]; environment: Record<string, string> }) {
+  const dir = tempDir();
+  for (const [from = "", to = ""] of volumes.map((volume) => volume.split(":"))) {
+    expect(dirname(to)).toBe("/etc/postern");
+    copyFileSync(join(root, from), join(dir, basename(to)));
+  }
+  const env = Object.fromEntries(Object.keys(environment).map((key) => [key, `${key}-of-at-least-16-bytes`]));
+  return { dir, env };
+}

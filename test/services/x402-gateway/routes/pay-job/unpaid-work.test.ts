@@ -230,6 +230,8 @@ test("copies of a payment that come at once take one place and keep one body whi
   const body = "x".repeat(MIB);
   const headers = await x402.pay({ payer: fixture.payer });
   const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
+  // As long as the verify takes, all bodies come.
+  await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 4000, times: 1 });
   await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
   const raws = openMany(x402, 100, headOf(headers));
   await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
