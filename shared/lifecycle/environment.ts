@@ -10,7 +10,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 const LOG_LEVELS = ["info", "warn", "error", "silent"] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** The variables that the program reads by their names. The configuration names others. */
+/** The variables that the program reads by their names, and those that `postern dev` gives to a runner. The configuration names others. */
 const KNOWN = [
   "POSTERN_CONFIG_DIR",
   "POSTERN_SERVICE_ID",
@@ -20,6 +20,8 @@ const KNOWN = [
   "POSTERN_OPERATOR_TOKEN",
   "POSTERN_FAILPOINT",
   "POSTERN_NO_INSTALL",
+  "POSTERN_RUNNER_SECRET",
+  "POSTERN_DELIVER_TO",
 ];
 
 /** Throws `start.config_invalid` for a level that is none. */
