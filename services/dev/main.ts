@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { PROGRAM_OF_CLONE } from "../../shared/dev/ready-commands.ts";
+import { programName } from "../../shared/dev/ready-commands.ts";
 import { provideRedis } from "../../shared/dev/redis.ts";
 import { createStack, type ServiceName, untilReady } from "../../shared/dev/stack.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
@@ -83,7 +83,7 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
       reason: "config/ is not read; postern dev --config-dir config runs it",
     });
   }
-  const program = env["npm_lifecycle_event"] === "postern" ? PROGRAM_OF_CLONE : "postern";
+  const program = programName(env);
   const running = { config, parts, ownRunner, redisUrl: redis.url, devnet: devnet?.devnet, program };
   announce(summarise(running), { pretty, log });
 

@@ -53,8 +53,17 @@ function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): 
   return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : shellQuote(line)];
 }
 
-/** The program in a clone; where it is installed it is "postern". */
-export const PROGRAM_OF_CLONE = "npm run postern --";
+const PROGRAM_OF_CLONE = "npm run postern --";
+
+/** How whoever runs this process calls the program: in a clone npm does. */
+export function programName(env: NodeJS.ProcessEnv): string {
+  return env["npm_lifecycle_event"] === "postern" ? PROGRAM_OF_CLONE : "postern";
+}
+
+/** A command that signs and sends a sample as the endpoint's sender would, with the secret that the configuration names. */
+export function readySend(path: string, configDir: string, program: string): string {
+  return `${program} send ${shellQuote(path)} --config-dir ${shellQuote(configDir)}`;
+}
 
 /** A command that a terminal takes as it stands and that buys the job. It shows the payer's key, so only a devnet's will do. */
 export function readyPay(

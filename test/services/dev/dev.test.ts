@@ -285,7 +285,13 @@ describe("dev with an operator's own endpoints", () => {
         redis: { url: "redis://127.0.0.1:1" },
         runner: { url: `http://${runner}`, bind_address: runner },
       },
-      webhooks: { bind_address: own, endpoints: [{ path: "/own", job_id: 1, auth: "bearer", secret }] },
+      webhooks: {
+        bind_address: own,
+        endpoints: [
+          { path: "/own", job_id: 1, auth: "bearer", secret },
+          { path: "/github", job_id: 1, preset: "github", secret },
+        ],
+      },
     });
     dev = startDev(postern, ["--config-dir", postern.configDir]);
     ready = await readyOf(dev);
@@ -297,6 +303,15 @@ describe("dev with an operator's own endpoints", () => {
     await eventually("the call was injected", () => dev.events("call.injected").length === 1);
     expect(dev.tail()).not.toContain(secret);
     expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
+  });
+
+  test("dev prints a command that signs and sends as the sender of an operator's own endpoint would", async () => {
+    const [, github] = ready.endpoints;
+    const [env, args] = toCommand(github?.send ?? "");
+    expect(await postern.run([...args, "--json"], { env })).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('"status":202'),
+    });
   });
 
   // The last one: it ends the dev of the one before.

@@ -11,7 +11,7 @@ export type Ready = {
   redis: string;
   operator: string;
   probes: Record<string, string>;
-  endpoints: { path: string; curl: string }[];
+  endpoints: { path: string; curl: string; send?: string }[];
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
   pricing?: { grpc: string; http: string };
