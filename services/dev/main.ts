@@ -45,7 +45,9 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
   const own = readOwn(configDir, env);
   const ports = createPorts(options.portBase);
   const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
-  shutdown.defer("temporary folder", () => rmSync(home, { recursive: true, force: true }));
+  const removeHome = () => rmSync(home, { recursive: true, force: true });
+  shutdown.defer("temporary folder", removeHome);
+  process.once("exit", removeHome); // a second signal runs no step of the shutdown
 
   const port = (await ports.of("redis")) || undefined;
   const redis = await provideRedis({ env, dir: join(home, "redis"), port, detached: true });

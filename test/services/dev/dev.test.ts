@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { privateKeyToAccount } from "viem/accounts";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../../shared/crypto/secret.ts";
@@ -191,13 +192,14 @@ async function leavesNothing(ready: Ready, pids: Record<string, number>): Promis
   for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) await answersNothing(url);
 }
 
-test("a second SIGTERM ends dev at once, and no part outlives it for long", async () => {
+test("a second SIGTERM ends dev at once, no part outlives it for long, and its folder of secrets is gone", async () => {
   const dev = startDev(postern);
   const ready = await readyOf(dev);
   const pids = partPids(dev);
   process.kill(dev.pid, "SIGTERM");
   await dev.waitForEvent("service.stopping");
   expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+  expect(existsSync(dirname(ready.config))).toBe(false);
   await leavesNothing(ready, pids);
 });
 

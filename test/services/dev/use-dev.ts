@@ -10,6 +10,7 @@ export type Ready = {
   ownRunner?: { answers: boolean; secret?: string };
   redis: string;
   operator: string;
+  config: string;
   probes: Record<string, string>;
   endpoints: { path: string; curl: string; send?: string }[];
   x402?: string;
