@@ -2,10 +2,10 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { programName } from "../../shared/dev/ready-commands.ts";
 import { provideRedis } from "../../shared/dev/redis.ts";
 import { createStack, type ServiceName, untilReady } from "../../shared/dev/stack.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import { programName } from "../../shared/lifecycle/environment.ts";
 import {
   runService,
   type Service,

@@ -1,6 +1,7 @@
 import type { EndpointToml } from "../config/endpoint-toml.ts";
 import { hmacSha256 } from "../crypto/hmac.ts";
 import type { Secret } from "../crypto/secret.ts";
+import { PROGRAM_OF_CLONE } from "../lifecycle/environment.ts";
 import { shellQuote } from "../text/shell-quote.ts";
 import { DEV_JOBS, exampleBody } from "./config.ts";
 
@@ -51,13 +52,6 @@ function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): 
   if (header === undefined) return [];
   const line = `${header.name}: ${header.value}`;
   return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : shellQuote(line)];
-}
-
-const PROGRAM_OF_CLONE = "npm run postern --";
-
-/** How whoever runs this process calls the program: in a clone npm does. */
-export function programName(env: NodeJS.ProcessEnv): string {
-  return env["npm_lifecycle_event"] === "postern" ? PROGRAM_OF_CLONE : "postern";
 }
 
 /** A command that signs and sends a sample as the endpoint's sender would, with the secret that the configuration names. */

@@ -34,6 +34,14 @@ export function failpointOf(env: Env): Failpoint | undefined {
   return wordIn(env, "POSTERN_FAILPOINT", FAILPOINTS);
 }
 
+/** How whoever runs the program from a clone calls it. */
+export const PROGRAM_OF_CLONE = "npm run postern --";
+
+/** How whoever runs this process calls the program. */
+export function programName(env: Env): string {
+  return env["npm_lifecycle_event"] === "postern" ? PROGRAM_OF_CLONE : "postern";
+}
+
 /** An empty variable is as one that is not set: that is what many tools make of an absent one. */
 function wordIn<Word extends string>(env: Env, name: string, words: readonly Word[]): Word | undefined {
   const text = env[name];
