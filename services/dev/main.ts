@@ -2,10 +2,10 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../shared/dev/free-port.ts";
-import { PROGRAM_OF_CLONE } from "../../shared/dev/ready-commands.ts";
 import { provideRedis } from "../../shared/dev/redis.ts";
 import { createStack, type ServiceName, untilReady } from "../../shared/dev/stack.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import { programName } from "../../shared/lifecycle/environment.ts";
 import {
   runService,
   type Service,
@@ -45,7 +45,9 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
   const own = readOwn(configDir, env);
   const ports = createPorts(options.portBase);
   const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
-  shutdown.defer("temporary folder", () => rmSync(home, { recursive: true, force: true }));
+  const removeHome = () => rmSync(home, { recursive: true, force: true });
+  shutdown.defer("temporary folder", removeHome);
+  process.once("exit", removeHome); // a second signal runs no step of the shutdown
 
   const port = (await ports.of("redis")) || undefined;
   const redis = await provideRedis({ env, dir: join(home, "redis"), port, detached: true });
@@ -83,7 +85,7 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
       reason: "config/ is not read; postern dev --config-dir config runs it",
     });
   }
-  const program = env["npm_lifecycle_event"] === "postern" ? PROGRAM_OF_CLONE : "postern";
+  const program = programName(env);
   const running = { config, parts, ownRunner, redisUrl: redis.url, devnet: devnet?.devnet, program };
   announce(summarise(running), { pretty, log });
 

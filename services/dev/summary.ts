@@ -1,7 +1,7 @@
 import { exampleBody } from "../../shared/dev/config.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Part } from "../../shared/dev/process.ts";
-import { hasReadyCurl, readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
+import { hasReadyCurl, readyCurl, readyPay, readySend } from "../../shared/dev/ready-commands.ts";
 import { readinessUrl } from "../../shared/dev/stack.ts";
 import { type Effective, reachable } from "./effective-config.ts";
 
@@ -34,8 +34,8 @@ type DevSummary = {
   /** How the program is called. */
   program: string;
   probes: Probes;
-  /** `job` is absent if the event chooses it, and `curl` if only the sender itself can sign. */
-  endpoints: { path: string; auth: string; job?: number; curl?: string }[];
+  /** `job` is absent if the event chooses it. A sender that signs in a way of its own has `send`, all others `curl`. */
+  endpoints: { path: string; auth: string; job?: number; curl?: string; send?: string }[];
   /** The x402 gateway, if jobs are sold. */
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
@@ -76,7 +76,7 @@ export function summarise({ config, parts, ownRunner, redisUrl, devnet, program 
       ...(x402 && { x402: readinessUrl(x402) }),
       ...(pricing && { pricing: readinessUrl(pricing) }),
     },
-    endpoints: endpointsOf(config, reachable(webhooks.address)),
+    endpoints: endpointsOf(config, { address: reachable(webhooks.address), program }),
     ...(x402 && { x402: `http://${x402.address}` }),
     ...(devnet && {
       devnet: { rpc: devnet.rpcUrl, facilitator: devnet.facilitatorUrl, control: devnet.controlUrl },
@@ -94,14 +94,19 @@ function toldOf({ answers, secret, deliverTo }: OwnRunner) {
   return { answers, ...(secret !== undefined && { secret }), ...(deliverTo !== undefined && { deliverTo }) };
 }
 
-function endpointsOf({ webhooks, madeUp }: Effective, address: string): DevSummary["endpoints"] {
+type Sending = { address: string; program: string };
+
+function endpointsOf(
+  { webhooks, madeUp, dir }: Effective,
+  { address, program }: Sending,
+): DevSummary["endpoints"] {
   return (webhooks?.endpoints ?? []).map((endpoint) => ({
     path: endpoint.path,
     auth: endpoint.preset ?? endpoint.auth,
     ...(endpoint.job_id !== undefined && { job: endpoint.job_id }),
-    ...(hasReadyCurl(endpoint) && {
-      curl: readyCurl(endpoint, { address, body: exampleBody(endpoint.job_id), showSecret: madeUp }),
-    }),
+    ...(hasReadyCurl(endpoint)
+      ? { curl: readyCurl(endpoint, { address, body: exampleBody(endpoint.job_id), showSecret: madeUp }) }
+      : { send: readySend(endpoint.path, dir, program) }),
   }));
 }
 
@@ -127,9 +132,9 @@ function httpAddressOf({ process }: Part): string {
 /** The summary as a text for a terminal. */
 export function describe(summary: DevSummary): string {
   const { webhooks, redis, operator, config, program, probes, endpoints, ...paid } = summary;
-  const curls = endpoints.flatMap(({ path, auth, job, curl }) => [
+  const webhookLines = endpoints.flatMap(({ path, auth, job, curl, send }) => [
     `  ${path}  (${auth}, job ${job ?? "by event"})`,
-    ...(curl === undefined ? [] : [`    ${curl}`]),
+    `    ${curl ?? send}`,
     "",
   ]);
   return [
@@ -144,7 +149,7 @@ export function describe(summary: DevSummary): string {
     `  ${"look inside".padEnd(18)}${program} status --config-dir ${config}  (as failed list, payments list)`,
     ...devnetRows(paid.devnet),
     "",
-    ...curls,
+    ...webhookLines,
     ...paid.jobs.flatMap(({ name, url, price, schema, pay }) => [
       `  ${new URL(url).pathname}  ${name === undefined ? "" : `${name}  `}(price: ${price}${schema === undefined ? "" : `, takes: ${schema}`})`,
       ...(pay === undefined ? [] : [`    ${pay}`]),

@@ -1,6 +1,7 @@
 import type { EndpointToml } from "../config/endpoint-toml.ts";
 import { hmacSha256 } from "../crypto/hmac.ts";
 import type { Secret } from "../crypto/secret.ts";
+import { PROGRAM_OF_CLONE } from "../lifecycle/environment.ts";
 import { shellQuote } from "../text/shell-quote.ts";
 import { DEV_JOBS, exampleBody } from "./config.ts";
 
@@ -53,8 +54,10 @@ function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): 
   return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : shellQuote(line)];
 }
 
-/** The program in a clone; where it is installed it is "postern". */
-export const PROGRAM_OF_CLONE = "npm run postern --";
+/** A command that signs and sends a sample as the endpoint's sender would, with the secret that the configuration names. */
+export function readySend(path: string, configDir: string, program: string): string {
+  return `${program} send ${shellQuote(path)} --config-dir ${shellQuote(configDir)}`;
+}
 
 /** A command that a terminal takes as it stands and that buys the job. It shows the payer's key, so only a devnet's will do. */
 export function readyPay(

@@ -9,8 +9,9 @@ const PATH_MAX = 512;
 const LETTERS_MIN = 5;
 
 /**
- * Finds the configured path that a request's path misses by a slash at the end, case, percent-encoding or one slip of the hand. One
- * search compares the path with the configured paths of about its length, so it is for sampled requests.
+ * Finds the configured path that a request's path misses by a slash at the end, case, percent-encoding, one slip of the hand, or
+ * what a proxy or a host's server has left before it. One search compares the path with the configured paths of about its length,
+ * so it is for sampled requests.
  */
 export function createFindNear(paths: Iterable<string>): (path: string) => NearPath | undefined {
   const byForm = new Map<string, string>();
@@ -30,7 +31,7 @@ export function createFindNear(paths: Iterable<string>): (path: string) => NearP
     const same = byForm.get(form);
     if (same !== undefined)
       return same === path ? undefined : { path: same, differs: difference(path, same) };
-    return form.length < LETTERS_MIN ? undefined : oneSlipFrom(form);
+    return form.length < LETTERS_MIN ? undefined : (oneSlipFrom(form) ?? endOf(form));
   };
 
   function oneSlipFrom(form: string): NearPath | undefined {
@@ -42,7 +43,18 @@ export function createFindNear(paths: Iterable<string>): (path: string) => NearP
     }
     return undefined;
   }
+
+  function endOf(form: string): NearPath | undefined {
+    for (let at = form.indexOf("/", 1); at > 0; at = form.indexOf("/", at + 1)) {
+      const path = form.length - at < LETTERS_MIN ? undefined : byForm.get(form.slice(at));
+      if (path !== undefined) return { path, differs: PREFIXED };
+    }
+    return undefined;
+  }
 }
+
+/** For an operator, who may have mounted the gateway elsewhere than it believes. */
+const PREFIXED = "by what is before it, which the mount path or a proxy has to take away";
 
 /** What paths have in common that only slashes, case or percent-encoding tell apart. */
 function formOf(path: string): string {

@@ -10,7 +10,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 const LOG_LEVELS = ["info", "warn", "error", "silent"] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** The variables that the program reads by their names. The configuration names others. */
+/** The variables that the program reads by their names, and those that `postern dev` gives to a runner. The configuration names others. */
 const KNOWN = [
   "POSTERN_CONFIG_DIR",
   "POSTERN_SERVICE_ID",
@@ -20,6 +20,8 @@ const KNOWN = [
   "POSTERN_OPERATOR_TOKEN",
   "POSTERN_FAILPOINT",
   "POSTERN_NO_INSTALL",
+  "POSTERN_RUNNER_SECRET",
+  "POSTERN_DELIVER_TO",
 ];
 
 /** Throws `start.config_invalid` for a level that is none. */
@@ -30,6 +32,14 @@ export function logLevelOf(env: Env): LogLevel {
 /** Where a process is to die, for tests. Throws `start.config_invalid` for a failpoint that is none. */
 export function failpointOf(env: Env): Failpoint | undefined {
   return wordIn(env, "POSTERN_FAILPOINT", FAILPOINTS);
+}
+
+/** How whoever runs the program from a clone calls it. */
+export const PROGRAM_OF_CLONE = "npm run postern --";
+
+/** How whoever runs this process calls the program. */
+export function programName(env: Env): string {
+  return env["npm_lifecycle_event"] === "postern" ? PROGRAM_OF_CLONE : "postern";
 }
 
 /** An empty variable is as one that is not set: that is what many tools make of an absent one. */

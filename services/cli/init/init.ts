@@ -2,6 +2,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } fr
 import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { messageOf } from "../../../shared/errors/app-error.ts";
+import { programName } from "../../../shared/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { checkConfig } from "../check-config.ts";
@@ -36,7 +37,7 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
   const checked = await checkConfig(deps, { configDir: dir });
   const written = files.map(({ name }) => join(dir, name));
   if (options.json) print(jsonLine({ config_dir: dir, files: written, valid: checked === EXIT.ok }));
-  if (checked === EXIT.ok) say(nextSteps(dir, choices));
+  if (checked === EXIT.ok) say(nextSteps(dir, choices, programName(deps.env)));
   return checked;
 }
 
@@ -84,18 +85,19 @@ function write(dir: string, { name, text, isSecret }: NewFile): void {
   } else writeFileSync(path, text);
 }
 
-function nextSteps(dir: string, { webhooks, payments }: Choices): string {
+function nextSteps(dir: string, { webhooks, payments }: Choices, program: string): string {
   const at = dir === "config" ? "" : ` --config-dir ${shellQuote(dir)}`;
   const secret = join(dir, SECRETS, webhooks?.preset ?? "inbox");
   const lines = [
     "",
     "Next, each in a terminal of its own:",
     "  redis-server --appendonly yes --appendfsync always --maxmemory-policy noeviction",
-    ...(payments?.token === "devnet" ? ["  postern devnet"] : []),
-    ...(webhooks === undefined ? [] : [`  postern webhooks${at}`]),
-    ...(payments === undefined ? [] : [`  postern x402${at}`]),
-    `  postern producer${at}`,
-    `and your runner; or the reference runner: postern runner${at}`,
+    ...(payments?.token === "devnet" ? [`  ${program} devnet`] : []),
+    ...(webhooks === undefined ? [] : [`  ${program} webhooks${at}`]),
+    ...(payments === undefined ? [] : [`  ${program} x402${at}`]),
+    `  ${program} producer${at}`,
+    `and your runner; or the reference runner: ${program} runner${at}`,
+    `Or, for a trial, all of it in one terminal: ${program} dev --config-dir ${shellQuote(dir)}`,
     ...(webhooks === undefined || !existsSync(secret)
       ? []
       : [

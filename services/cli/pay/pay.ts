@@ -1,5 +1,4 @@
 import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
-import { NO_PRIVATE_KEY } from "../../../shared/ethereum/signatures.ts";
 import { missingPackages } from "../../../shared/lifecycle/optional-packages.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
@@ -13,7 +12,7 @@ import { jsonLine, plain } from "../text.ts";
 import { findJob } from "./find-job.ts";
 import { followCall } from "./follow.ts";
 import type { Payer } from "./payer.ts";
-import { payerKey } from "./payer-key.ts";
+import { payerKey, whyNoKey } from "./payer-key.ts";
 import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
 import { requireFits } from "./require-fits.ts";
 import {
@@ -52,7 +51,7 @@ const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
-    deps.printError(new AppError("start.config_invalid", { reason: `POSTERN_PAYER_KEY ${NO_PRIVATE_KEY}` }));
+    deps.printError(new AppError("start.config_invalid", { reason: whyNoKey(deps.env) }));
     return EXIT.config;
   }
   const missing = missingPackages("pay", PACKAGES);

@@ -110,6 +110,9 @@ function userAndPassword(text = ""): { username: string; secret: string } {
   throw new Error("the --secret of this sender is its user and password, as user:password");
 }
 
+const NO_SECRET =
+  ": give --secret env:NAME or file:/path, or name the configuration that has this endpoint with --config-dir";
+
 /** A secret such as env:X has been looked up by now, and is not to be looked up again. */
 function configuredAs({ secret, ...table }: Record<string, unknown> & { secret: string | undefined }) {
   const env = { POSTERN_SEND_SECRET: secret };
@@ -118,7 +121,8 @@ function configuredAs({ secret, ...table }: Record<string, unknown> & { secret: 
   const [endpoint] = data?.endpoints ?? [];
   if (endpoint !== undefined) return endpoint;
   const problems = (error?.issues ?? []).map(({ path, message }) => `${path.slice(2).join(".")} ${message}`);
-  const reason = `no delivery can be made: ${problems.join("; ")}`;
+  const how = problems.includes("secret is missing") ? NO_SECRET : "";
+  const reason = `no delivery can be made: ${problems.join("; ")}${how}`;
   throw new AppError("start.config_invalid", { reason });
 }
 

@@ -161,17 +161,22 @@ test("a list with --quiet has its rows and nothing else", async () => {
   expect(ran.stdout).toMatch(new RegExp(`^${id} .*\n$`));
 });
 
-/** The members that docs/configuration.md gives for a command. */
-function documentedOf(name: string): string[] {
+/** The rows of docs/configuration.md on a command's JSON. */
+function rowsOn(name: string): string[] {
   const page = readFileSync(new URL("../../../docs/configuration.md", import.meta.url), "utf8");
   const rows = page.split("\n").filter((line) => /^\| `[a-z]/.test(line));
-  const row = rows.find((line) => line.split("|")[1]?.includes(`\`${name}\``)) ?? "";
+  return rows.filter((line) => line.split("|")[1]?.includes(`\`${name}\``));
+}
+
+/** The members that docs/configuration.md gives for a command. */
+function documentedOf(name: string): string[] {
+  const [row = ""] = rowsOn(name);
   return [...(row.split("|")[3] ?? "").matchAll(/`([a-z_0-9]+)`/g)].map(([, member = ""]) => member);
 }
 
-test("docs/configuration.md has a row for the JSON of each command", () => {
+test("docs/configuration.md has one row for the JSON of each command", () => {
   for (const name of NAMES.filter((each) => each !== "quote"))
-    expect([name, documentedOf(name).length > 0]).toEqual([name, true]);
+    expect([name, rowsOn(name).length, documentedOf(name).length > 0]).toEqual([name, 1, true]);
 });
 
 test("each command's JSON has the members that docs/configuration.md gives, and no others", async () => {

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { privateKeyToAccount } from "viem/accounts";
 import { beforeAll, describe, expect, test } from "vitest";
 import { Secret } from "../../../shared/crypto/secret.ts";
@@ -191,13 +192,14 @@ async function leavesNothing(ready: Ready, pids: Record<string, number>): Promis
   for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) await answersNothing(url);
 }
 
-test("a second SIGTERM ends dev at once, and no part outlives it for long", async () => {
+test("a second SIGTERM ends dev at once, no part outlives it for long, and its folder of secrets is gone", async () => {
   const dev = startDev(postern);
   const ready = await readyOf(dev);
   const pids = partPids(dev);
   process.kill(dev.pid, "SIGTERM");
   await dev.waitForEvent("service.stopping");
   expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+  expect(existsSync(dirname(ready.config))).toBe(false);
   await leavesNothing(ready, pids);
 });
 
@@ -285,7 +287,13 @@ describe("dev with an operator's own endpoints", () => {
         redis: { url: "redis://127.0.0.1:1" },
         runner: { url: `http://${runner}`, bind_address: runner },
       },
-      webhooks: { bind_address: own, endpoints: [{ path: "/own", job_id: 1, auth: "bearer", secret }] },
+      webhooks: {
+        bind_address: own,
+        endpoints: [
+          { path: "/own", job_id: 1, auth: "bearer", secret },
+          { path: "/github", job_id: 1, preset: "github", secret },
+        ],
+      },
     });
     dev = startDev(postern, ["--config-dir", postern.configDir]);
     ready = await readyOf(dev);
@@ -297,6 +305,15 @@ describe("dev with an operator's own endpoints", () => {
     await eventually("the call was injected", () => dev.events("call.injected").length === 1);
     expect(dev.tail()).not.toContain(secret);
     expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
+  });
+
+  test("dev prints a command that signs and sends as the sender of an operator's own endpoint would", async () => {
+    const [, github] = ready.endpoints;
+    const [env, args] = toCommand(github?.send ?? "");
+    expect(await postern.run([...args, "--json"], { env })).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('"status":202'),
+    });
   });
 
   // The last one: it ends the dev of the one before.

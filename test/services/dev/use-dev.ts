@@ -10,8 +10,9 @@ export type Ready = {
   ownRunner?: { answers: boolean; secret?: string };
   redis: string;
   operator: string;
+  config: string;
   probes: Record<string, string>;
-  endpoints: { path: string; curl: string }[];
+  endpoints: { path: string; curl: string; send?: string }[];
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
   pricing?: { grpc: string; http: string };

@@ -3,6 +3,8 @@ import { createFindNear } from "../../../shared/http/near-path.ts";
 
 const findNear = createFindNear(["/hooks/github", "/Hooks/Slack/", "/hooks/%41", "/a", "/hooks/other"]);
 
+const PREFIXED = "by what is before it, which the mount path or a proxy has to take away";
+
 test.each([
   ["/hooks/github/", "/hooks/github", "by a slash at the end"],
   ["/Hooks/Slack", "/Hooks/Slack/", "by a slash at the end"],
@@ -19,6 +21,8 @@ test.each([
   ["/hooks/gihtub", "/hooks/github", "by two letters that changed places"],
   ["/HOOKS/GITHB/", "/hooks/github", "by one letter"],
   ["/A", "/a", "by case"],
+  ["/postern/hooks/github", "/hooks/github", PREFIXED],
+  ["/a/b/HOOKS/github/", "/hooks/github", PREFIXED],
 ])("%s was probably meant for %s, and differs %s", (sent, path, differs) => {
   expect(findNear(sent)).toEqual({ path, differs });
 });
@@ -26,6 +30,8 @@ test.each([
 test.each([
   "/hooks/github",
   "/hooks/gi",
+  "/postern/a",
+  "/postern/hooks",
   "/hooks/gitbuh",
   "/b",
   "/",

@@ -61,3 +61,8 @@ test("what the program reads, what Kubernetes sets, and what is of others is not
   };
   expect(environmentWarnings(env, "/does/not/exist")).toEqual([]);
 });
+
+test("what postern dev has somebody set for a runner is not warned of in the same terminal", () => {
+  const env = { POSTERN_RUNNER_SECRET: "x", POSTERN_DELIVER_TO: "http://127.0.0.1:9091" };
+  expect(environmentWarnings(env, "/does/not/exist")).toEqual([]);
+});

@@ -58,7 +58,15 @@ test("postern init asks three questions and writes webhooks of the sender that w
   expect(common.runner.url).toBe("http://127.0.0.1:7000");
   expect(webhooks?.endpoints).toMatchObject([{ path: "/hooks/github", job_id: 1, auth: "signature" }]);
   expect(stdout).toContain("the configuration is valid");
-  expect(stdout).toContain(`postern webhooks --config-dir ${dir}`);
+  expect(stdout).toContain(`\n  postern webhooks --config-dir ${dir}\n`);
+  expect(stdout).toContain(`: postern dev --config-dir ${dir}\n`);
+});
+
+test("postern init in a clone calls the program as npm does", async () => {
+  const dir = newDir();
+  const { stdout } = await runHere(["init", dir, "--yes"], { npm_lifecycle_event: "postern" });
+  expect(stdout).toContain(`\n  npm run postern -- webhooks --config-dir ${dir}\n`);
+  expect(stdout).not.toMatch(/(?<!npm run )postern (?!--)(?:webhooks|producer|runner|dev)/);
 });
 
 test("the secrets of postern init are new, readable by their owner alone, and ignored by git", async () => {

@@ -73,7 +73,8 @@ test.each(["", "0x12", `0x${"0".repeat(64)}`, "f".repeat(64)])(
   "postern pay exits with 3 and asks nobody while the environment holds the key %j",
   async (key) => {
     const ran = await runHere(["pay", "http://127.0.0.1:1/"], { POSTERN_PAYER_KEY: key });
-    expect(ran).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("POSTERN_PAYER_KEY") });
+    const reason = key === "" ? "POSTERN_PAYER_KEY is not set: it must be" : "POSTERN_PAYER_KEY must be";
+    expect(ran).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining(reason) });
   },
 );
 

@@ -77,6 +77,12 @@ test("a refusal ends postern send with 1, in words, and with what tells more", a
   expect(ran.stdout).toContain("postern rejected list --path /hooks/github");
 });
 
+test("postern send for an endpoint that no configuration has asks for its secret", async () => {
+  const ran = await sendHere("/hooks/other", "--preset", "github");
+  expect(ran).toMatchObject({ code: 3, stdout: "" });
+  expect(ran.stderr).toMatch(/secret is missing: give --secret env:NAME .*--config-dir$/m);
+});
+
 test("a --header wins over the signature", async () => {
   const ran = await sendHere("/hooks/github", "--header", "X-Hub-Signature-256: sha256=00");
   expect(ran).toMatchObject({ code: 1 });
