@@ -263,7 +263,7 @@ test("of a thousand copies of a payment that come at once few are a claim, and t
   const headers = await x402.pay({ payer: fixture.payer });
   const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
   // As long as the verify takes, all of them come to wait for it.
-  await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 1500, times: 1 });
+  await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 3000, times: 1 });
   await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
   const answers: number[] = [];
   const copies = Array.from({ length: 1100 }, async () => {
