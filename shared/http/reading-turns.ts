@@ -6,10 +6,10 @@ const REQUEST_BYTES = 64 * 1024;
 const REQUESTS = 16;
 
 /**
- * Lets the reading of each body have its turn. libuv reads up to 2 MiB of a connection in a turn of the event loop, and takes one new
- * connection in it: whoever comes while many large bodies are read would wait as many long turns as there are connections before his.
- * So a request that has read its part pauses. Those that have had a turn go on first: fewer bodies lie half read in memory. The request is
- * paused and not its socket, which Node resumes by itself as long as the request flows.
+ * Bounds what the bodies of all requests read in one turn of the event loop. libuv reads up to 2 MiB of each connection in a turn and
+ * takes one new connection, so without a bound whoever connects waits for as many long turns as there are connections before his. A
+ * request that has read its part pauses. Requests that have had a turn go on before others, so that few bodies lie half read in memory.
+ * The request is paused and not its socket, which Node resumes as long as the request flows.
  */
 export class ReadingTurns {
   /** What each request has read since it last paused. */

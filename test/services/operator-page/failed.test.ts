@@ -4,7 +4,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { shoot, watchLayout } from "../../fixtures/chromium.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
-import { useOperatorPage } from "../../fixtures/operator-page.ts";
+import { goByKeys, useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { findChromium } from "../../support/chromium.ts";
 import { multiplyFailed } from "../../support/multiply-failed.ts";
@@ -50,8 +50,7 @@ describe.skipIf(chromium === undefined)("the page of failed calls", () => {
     await calls.fail([{}, {}, {}]);
     const page = await open();
     await page.getByRole("heading", { name: "Flow" }).waitFor();
-    await page.keyboard.press("g");
-    await page.keyboard.press("x");
+    await goByKeys(page, "failed");
     await rows(page).first().waitFor();
     await page.keyboard.press("j");
     await page.keyboard.press("j");

@@ -8,7 +8,7 @@ import { createStack, type Stack, untilReady } from "../../../shared/dev/stack.t
 import { shoot, useChromium } from "../../fixtures/chromium.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { TOKENS, TWO_TOKENS } from "../../fixtures/operator.ts";
-import { signIn } from "../../fixtures/operator-page.ts";
+import { goByKeys, signIn } from "../../fixtures/operator-page.ts";
 import { RUNNER_SECRET } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { findChromium } from "../../support/chromium.ts";
@@ -108,8 +108,7 @@ describe.skipIf(chromium === undefined)("on call, with the page alone", () => {
     await page.keyboard.press("Escape");
     await page.getByText("No call has failed").waitFor();
     await expect.poll(() => orders().length).toBe(6);
-    await page.keyboard.press("g");
-    await page.keyboard.press("f");
+    await goByKeys(page, "flow");
     await page.getByText("Nothing needs you.").waitFor();
   });
 
@@ -133,8 +132,7 @@ describe.skipIf(chromium === undefined)("on call, with the page alone", () => {
     for (let i = 0; i < 6; i++) expect((await push(NEW)).status).toBe(202);
     await page.getByRole("button", { name: "Endpoints" }).click();
     await row.getByText("7", { exact: true }).waitFor(COUNTED);
-    await page.keyboard.press("g");
-    await page.keyboard.press("f");
+    await goByKeys(page, "flow");
     await page.getByText("6 of 13 webhooks were refused in the last 10 min").waitFor(COUNTED);
   });
 });

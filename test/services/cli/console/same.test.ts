@@ -34,7 +34,7 @@ async function both(
   ...args: string[]
 ): Promise<{ code: number | undefined; stdout: string; stderr: string }> {
   const [one, other] = [await here(...args), await there(...args)];
-  const still = (text: string) => text.replace(/"oldest_age_ms":\d+/g, "").replace(/ \d+s /g, " ");
+  const still = (text: string) => text.replace(/"oldest_age_ms":\d+/g, "").replace(/ +\d+s +/g, " ");
   expect([args, other.code, still(other.stdout), other.stderr]).toEqual([
     ...[args, one.code, still(one.stdout), one.stderr],
   ]);

@@ -80,11 +80,11 @@ test("while one chain's node hangs, what needs only Redis and payments of other 
   await hungPayments(64);
   const onlyRedis = await lost({ network: HUNG, asset: HUNG_ASSET });
   const other = await paidOnDevnet();
-  await gatewayOfBoth();
+  const { undisturbed } = await gatewayOfBoth();
   await eventually("the call that was lost waits", () => isWaiting(onlyRedis));
   await eventually("so does that of the other chain", () => isWaiting(other));
 
-  const later = await lost({ network: HUNG, asset: HUNG_ASSET });
+  const later = await undisturbed(() => lost({ network: HUNG, asset: HUNG_ASSET }));
   await eventually("so does one that is lost later", () => isWaiting(later));
 });
 
@@ -206,9 +206,9 @@ test.each([
       Promise.all([keys.record(id), keys.payment(id)].map((key) => redis.client.hgetall(key)));
     const before = await stored();
 
-    const { log } = await gatewayOfBoth();
+    const { log, undisturbed } = await gatewayOfBoth();
     await eventually("it is left for later", () => log.text().includes("payment.newer"));
-    const other = await lost(made);
+    const other = await undisturbed(() => lost(made));
     await eventually("another is added again", () => isWaiting(other));
 
     expect(await stored()).toEqual(before);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { DevAccount } from "../../../../../services/devnet/chain.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
+import { systemClock } from "../../../../../shared/time/clock.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { JOB_PATH, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
@@ -119,7 +120,8 @@ test("a payer over the limit of verifies costs the node no more than one without
 });
 
 test("a payment that the facilitator refuses is verified once, however often and on however many connections it comes", async () => {
-  const x402 = await fixture.gateway();
+  const now = systemClock();
+  const x402 = await fixture.gateway({ clock: () => now });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "verify", kind: "refuse" });
   for (let round = 0; round < 2; round++) {
