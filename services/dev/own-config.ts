@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { type ConfigTables, readTables, type Table } from "../../shared/config/config-tables.ts";
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
@@ -7,7 +6,7 @@ import { loadX402Config, type X402Config } from "../../shared/pricing/load-x402-
 /** The operator's files. */
 export type Own = {
   tables: ConfigTables;
-  /** What they say, checked. Absent if there is no such directory. */
+  /** What they say, checked. Absent if no directory was named. */
   checked?: Checked;
 };
 
@@ -16,9 +15,9 @@ export type Checked = X402Config & {
   pricing: PricingToml | undefined;
 };
 
-/** The operator's files; none if there is no such directory. Throws `start.config_invalid`, which names these files. */
+/** The operator's files; none if no directory was named. Throws `start.config_invalid`, which names these files, or the directory. */
 export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): Own {
-  if (dir === undefined || !existsSync(dir)) return { tables: {} };
+  if (dir === undefined) return { tables: {} };
   const checked = checkedIn(dir, env);
   return { tables: readTables(dir), checked };
 }

@@ -1,21 +1,24 @@
 import { z } from "zod";
 import { isCovered, isTimed } from "../senders/coverage.ts";
-import type { Answer, Description, Preset } from "../senders/description.ts";
+import type { Answer, Description } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
 import { didYouMean, wordsLike } from "../text/near.ts";
 import { type EndpointFields, endpointFields, schemesOf } from "./endpoint-fields.ts";
 import { endpointProblems } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
-import { problem, report } from "./problem.ts";
+import { mustBe, oneOf, type Problem, problem, report } from "./problem.ts";
 import type { Env } from "./secrets.ts";
 
 /** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
 export function endpoint(env: Env) {
   const fields = endpointFields(env);
-  const keys = [...new Set(fields.options.flatMap(({ shape }) => Object.keys(shape)))];
+  const known = {
+    keys: [...new Set(fields.options.flatMap(({ shape }) => Object.keys(shape)))],
+    ways: fields.options.flatMap(({ shape }) => [...shape.auth.values]),
+  };
   return z.preprocess(
-    (raw, context) => withPreset(raw, keys, context),
+    (raw, context) => withPreset(raw, known, context),
     // A transform and no refinement, which would see what is wrong in itself too.
     fields.transform((parsed, context) => {
       report(context, endpointProblems(parsed));
@@ -57,17 +60,19 @@ const CREDENTIAL_KEYS = [
   "token_field",
 ] as const;
 
+/** The keys of any endpoint, and the words of `auth`. */
+type Known = { keys: readonly string[]; ways: readonly string[] };
+
 /** An endpoint with what its preset says of the sender. A key of the endpoint wins over the preset's. */
-function withPreset(raw: unknown, keys: readonly string[], context: z.RefinementCtx): unknown {
-  if (!isTable(raw) || (raw["preset"] === undefined && raw["auth"] !== undefined)) return raw;
-  const preset = presetNamed(raw["preset"]);
-  if (typeof preset === "string") {
-    // What stands for `preset` or `auth` may only be misspelt.
-    const unknown = Object.keys(raw).filter((key) => !keys.includes(key));
-    const misspelt = unknown.map((key) => problem(key, `unknown key${didYouMean(key, keys)}`));
-    report(context, [problem("preset", preset), ...misspelt]);
+function withPreset(raw: unknown, known: Known, context: z.RefinementCtx): unknown {
+  if (!isTable(raw)) return raw;
+  const problems = problemsOfSender(raw, known);
+  if (problems.length > 0) {
+    report(context, problems);
     return z.NEVER;
   }
+  const preset = PRESETS[String(raw["preset"])];
+  if (preset === undefined) return raw;
   const described: Record<string, unknown> = { ...(preset.endpoint satisfies Description) };
   const { auth = described["auth"], idempotency_header } = raw;
   if (auth !== described["auth"]) for (const key of CREDENTIAL_KEYS) delete described[key];
@@ -88,12 +93,33 @@ function withoutBody({ body, content_type, ...rest }: Answer = {}): Answer {
   return body === undefined && content_type !== undefined ? { ...rest, content_type } : rest;
 }
 
-/** The preset, or what is wrong with its name. */
-function presetNamed(name: unknown): Preset | string {
+/** Why an endpoint's sender cannot be told. Its shape cannot either then, so nothing else looks for misspelt keys. */
+function problemsOfSender(raw: Readonly<Record<string, unknown>>, { keys, ways }: Known): Problem[] {
+  const { preset, auth } = raw;
+  const noPreset = preset === undefined && auth !== undefined ? undefined : whyNoPreset(preset);
+  const noWay = whyNoWay(auth, ways);
+  if (noPreset === undefined && noWay === undefined) return [];
+  const unknown = Object.keys(raw).filter((key) => !keys.includes(key));
+  return [
+    ...(noPreset === undefined ? [] : [problem("preset", noPreset)]),
+    ...(noWay === undefined ? [] : [problem("auth", noWay)]),
+    // What stands for `preset` or `auth` may only be misspelt.
+    ...unknown.map((key) => problem(key, `unknown key${didYouMean(key, keys)}`)),
+  ];
+}
+
+/** Why this is no word for `auth`; undefined if it is one, or none is given. */
+function whyNoWay(auth: unknown, ways: readonly string[]): string | undefined {
+  if (auth === undefined || ways.some((way) => way === auth)) return undefined;
+  const hint = typeof auth === "string" ? didYouMean(auth, ways, (way) => JSON.stringify(way)) : "";
+  return mustBe(oneOf(ways), auth) + hint;
+}
+
+/** What is wrong with the name of a preset, if anything is. */
+function whyNoPreset(name: unknown): string | undefined {
   if (name === undefined) return "is missing, and so is auth: name one of them";
   if (typeof name !== "string") return "must be text";
-  const preset = Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
-  if (preset !== undefined) return preset;
+  if (Object.hasOwn(PRESETS, name)) return undefined;
   const near = wordsLike(name, Object.keys(PRESETS)).slice(0, 3);
   const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "docs/senders.md has the list";
   return `knows no sender ${JSON.stringify(name)}: ${hint}`;

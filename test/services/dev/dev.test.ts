@@ -327,6 +327,15 @@ describe("dev with an operator's own endpoints", () => {
   });
 });
 
+test("dev exits with 3 on a --config-dir that is not there, and starts nothing in its place", async () => {
+  const dir = join(postern.configDir, "misspelt");
+  const dev = startDev(postern, ["--config-dir", dir]);
+  expect(await dev.exit).toEqual({ code: 3, signal: null });
+  const [failed] = dev.events("service.failed");
+  expect(failed?.["reason"]).toBe(`${dir}: there is no such directory; name another with --config-dir`);
+  expect(dev.events("service.started")).toEqual([]);
+});
+
 test("dev exits with 3 on a configuration with problems, and names its files", async () => {
   postern.configure({ webhooks: { endpoints: [{ path: "/own", job_id: 1, auth: "bearer" }] } });
   const dev = startDev(postern, ["--config-dir", postern.configDir]);

@@ -110,6 +110,14 @@ test("a preset whose key is misspelt is told with the key that was meant", () =>
   ]);
 });
 
+test("a wrong word for auth hides no misspelt key beside it", () => {
+  const lines = ['path = "/a"', "job_id = 1", 'auth = "hmac-sha265"', 'secert = "x"'];
+  expect(said({ "webhooks.toml": endpoint(...lines) })).toEqual([
+    expect.stringMatching(/^webhooks\.toml:4: endpoint \/a: auth: must be .*; did you mean "hmac-sha256"\?$/),
+    "webhooks.toml:5: endpoint /a: secert: unknown key; did you mean secret?",
+  ]);
+});
+
 test.each([
   ["/hooks/:id", ":id"],
   ["/hooks/*", "*"],

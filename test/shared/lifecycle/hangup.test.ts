@@ -15,6 +15,7 @@ test.each([
   ["webhooks", [...BIND, ...OPS]],
   ["producer", OPS],
   ["runner", BIND],
+  ["operator", [...BIND, ...OPS]],
 ])("postern %s logs each SIGHUP, goes on, and still ends with 0 on SIGTERM", async (name, args) => {
   const service = postern.start([name, ...args]);
   await service.waitForEvent("service.started");
