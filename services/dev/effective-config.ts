@@ -18,6 +18,8 @@ export type Effective = Checked & {
   madeUpRunnerSecret: boolean;
   /** Where runners deliver what long jobs answer; undefined if deliveries are off. */
   deliverTo: string | undefined;
+  /** Whether the operator's files say where the console listens. */
+  hasConsole: boolean;
 };
 
 type Options = {
@@ -47,12 +49,10 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
   const made = madeUp ? { webhooks: createDevWebhooks(await at(ports, "webhooks"), options.secrets()) } : {};
   const sold = sellsByItself(own) ? await paymentTables(options) : {};
   const deliverTo = takesDeliveries(tables) ? options.deliverTo : undefined;
-  const operator = tables.operator ?? { bind_address: await at(ports, "operator") };
   writeConfig(target, {
     ...made,
     ...sold,
     ...tables,
-    operator,
     postern: {
       ...tables.postern,
       drain_secs: 0,
@@ -65,7 +65,8 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
     },
   });
   const madeUpRunnerSecret = runnerTable(tables)["secret"] === undefined;
-  return { ...checkedIn(target, env), dir: target, madeUp, madeUpRunnerSecret, deliverTo };
+  const hasConsole = tables.operator !== undefined;
+  return { ...checkedIn(target, env), dir: target, madeUp, madeUpRunnerSecret, deliverTo, hasConsole };
 }
 
 /** As the operator's files say; else if each further runner has a secret, without which a gateway would not start. */

@@ -155,13 +155,16 @@ async function startParts(options: PartsOptions): Promise<Parts> {
       throw new AppError("start.part_ended", { reason: messageOf(cause), cause });
     }
   };
+  // The last part to start: a port that was chosen with the configuration could be another dev's by now.
+  const consoleArgs = async () =>
+    config.hasConsole ? [] : ["--bind-address", `127.0.0.1:${await ports.of("operator")}`];
   return {
     runner: ownRunner === undefined ? await startPart("runner") : undefined,
     producer: await startPart("producer"),
     webhooks: await startPart("webhooks", serviceId === undefined ? [] : ["--service-id", serviceId]),
     x402: config.x402 && (await startPart("x402")),
     pricing: config.pricing && (await startPart("pricing")),
-    operator: await startPart("operator"),
+    operator: await startPart("operator", await consoleArgs()),
   };
 }
 
