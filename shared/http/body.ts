@@ -135,7 +135,7 @@ async function collect<Whole>(
         return;
       }
       sink.add(chunk, bytes === declared && bytes === chunk.length);
-      if (waiting !== undefined && bytes !== declared) turns.has(req, chunk.length);
+      if (waiting !== undefined && bytes !== declared) turns.count(req, chunk.length);
     });
     req.on("end", () => {
       if (waiting === undefined) return;

@@ -14,18 +14,19 @@ const REQUESTS = 16;
 export class ReadingTurns {
   /** What each request has read since it last paused. */
   readonly #read = new WeakMap<IncomingMessage, number>();
+  /** Those that are paused: with a turn behind them, and without. */
   readonly #begun = new Set<IncomingMessage>();
   readonly #fresh = new Set<IncomingMessage>();
   #readByAll = 0;
-  #isEnding = false;
+  #endsSoon = false;
 
-  /** Says that the request has read so many bytes, and has more to come. */
-  has(req: IncomingMessage, bytes: number): void {
+  /** Counts bytes of a request that has more to come, and pauses it if its turn is over, or everybody's. */
+  count(req: IncomingMessage, bytes: number): void {
     const before = this.#read.get(req);
     const read = (before ?? 0) + bytes;
     this.#read.set(req, read);
     this.#readByAll += bytes;
-    this.#endTurn();
+    this.#endTurnSoon();
     if (read < REQUEST_BYTES && this.#readByAll < REQUESTS * REQUEST_BYTES) return;
     req.pause();
     (before === undefined ? this.#fresh : this.#begun).add(req);
@@ -37,14 +38,14 @@ export class ReadingTurns {
     this.#fresh.delete(req);
   }
 
-  #endTurn(): void {
-    if (this.#isEnding) return;
-    this.#isEnding = true;
+  #endTurnSoon(): void {
+    if (this.#endsSoon) return;
+    this.#endsSoon = true;
     setImmediate(() => {
-      this.#isEnding = false;
+      this.#endsSoon = false;
       this.#readByAll = 0;
       this.#resume(this.#fresh, this.#resume(this.#begun, REQUESTS));
-      if (this.#begun.size + this.#fresh.size > 0) this.#endTurn();
+      if (this.#begun.size + this.#fresh.size > 0) this.#endTurnSoon();
     });
   }
 
