@@ -45,9 +45,8 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
   const own = readOwn(configDir, env);
   const ports = createPorts(options.portBase);
   const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
-  const removeHome = () => rmSync(home, { recursive: true, force: true });
-  shutdown.defer("temporary folder", removeHome);
-  process.once("exit", removeHome); // a second signal runs no step of the shutdown
+  // No step of the shutdown: a second signal runs none.
+  process.once("exit", () => rmSync(home, { recursive: true, force: true }));
 
   const port = (await ports.of("redis")) || undefined;
   const redis = await provideRedis({ env, dir: join(home, "redis"), port, detached: true });
