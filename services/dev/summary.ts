@@ -76,7 +76,7 @@ export function summarise({ config, parts, ownRunner, redisUrl, devnet, program 
       ...(x402 && { x402: readinessUrl(x402) }),
       ...(pricing && { pricing: readinessUrl(pricing) }),
     },
-    endpoints: endpointsOf(config, { address: reachable(webhooks.address), program }),
+    endpoints: endpointsOf(config, reachable(webhooks.address), program),
     ...(x402 && { x402: `http://${x402.address}` }),
     ...(devnet && {
       devnet: { rpc: devnet.rpcUrl, facilitator: devnet.facilitatorUrl, control: devnet.controlUrl },
@@ -94,11 +94,10 @@ function toldOf({ answers, secret, deliverTo }: OwnRunner) {
   return { answers, ...(secret !== undefined && { secret }), ...(deliverTo !== undefined && { deliverTo }) };
 }
 
-type Sending = { address: string; program: string };
-
 function endpointsOf(
   { webhooks, madeUp, dir }: Effective,
-  { address, program }: Sending,
+  address: string,
+  program: string,
 ): DevSummary["endpoints"] {
   return (webhooks?.endpoints ?? []).map((endpoint) => ({
     path: endpoint.path,

@@ -71,7 +71,8 @@ function withPreset(raw: unknown, known: Known, context: z.RefinementCtx): unkno
     report(context, problems);
     return z.NEVER;
   }
-  const preset = PRESETS[String(raw["preset"])];
+  const { preset: name } = raw;
+  const preset = typeof name === "string" ? PRESETS[name] : undefined;
   if (preset === undefined) return raw;
   const described: Record<string, unknown> = { ...(preset.endpoint satisfies Description) };
   const { auth = described["auth"], idempotency_header } = raw;

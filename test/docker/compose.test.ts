@@ -76,29 +76,27 @@ test("compose gives every process of ours a command that the program has, with o
 });
 
 test("compose gives each process a valid configuration, and endpoints to gateways alone", () => {
-  for (const [name, { environment = {}, volumes, command }] of ours) {
-    if (command?.[0] === "operator") continue;
-    const { dir, env } = mounted({ environment, volumes });
-    const { postern, webhooks, warnings } = loadConfig({ dir, env });
+  for (const [name, service] of ours) {
+    const [command] = service.command ?? [];
+    if (command === "operator") continue;
+    const { postern, webhooks, warnings } = loadConfig(mounted(service));
     expect([name, warnings, postern.redis.durability]).toEqual([name, [], "strict"]);
     expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
     expect(toRunnerRedis(postern).url.reveal()).toBe("redis://runner-redis:6379");
     expect(toRunnerRedis(postern).durability).toBe("strict");
     expect(postern.runner.url).toBe("http://runner:8645");
-    expect(webhooks?.bind_address).toBe(command?.[0] === "webhooks" ? "0.0.0.0:9090" : undefined);
+    expect(webhooks?.bind_address).toBe(command === "webhooks" ? "0.0.0.0:9090" : undefined);
   }
 });
 
 test("compose's console has a token and knows no other secret, and only this machine reaches it", () => {
-  const { environment = {}, volumes, ports } = services["operator"] as Service;
-  expect(Object.keys(environment)).toEqual(["POSTERN_OPERATOR_TOKEN"]);
-  const { postern, operator } = loadOperatorConfig({
-    ...mounted({ environment, volumes }),
-    reader: "operator",
-  });
+  const service = services["operator"] as Service;
+  const { dir, env } = mounted(service);
+  expect(Object.keys(env)).toEqual(["POSTERN_OPERATOR_TOKEN"]);
+  const { postern, operator } = loadOperatorConfig({ dir, env, reader: "operator" });
   expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
   expect(operator.tokens.map(({ name, role }) => [name, role])).toEqual([["operator", "operator"]]);
-  expect([operator.bind_address, ports]).toEqual(["0.0.0.0:9300", ["127.0.0.1:9300:9300"]]);
+  expect([operator.bind_address, service.ports]).toEqual(["0.0.0.0:9300", ["127.0.0.1:9300:9300"]]);
 });
 
 test("no secret in compose has a default, so that compose does not start without each of them", () => {
@@ -176,7 +174,7 @@ test("the image starts the program, and the build is given every file it copies"
 });
 
 /** A directory with the files that a process sees, and secrets for its environment. */
-function mounted({ volumes, environment }: { volumes: string[]; environment: Record<string, string> }) {
+function mounted({ volumes, environment = {} }: Service) {
   const dir = tempDir();
   for (const [from = "", to = ""] of volumes.map((volume) => volume.split(":"))) {
     expect(dirname(to)).toBe("/etc/postern");
