@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
-import { type PosternToml, toHttpOptions } from "../../shared/config/postern-toml.ts";
+import { type PosternToml, toDurability, toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
@@ -93,7 +93,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const worker = startRunWorker({ partition: work, kinds: kindsOf({ ...common, partition: work }), log });
   const overview = createOverview({
     ...{ partition, clock, configDir: options.configDir, env: options.env },
-    mode: postern.redis.durability,
+    ...toDurability(postern.redis),
   });
   const heavy = createConcurrencyLimit(HEAVY);
   const apiOf = createApis({ ...common, patient: work, wake: worker.wake });

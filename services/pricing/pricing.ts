@@ -76,6 +76,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     maxQuoteAgeSecs: pricing.max_quote_age_secs,
     redis,
     durability: postern.redis.durability,
+    declared: postern.redis.declared,
     http: toHttpOptions(postern),
     log,
   });
@@ -132,6 +133,8 @@ export type ComposedOptions = {
   /** Holds what all replicas remember. While it is away, commands must fail instead of waiting. */
   redis: Redis;
   durability: DurabilityMode;
+  /** What the service that runs Redis promises, if it hides its settings. */
+  declared?: string | undefined;
   log?: Logger;
   clock?: Clock;
   /** Which proxies are believed for whom they ask, over either protocol; none by default. */
@@ -190,6 +193,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
     powDifficulty,
     redis,
     durability,
+    declared,
     log = silentLogger,
     clock = systemClock,
   } = options;
@@ -199,7 +203,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
   const partition = partitionOf(redis);
   const durable = new DurableRedis({
     redis,
-    mode: durability,
+    ...{ mode: durability, declared },
     claimLayout: createClaimLayout(partition),
     log,
   });
