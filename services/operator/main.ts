@@ -8,7 +8,7 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import { metered } from "../../shared/log/metered.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { openReports } from "../../shared/processes/report.ts";
-import { connectForRequests } from "../../shared/redis/connect.ts";
+import { connectBeside, connectForRequests } from "../../shared/redis/connect.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { createMeters } from "./metrics.ts";
 import { composeOperator } from "./operator.ts";
@@ -38,8 +38,7 @@ export function runOperator(options: OperatorProcess): Promise<number> {
 
     const redis = connectForRequests(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
-    const workRedis = redis.duplicate({ commandTimeout: PATIENCE_MS });
-    workRedis.on("error", () => {}); // the other connection tells of it
+    const workRedis = connectBeside(redis, { commandTimeout: PATIENCE_MS });
     shutdown.defer("redis for long work", () => workRedis.disconnect());
 
     const reports = openReports({ kind: "operator", postern, config: { operator }, redis, log: meteredLog });

@@ -1,5 +1,5 @@
 import { failpoint } from "../lifecycle/failpoint.ts";
-import type { Redis } from "../redis/connect.ts";
+import { connectBeside, type Redis } from "../redis/connect.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
@@ -105,14 +105,11 @@ export function createTell({ redis, keys }: Partition) {
 
 /** A connection like this one, for waiting. No command is sent again, since nobody may wait for its answer any more. */
 function connectToBlock(redis: Redis): Redis {
-  const blocking = redis.duplicate({
+  return connectBeside(redis, {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   });
-  // The other connection to the same Redis logs that it is away.
-  blocking.on("error", () => {});
-  return blocking;
 }
 
 /** The queues that have waited longest to be told of. None if there was none for some seconds. */

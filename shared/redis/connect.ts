@@ -2,6 +2,7 @@ import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
+import { isOfSelect } from "./failure.ts";
 
 export type { Redis } from "ioredis";
 
@@ -29,7 +30,7 @@ export function connectForRequests(url: Secret, log: Logger): Redis {
     disconnectTimeout: 500,
     reconnectOnError: (error) => error.message.includes("READONLY"),
   });
-  return logged(redis, log);
+  return logged(inItsDatabase(redis), log);
 }
 
 /** For workers: commands wait for Redis to return. Safe to resend only because every id is deterministic. */
@@ -39,7 +40,25 @@ export function connectForWork(url: Secret, log: Logger): Redis {
     maxRetriesPerRequest: null,
     reconnectOnError: (error) => (error.message.includes("READONLY") ? 2 : false),
   });
-  return logged(redis, log);
+  return logged(inItsDatabase(redis), log);
+}
+
+/** A connection like this one, with other options. Its errors are not logged: the other connection tells of the same Redis. */
+export function connectBeside(redis: Redis, options: RedisOptions): Redis {
+  const beside = redis.duplicate(options);
+  beside.on("error", () => {});
+  return inItsDatabase(beside);
+}
+
+/**
+ * Closes a connection whose SELECT is refused, before anything else is sent on it. ioredis would go on in database 0, which may be that
+ * of another deployment.
+ */
+export function inItsDatabase(redis: Redis): Redis {
+  redis.on("error", (error: Error) => {
+    if (isOfSelect(error)) redis.disconnect(true);
+  });
+  return redis;
 }
 
 /** Logs one line when Redis goes and one when it is back, instead of one for each attempt to reconnect. */

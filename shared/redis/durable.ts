@@ -2,11 +2,12 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
+import { deniedAs, failureOf } from "./failure.ts";
 import { type Durability, readServerState, type ServerState, UNBOUNDED } from "./server-state.ts";
 
 /** What the last check of the server found. */
 type State =
-  | { readonly kind: "starting" }
+  | { readonly kind: "starting"; readonly reason: string }
   | { readonly kind: "away"; readonly reason: string }
   | { readonly kind: "refused"; readonly error: AppError }
   | { readonly kind: "ready"; readonly server: ServerState };
@@ -31,7 +32,7 @@ export class DurableRedis {
   readonly #log: Logger;
   readonly #patienceMs: () => number;
   readonly #timer: NodeJS.Timeout | undefined;
-  #state: State = { kind: "starting" };
+  #state: State = { kind: "starting", reason: "Redis has not been reached yet" };
   #connection = 0;
   #checkedAt = Number.NEGATIVE_INFINITY;
   /** Whether Redis had a `maxmemory` when it was asked last. */
@@ -66,6 +67,7 @@ export class DurableRedis {
     });
     this.firstCheck.catch(() => {});
     redis.on("ready", this.#onReady);
+    redis.on("error", this.#onError);
     redis.on("close", this.#onClose);
     if (checkEveryMs !== "on demand") this.#timer = setInterval(() => void this.#check(), checkEveryMs);
     if (redis.status === "ready") this.#onReady();
@@ -77,14 +79,17 @@ export class DurableRedis {
       case "ready":
         return this.#state.server;
       case "refused":
-        throw new AppError("queue.not_durable", { reason: this.#state.error.message, retryAfterMs: 5000 });
+        throw new AppError(
+          this.#state.error.code === "start.redis_denied" ? "queue.denied" : "queue.not_durable",
+          {
+            reason: this.#state.error.message,
+            retryAfterMs: 5000,
+          },
+        );
       case "away":
         throw new AppError("queue.unavailable", { reason: this.#state.reason, retryAfterMs: 2000 });
       case "starting":
-        throw new AppError("service.starting", {
-          reason: "Redis has not been reached yet",
-          retryAfterMs: 2000,
-        });
+        throw new AppError("service.starting", { reason: this.#state.reason, retryAfterMs: 2000 });
     }
   }
 
@@ -111,6 +116,7 @@ export class DurableRedis {
   stop(): void {
     clearInterval(this.#timer);
     this.redis.off("ready", this.#onReady);
+    this.redis.off("error", this.#onError);
     this.redis.off("close", this.#onClose);
   }
 
@@ -119,10 +125,20 @@ export class DurableRedis {
     if (this.#timer !== undefined) void this.#check();
   };
 
+  /** The connection could not be made, or not as it must be. */
+  readonly #onError = (error: Error): void => {
+    const failure = failureOf(error);
+    const reason = messageOf(error);
+    if (failure === "denied") this.#become({ kind: "refused", error: deniedAs("start.redis_denied", error) });
+    else if (this.#state.kind === "starting")
+      this.#state = { kind: "starting", reason: `not reached yet: ${reason}` };
+    // A connection that is closed because of what was denied tells nothing new.
+    else if (failure !== "unsent") this.#state = { kind: "away", reason };
+  };
+
   readonly #onClose = (): void => {
     this.#checkedAt = Number.NEGATIVE_INFINITY;
-    if (this.#state.kind !== "starting")
-      this.#state = { kind: "away", reason: "connection to Redis is closed" };
+    if (this.#state.kind === "ready") this.#state = { kind: "away", reason: "connection to Redis is closed" };
   };
 
   async #check(): Promise<void> {
@@ -131,6 +147,10 @@ export class DurableRedis {
     const next = await this.#ask();
     if (connection !== this.#connection || this.redis.status !== "ready") return;
     this.#checkedAt = performance.now();
+    this.#become(next);
+  }
+
+  #become(next: State): void {
     this.#report(next);
     this.#state = next;
     if (next.kind === "ready") this.#settleFirst?.resolve();
@@ -145,6 +165,8 @@ export class DurableRedis {
       return { kind: "ready", server };
     } catch (error) {
       if (error instanceof AppError) return { kind: "refused", error };
+      if (failureOf(error) === "denied")
+        return { kind: "refused", error: deniedAs("start.redis_denied", error) };
       if (messageOf(error).includes("timed out")) {
         // If this process stood still, its timer ends before it reads what has come meanwhile.
         await nextTurn();
@@ -171,8 +193,13 @@ export class DurableRedis {
 
   #report(next: State): void {
     if (next.kind === "ready") this.#reportMemory(next.server.maxMemoryBytes);
+    if (next.kind === "refused") {
+      const before = this.#state.kind === "refused" ? this.#state.error.message : undefined;
+      const { code, message: reason } = next.error;
+      if (reason !== before) this.#log.error("redis.refused", { code, reason });
+      return;
+    }
     if (next.kind === this.#state.kind) return;
-    if (next.kind === "refused") this.#log.error("redis.refused", { reason: next.error.message });
     if (next.kind === "ready")
       this.#log.info("redis.ready", { durability: this.durability.mode, proof: next.server.proof });
   }

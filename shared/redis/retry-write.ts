@@ -1,16 +1,12 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { type Clock, delay, type Outcome, settled, within } from "../time/clock.ts";
 import type { DurableRedis } from "./durable.ts";
+import { isUnwritten } from "./failure.ts";
 import { extraMs, isLarge, ownMs } from "./large.ts";
 import type { LargeWrites } from "./large-writes.ts";
 import type { Partition } from "./partition.ts";
 import { type Script, script } from "./script.ts";
 import { isNewerError } from "./version.ts";
-
-/** Redis refused these before it wrote anything, so nothing happened. */
-const REFUSED_UNWRITTEN = /^(OOM|MISCONF|READONLY|NOREPLICAS|LOADING|NOPERM|NOAUTH|MASTERDOWN|CLUSTERDOWN)\b/;
-/** ioredis never sent these. */
-const NEVER_SENT = /enableOfflineQueue|isn't writeable/;
 
 const PAUSE_MS_MAX = 400;
 
@@ -82,12 +78,6 @@ const SILENT = "Redis did not answer within the deadline";
 function unlessFinal(error: unknown): unknown {
   if (isNewerError(error)) throw error;
   return error;
-}
-
-function isUnwritten(error: unknown): boolean {
-  if (error instanceof AppError) return true;
-  const message = messageOf(error);
-  return REFUSED_UNWRITTEN.test(message) || NEVER_SENT.test(message);
 }
 
 function toOutcome(error: unknown, maybeWritten: unknown): AppError {
