@@ -6,7 +6,7 @@ import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
-import type { Readiness } from "../../shared/http/readiness.ts";
+import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import type { Origin } from "../../shared/job-call/job-call.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
@@ -24,6 +24,8 @@ import {
   receiverOfGate,
 } from "../../shared/queue/queue-name.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
+import { DurableRedis } from "../../shared/redis/durable.ts";
+import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { RESULT_LIMITS, type ResultLimits } from "../../shared/results/keep-result.ts";
 import { createResults } from "../../shared/results/store.ts";
@@ -130,7 +132,11 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
     runners,
     readiness(): Readiness {
       const beating = producer.isAlive();
-      return { ready: beating && !stopped, checks: { redis: redis.status, beating } };
+      const found = explain(() => {
+        producer.assertUsable();
+        return redis.status;
+      });
+      return { ready: beating && found.ok && !stopped, checks: { redis: found.text, beating } };
     },
     /** How long injections under way may take to end. */
     graceMs: longestMs + 1000,
@@ -206,6 +212,8 @@ export type ComposedOptions = {
 export type ComposedProducer = {
   readonly workerId: string;
   ready(): Promise<void>;
+  /** Throws why Redis cannot be used now. */
+  assertUsable(): void;
   /** Whether Redis has answered this worker's heartbeat lately. */
   isAlive(): boolean;
   /** Takes no more calls. Those in hand go on. */
@@ -274,10 +282,17 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
+  const durable = new DurableRedis({
+    redis,
+    mode: "relaxed", // what is lost of its writes is done again
+    claimLayout: createClaimLayout(partition),
+    log: { ...log, info() {} }, // it would say how durable they are
+  });
   const history = options.history && createCallHistory({ partition, limits: options.history, clock, log });
   const delivering = createDelivering(options, partition, history, log, workerId);
   const consumer = consume({
     partition,
+    server: durable,
     serves: (queue) =>
       isKnown(queue) &&
       (callbacks !== undefined || !isOfCallbacks(queue)) &&
@@ -297,12 +312,14 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   return {
     workerId,
     ready: consumer.ready,
+    assertUsable: () => durable.assertUsable(),
     isAlive: heartbeat.isFresh,
     stop: consumer.stop,
     close: async (graceMs) => {
       await consumer.close(graceMs);
       await delivering.close();
       await history?.stop();
+      durable.stop();
       await heartbeat.stop();
       log.stop();
       log.info("producer.stopped", { workerId });

@@ -11,6 +11,7 @@ const RECONNECT_MS_MAX = 1000;
 const COMMON = {
   connectTimeout: 2000,
   keepAlive: 10_000,
+  disableClientInfo: true, // needs a right that only newer servers have
   retryStrategy: (attempt: number) =>
     Math.min(50 * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
 } satisfies RedisOptions;

@@ -15,6 +15,10 @@ type State =
 /** How much has come back on a connection, and when that was first seen. */
 type Heard = { readonly at: number; readonly bytes: number };
 
+/** A write that Redis had no room for is reported for this long. */
+const FULL_MS = 10_000;
+/** A write that Redis denied closes for this long. */
+const DENIED_MS = 5000;
 /** How long an answer of the server is believed. */
 const FRESH_MS = 1000;
 
@@ -38,6 +42,10 @@ export class DurableRedis {
   /** Whether Redis had a `maxmemory` when it was asked last. */
   #isBounded: boolean | undefined;
   #heard: Heard = { at: 0, bytes: 0 };
+  #full: { readonly at: number; readonly reason: string } | undefined;
+  #deniedAt = Number.NEGATIVE_INFINITY;
+  /** The connection that a check is under way on. */
+  #checking: number | undefined;
   #settleFirst: { resolve: () => void; reject: (error: AppError) => void } | undefined;
 
   constructor({
@@ -97,6 +105,29 @@ export class DurableRedis {
     return this.#state.kind === "ready";
   }
 
+  /** Whether Redis is there and must not be used. */
+  get isRefused(): boolean {
+    return this.#state.kind === "refused";
+  }
+
+  /** Redis had no room for a write (OOM, MISCONF). What needs none goes on, so this process stays ready. */
+  noteFull(reason: string): void {
+    if (this.fullReason === undefined) this.#log.warn("redis.full", { reason });
+    this.#full = { at: performance.now(), reason };
+  }
+
+  /** Redis denied a write. A check does not try that right, so it may not open this process for some seconds. */
+  noteDenied(error: unknown): void {
+    this.#deniedAt = performance.now();
+    this.#become({ kind: "refused", error: deniedAs("start.redis_denied", error) });
+  }
+
+  /** Why Redis had no room for a write in the last seconds. */
+  get fullReason(): string | undefined {
+    const full = this.#full;
+    return full !== undefined && performance.now() - full.at < FULL_MS ? full.reason : undefined;
+  }
+
   /** Throws the reason if calls cannot be taken now. */
   assertUsable(): void {
     this.server();
@@ -142,11 +173,14 @@ export class DurableRedis {
   };
 
   async #check(): Promise<void> {
-    if (this.redis.status !== "ready") return;
     const connection = this.#connection;
+    if (this.redis.status !== "ready" || this.#checking === connection) return;
+    this.#checking = connection;
     const next = await this.#ask();
+    if (this.#checking === connection) this.#checking = undefined;
     if (connection !== this.#connection || this.redis.status !== "ready") return;
     this.#checkedAt = performance.now();
+    if (next.kind === "ready" && this.#checkedAt - this.#deniedAt < DENIED_MS) return;
     this.#become(next);
   }
 
@@ -200,6 +234,7 @@ export class DurableRedis {
       return;
     }
     if (next.kind === this.#state.kind) return;
+    if (next.kind === "away") this.#log.warn("redis.away", { reason: next.reason });
     if (next.kind === "ready")
       this.#log.info("redis.ready", { durability: this.durability.mode, proof: next.server.proof });
   }

@@ -13,10 +13,16 @@ export type RedisFailure = "unsent" | "lost" | "failover" | "full" | "denied";
 /** What ioredis or Redis says. The first that matches counts. */
 const SAID: readonly (readonly [RedisFailure, RegExp])[] = [
   ["unsent", /enableOfflineQueue|isn't writeable/],
-  ["lost", /Connection is closed|Command timed out|max retries per request|ECONN|ETIMEDOUT|EPIPE/],
+  [
+    "lost",
+    /Connection is closed|aborted due to connection close|Command timed out|max retries per request|ECONN|ETIMEDOUT|EPIPE/,
+  ],
   ["failover", /^-?(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|TRYAGAIN|BUSY)\b/],
   ["full", /^-?(?:OOM|MISCONF)\b/],
-  ["denied", /^-?(?:NOPERM|NOAUTH|WRONGPASS|MOVED|ASK)\b|^-?ERR (?:unknown command|DB index|SELECT is not)/i],
+  [
+    "denied",
+    /^-?(?:NOPERM|NOAUTH|WRONGPASS|MOVED|ASK)\b|^-?ERR (?:unknown command|DB index|.*\bnot allowed)/i,
+  ],
   ["denied", /^-?ERR (?:The user executing the script can't|ACL failure in script|Unknown \w*\s*command)/i],
 ];
 
@@ -36,6 +42,13 @@ export function isUnwritten(error: unknown): boolean {
   const failure = failureOf(error);
   if (failure === "denied") return !WITHIN_SCRIPT.test(messageOf(error));
   return failure !== undefined && failure !== "lost";
+}
+
+/** Whether the same command fails until somebody changes something, so that sending it again is of no use. */
+export function isLasting(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === "queue.denied";
+  const failure = failureOf(error);
+  return failure === "denied" || failure === "full";
 }
 
 /** A known failure of Redis as `queue.denied` or `queue.unavailable`; any other error as it is. */
