@@ -101,26 +101,26 @@ export function createPayJob(deps: PayJobDeps) {
 
   async function payNew(
     req: IncomingMessage,
-    { lease }: PaidRequest,
+    { lease, party }: PaidRequest,
     admitted: Admitted,
   ): Promise<Known | Paid> {
     const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: clock() });
     const { id } = payment.call;
-    const claiming = claim(payment);
+    const { giveBack } = admitted.verified;
+    const claiming = claim(payment, party);
     claims.set(id, claiming);
     const claimed = await settled(claiming).finally(() => claims.delete(id));
     if (claimed.kind === "failed") {
-      if (isOurFault(claimed.error)) admitted.verified.giveBack();
+      if (isJournalsFault(claimed.error)) giveBack();
       return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
     }
     if (claimed.result.kind === "known") return claimed.result;
-    if (admitted.signer === "key") admitted.verified.giveBack();
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const since = clock();
     const settling = await settled(settle(payment));
     if (settling.kind === "failed")
-      return { kind: "known", id, open: toOpenOutcome(settling.error, since), isClaimed: true };
-    admitted.verified.giveBack();
+      return { kind: "known", id, open: toOpenOutcome(settling.error, since), onSettled: giveBack };
+    giveBack();
     return { kind: "paid", paid: toPaidCall(settling.result, { replayed: false, isFirst: true }) };
   }
 
@@ -153,6 +153,11 @@ type Paid = { kind: "paid"; paid: PaidCall };
 
 function isOurFault(refusal: unknown): boolean {
   return CODES[toAppError(refusal).code].status >= 500;
+}
+
+/** A full house is not: it is refused to those who have filled it. */
+function isJournalsFault(refusal: unknown): boolean {
+  return isOurFault(refusal) && toAppError(refusal).code !== "payment.unavailable";
 }
 
 function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
@@ -317,9 +322,8 @@ export function createCheckPayment(deps: CheckDeps) {
       const unused = await recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
-      const signer = contractSigned === undefined ? "key" : "contract";
       const callback = callbackFor(req, job);
-      const found = { signed, signer, job, offer, body, caller, callback, request, since: unused } as const;
+      const found = { signed, job, offer, body, caller, callback, request, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
   };
