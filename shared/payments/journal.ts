@@ -1,4 +1,3 @@
-import { type AuditEntry, auditWords } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -349,16 +348,16 @@ function createTransitions({ redis, keys }: Partition) {
     },
 
     /**
-     * Drops the body of a payment that is SETTLING or in REVIEW, with this line in the audit, in one step: no settle is sent any more, and
-     * money that comes all the same is due back. Resolves with the state found, or `DROPPED`, also if it was dropped before.
+     * Drops the body of a payment that is SETTLING or in REVIEW, with a line in the audit (`auditWords`), in one step: no settle is sent any
+     * more, and money that comes all the same is due back. Resolves with the state found, or `DROPPED`, also if it was dropped before.
      */
     async drop(
       id: string,
       decision: Decision,
-      line: AuditEntry,
+      line: readonly (string | number)[],
     ): Promise<PaymentState | typeof DROPPED | undefined> {
       const touched = [...own(id), ...usageKeys(keys), keys.audit];
-      const found = await drop(touched, [id, JSON.stringify(decision), ...auditWords(line)]);
+      const found = await drop(touched, [id, JSON.stringify(decision), ...line]);
       return (found as PaymentState | typeof DROPPED | null) ?? undefined;
     },
 

@@ -114,7 +114,6 @@ const settlement = {
   by: "facilitator",
 } as const;
 const now = () => Date.now();
-const line = { at: 1, action: "drop", by, selection: "by id", reason: "it fills Redis" } as const;
 
 /** Every change that there may be of a payment. Most do nothing in most states. */
 const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
@@ -130,7 +129,7 @@ const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
   "void by an operator": async (id) =>
     journal.markVoid(await found(id), { reason: "" }, { now: now(), from: ["REVIEW"] }),
   review: (id) => journal.markForReview(id, { now: now(), reason: "" }),
-  drop: (id) => journal.drop(id, { by, reason: "" }, { ...line, callId: id }),
+  drop: (id) => journal.drop(id, { by, reason: "" }, ["*", "action", "drop"]),
   end: async (id) => {
     const payment = await found(id);
     if (payment.state === "QUEUED" || payment.state === "DISCARDED") await journal.markEnded(payment, now());
