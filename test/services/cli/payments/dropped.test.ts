@@ -58,7 +58,7 @@ async function expectRefundCase(id: string): Promise<void> {
   expect(payment).toMatchObject({ effect: "none", call: undefined, callBytes: 0, reason: undefined });
   expect([await payments.gateway.waiting(), await payments.charged()]).toEqual([[], [PRICE]]);
   const [due] = jsonLines(await run(["payments", "refund-list", "--json"]));
-  expect(due).toMatchObject({ call_id: id, effect: "none", state: "discarded" });
+  expect(due).toMatchObject({ call_id: id, effect: "none", state: "discarded", obstacle: null });
   const audit = await run(["payments", "audit", "--from-block", fromBlock, "--json"]);
   expect(JSON.parse(audit.stdout)).toMatchObject({ tokens: [{ matched: 1, orphans: [], unsettled: [] }] });
 }
