@@ -63,6 +63,9 @@ export type ComposedOperator = {
   close(): Promise<void>;
 };
 
+/** The page shows this many jobs at once. */
+const LIVE_JOBS = 200;
+
 /** Work that reads much of Redis, at once. */
 const HEAVY = { max: 8, what: "long readings", code: "request.rate_limited" } as const;
 
@@ -99,7 +102,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const apiOf = createApis({ ...common, patient: work, wake: worker.wake });
   const live = createLive({
     ...{ overview, heavy, clock, times: options.liveTimes },
-    listJobs: async () => ({ jobs: await apiOf("").jobs.list() }),
+    listJobs: () => apiOf("").jobs.page({ limit: LIVE_JOBS }),
     assertUsable: () => durable.assertUsable(),
     note: (error) => refusals.note(error, { route: "GET /api/v1/live" }),
   });
