@@ -4,6 +4,7 @@ import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
+import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
 import {
@@ -162,6 +163,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
+  warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
   const { results, waits, streams } = ingress;
