@@ -44,7 +44,7 @@ import { type AssertFits, createAssertFits } from "./payment/input.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
-import { createFindKnown, createKnownOutcome } from "./payment/outcome.ts";
+import { createFindKnown, createKnownOutcome, createUntilDecided } from "./payment/outcome.ts";
 import { createPayersResult } from "./payment/payers-result.ts";
 import {
   createClaimPayment,
@@ -268,6 +268,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     check: checkIn(PAID, createAssertFits(clock, { isProven: true })),
     claim,
     settle,
+    untilDecided: createUntilDecided(journal),
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
     statusUrlOf,
     payersResult: createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }),
