@@ -4,6 +4,7 @@ import { toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { LiveSource } from "../../shared/config/rate-source.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
+import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
 import { createClientAddressOf, type ForwardedHeader } from "../../shared/http/client-address.ts";
@@ -197,6 +198,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
     log = silentLogger,
     clock = systemClock,
   } = options;
+  warnIfPortable(log);
   const signer = createSigner(key.reveal());
   const separator = domainSeparator(domain);
   const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
