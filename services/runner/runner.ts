@@ -160,7 +160,7 @@ export function composeRunner({
   answerMs = DAY_MS,
   resultBytesMax = 256 * 1024,
   answersBytesMax = 256 * 1024 * 1024,
-  answersMemoryRatioMax = 0.75,
+  answersMemoryRatioMax = 0.675,
   leaseMs = 30_000,
   concurrency = 100,
   bodyBytesMax = 64 * 1024 * 1024,

@@ -236,7 +236,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const review = createReview({ journal, clock, log });
   const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
-  const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
+  const { unsettledBytesMax } = ingress;
+  const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
   const settle = createSettle({
     journal,
     facilitators,

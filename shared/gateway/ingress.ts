@@ -20,7 +20,7 @@ import { createResults } from "../results/store.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
-import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
+import { Backpressure, type Limits, limitsOf, type Pressure, unsettledBytesMaxOf } from "./backpressure.ts";
 import { createCallStreams, type StreamLimits } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
@@ -127,8 +127,9 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     log,
   });
   const readDepth = createReadDepth(partition, origin);
-  const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
-  const fills = { partition, durable, newCallsAbove: limits.redisMemoryRatioMax, log };
+  const own = limitsOf(origin, limits);
+  const backpressure = new Backpressure({ durable, partition, readDepth, limits: own, clock, log });
+  const fills = { partition, durable, webhooksAbove: limits.redisMemoryRatioMax, log };
   const givingWay = [watchHistory(fills), watchResults(fills)];
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
@@ -152,6 +153,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     resultWrites: { small: partition, large: large.partition, beginWrite } satisfies ResultWrites,
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
+    unsettledBytesMax: () => unsettledBytesMaxOf(limits, durable.server().maxMemoryBytes),
     pressure: () => backpressure.seen(),
     /** From now on it is not ready, and who waits for a result is answered, or watches a call has to come again. */
     drain(): void {
