@@ -129,7 +129,7 @@ export type SignatureOptions = {
   anyHeader?: boolean;
   prefix?: string;
   prefixOptional?: boolean;
-  list?: { separator: string; assign?: string; key: string };
+  list?: { separator: string; assign?: string; key?: string };
   encoding?: Encoding;
   algorithm: Algorithm;
   secretFormat?: SecretFormat;

@@ -63,7 +63,7 @@ const scheme = z
       .strictObject({
         separator: z.string().min(1),
         assign: z.string().min(1).optional(),
-        key: z.string().min(1),
+        key: z.string().min(1).optional(),
       })
       .optional(),
     encoding: z.enum(ENCODINGS).optional(),

@@ -101,7 +101,12 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     body: { meta: { event_name: "order_created" }, data: { type: "orders", id: "1" } },
   },
   "checkout-com": { body: { id: "", type: "payment_captured", data: { id: "pay_1" } } },
-  gocardless: { body: { events: [{ id: "EV1", resource_type: "payments", action: "confirmed" }] } },
+  gocardless: {
+    body: {
+      events: [{ id: "EV1", resource_type: "payments", action: "confirmed" }],
+      meta: { webhook_id: "" },
+    },
+  },
   paystack: { body: { event: "charge.success", data: { id: 302_961, reference: "r-1" } } },
   "authorize-net": {
     body: { notificationId: "", eventType: "net.authorize.payment.authcapture.created", payload: {} },

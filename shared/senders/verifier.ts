@@ -72,22 +72,25 @@ export function messageVerifier(
   return {
     take() {},
     matches(values, candidates) {
-      const message = messageWith(values);
-      return some(candidates, (candidate) => isSignature(algorithm, key, message, candidate));
+      const isSignature = createIsSignature(algorithm, key, messageWith(values));
+      return some(candidates, isSignature);
     },
   };
 }
 
-function isSignature(algorithm: Algorithm, key: Key, message: Buffer, candidate: Buffer): boolean {
+/** A digest is computed once, however many signatures there are. */
+function createIsSignature(algorithm: Algorithm, key: Key, message: Buffer): (candidate: Buffer) => boolean {
   switch (algorithm) {
     case "ed25519":
-      return verify(null, message, key as KeyObject, candidate);
+      return (candidate) => verify(null, message, key as KeyObject, candidate);
     case "ecdsa-p256":
-      return verify("sha256", message, key as KeyObject, candidate);
+      return (candidate) => verify("sha256", message, key as KeyObject, candidate);
     case "equal":
-      return sameBytes(candidate, key as Buffer);
-    default:
-      return timingSafeEqual(macOf(algorithm, key, message), candidate);
+      return (candidate) => sameBytes(candidate, key as Buffer);
+    default: {
+      const mac = macOf(algorithm, key, message);
+      return (candidate) => timingSafeEqual(mac, candidate);
+    }
   }
 }
 

@@ -29,7 +29,7 @@ const SIGNATURE_KEYS: KeyWords<Scheme> = {
   prefix_optional: ["`false`", "`true`: the prefix may be missing"],
   list: [
     "the value is the signature",
-    '`{ separator = ",", assign = "=", key = "v1" }`: the value is a list, and any item with this key may be the good signature. Other items are ignored. `assign` is `"="` if left out; the other two are required',
+    '`{ separator = ",", assign = "=", key = "v1" }`: the value is a list, and any item with this key may be the good signature. Without `key`, any item may be it that is written as a signature, as in `v0=<other>,<signature>`. Other items are ignored. `assign` is `"="` if left out; `separator` is required',
   ],
   encoding: ["`hex`", "how the signature is written: see below"],
   algorithm: ["required", "how the signature is made: see below"],
