@@ -136,6 +136,7 @@ export type SignatureOptions = {
   /** A template of what is signed. `{body}` by default. */
   signed?: string;
   bodySha256Query?: string;
+  formBeginsWith?: string;
   urlPortOptional?: boolean;
   timestamp?: TimestampOptions;
   /** Headers that must have exactly this value. */

@@ -84,6 +84,11 @@ export type Scheme = {
   readonly signed?: string;
   /** A query parameter that is the hex SHA-256 of the body, if the request has it: then {form} is empty. */
   readonly body_sha256_query?: string;
+  /**
+   * The sender may add to the query of `public_url`, behind `&`. {form}, which must follow {url}, then begins with this field, and
+   * no query may hold its name: so no byte can move between query and form.
+   */
+  readonly form_begins_with?: string;
   /** The URL may have been signed with its port or without. */
   readonly url_port_optional?: boolean;
   readonly timestamp?: Timestamp;

@@ -121,7 +121,9 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   "discord-events": {
     body: { version: 1, application_id: "1", type: 1, event: { type: "APPLICATION_AUTHORIZED" } },
   },
-  twilio: { body: "MessageSid=SM1f0e8ae6ade43cb3&SmsStatus=received&From=%2B14155551212&Body=hello" },
+  twilio: {
+    body: "AccountSid=AC0f1e2d3c4b5a69788796a5b4c3d2e1f0&MessageSid=SM1f0e8ae6ade43cb3&SmsStatus=received&From=%2B14155551212&Body=hello",
+  },
   sendgrid: { body: [{ email: "ann@example.com", event: "delivered", sg_event_id: "" }] },
   zoom: { body: { event: "meeting.started", event_ts: 1_769_882_400_000, payload: { account_id: "a" } } },
   meta: { body: { object: "page", entry: [{ id: "1", changes: [{ field: "feed", value: "hello" }] }] } },

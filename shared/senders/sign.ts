@@ -36,9 +36,10 @@ export function signDelivery(draft: Draft, signing: Signing): Draft {
   const sent = { candidates: [], pair: (name: string) => pairs.get(name) };
   const head = { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
   const message = new Message(scheme, publicUrl);
-  message.checkFirst(asked.body[0]);
+  message.checkBounds(head, values, asked.body[0]);
   const [url = ""] = message.urls(head);
-  const signature = signatureOf(scheme, key, message.whole(head, url, key, values));
+  const [whole = asked.body] = message.wholes(head, url, key, values);
+  const signature = signatureOf(scheme, key, whole);
   return withSignature(asked, scheme, pairs, signature);
 }
 

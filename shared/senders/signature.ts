@@ -139,7 +139,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
         verifiers.push(
           message.isStreamed
             ? streamVerifier(algorithm, key, message.before(head, url, key), message.after(head, url, key))
-            : messageVerifier(algorithm, key, (values) => message.whole(head, url, key, values)),
+            : messageVerifier(algorithm, key, (values) => message.wholes(head, url, key, values)),
         );
       }
     }
@@ -154,7 +154,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
 
     function check(values: RequestValues): void {
       const { body } = values;
-      message.checkFirst(firstByte ?? body[0]);
+      message.checkBounds(head, values, firstByte ?? body[0]);
       const fieldOf = (pointer: string | undefined) => need(values.field(toPointer(pointer)));
       const { candidates } =
         head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme), () => formWanted(scheme));

@@ -63,17 +63,18 @@ export function streamVerifier(algorithm: Algorithm, key: Key, before: Buffer, a
   };
 }
 
-/** For any other message, which is made when the body is there. */
+/** For any other message, which is made when the body is there; of several, any may be the signed one. */
 export function messageVerifier(
   algorithm: Algorithm,
   key: Key,
-  messageWith: (values: RequestValues) => Buffer,
+  messagesWith: (values: RequestValues) => readonly Buffer[],
 ): Verifier {
   return {
     take() {},
     matches(values, candidates) {
-      const isSignature = createIsSignature(algorithm, key, messageWith(values));
-      return some(candidates, isSignature);
+      return some(messagesWith(values), (message) =>
+        some(candidates, createIsSignature(algorithm, key, message)),
+      );
     },
   };
 }

@@ -39,6 +39,10 @@ const SIGNATURE_KEYS: KeyWords<Scheme> = {
     "none",
     "a parameter of the query that is the hex SHA-256 of the body. If the request has it, `{form}` is empty",
   ],
+  form_begins_with: [
+    "the query must be that of `public_url`",
+    "the first field of the form, which must follow the URL in `signed`. The query may then go on behind that of `public_url` and `&`, but must not hold this name",
+  ],
   url_port_optional: ["`false`", "`true`: the URL may have been signed with its port or without"],
   timestamp: ["no time is checked", "when the sender signed. The signature must cover it"],
   require: ["none", "headers that must have exactly these values"],

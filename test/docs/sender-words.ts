@@ -110,7 +110,8 @@ function headerList(names: readonly string[]): string {
   return names.length > 4 ? `${code(first)} to ${code(last)}` : names.map(code).join(", ");
 }
 
-function extrasOf({ list, require, url_port_optional, body_sha256_query }: Scheme): string[] {
+function extrasOf(scheme: Scheme): string[] {
+  const { list, require, url_port_optional, body_sha256_query, form_begins_with } = scheme;
   const texts: string[] = [];
   if (list !== undefined) {
     const which = list.key === undefined ? "items" : code(list.key);
@@ -124,6 +125,10 @@ function extrasOf({ list, require, url_port_optional, body_sha256_query }: Schem
   if (body_sha256_query !== undefined)
     texts.push(
       `If the query has ${code(body_sha256_query)}, that must be the SHA-256 of the body, and ${code("{form}")} is empty.`,
+    );
+  if (form_begins_with !== undefined)
+    texts.push(
+      `The query may be longer than that of ${code("public_url")}: it then goes on behind ${code("&")}, does not hold ${code(form_begins_with)}, and without ${code(body_sha256_query ?? "a hash")} that is the first field of the sorted form.`,
     );
   return texts;
 }

@@ -45,6 +45,30 @@ test("a form of up to 1,000 fields is sorted to be checked, and a longer one ref
   expect(refusal(twilio, asTwilio(1001))).toBe("malformed: the form has too many fields");
 });
 
+test("a form is taken in either order of letters beyond the basic plane, and no other", () => {
+  const fields = { "\u{1F600}": "1", "\uFF5E": "2" };
+  const signedAs = (order: readonly (keyof typeof fields)[]): Asked => ({
+    headers: ["X-Twilio-Signature", signatureOf(order.map((name) => name + fields[name]).join(""))],
+    body: new URLSearchParams({ AccountSid: "AC1", ...fields }).toString(),
+  });
+  const signatureOf = (text: string) => mac(`${URL}AccountSidAC1${text}`, "sha1").digest("base64");
+  expect(refusal(twilio, signedAs(["\u{1F600}", "\uFF5E"]))).toBeUndefined();
+  expect(refusal(twilio, signedAs(["\uFF5E", "\u{1F600}"]))).toBeUndefined();
+  const { headers = [], body = "" } = signedAs(["\uFF5E", "\u{1F600}"]);
+  expect(refusal(twilio, { headers, body: body.replace("=1", "=3") })).toBe("mismatch");
+  const before = signatureOf("").slice(0, -1);
+  expect(refusal(twilio, { headers: ["X-Twilio-Signature", `${before}=`], body })).toBe("mismatch");
+});
+
+test("of a sender that does not say where its form begins, the query must be that of public_url", () => {
+  const square = [PRESETS["square"]?.endpoint.signature ?? []].flat();
+  const signature = mac(`${URL}?a=1b`).digest("base64");
+  const headers = ["x-square-hmacsha256-signature", signature];
+  expect(refusal(square, { headers, target: "/x?a=1", body: "b" })).toBe(
+    "mismatch: the query is not that of public_url",
+  );
+});
+
 const listed: Scheme = { header: "X-S", list: { separator: ",", key: "v1" }, algorithm: "hmac-sha256" };
 
 test("of a list, up to 8 signatures are tried, and a longer one is refused", () => {
