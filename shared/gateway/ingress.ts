@@ -33,6 +33,8 @@ export type IngressOptions = {
    */
   redis: Redis;
   durability: DurabilityMode;
+  /** What the service that runs Redis promises, if it hides its settings. */
+  declared?: string | undefined;
   limits: Limits;
   /** How long a write to Redis is tried before its outcome counts as unknown; a large one (large-writes.ts) for longer. */
   enqueueTimeoutMs: number;
@@ -71,6 +73,7 @@ export function toIngressOptions(postern: PosternToml) {
   return {
     metadataPrefix: postern.metadata_prefix,
     durability: postern.redis.durability,
+    declared: postern.redis.declared,
     limits: toLimits(postern),
     enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
     http: toHttpOptions(postern),
@@ -106,11 +109,19 @@ export type Gateway = {
 /** What both gateways stand on: whether calls can be taken now, how one is added, and what its request may cost before. */
 export function openIngress(origin: Origin, partition: Partition, options: IngressOptions) {
   const { redis } = partition;
-  const { durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
-  const large = new LargeWrites({ beside: partition, mode: durability, clock, log });
+  const {
+    durability: mode,
+    declared,
+    limits,
+    enqueueTimeoutMs,
+    log,
+    clock = systemClock,
+    http = {},
+  } = options;
+  const large = new LargeWrites({ beside: partition, mode, declared, clock, log });
   const durable = new DurableRedis({
     redis,
-    mode: durability,
+    ...{ mode, declared },
     claimLayout: createClaimLayout(partition),
     patienceMs: () => large.patienceMs(),
     log,

@@ -14,7 +14,7 @@ import {
   type SettledPayment,
   type Settlement,
 } from "../../../shared/payments/payment.ts";
-import { type Clock, delay } from "../../../shared/time/clock.ts";
+import { type Clock, delay, within } from "../../../shared/time/clock.ts";
 import { jobPath } from "../catalog.ts";
 import type { SignedPayment } from "./header.ts";
 
@@ -242,7 +242,29 @@ export function createKnownOutcome({ journal, clock, patienceMs, waitingMax = WA
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
     onSettled?.();
-    return toPaidCall(payment, { replayed: open === undefined, isFirst: onSettled !== undefined });
+    const isFirst = onSettled !== undefined;
+    return toPaidCall(payment, { replayed: open === undefined && !isFirst, isFirst });
+  };
+}
+
+/** Before this, a facilitator that answers in the usual time needs no look at the journal, and no reconciler has looked at the chain. */
+const UNWATCHED_MS = 3000;
+
+export type UntilDecided = ReturnType<typeof createUntilDecided>;
+
+/**
+ * Resolves with a payment that has been decided while the facilitator is still settling it: a reconciler of any replica has found the
+ * proof on the chain. Undefined if `settling` ends before.
+ */
+export function createUntilDecided(journal: Pick<PaymentJournal, "look">) {
+  return async function untilDecided(id: string, settling: Promise<unknown>): Promise<Payment | undefined> {
+    let pauseMs = UNWATCHED_MS;
+    while ((await within(pauseMs, settling)).kind === "late") {
+      const payment = await journal.look(id).catch(() => undefined);
+      if (payment !== undefined && payment.state !== "SETTLING") return payment;
+      pauseMs = LOOK_EVERY_MS;
+    }
+    return undefined;
   };
 }
 
