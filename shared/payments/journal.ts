@@ -209,7 +209,11 @@ function toClaimResult([kind, id = ""]: string[]): Claimed {
   }
 }
 
-const VOID_REMEMBERED_MS = 86_400_000;
+/**
+ * How long a void payment is kept beyond its authorization's end. Whoever has many payments claimed that never settle leaves as many void ones
+ * behind, so they do not stay long. What an operator has decided may be wrong, and is not a stranger's to fill Redis with.
+ */
+const VOID_REMEMBERED_MS = { byProof: 3_600_000, byOperator: 86_400_000 };
 
 /** The states that a transition leaves. If it finds another one, it changes nothing. */
 type From = { now: number; from?: readonly PaymentState[] };
@@ -303,7 +307,8 @@ function createTransitions({ redis, keys }: Partition) {
       { now, from = ["SETTLING"] }: From,
     ): Promise<PaymentState | undefined> {
       const { id, terms } = payment;
-      const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
+      const rememberedMs = VOID_REMEMBERED_MS[decided === undefined ? "byProof" : "byOperator"];
+      const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + rememberedMs;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
       const [identifier, idempotencyKey] = nameKeys(keys, payment);
       const used = [...usedKeys(payment), idempotencyKey, ...usageKeys(keys)];
