@@ -137,6 +137,14 @@ const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
   "forget before its record is gone": (id) => journal.forget(id),
 };
 
+test("a claim that repeats itself after its body was dropped is no new one: no settle follows it", async () => {
+  const payment = paymentOf({});
+  const { id } = await claim({}, payment);
+  await journal.drop(id, { by, reason: "" }, ["*", "action", "drop"]);
+  expect((await claim({}, payment)).kind).toBe("known");
+  expect(await journal.markDispatching(id, Date.now())).toBe(false);
+});
+
 test("after any changes in any order, what counts is exactly the payments that are unsettled and have their body", async () => {
   const ids: string[] = [];
   const names = Object.keys(STEPS);
