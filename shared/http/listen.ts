@@ -83,6 +83,7 @@ export async function listen(
     },
     tracked(handler),
   );
+  server.maxHeadersCount = 0; // Node would drop all after the 1,000th, and Content-Length with them; 16 KiB bound them
   server.on("connection", (socket) => connections.add(socket));
   server.on("checkContinue", tracked(handler));
   server.on("checkExpectation", tracked(refuseExpectation));

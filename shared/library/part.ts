@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError } from "../errors/app-error.ts";
 import { type Listening, listen } from "../http/listen.ts";
+import { sendProblem } from "../http/problem.ts";
 import type { Readiness } from "../http/readiness.ts";
 import { mountedAt } from "../http/target.ts";
 import type { Logger } from "../log/logger.ts";
@@ -99,7 +100,8 @@ export function createServedPart({ handler, mountPath, ...life }: Served): Serve
   const mounted = mountPath === undefined ? handler : mountedAt(mountPath, handler);
   const counted: RequestListener = (req, res) => {
     underWay.begin(res);
-    mounted(req, res);
+    if (mayLackHeaders(req)) sendProblem(req, res, tooManyHeaders());
+    else mounted(req, res);
   };
   const part = createPart({
     ...life,
@@ -119,6 +121,23 @@ export function createServedPart({ handler, mountPath, ...life }: Served): Serve
       return server;
     },
   };
+}
+
+/** Node's default limit on headers, if the server has no `maxHeadersCount`. */
+const HEADERS_MAX = 1000;
+
+/**
+ * Whether the host's server may have dropped headers of this request: Node drops those beyond the server's `maxHeadersCount` without
+ * a word, the proxy's X-Forwarded-For and Content-Length too. 0 is no limit, and what `listen` sets.
+ */
+function mayLackHeaders({ rawHeaders, socket }: IncomingMessage): boolean {
+  const { server } = socket as typeof socket & { server?: { maxHeadersCount?: number | null } };
+  const max = server?.maxHeadersCount ?? HEADERS_MAX;
+  return max > 0 && rawHeaders.length >= 2 * max;
+}
+
+function tooManyHeaders(): AppError {
+  return AppError.public("request.headers_too_large", "there are more headers than this server keeps");
 }
 
 /** The requests that are not answered yet. */
