@@ -42,7 +42,6 @@ type Deps = {
   heavy: ConcurrencyLimit;
   /** Who takes nothing of an answer for so long is cut off. */
   stalledMs: number;
-  isEnding: () => boolean;
   answered: EventCounter;
   refusals: RefusalLog;
   tell: Context["tell"];
@@ -105,7 +104,6 @@ export function createServer(deps: Deps): RequestListener {
 
   return async (req, res) => {
     res.setHeaders(new Map(SECURITY_HEADERS));
-    if (deps.isEnding()) res.setHeader("Connection", "close");
     try {
       const route = await serve(req, res);
       deps.answered.count(`${route} ${res.statusCode}`, { route, status: res.statusCode });

@@ -308,7 +308,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
-    isEnding: () => admission.ending,
     metadataPrefix,
     clock,
   });

@@ -20,8 +20,8 @@ export type Part = {
   /** Takes nothing new from now on: requests are answered 503, and it is not ready. What is under way goes on. */
   stop(): void;
   /**
-   * Stops, waits at most `graceMs` for what is under way, ends the timers, the servers of `listen()` and the connection to Redis, if
-   * the part made it. Called again, it is the same end.
+   * Ends the servers of `listen()` so that no request fails, stops, waits at most `graceMs` for what is under way, and ends the timers
+   * and the connection to Redis, if the part made it. Called again, it is the same end.
    */
   close(graceMs?: number): Promise<void>;
 };
@@ -41,6 +41,10 @@ export type { Readiness } from "../http/readiness.ts";
 type Life = {
   firstCheck: Promise<void>;
   readiness(): Readiness;
+  /** Ends what keeps requests open, such as waits for results; requests are still taken. */
+  drain?(): void;
+  /** Ends the part's own servers, which takes at most `graceMs`. */
+  endServers?(graceMs: number): Promise<void>;
   stop(): void;
   /** Ends what the part has begun, and waits at most `graceMs` for what is still under way. */
   end(graceMs: number): void | Promise<void>;
@@ -51,7 +55,7 @@ type Life = {
 };
 
 /** @internal The life of a part that takes work from elsewhere than a server. */
-export function createPart({ firstCheck, readiness, stop, end, connection, reports, ...life }: Life): Part {
+export function createPart({ firstCheck, stop, end, connection, reports, ...life }: Life): Part {
   let giveUp: (reason: AppError) => void = () => {};
   const ended = new Promise<never>((_, reject) => {
     giveUp = reject;
@@ -60,10 +64,13 @@ export function createPart({ firstCheck, readiness, stop, end, connection, repor
   let closed: Promise<void> | undefined;
 
   async function finish(graceMs: number): Promise<void> {
-    stop();
+    const until = performance.now() + graceMs;
     giveUp(new AppError("service.draining", { reason: "closed before it was ready" }));
+    life.drain?.();
+    await life.endServers?.(graceMs);
+    stop();
     try {
-      await end(graceMs);
+      await end(Math.max(0, until - performance.now()));
     } finally {
       await reports?.stop();
       connection.close();
@@ -72,7 +79,10 @@ export function createPart({ firstCheck, readiness, stop, end, connection, repor
 
   return {
     ready: () => Promise.race([firstCheck, ended]),
-    readiness,
+    readiness() {
+      const found = life.readiness();
+      return { ...found, ready: found.ready && closed === undefined };
+    },
     stop,
     close(graceMs = life.graceMs) {
       closed ??= finish(graceMs);
@@ -97,19 +107,27 @@ export function createServedPart({ handler, mountPath, ...life }: Served): Serve
   const { requestTimeoutMs = 15_000, connectionsMax = 4096, keepAliveMs = 250_000, log } = life;
   const servers: Listening[] = [];
   const underWay = new UnderWay();
+  let isStopped = false;
   const mounted = mountPath === undefined ? handler : mountedAt(mountPath, handler);
   const counted: RequestListener = (req, res) => {
     underWay.begin(res);
+    if (isStopped) res.shouldKeepAlive = false;
     if (mayLackHeaders(req)) sendProblem(req, res, tooManyHeaders());
     else mounted(req, res);
   };
   const part = createPart({
     ...life,
+    stop() {
+      isStopped = true;
+      life.stop();
+    },
+    async endServers(graceMs) {
+      await Promise.all(servers.map((server) => server.close(graceMs)));
+    },
     async end(graceMs) {
-      const since = performance.now();
-      const ended = [...servers.map((server) => server.close(graceMs)), underWay.ended(), life.settle?.()];
-      await within(graceMs, Promise.all(ended));
-      await life.end(Math.max(0, graceMs - (performance.now() - since)));
+      const until = performance.now() + graceMs;
+      await within(graceMs, Promise.all([underWay.ended(), life.settle?.()]));
+      await life.end(Math.max(0, until - performance.now()));
     },
   });
   return {
