@@ -68,31 +68,35 @@ export function streamVerifier(algorithm: Algorithm, key: Key, before: Buffer, a
   };
 }
 
-/** For any other message, which is made when the body is there. */
+/** For any other message, which is made when the body is there; of several, any may be the signed one. */
 export function messageVerifier(
   algorithm: Algorithm,
   key: Key,
-  messageWith: (values: RequestValues) => Buffer,
+  messagesWith: (values: RequestValues) => readonly Buffer[],
 ): Verifier {
   return {
     take() {},
     matches(values, candidates) {
-      const message = messageWith(values);
-      return some(candidates, (candidate) => isSignature(algorithm, key, message, candidate));
+      return some(messagesWith(values), (message) =>
+        some(candidates, createIsSignature(algorithm, key, message)),
+      );
     },
   };
 }
 
-function isSignature(algorithm: Algorithm, key: Key, message: Buffer, candidate: Buffer): boolean {
+/** A digest is computed once, however many signatures there are. */
+function createIsSignature(algorithm: Algorithm, key: Key, message: Buffer): (candidate: Buffer) => boolean {
   switch (algorithm) {
     case "ed25519":
-      return verify(null, message, key as KeyObject, candidate);
+      return (candidate) => verify(null, message, key as KeyObject, candidate);
     case "ecdsa-p256":
-      return verify("sha256", message, key as KeyObject, candidate);
+      return (candidate) => verify("sha256", message, key as KeyObject, candidate);
     case "equal":
-      return sameBytes(candidate, key as Buffer);
-    default:
-      return timingSafeEqual(macOf(algorithm, key, message), candidate);
+      return (candidate) => sameBytes(candidate, key as Buffer);
+    default: {
+      const mac = macOf(algorithm, key, message);
+      return (candidate) => timingSafeEqual(mac, candidate);
+    }
   }
 }
 

@@ -78,19 +78,19 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   await eventually("the refused request is recorded", async () => (await refused()).length === 1);
   expect((await post()).status).toBe(202);
 
-  await useUpTo(0.76);
+  await useUpTo(0.69);
   await eventually("the kept answers are gone", async () => (await answers()) === 0);
   expect(await redis.client.zcard(keys.results)).toBe(2);
   expect((await post()).status).toBe(202);
 
-  await useUpTo(0.785);
+  await useUpTo(0.71);
   await eventually("the results are gone", async () => (await redis.client.zcard(keys.results)) === 0);
   expect(await deliver(RESULTS[2])).toBe("stored");
   expect(await Promise.all(RESULTS.map(kindOf))).toEqual(RESULTS.map(() => "unknown"));
   expect([await attempts(), (await refused()).length, await remembered()]).toEqual([[1, 2, 3], 1, 1]);
   expect((await post()).status).toBe(202);
 
-  await useUpTo(0.82);
+  await useUpTo(0.745);
   await eventually("the history is gone", async () => (await refused()).length === 0);
   await eventually("no call is remembered", async () => (await remembered()) === 0);
   await eventually("the attempts but the newest are gone", async () => (await attempts()).length === 1);

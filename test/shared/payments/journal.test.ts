@@ -3,7 +3,7 @@ import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
-import { makePayment } from "../../support/made-payment.ts";
+import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { openQueues } from "../../support/queues.ts";
 import { randomNonce } from "../../support/sign-payment.ts";
 
@@ -74,7 +74,7 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   const claim = (changed: object, by = "another request") =>
     journal.claim(
       { ...again, callerNonce: undefined, quoteUse: undefined, ...changed },
-      { now: Date.now(), by, openMax: 100, dueAt: Date.now() + DAY_MS },
+      { ...UNBOUNDED, now: Date.now(), by, dueAt: Date.now() + DAY_MS },
     );
   expect(await claim({}, "a test"), "the request that made it, after a lost reply").toEqual({ kind: "new" });
   expect(await claim({})).toEqual({ kind: "known", id: first.id });
@@ -103,7 +103,7 @@ test("a settled payment's call is in its queue as it was claimed, with the trans
       const payment = makePayment({ network: devnet.network, asset: devnet.token, body });
       const call = { ...payment.call, metadata: known, later: { metadata: {} } };
       const now = Date.now();
-      await journal.claim({ ...payment, call }, { now, by: "a test", openMax: 100, dueAt: now + DAY_MS });
+      await journal.claim({ ...payment, call }, { ...UNBOUNDED, now, by: "a test", dueAt: now + DAY_MS });
       const transaction = `0x"\\/\u2028\n${"ü".repeat(20)}`;
       const settled = { settlement: { ...settlement, transaction }, proven: false };
       expect(await journal.enqueueSettled(await found(call.id), settled, { now, dueAt: now })).toBe(
