@@ -43,6 +43,11 @@ export function isHmac(algorithm: Algorithm): boolean {
   return algorithm.startsWith("hmac-");
 }
 
+/** Whether a signature is compared with one that is computed, and not verified by a public key. */
+export function isDigest(algorithm: Algorithm): boolean {
+  return algorithm === "keccak-256" || isStreamable(algorithm);
+}
+
 /** Whether a signature can be computed while the message arrives. */
 export function isStreamable(algorithm: Algorithm): boolean {
   return DIGESTS[algorithm] !== undefined;
