@@ -31,10 +31,10 @@ export type CheckTurns = {
 type Turn = { request: Unproven; begin(): void };
 
 /**
- * Bounds the time that anybody can cost the process with wrong credentials. A check that holds is free. Once checks that refuse have used
- * up their share of the time, all wait. Then addresses below the limit of refused credentials come first, and small bodies before
- * large ones: a check costs as much as its body is long, so a sender whose deliveries are small is not kept by large bodies of its own
- * address, and small bodies cannot use up the share. A body that waits can still be cut (body-budget.ts).
+ * Bounds the time that wrong credentials cost the process. A check that holds is free. Once checks that refuse have used up their share
+ * of the time, all checks wait. Addresses below the limit of refused credentials come first, and small bodies come before large ones.
+ * The cost of a check grows with its body, so small bodies cannot use up the share, and small deliveries are not kept by large wrong bodies
+ * of their address. A body that waits can still be cut (body-budget.ts).
  */
 export function createCheckTurns(isOverLimit: (address: string) => boolean): CheckTurns {
   const waiting = new Set<Turn>();
