@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
-import { type PosternToml, toHttpOptions } from "../../shared/config/postern-toml.ts";
+import { type PosternToml, toDurability, toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
@@ -63,6 +63,9 @@ export type ComposedOperator = {
   close(): Promise<void>;
 };
 
+/** The page shows this many jobs at once. */
+const LIVE_JOBS = 200;
+
 /** Work that reads much of Redis, at once. */
 const HEAVY = { max: 8, what: "long readings", code: "request.rate_limited" } as const;
 
@@ -93,13 +96,13 @@ export function composeOperator(options: Options): ComposedOperator {
   const worker = startRunWorker({ partition: work, kinds: kindsOf({ ...common, partition: work }), log });
   const overview = createOverview({
     ...{ partition, clock, configDir: options.configDir, env: options.env },
-    mode: postern.redis.durability,
+    ...toDurability(postern.redis),
   });
   const heavy = createConcurrencyLimit(HEAVY);
   const apiOf = createApis({ ...common, patient: work, wake: worker.wake });
   const live = createLive({
     ...{ overview, heavy, clock, times: options.liveTimes },
-    listJobs: async () => ({ jobs: await apiOf("").jobs.list() }),
+    listJobs: () => apiOf("").jobs.page({ limit: LIVE_JOBS }),
     assertUsable: () => durable.assertUsable(),
     note: (error) => refusals.note(error, { route: "GET /api/v1/live" }),
   });

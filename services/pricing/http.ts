@@ -9,6 +9,7 @@ import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
+import { parseBoundedJson } from "../../shared/text/bounded-json.ts";
 import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } from "./job-price.ts";
 
 const BODY_BYTES_MAX = 16 * 1024;
@@ -134,9 +135,7 @@ function problemOf(issue: z.core.$ZodIssue | undefined) {
 }
 
 function jsonIn(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString("utf8"));
-  } catch (cause) {
-    throw invalid("body", "is not JSON", cause);
-  }
+  const parsed = parseBoundedJson(body);
+  if (!parsed.ok) throw invalid("body", parsed.problem);
+  return parsed.value;
 }

@@ -53,6 +53,7 @@ export function runPricing(options: PricingProcess): Promise<number> {
       maxQuoteAgeSecs: pricing.max_quote_age_secs,
       redis,
       durability: postern.redis.durability,
+      declared: postern.redis.declared,
       log,
       http: toHttpOptions(postern),
     });

@@ -32,6 +32,7 @@ import type { ResultTokens } from "../../shared/results/token.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
 import { createAnswerCalls, resultPathOf } from "./calls.ts";
+import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
 import { createCredential } from "./credential.ts";
 import { createHandshakes } from "./handshake.ts";
 import { readWebhooksOptions, type WebhooksGatewayOptions } from "./options.ts";
@@ -136,6 +137,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const endpoints = toEndpoints(options, {
     clock,
     limits,
+    turns: createCheckTurns(limits.isOverLimit),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
@@ -219,6 +221,7 @@ function toMs(secs: number | undefined): number | undefined {
 type EndpointDeps = {
   clock: Clock;
   limits: RateLimits;
+  turns: CheckTurns;
   admission: Admission;
   takeSecret: TakeSecret;
   accessOf: AccessOf | undefined;
@@ -227,12 +230,16 @@ type EndpointDeps = {
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, serviceId, metadataPrefix }: ComposedOptions,
-  { clock, limits, admission, takeSecret, accessOf }: EndpointDeps,
+  { clock, limits, turns, admission, takeSecret, accessOf }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),
-    credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
+    credential: createCredential(config, {
+      bodyLimitBytes: config.body_limit_bytes ?? webhooks.body_limit_bytes,
+      turns,
+      clock,
+    }),
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {

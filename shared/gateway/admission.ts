@@ -47,7 +47,7 @@ export class Admission {
       ready: redis.ok && !this.ending,
       checks: {
         redis: redis.text,
-        durability: this.#durable.mode,
+        durability: this.#durable.durability.mode,
         maxmemory_bytes: this.#durable.isUsable ? this.#durable.server().maxMemoryBytes : null,
         draining: this.ending,
         backpressure: explain(() => {

@@ -38,6 +38,8 @@ export type Facilitators = {
     kind: Omit<PaymentKind, "x402Version">,
     asker: Asker,
   ): Promise<{ verified: VerifyAnswer; url: string }>;
+  /** Whether this facilitator is configured. */
+  has(url: string): boolean;
   /** Asks this one facilitator, once. Never rejects: anything that is not an answer is an unknown outcome. */
   settle(request: FacilitatorRequest, url: string): Promise<SettleAnswer>;
 };
@@ -80,10 +82,11 @@ export function createFacilitators({ facilitators, onKinds, ...options }: Option
       }
       throw new Unjudged(failures);
     },
+    has: (url) => byUrl.has(url),
     async settle(request, url) {
       const facilitator = byUrl.get(url);
       if (facilitator) return facilitator.settle(request);
-      return { kind: "unknown", reason: "the facilitator that verified it is configured no more" };
+      return { kind: "unknown", reason: "the facilitator that verified it is no longer configured" };
     },
   };
 }

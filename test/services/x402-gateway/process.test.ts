@@ -32,7 +32,7 @@ beforeEach(async () => {
 
 const PRICES: Record<string, string> = { "7": "1000000000000000" };
 
-async function start({ drainSecs = 0, x402 = {}, prices = PRICES } = {}): Promise<void> {
+async function start({ drainSecs = 0, x402 = {}, prices = PRICES, env = {} } = {}): Promise<void> {
   const dir = join(tempDir(), "config");
   writeConfig(dir, {
     postern: { drain_secs: drainSecs, redis: { url: redis.url } },
@@ -41,12 +41,20 @@ async function start({ drainSecs = 0, x402 = {}, prices = PRICES } = {}): Promis
   });
   const bind = ["--bind-address", `127.0.0.1:${await freePort()}`, "--ops-address", "127.0.0.1:0"];
   const args = ["x402", "--config-dir", dir, ...bind];
-  gateway = await startPart({ name: "x402", args, env: process.env });
+  gateway = await startPart({ name: "x402", args, env: { ...process.env, ...env } });
   const { kill } = gateway;
   ends.defer(() => kill("SIGKILL"));
   await untilReady(gateway);
   await untilSelling(gateway);
 }
+
+test("without the native module of secp256k1 the x402 process says so once at its start, and takes payments", async () => {
+  await start({ env: { npm_config_arch: "none" } });
+  expect(gateway.process.events("signatures.slow")).toMatchObject([
+    { remedy: expect.stringContaining("npm rebuild secp256k1") },
+  ]);
+  expect((await post(await pay())).status).toBe(202);
+});
 
 async function pay(): Promise<Record<string, string>> {
   return signOffer(await post({}), { payer });
