@@ -41,8 +41,8 @@ const LOOK_AGAIN_MS = 1000;
 
 export type AwaitResults = {
   /**
-   * Waits for the result of a call, and answers in the end. False if nothing waits: there is no time, no place, the client has ended its side, or the gateway ends. The
-   * request is then answered as one whose client does not wait.
+   * Waits for the result of a call, and answers in the end. False if nothing waits: there is no time, no place, the client has ended
+   * its side, or the gateway ends. The request is then answered as one whose client does not wait.
    */
   begin(waiting: Waiting): boolean;
   /** How many wait. */

@@ -92,6 +92,7 @@ export async function listen(
   server.maxHeadersCount = 0; // Node would drop all after the 1,000th, and Content-Length with them; 16 KiB bound them
   server.on("connection", (socket) => {
     exchanges.connected(socket);
+    socket.setMaxListeners(0); // each of many pipelined requests may listen for its end
     socket.once("end", () => destroyLater(socket));
     connections.add(socket);
   });

@@ -21,9 +21,9 @@ type Options = {
 };
 
 /**
- * Opens the public address of a process once it is ready, and closes it on shutdown so that no request fails. Until then its connections
- * are kept: a proxy that does not notice the drain would otherwise open a new one for each request, and those that the system has not
- * handed over when the address closes are reset. Rejects with what `ready` or `open` rejects with.
+ * Opens the public address of a process once it is ready, and closes it on shutdown so that no request fails. The drain keeps
+ * connections open. Otherwise a proxy that does not notice the drain would open a connection for each request, and closing the address
+ * resets connections that the system has not handed over yet. Rejects with what `ready` or `open` rejects with.
  */
 export async function serveWhenReady(options: Options): Promise<void> {
   const { ready, open, drain, drainMs, graceMs, shutdown } = options;

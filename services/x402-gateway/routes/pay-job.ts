@@ -126,6 +126,35 @@ export function createPayJob(deps: PayJobDeps) {
   }
 }
 
+/** Less than a connection has after its client has ended its side. */
+const ANSWERED_IN_MS = 8000;
+
+/**
+ * What the work on a payment comes to. If the client has ended its side, it is told after a while that the outcome is unknown, before its
+ * connection is destroyed; the work goes on.
+ */
+async function beforeItsEnd<Result>(
+  req: IncomingMessage,
+  { signed: { callId } }: PaidRequest,
+  work: Promise<Result>,
+): Promise<Result> {
+  if (callId === undefined) return work;
+  let timer: NodeJS.Timeout | undefined;
+  let stopListening = () => {};
+  const late = new Promise<never>((_, reject) => {
+    const begin = () => {
+      const tell = () => reject(outcomeUnknown(callId, "its client has ended its side meanwhile"));
+      timer = setTimeout(tell, ANSWERED_IN_MS);
+    };
+    if (hasInputEnded(req)) begin();
+    else stopListening = onInputEnd(req, begin);
+  });
+  return Promise.race([work, late]).finally(() => {
+    clearTimeout(timer);
+    stopListening();
+  });
+}
+
 /** Claims and settles payments that nothing refuses. */
 function createPayNew(deps: PayJobDeps) {
   const { paymentsInFlight, claim, settle, untilDecided, payersResult, metadataPrefix, clock } = deps;
@@ -174,35 +203,6 @@ function createPayNew(deps: PayJobDeps) {
       });
     },
   };
-}
-
-/** Less than a connection has after its client has ended its side. */
-const ANSWERED_IN_MS = 8000;
-
-/**
- * What the work on a payment comes to. If the client has ended its side, it is told after a while that the outcome is unknown, before its
- * connection is destroyed; the work goes on.
- */
-async function beforeItsEnd<Result>(
-  req: IncomingMessage,
-  { signed: { callId } }: PaidRequest,
-  work: Promise<Result>,
-): Promise<Result> {
-  if (callId === undefined) return work;
-  let timer: NodeJS.Timeout | undefined;
-  let stopListening = () => {};
-  const late = new Promise<never>((_, reject) => {
-    const begin = () => {
-      const tell = () => reject(outcomeUnknown(callId, "its client has ended its side meanwhile"));
-      timer = setTimeout(tell, ANSWERED_IN_MS);
-    };
-    if (hasInputEnded(req)) begin();
-    else stopListening = onInputEnd(req, begin);
-  });
-  return Promise.race([work, late]).finally(() => {
-    clearTimeout(timer);
-    stopListening();
-  });
 }
 
 type Paid = { kind: "paid"; paid: PaidCall };
