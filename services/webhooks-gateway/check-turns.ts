@@ -9,6 +9,8 @@ const ADVANCE_MS = 100;
 /** A check that seems longer was interrupted by the system. */
 const CHECK_MS_MAX = 1000;
 const WAIT_MS_MAX = 5000;
+/** Beyond this many addresses the one that was refused first is forgotten. */
+const PARTIES_MAX = 10_000;
 
 /** A request with its whole body, of which nothing is proven yet. */
 type Unproven = {
@@ -52,9 +54,15 @@ export function createCheckTurns(): CheckTurns {
     } catch (refusal) {
       const tookMs = Math.min(performance.now() - begun, CHECK_MS_MAX);
       usedUntil = Math.max(usedUntil, begun) + tookMs * PARTS;
-      refusals.set(party, (refusals.get(party) ?? 0) + 1);
+      countRefusal(party);
       throw refusal;
     }
+  }
+
+  function countRefusal(party: string): void {
+    refusals.set(party, (refusals.get(party) ?? 0) + 1);
+    const oldest = refusals.size > PARTIES_MAX ? refusals.keys().next().value : undefined;
+    if (oldest !== undefined) refusals.delete(oldest);
   }
 
   function msUntilTurn(): number {
@@ -70,7 +78,9 @@ export function createCheckTurns(): CheckTurns {
   function scheduleTurn(): void {
     if (isScheduled || waiting.size === 0) return;
     isScheduled = true;
-    setTimeout(nextTurn, msUntilTurn());
+    const ms = msUntilTurn();
+    if (ms > 0) setTimeout(nextTurn, ms);
+    else setImmediate(nextTurn); // a timer takes a millisecond at least, and many small bodies may wait
   }
 
   function checkInTurn(request: Unproven, check: () => void): Promise<void> {
