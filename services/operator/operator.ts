@@ -57,7 +57,7 @@ export type ComposedOperator = {
   liveStreams(): number;
   /** Rejects if the first Redis that is reached is a replica, or holds the data of another release. */
   firstCheck: Promise<void>;
-  /** From now on it is not ready, and every answer ends its connection. */
+  /** From now on it is not ready, and all streams end. */
   drain(): void;
   /** Ends the timers, and leaves the runs under way to other replicas. */
   close(): Promise<void>;
@@ -119,7 +119,6 @@ export function composeOperator(options: Options): ComposedOperator {
       ...{ overview, live, heavy },
       stalledMs: options.liveTimes?.stalledMs ?? STALLED_MS,
       assertUsable: () => durable.assertUsable(),
-      isEnding: () => ending,
       tell: (event, fields) => log.info(event, fields),
     }),
     readiness() {

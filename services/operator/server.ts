@@ -43,7 +43,6 @@ type Deps = {
   heavy: ConcurrencyLimit;
   /** Who takes nothing of an answer for so long is cut off. */
   stalledMs: number;
-  isEnding: () => boolean;
   answered: EventCounter;
   refusals: RefusalLog;
   tell: Context["tell"];
@@ -106,7 +105,6 @@ export function createServer(deps: Deps): RequestListener {
 
   return async (req, res) => {
     res.setHeaders(new Map(SECURITY_HEADERS));
-    if (deps.isEnding()) res.setHeader("Connection", "close");
     try {
       const route = await serve(req, res);
       deps.answered.count(`${route} ${res.statusCode}`, { route, status: res.statusCode });

@@ -14,16 +14,13 @@ import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } fro
 
 const BODY_BYTES_MAX = 16 * 1024;
 
-type Deps = { addressOf: ClientAddressOf; isEnding: () => boolean };
-
 /** Any page may ask for a quote. */
 const CORS_HEADERS = new Map(Object.entries(corsHeaders(["Retry-After"])));
 const answerPreflight = createPreflight({ methods: ["POST"], headers: ["Content-Type", "traceparent"] });
 
 /** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
-export function createHttpHandler(ask: AskPrice, { addressOf, isEnding }: Deps): RequestListener {
+export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): RequestListener {
   return async (req, res) => {
-    if (isEnding()) res.setHeader("Connection", "close");
     res.setHeaders(CORS_HEADERS);
     const path = rawPath(req.url ?? "");
     const ids = parseQuotePath(path);

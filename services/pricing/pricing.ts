@@ -235,7 +235,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
       operator: signer.address,
       getJobPrice,
       listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),
-      handler: createHttpHandler(ask, { addressOf, isEnding: () => draining }),
+      handler: createHttpHandler(ask, addressOf),
       withX402Settlement: (settlement) => serviceWith(createSettle(settlement)),
       firstCheck: durable.firstCheck,
       readiness,

@@ -16,7 +16,7 @@ import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-e
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { bareApp, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
@@ -189,14 +189,10 @@ function createHandler({
   notFound,
 }: HandlerDeps): RequestListener {
   const app = bareApp();
-  onlyGet(app, "/webhooks/health", (_req, res) => {
-    res.type("text/plain").send("ok");
-  });
-  app.use(probes(() => admission.readiness()));
+  app.use(probes(() => admission.readiness(), "/webhooks/health"));
   const others = serve(app, notFound);
 
   return (req, res) => {
-    if (admission.ending) res.setHeader("Connection", "close");
     const path = rawPath(req.url ?? "");
     const endpoint = endpoints.get(path);
     if (endpoint !== undefined) void receive(req, res, endpoint);

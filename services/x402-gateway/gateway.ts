@@ -296,9 +296,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     bodies,
     partyOf,
   });
+  let isStarting = true;
   const readiness = (): Readiness => {
     const { ready, checks } = admission.readiness();
-    return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
+    const shared = toSharedChecks(x402, facilitators, chains, rates);
+    return { ready: ready && !isStarting, checks: { ...checks, starting: isStarting, ...shared } };
   };
   const handler = createHandler({
     challenge,
@@ -312,7 +314,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
-    isEnding: () => admission.ending,
     metadataPrefix,
     clock,
   });
@@ -342,10 +343,13 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     clock,
     log,
   });
-  facilitators.start();
-  const started = Promise.all([firstCheck, chains.start()]).then(() => {});
+  const readRates = () => rates.start();
+  const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
+  const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
+    isStarting = false;
+  });
+  const started = Promise.all([firstCheck, checked]).then(() => {});
   started.catch(() => {}); // its host may look at it later, or never
-  rates.start();
 
   return {
     handler,

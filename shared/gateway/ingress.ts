@@ -100,9 +100,9 @@ export type Gateway = {
   streaming(): number;
   /** For what runners deliver, which only the gateway's process takes. */
   resultWrites: ResultWrites;
-  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result or watches a call; requests are still taken. */
+  /** From now on it is not ready, and all waits for results and streams end; requests are still taken. */
   drain(): void;
-  /** From now on it refuses requests with `service.draining`; those under way are finished. */
+  /** From now on it refuses requests with `service.draining`; those under way are finished. For hosts whose server goes on. */
   stop(): void;
 };
 

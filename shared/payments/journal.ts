@@ -1,4 +1,3 @@
-import { type AuditEntry, auditWords } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -210,7 +209,11 @@ function toClaimResult([kind, id = ""]: string[]): Claimed {
   }
 }
 
-const VOID_REMEMBERED_MS = 86_400_000;
+/**
+ * How long a void payment is kept beyond its authorization's end. Whoever has many payments claimed that never settle leaves as many void ones
+ * behind, so they do not stay long. What an operator has decided may be wrong, and is not a stranger's to fill Redis with.
+ */
+const VOID_REMEMBERED_MS = { byProof: 3_600_000, byOperator: 86_400_000 };
 
 /** The states that a transition leaves. If it finds another one, it changes nothing. */
 type From = { now: number; from?: readonly PaymentState[] };
@@ -304,7 +307,8 @@ function createTransitions({ redis, keys }: Partition) {
       { now, from = ["SETTLING"] }: From,
     ): Promise<PaymentState | undefined> {
       const { id, terms } = payment;
-      const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
+      const rememberedMs = VOID_REMEMBERED_MS[decided === undefined ? "byProof" : "byOperator"];
+      const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + rememberedMs;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
       const [identifier, idempotencyKey] = nameKeys(keys, payment);
       const used = [...usedKeys(payment), idempotencyKey, ...usageKeys(keys)];
@@ -349,16 +353,16 @@ function createTransitions({ redis, keys }: Partition) {
     },
 
     /**
-     * Drops the body of a payment that is SETTLING or in REVIEW, with this line in the audit, in one step: no settle is sent any more, and
-     * money that comes all the same is due back. Resolves with the state found, or `DROPPED`, also if it was dropped before.
+     * Drops the body of a payment that is SETTLING or in REVIEW, with a line in the audit (`auditWords`), in one step: no settle is sent any
+     * more, and money that comes all the same is due back. Resolves with the state found, or `DROPPED`, also if it was dropped before.
      */
     async drop(
       id: string,
       decision: Decision,
-      line: AuditEntry,
+      line: readonly (string | number)[],
     ): Promise<PaymentState | typeof DROPPED | undefined> {
       const touched = [...own(id), ...usageKeys(keys), keys.audit];
-      const found = await drop(touched, [id, JSON.stringify(decision), ...auditWords(line)]);
+      const found = await drop(touched, [id, JSON.stringify(decision), ...line]);
       return (found as PaymentState | typeof DROPPED | null) ?? undefined;
     },
 

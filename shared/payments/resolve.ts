@@ -1,4 +1,4 @@
-import { type Audit, type AuditEntry, logAudited } from "../audit/audit.ts";
+import { type Audit, type AuditEntry, auditWords, logAudited } from "../audit/audit.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import type { CountOnce } from "../series/count-once.ts";
@@ -63,7 +63,7 @@ export function createResolve({
 
   async function drop({ id }: Payment, decision: Decision, entry: AuditEntry): Promise<Resolved> {
     failpoint("operator.before_dropped");
-    const found = await journal.drop(id, decision, entry);
+    const found = await journal.drop(id, decision, auditWords(entry));
     failpoint("operator.after_dropped");
     if (found !== DROPPED) return { kind: "left", state: found };
     logAudited(log, entry);

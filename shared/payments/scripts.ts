@@ -62,7 +62,8 @@ local id, bh, rt, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local known = redis.call('HMGET', KEYS[1], 'st', 'bh', 'rt', 'by', 'v')
 if known[1] then${refuseNewer("record", "known[5]")}
   if known[2] ~= bh or known[3] ~= rt then return {'CONFLICT'} end
-  if known[4] == ARGV[7] and known[1] == 'SETTLING' then return {'NEW'} end
+  local isOwn = known[4] == ARGV[7] and known[1] == 'SETTLING'
+  if isOwn and redis.call('HEXISTS', KEYS[2], 'dropped') == 0 then return {'NEW'} end
   return {'KNOWN', id}
 end
 local names = {KEYS[6], KEYS[10]}

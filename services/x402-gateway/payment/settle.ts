@@ -58,8 +58,8 @@ export type ClaimPayment = ReturnType<typeof createClaimPayment>;
 
 /**
  * Writes the whole call to disk before money moves, or tells that the payment was known before. `party` is the rate-limit key of the
- * client's address. Throws the error of a refused
- * claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes on with it.
+ * client's address. Throws the error of a refused claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes
+ * on with it.
  */
 export function createClaimPayment(deps: ClaimDeps) {
   const { journal, beginWrite, openMax, unsettledBytesMax, clock } = deps;

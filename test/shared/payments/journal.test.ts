@@ -46,11 +46,14 @@ test("a payment that is not final never expires, and one that is final is rememb
   await journal.markEnded(await found(id), Date.now());
   for (const ttl of await ttls(id)) expect(Math.round(ttl / DAY_MS)).toBe(30);
 
-  const voided = await payments.claim({ payer: PAYER });
-  const { terms } = await found(voided);
-  await journal.markVoid(await found(voided), { reason: "it expired" }, { now: Date.now() });
-  const untilEndMs = Math.max(0, Number(terms.valid_before) * 1000 - Date.now());
-  for (const ttl of await ttls(voided)) expect(Math.round((ttl - untilEndMs) / DAY_MS)).toBe(1);
+  const decided = { by: "me", reason: "seen" };
+  const HOUR_MS = 3_600_000;
+  for (const [ending, hours] of [[{}, 1] as const, [{ decided }, 24] as const]) {
+    const voided = await found(await payments.claim({ payer: PAYER }));
+    await journal.markVoid(voided, { reason: "it expired", ...ending }, { now: Date.now() });
+    const untilEndMs = Math.max(0, Number(voided.terms.valid_before) * 1000 - Date.now());
+    for (const ttl of await ttls(voided.id)) expect(Math.round((ttl - untilEndMs) / HOUR_MS)).toBe(hours);
+  }
 });
 
 test("a payment that is void uses up no caller's nonce, whatever another payment has used", async () => {

@@ -114,7 +114,6 @@ const settlement = {
   by: "facilitator",
 } as const;
 const now = () => Date.now();
-const line = { at: 1, action: "drop", by, selection: "by id", reason: "it fills Redis" } as const;
 
 /** Every change that there may be of a payment. Most do nothing in most states. */
 const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
@@ -130,13 +129,21 @@ const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
   "void by an operator": async (id) =>
     journal.markVoid(await found(id), { reason: "" }, { now: now(), from: ["REVIEW"] }),
   review: (id) => journal.markForReview(id, { now: now(), reason: "" }),
-  drop: (id) => journal.drop(id, { by, reason: "" }, { ...line, callId: id }),
+  drop: (id) => journal.drop(id, { by, reason: "" }, ["*", "action", "drop"]),
   end: async (id) => {
     const payment = await found(id);
     if (payment.state === "QUEUED" || payment.state === "DISCARDED") await journal.markEnded(payment, now());
   },
   "forget before its record is gone": (id) => journal.forget(id),
 };
+
+test("a claim that repeats itself after its body was dropped is no new one: no settle follows it", async () => {
+  const payment = paymentOf({});
+  const { id } = await claim({}, payment);
+  await journal.drop(id, { by, reason: "" }, ["*", "action", "drop"]);
+  expect((await claim({}, payment)).kind).toBe("known");
+  expect(await journal.markDispatching(id, Date.now())).toBe(false);
+});
 
 test("after any changes in any order, what counts is exactly the payments that are unsettled and have their body", async () => {
   const ids: string[] = [];
