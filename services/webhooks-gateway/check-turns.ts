@@ -35,7 +35,7 @@ type Turn = { request: Unproven; begin(): void };
 /**
  * Bounds the time that wrong credentials cost the process. A check that holds is free. Once checks that refuse have used up their share
  * of the time, all checks wait. Addresses with fewer refusals come first, and of one address small bodies come before large ones. The
- * cost of a check grows with its body, so small bodies cannot use up the share, and small deliveries are not kept by large wrong bodies
+ * cost of a check grows with its body, so small bodies cannot use up the share, and small deliveries do not wait for large wrong bodies
  * of their address. A body that waits can still be cut (body-budget.ts).
  */
 export function createCheckTurns(): CheckTurns {
