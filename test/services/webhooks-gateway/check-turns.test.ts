@@ -104,7 +104,7 @@ test("a request that waits and whose body is cut, or whose client hangs up, is n
 test("a request that waits in vain for its turn is refused with 503", { timeout: 30_000 }, async () => {
   const { turns, requestOf } = setUp();
   await expect(turns.run(requestOf("192.0.2.9", 1).request, refuse(1000))).rejects.toThrow("wrong");
-  const [small, large] = [requestOf("192.0.2.9", 1), requestOf("192.0.2.2", 2)];
+  const [small, large] = [requestOf("192.0.2.9", 1), requestOf("192.0.2.9", 2)];
   const ended = await Promise.allSettled([
     turns.run(small.request, refuse(1000)),
     turns.run(large.request, () => expect.unreachable()),
