@@ -137,7 +137,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const endpoints = toEndpoints(options, {
     clock,
     limits,
-    turns: createCheckTurns(limits.isOverLimit),
+    turns: createCheckTurns(),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
