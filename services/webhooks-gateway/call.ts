@@ -36,6 +36,8 @@ type Made =
       call: JobCall;
       /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
       repeat: { bodySha256: string } | undefined;
+      /** What the request lacks of the delivery id that the endpoint reads. */
+      noId?: string | undefined;
     }
   | { dropped: string };
 
@@ -95,7 +97,7 @@ export function createMakeCall(
     const { jobId, event } = route(values);
     if (jobId === undefined) return { dropped: event };
     const bodySha256 = sha256Hex(body);
-    const delivery = deliveryId && readDeliveryId(deliveryId, values);
+    const { delivery, noId } = deliveryId === undefined ? NO_DELIVERY_ID : readDeliveryId(deliveryId, values);
     const named = delivery === undefined ? undefined : name(delivery, bodySha256);
     const id = named?.id ?? randomCallId();
     const metadata: Record<string, string> = { ...template, [keys.callId]: id };
@@ -116,7 +118,7 @@ export function createMakeCall(
       keepsResult: endpoint.keep_result || target !== undefined,
       callback: target && { ...target, ...accessOf?.(id) },
     });
-    return { call, repeat: named?.repeat };
+    return { call, repeat: named?.repeat, noId };
   };
 }
 
@@ -157,20 +159,23 @@ const DELIVERY_ID_BYTES_MAX = 256;
 const TEXT_BYTES_MAX = 1024;
 const QUERY_BYTES_MAX = 4096;
 
-/** The sender's own id of this delivery, if the request has one. */
-function readDeliveryId(template: readonly Part[], values: RequestValues): string | undefined {
+type DeliveryId = { delivery?: string; noId?: string };
+const NO_DELIVERY_ID: DeliveryId = {};
+
+/** The sender's own id of this delivery, or what the request lacks of it. */
+function readDeliveryId(template: readonly Part[], values: RequestValues): DeliveryId {
   const found = fill(template, values);
   const invalid = (what: string) => AppError.public("webhook.delivery_id_invalid", `the delivery id ${what}`);
   if ("problem" in found) {
-    if (found.problem === "missing") return undefined;
+    if (found.problem === "missing") return { noId: found.what };
     throw invalid(`came more than once (${found.what})`);
   }
   const { value } = found;
   if (value === "") throw invalid("is empty");
   const problem = headerTextProblem(value, DELIVERY_ID_BYTES_MAX);
-  if (problem === undefined) return value;
+  if (problem === undefined) return { delivery: value };
   // A field may hold any text, and a batch has the ids of all its elements.
-  if (template.some(({ kind }) => kind === "field")) return sha256Hex(Buffer.from(value));
+  if (template.some(({ kind }) => kind === "field")) return { delivery: sha256Hex(Buffer.from(value)) };
   throw invalid(problem);
 }
 

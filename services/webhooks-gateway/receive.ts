@@ -93,10 +93,10 @@ export function createReceive(deps: Deps): Receive {
       if (takeToken !== undefined) await takeToken(addressKey(address));
       const made = makeCall(req, values);
       if ("dropped" in made) return finishDropped(exchange, made.dropped);
-      const { call, repeat } = made;
+      const { call, repeat, noId } = made;
       admission.assertOpen(jobKeyOf(call));
       const accepted = await accept(call, repeat && { ...repeat, windowMs });
-      finishAccepted(exchange, call, accepted);
+      finishAccepted(exchange, call, accepted, noId);
     } catch (thrown) {
       await refuse(exchange, toAppError(thrown));
     } finally {
@@ -105,7 +105,7 @@ export function createReceive(deps: Deps): Receive {
   };
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */
-  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted): void {
+  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {
     const { endpoint, ms } = exchange;
     const { config, accessOf, waitMs } = endpoint;
     const { status, replayed } = accepted;
@@ -120,6 +120,7 @@ export function createReceive(deps: Deps): Receive {
       jobId: call.job_id,
       bytes: call.bytes,
       replayed,
+      ...(noId !== undefined && { noId }),
       ms: ms(),
     });
   }

@@ -41,7 +41,7 @@ function sizeProblem(bytes: Buffer): string | undefined {
 }
 
 /** Where the string that begins at `start` ends; the last byte if it does not. */
-function endOfString(bytes: Buffer, start: number): number {
+export function endOfString(bytes: Buffer, start: number): number {
   for (let end = bytes.indexOf(QUOTE, start + 1); end !== -1; end = bytes.indexOf(QUOTE, end + 1)) {
     let escapes = 0;
     while (bytes[end - 1 - escapes] === BACKSLASH) escapes += 1;

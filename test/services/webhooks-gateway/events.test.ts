@@ -7,6 +7,7 @@ const open = { auth: "none" };
 const endpoints = [
   { ...open, path: "/by-header", route_by: { header: "X-GitHub-Event", jobs } },
   { ...open, path: "/by-field", route_by: { field: "/event/type", jobs } },
+  { ...open, path: "/by-number", route_by: { field: "/id", jobs: { "9007199254740993": 4, "100": 5 } } },
   { ...open, path: "/refuses", route_by: { header: "X-GitHub-Event", jobs, unmatched: "refuse" } },
   { ...open, path: "/204", answer: { status: 204 }, route_by: { header: "X-GitHub-Event", jobs } },
   {
@@ -34,6 +35,8 @@ test.each([
   ["a header", "/by-header", ["X-GitHub-Event", "push"], "{}", 3],
   ["a header, for the job with the index 0", "/by-header", ["X-GitHub-Event", "ping"], "{}", 0],
   ["a field of the body", "/by-field", [], '{"event":{"type":"push"}}', 3],
+  ["a number that a double cannot hold", "/by-number", [], '{"id":9007199254740993}', 4],
+  ["a number with an exponent", "/by-number", [], '{"id":1e2}', 5],
 ])("the job is chosen by %s", async (_what, path, headers, body, job) => {
   const answer = await post(path, headers, body);
   expect(answer.json()).toMatchObject({ status: "accepted", job_id: job });
@@ -46,6 +49,8 @@ const unmatched: [string, string, string[], string][] = [
   ["an event twice", "/by-header", ["X-GitHub-Event", "push", "X-GitHub-Event", "push"], "{}"],
   ["the name of a property that every object has", "/by-header", ["X-GitHub-Event", "constructor"], "{}"],
   ["a body that is no JSON", "/by-field", [], "push"],
+  ["a number beside one of a job", "/by-number", [], '{"id":9007199254740992}'],
+  ["a large number with a point", "/by-number", [], '{"id":9007199254740993.0}'],
   ["a field that is no text", "/by-field", [], '{"event":{"type":["push"]}}'],
 ];
 test.each(unmatched)(
