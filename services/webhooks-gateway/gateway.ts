@@ -144,7 +144,11 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
-  const receive = createReceive({ admission, bodies, accept, refuse, waits, addressOf, clock, log });
+  const handshakes = createEventCounter(log, "webhook.handshake_answered");
+  const receive = createReceive({
+    ...{ admission, bodies, accept, refuse, waits, addressOf },
+    ...{ unlogged: handshakes, clock, log },
+  });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
@@ -161,6 +165,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     close() {
       overLimit.flush();
       unlogged.flush();
+      handshakes.flush();
       log.stop();
       close();
     },

@@ -114,7 +114,12 @@ export type Handshake = {
   /** Values that the request must have, by template; a `*` at the end is any text. Only a signed handshake can be told by its body. */
   readonly when?: Readonly<Record<string, string>>;
   /**
-   * What is proven before the answer: nothing, the endpoint's credential, the verify token in this query parameter, or that
+   * The whole body, if it is a form of at most 1 KiB that is told by its fields: these and no others, of which those with the value
+   * `*` may be missing. Without a proof too.
+   */
+  readonly form?: Readonly<Record<string, string>>;
+  /**
+   * What is proven before the answer: nothing, where a request that could be a delivery must have no credential at all, the endpoint's credential, the verify token in this query parameter, or that
    * the operator has opened the endpoint (`postern endpoint open`) for the secret in this header.
    */
   readonly proof:

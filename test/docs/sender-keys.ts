@@ -74,9 +74,13 @@ const HANDSHAKE_KEYS: KeyWords<Handshake> = {
     "every request with this method",
     'what the request must have: placeholders and their values, of which a `*` at the end is any text. Fields of the body only with `proof = "credential"`',
   ],
+  form: [
+    "the body is not looked at",
+    'the fields of which the whole body consists, a form of at most 1 KiB. One with the value `*` may be missing. Only with `proof = "none"`',
+  ],
   proof: [
     "required",
-    '`"none"`; `"credential"`; `{ verify_token = "name" }`, the parameter of the query that must be `verify_token`; `{ secret_header = "X-Name" }`, the header of a secret that is taken while `postern endpoint open` runs',
+    '`"none"`, where a request with the method of a delivery must have no credential; `"credential"`; `{ verify_token = "name" }`, the parameter of the query that must be `verify_token`; `{ secret_header = "X-Name" }`, the header of a secret that is taken while `postern endpoint open` runs',
   ],
   status: ["200", "200 or 204"],
   content_type: ["text/plain with `body`, application/json with `json`", "the Content-Type of the answer"],
