@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { onlyHeaderValue, rawQuery } from "../http/headers.ts";
+import { headerText, onlyHeaderValue, rawQuery } from "../http/headers.ts";
 import { parseExactJson } from "./exact-json.ts";
 
 /** One piece of a template. */
@@ -108,7 +108,7 @@ export class RequestValues {
     this.body = body;
   }
 
-  /** Of several names, the first that the request has; that must come once. */
+  /** Of several names, the first that the request has; that must come once. Its bytes, decoded as latin1. */
   header(names: readonly string[]): Found {
     for (const name of names) {
       const found = onlyHeaderValue(this.#req, name);
@@ -175,8 +175,10 @@ function textOf(part: Part, values: RequestValues): Found {
   switch (part.kind) {
     case "literal":
       return { value: part.text };
-    case "header":
-      return values.header(part.names);
+    case "header": {
+      const found = values.header(part.names);
+      return "value" in found ? { value: headerText(found.value) } : found;
+    }
     case "query":
       return values.query(part.name);
     case "field":
