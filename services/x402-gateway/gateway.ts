@@ -4,6 +4,7 @@ import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
+import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
 import {
@@ -43,7 +44,7 @@ import { type AssertFits, createAssertFits } from "./payment/input.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
-import { createFindKnown, createKnownOutcome } from "./payment/outcome.ts";
+import { createFindKnown, createKnownOutcome, createUntilDecided } from "./payment/outcome.ts";
 import { createPayersResult } from "./payment/payers-result.ts";
 import {
   createClaimPayment,
@@ -162,6 +163,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
+  warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
   const { results, waits, streams } = ingress;
@@ -234,7 +236,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const review = createReview({ journal, clock, log });
   const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
-  const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
+  const { unsettledBytesMax } = ingress;
+  const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
   const settle = createSettle({
     journal,
     facilitators,
@@ -266,6 +269,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     check: checkIn(PAID, createAssertFits(clock, { isProven: true })),
     claim,
     settle,
+    untilDecided: createUntilDecided(journal),
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
     statusUrlOf,
     payersResult: createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }),
@@ -292,9 +296,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     bodies,
     partyOf,
   });
+  let isStarting = true;
   const readiness = (): Readiness => {
     const { ready, checks } = admission.readiness();
-    return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
+    const shared = toSharedChecks(x402, facilitators, chains, rates);
+    return { ready: ready && !isStarting, checks: { ...checks, starting: isStarting, ...shared } };
   };
   const handler = createHandler({
     challenge,
@@ -308,7 +314,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
-    isEnding: () => admission.ending,
     metadataPrefix,
     clock,
   });
@@ -338,10 +343,13 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     clock,
     log,
   });
-  facilitators.start();
-  const started = Promise.all([firstCheck, chains.start()]).then(() => {});
+  const readRates = () => rates.start();
+  const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
+  const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
+    isStarting = false;
+  });
+  const started = Promise.all([firstCheck, checked]).then(() => {});
   started.catch(() => {}); // its host may look at it later, or never
-  rates.start();
 
   return {
     handler,

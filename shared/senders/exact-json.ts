@@ -1,4 +1,4 @@
-import { endOfString } from "../json-schema/bounded-json.ts";
+import { endOfString } from "../text/bounded-json.ts";
 
 /**
  * The value of valid JSON in which each whole number that JSON.parse would round is the text of its digits: two ids could become

@@ -6,7 +6,7 @@ import type { Key } from "./key.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
 import { oneItem, type Sent } from "./sent.ts";
 import { type Part, type RequestValues, toParts } from "./template.ts";
-import { isDigest } from "./verifier.ts";
+import { isStreamable } from "./verifier.ts";
 
 /** What the signed bytes are made of, once the head of a request is read. */
 export type Head = {
@@ -52,7 +52,7 @@ export class Message {
     this.#after = this.#pieces.slice(bodyAt + 1);
     this.#marksBody = this.#pieces.some(({ ends }) => ends === "after-token");
     this.isStreamed =
-      isDigest(scheme.algorithm) &&
+      isStreamable(scheme.algorithm) &&
       bodyAt !== -1 &&
       parts.every(({ kind }, at) => at === bodyAt || !NEEDS_BODY.includes(kind));
     this.#signsForm = parts.some(({ kind }) => kind === "form");
