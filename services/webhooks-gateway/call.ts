@@ -37,7 +37,7 @@ type Made =
       call: JobCall;
       /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
       repeat: { bodySha256: string } | undefined;
-      /** What the request lacks of the delivery id that the endpoint reads. */
+      /** The part of the delivery id that the endpoint reads and the request lacks. */
       noId?: string | undefined;
     }
   | { dropped: string };
@@ -146,14 +146,14 @@ const DELIVERY_ID_BYTES_MAX = 256;
 const TEXT_BYTES_MAX = 1024;
 const QUERY_BYTES_MAX = 4096;
 
-/** The sender's own id of a delivery, or what the request lacks of it. */
+/** The sender's own id of a delivery, or the part of it that the request lacks. */
 type DeliveryId = { delivery?: string; noId?: string };
 
 function createReadDeliveryId(endpoint: EndpointToml): (values: RequestValues) => DeliveryId {
   if (endpoint.delivery_id === undefined) return () => ({});
   const template = toParts(endpoint.delivery_id);
   const eventHeaders = eventHeadersOf(endpoint);
-  // A field and an event's type may hold any text, and a batch has the ids of all its elements.
+  // Fields and event types may hold any text, and the id of a batch consists of all its ids.
   const mayBeAnyText = template.some(
     (part) => part.kind === "field" || headersOf(part).some((name) => eventHeaders.includes(name)),
   );
@@ -220,7 +220,7 @@ function put(metadata: Record<string, string>, key: string, found: Found, bytesM
   metadata[key] = found.value;
 }
 
-/** Adds the event's type, in one of two headers. */
+/** Adds the event's type, in one of two headers: HTTP carries only visible ASCII unchanged. */
 function putEvent(metadata: Record<string, string>, found: Found): void {
   if ("problem" in found || found.value === "" || HEADER_TEXT.test(found.value)) {
     put(metadata, WEBHOOK_EVENT, found, TEXT_BYTES_MAX);
@@ -235,7 +235,7 @@ function putEvent(metadata: Record<string, string>, found: Found): void {
   metadata[WEBHOOK_EVENT_UTF8] = `UTF-8''${percentEncoded(bytes)}`;
 }
 
-/** Only the characters that need no encoding in any header parameter (RFC 8187) are left as they are. */
+/** Encodes all characters that an extended value must not hold (`attr-char` of RFC 8187). */
 function percentEncoded(utf8: Buffer): string {
   const encoded = encodeURIComponent(utf8.toString("utf8"));
   return encoded.replace(/[*'()]/g, (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`);

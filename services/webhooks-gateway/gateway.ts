@@ -146,10 +146,17 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
-  const handshakes = createEventCounter(log, "webhook.handshake_answered");
+  const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
   const receive = createReceive({
-    ...{ admission, bodies, accept, refuse, waits, addressOf },
-    ...{ unlogged: handshakes, clock, log },
+    admission,
+    bodies,
+    accept,
+    refuse,
+    waits,
+    addressOf,
+    openHandshakes,
+    clock,
+    log,
   });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
@@ -167,7 +174,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     close() {
       overLimit.flush();
       unlogged.flush();
-      handshakes.flush();
+      openHandshakes.flush();
       log.stop();
       close();
     },

@@ -19,7 +19,7 @@ export type HandshakeAnswer = {
   status: number;
   headers: Readonly<Record<string, string>>;
   body: string;
-  /** Whether anybody may have it. */
+  /** True if it needs no proof. */
   isForAnybody: boolean;
 };
 
@@ -37,7 +37,7 @@ export const GIVEN_AWAY = /^[A-Za-z0-9._~+/=-]{0,1024}$/;
 /** Echoed text is visible ASCII, and no more of it. */
 const ECHOED = /^[!-~](?:[ -~]{0,1022}[!-~])?$/;
 
-/** A form that sets an endpoint up has one or two fields. */
+/** Such a form has one or two fields. */
 const FORM_BYTES_MAX = 1024;
 
 type Deps = { admission: Admission; takeSecret: TakeSecret };
@@ -46,10 +46,10 @@ type Deps = { admission: Admission; takeSecret: TakeSecret };
 export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret }: Deps) {
   const handshakes = endpoint.handshakes.map((handshake) => ({ ...handshake, is: createIs(handshake) }));
   const beforeBody = handshakes.filter(({ proof }) => proof !== "credential");
-  // A signature covers a form, so a good one makes no delivery of it.
+  // A form under a good signature is a handshake too, and no delivery.
   const signed = handshakes.filter(({ proof, form }) => proof === "credential" || form !== undefined);
   const hasCredential = createHasCredential(endpoint);
-  /** A request that could be a delivery, and has a credential, must have a right one. */
+  /** If a handshake could be a delivery, a credential in it must be right. */
   const needsNone = ({ proof, method }: HandshakeToml) =>
     proof === "none" && (endpoint.methods as readonly string[]).includes(method);
 
@@ -125,7 +125,7 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
 
 export type Handshakes = ReturnType<typeof createHandshakes>;
 
-/** Tells whether a request has something in any place where this endpoint's requests have a credential. */
+/** Tells whether a request has a credential, right or wrong, in any place where this endpoint's requests have one. */
 function createHasCredential(endpoint: EndpointToml) {
   const { headers, queries } = credentialPlaces(endpoint);
   return (req: IncomingMessage, values: RequestValues): boolean => {
@@ -153,7 +153,7 @@ function isWanted(value: string, wanted: string): boolean {
   return wanted.endsWith("*") ? value.startsWith(wanted.slice(0, -1)) : value === wanted;
 }
 
-/** The body of a request whose head says that it is small; nothing of any other is read. */
+/** Reads a body whose head declares that it is small. Any other body stays unread, and counts as empty. */
 async function readForm({ req, res }: Asked, lease: BodyLease): Promise<Buffer> {
   const { "content-length": length, "content-encoding": coding } = req.headers;
   const isSmall = length !== undefined && Number(length) <= FORM_BYTES_MAX && coding === undefined;
@@ -162,7 +162,7 @@ async function readForm({ req, res }: Asked, lease: BodyLease): Promise<Buffer> 
 
 const NOTHING = Buffer.alloc(0);
 
-/** Whether a body consists of these fields, of which those with a star may be missing. */
+/** Whether a body consists of exactly these fields. One whose value is a star may be missing. */
 function isForm(body: Buffer, wanted: Readonly<Record<string, string>>): boolean {
   if (body.length > FORM_BYTES_MAX) return false;
   const fields = [...new URLSearchParams(body.toString("utf8"))];

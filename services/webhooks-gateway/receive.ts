@@ -65,8 +65,8 @@ type Deps = {
   refuse: Refuse;
   waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
-  /** Counts the handshakes that anybody may have answered: a line for each would let a stranger fill the log. */
-  unlogged: EventCounter;
+  /** Counts answered handshakes that need no proof: with a line for each, a stranger could fill the log. */
+  openHandshakes: EventCounter;
   clock: Clock;
   log: Logger;
 };
@@ -75,7 +75,7 @@ export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endp
 
 /** One webhook, top to bottom. What can be refused early is refused before the body is read. */
 export function createReceive(deps: Deps): Receive {
-  const { admission, bodies, accept, refuse, waits, addressOf, unlogged, clock, log } = deps;
+  const { admission, bodies, accept, refuse, waits, addressOf, openHandshakes, clock, log } = deps;
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
     const address = addressOf(req); // a connection that is gone has none
@@ -141,7 +141,7 @@ export function createReceive(deps: Deps): Receive {
     res.writeHead(status, { ...COMMON_HEADERS, ...headers, ...length });
     res.end(req.method === "HEAD" ? "" : body);
     const { path } = endpoint.config;
-    if (isForAnybody) unlogged.count(`${path} ${status}`, { path, status });
+    if (isForAnybody) openHandshakes.count(`${path} ${status}`, { path, status });
     else log.info("webhook.handshake_answered", { path, status, ms: ms() });
   }
 }

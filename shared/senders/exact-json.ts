@@ -1,11 +1,11 @@
 import { endOfString } from "../text/bounded-json.ts";
 
 /**
- * The value of valid JSON in which each whole number that JSON.parse would round is the text of its digits: two ids could become
- * one. A rounded number with a point or an exponent stays a number. One pass over the bytes, whatever their depth.
+ * Parses valid JSON, and gives whole numbers beyond the safe range as the text of their digits: JSON.parse rounds them, and two ids
+ * could become one. A large number with a point or an exponent stays a number. It takes one pass over the bytes, without recursion.
  */
 export function parseExactJson(json: Buffer): unknown {
-  // Two quotes for each number, and none has fewer than 16 digits.
+  // Each number of at least 16 digits gets two quotes.
   const quoted = Buffer.allocUnsafe(json.length + Math.ceil(json.length / 8));
   let size = 0;
   let from = 0;

@@ -41,7 +41,7 @@ const SIGNATURE_KEYS: KeyWords<Scheme> = {
   ],
   form_begins_with: [
     "the query must be that of `public_url`",
-    "the first field of the form, which must follow the URL in `signed`. The query may then go on behind that of `public_url` and `&`, but must not hold this name",
+    "the first field of the sorted form, which must follow `{url}` in `signed`. The query may then continue that of `public_url` after `&`, but must not hold this name",
   ],
   url_port_optional: ["`false`", "`true`: the URL may have been signed with its port or without"],
   timestamp: ["no time is checked", "when the sender signed. The signature must cover it"],

@@ -128,7 +128,7 @@ function extrasOf(scheme: Scheme): string[] {
     );
   if (form_begins_with !== undefined)
     texts.push(
-      `The query may be longer than that of ${code("public_url")}: it then goes on behind ${code("&")}, does not hold ${code(form_begins_with)}, and without ${code(body_sha256_query ?? "a hash")} that is the first field of the sorted form.`,
+      `The query may continue that of ${code("public_url")} after ${code("&")}. It must not hold ${code(form_begins_with)}, and without ${code(body_sha256_query ?? "a hash")} the sorted form must begin with that field.`,
     );
   return texts;
 }
