@@ -146,7 +146,18 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
-  const receive = createReceive({ admission, bodies, accept, refuse, waits, addressOf, clock, log });
+  const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
+  const receive = createReceive({
+    admission,
+    bodies,
+    accept,
+    refuse,
+    waits,
+    addressOf,
+    openHandshakes,
+    clock,
+    log,
+  });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
@@ -163,6 +174,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     close() {
       overLimit.flush();
       unlogged.flush();
+      openHandshakes.flush();
       log.stop();
       close();
     },
