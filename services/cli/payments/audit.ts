@@ -23,17 +23,17 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
   });
 }
 
-function isClean({ orphans, unsettled, missing, more }: TokenAudit): boolean {
-  return orphans.length + unsettled.length + missing.length + more === 0;
+function isClean({ orphans, unsettled, missing, surplus_refunds: surplus, more }: TokenAudit): boolean {
+  return orphans.length + unsettled.length + missing.length + surplus.length + more === 0;
 }
 
 /** For people. */
 function tokenText(audit: TokenAudit): string {
-  const { symbol, asset, network, pay_to, from_block, to_block, matched, orphans, unsettled, missing, more } =
-    audit;
+  const { symbol, asset, network, pay_to, from_block, to_block } = audit;
+  const { matched, orphans, unsettled, missing, surplus_refunds: surplus, more } = audit;
   return [
     `${symbol} ${asset} on ${network}, to ${pay_to}, blocks ${from_block} to ${to_block}\n`,
-    `  ${matched} matched, ${orphans.length} orphans, ${unsettled.length} unsettled, ${missing.length} missing\n`,
+    `  ${matched} matched, ${orphans.length} orphans, ${unsettled.length} unsettled, ${missing.length} missing, ${surplus.length} surplus refunds\n`,
     ...orphans.map((each) => `  orphan: ${moneyOf(each, audit)}; ${whyOrphan(each.call_id)}\n`),
     ...unsettled.map(({ payment, ...transfer }) => {
       const says = `the journal says that ${payment.call_id} is ${payment.state}`;
@@ -42,6 +42,10 @@ function tokenText(audit: TokenAudit): string {
     ...missing.map(({ payment: { call_id: id, state, settlement, terms } }) => {
       const amount = `${inTokens(BigInt(terms.amount), audit.decimals)} ${symbol}`;
       return `  missing: ${id} is ${state}, ${amount} from ${terms.payer} in transaction ${settlement?.transaction}, which the chain does not show\n`;
+    }),
+    ...surplus.map(({ payment, ...transfer }) => {
+      const says = `the refund of ${payment.call_id} is ${payment.state === "refunded" ? "closed by another transfer" : "withdrawn"}`;
+      return `  surplus refund: ${moneyOf(transfer, audit)}; ${says}\n`;
     }),
     ...(more > 0 ? [`  ${more} more do not match\n`] : []),
   ].join("");
