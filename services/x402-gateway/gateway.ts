@@ -198,7 +198,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
     clock,
   });
-  const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
+  const authorizeCaller = createCallerPolicy({ x402, metadataPrefix, clock, isPermittedCaller });
 
   // Who may have the result of a call.
   const tokens = createResultTokens(toTokenSecrets(options));
