@@ -3,7 +3,7 @@ import type { AcceptedToken } from "../config/x402-toml.ts";
 import { AppError } from "../errors/app-error.ts";
 import type { Chain } from "../ethereum/chain.ts";
 import type { Transfer } from "../ethereum/transfers.ts";
-import { createMatchTransfers, type Mismatch } from "../payments/audit.ts";
+import { createMatchTransfers, type Finding, type Mismatch } from "../payments/audit.ts";
 import { createPaymentList } from "../payments/list.ts";
 import { createRefunds } from "../payments/refunds.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -43,6 +43,8 @@ export const TokenAudit = z.object({
   from_block: z.string(),
   to_block: z.string(),
   matched: count,
+  /** The matched transfers, as far as they are listed: what another deployment's audit is compared with. */
+  matches: z.array(z.object({ transaction: z.string(), position: z.int(), call_id: z.string() })),
   /** Money that no payment explains; `call_id` is the payment that its authorization names, which is unknown here. */
   orphans: z.array(TransferView.extend({ call_id: z.string().nullable() })),
   /** Money for payments that do not count as paid. */
@@ -89,7 +91,7 @@ export function createAuditMoney(
     const money = { network, asset, method, eventOrder, payTo, refundFrom };
     const range = { ...money, fromBlock, toBlock, signal: work.signal };
     for await (const found of matchTransfers(range)) {
-      if (found.kind === "matched") audit.matched += 1;
+      if (found.kind === "matched") noteMatch(audit, found, listedMax);
       else if (listedIn(audit) >= listedMax) audit.more += 1;
       else note(audit, found, decimalsOf);
     }
@@ -152,13 +154,22 @@ function emptyAudit(
 ): TokenAudit {
   return {
     ...{ network, asset, symbol, decimals, pay_to },
-    ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0 },
+    ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0, matches: [] },
     ...{ orphans: [], unsettled: [], missing: [], surplus_refunds: [], more: 0 },
   };
 }
 
 function listedIn({ orphans, unsettled, missing, surplus_refunds }: TokenAudit): number {
   return orphans.length + unsettled.length + missing.length + surplus_refunds.length;
+}
+
+function noteMatch(
+  audit: TokenAudit,
+  { transfer: { transaction, position }, payment }: Extract<Finding, { kind: "matched" }>,
+  listedMax: number,
+): void {
+  audit.matched += 1;
+  if (audit.matches.length < listedMax) audit.matches.push({ transaction, position, call_id: payment.id });
 }
 
 function note(audit: TokenAudit, found: Mismatch, decimalsOf: DecimalsOf): void {

@@ -37,7 +37,7 @@ export type Mismatch =
   /** A transfer that pays back a payment whose refund was closed by another transfer, or withdrawn. */
   | { kind: "surplus"; transfer: SentTransfer; payment: PaymentSummary };
 
-type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment: PaymentSummary };
+export type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment: PaymentSummary };
 
 const TRANSFERS_AT_ONCE = 100;
 

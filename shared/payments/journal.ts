@@ -121,7 +121,7 @@ export type Claimed =
   | { kind: "new" }
   /** The same request was paid for before, by this payment or under the same identifier. */
   | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" };
+  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" | "drained" };
 
 /**
  * Writes a whole paid call before money moves, or returns what is known of it. `by` identifies the claiming request: its own
@@ -146,6 +146,7 @@ function createClaim(partition: Partition, large: Partition) {
       keys.paymentsUnresolved,
       quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
       idempotencyKey,
+      keys.paymentsDrained,
     ];
   }
 
@@ -178,6 +179,8 @@ function toClaimResult([kind, id = ""]: string[]): Claimed {
       return { kind: "nonce_used" };
     case "QUOTE_USED":
       return { kind: "quote_used" };
+    case "DRAINED":
+      return { kind: "drained" };
     default:
       throw new Error(`the claim answered ${kind}`);
   }

@@ -11,7 +11,7 @@ import { tellChange } from "../results/keep-result.ts";
  */
 
 /**
- * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key.
+ * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, mark of a drain.
  * ARGV id, body sha256, route, now, due at, window ms, by, most open payments, nonce's ms to live (0: no nonce), quote's ms to
  * live (0: no quote), then the payment's fields. A known payment is answered before any limit is tested. An identifier or an
  * idempotency key that it does not have repeats the payment.
@@ -32,6 +32,7 @@ for _, name in ipairs(names) do
     return {'IDENTIFIER_CONFLICT'}
   end
 end
+if redis.call('EXISTS', KEYS[11]) == 1 then return {'DRAINED'} end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[8]) then return {'TOO_MANY_OPEN'} end
 if ARGV[9] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
 if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end

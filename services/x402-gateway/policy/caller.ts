@@ -5,6 +5,7 @@ import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
 import { addressWord, keccak256Hex, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
+import { createEthCall } from "../../../shared/ethereum/rpc.ts";
 import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/job-call.ts";
@@ -214,6 +215,7 @@ export type IsPermittedCaller = (question: CallerQuestion) => Promise<boolean>;
 
 /** A revocation takes this long to be seen. */
 const PERMITTED_MS = 30_000;
+const QUESTION_MS = 3000;
 /** Anybody can make up callers, and each is a question: strangers get no more of the node's time than this. */
 const QUESTIONS = { max: 64, waitingMax: 256, waitMs: 3000 };
 
@@ -221,7 +223,7 @@ const SELECTOR = selectorOf("isPermittedCaller(uint64,address)");
 
 type PermittedOptions = {
   /** Called once for each node. */
-  ethCallAt: (rpcUrl: Secret) => EthCall;
+  ethCallAt?: (rpcUrl: Secret) => EthCall;
   clock: Clock;
   callersMax?: number;
 };
@@ -232,7 +234,7 @@ type PermittedOptions = {
  * on: libraries put the RPC URL, which may hold a key, into both.
  */
 export function createIsPermittedCaller({
-  ethCallAt,
+  ethCallAt = (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: QUESTION_MS }),
   clock,
   callersMax,
 }: PermittedOptions): IsPermittedCaller {

@@ -39,6 +39,7 @@ test("an audit is a run, which any process tells of; it finds money that no paym
             decimals: 6,
             from_block,
             matched: 1,
+            matches: [expect.objectContaining({ position: expect.any(Number) })],
             unsettled: [],
             missing: [],
             surplus_refunds: [],
