@@ -58,7 +58,7 @@ module.exports = {
       name: "json-schema-is-below-config",
       severity: "error",
       from: { path: "^shared/json-schema/" },
-      to: { path: "^shared/", pathNot: "^shared/(json-schema|errors)/" },
+      to: { path: "^shared/", pathNot: "^shared/(json-schema|errors|text)/" },
     },
     {
       name: "config-is-below-pricing",

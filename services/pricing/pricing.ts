@@ -77,6 +77,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     maxQuoteAgeSecs: pricing.max_quote_age_secs,
     redis,
     durability: postern.redis.durability,
+    declared: postern.redis.declared,
     http: toHttpOptions(postern),
     log,
   });
@@ -133,6 +134,8 @@ export type ComposedOptions = {
   /** Holds what all replicas remember. While it is away, commands must fail instead of waiting. */
   redis: Redis;
   durability: DurabilityMode;
+  /** What the service that runs Redis promises, if it hides its settings. */
+  declared?: string | undefined;
   log?: Logger;
   clock?: Clock;
   /** Which proxies are believed for whom they ask, over either protocol; none by default. */
@@ -191,6 +194,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
     powDifficulty,
     redis,
     durability,
+    declared,
     log = silentLogger,
     clock = systemClock,
   } = options;
@@ -201,7 +205,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
   const partition = partitionOf(redis);
   const durable = new DurableRedis({
     redis,
-    mode: durability,
+    ...{ mode: durability, declared },
     claimLayout: createClaimLayout(partition),
     log,
   });
@@ -231,7 +235,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
       operator: signer.address,
       getJobPrice,
       listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),
-      handler: createHttpHandler(ask, { addressOf, isEnding: () => draining }),
+      handler: createHttpHandler(ask, addressOf),
       withX402Settlement: (settlement) => serviceWith(createSettle(settlement)),
       firstCheck: durable.firstCheck,
       readiness,

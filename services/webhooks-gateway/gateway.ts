@@ -16,7 +16,7 @@ import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-e
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { bareApp, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
@@ -32,6 +32,7 @@ import type { ResultTokens } from "../../shared/results/token.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
 import { createAnswerCalls, resultPathOf } from "./calls.ts";
+import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
 import { createCredential } from "./credential.ts";
 import { createHandshakes } from "./handshake.ts";
 import { readWebhooksOptions, type WebhooksGatewayOptions } from "./options.ts";
@@ -136,6 +137,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const endpoints = toEndpoints(options, {
     clock,
     limits,
+    turns: createCheckTurns(limits.isOverLimit),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
@@ -187,14 +189,10 @@ function createHandler({
   notFound,
 }: HandlerDeps): RequestListener {
   const app = bareApp();
-  onlyGet(app, "/webhooks/health", (_req, res) => {
-    res.type("text/plain").send("ok");
-  });
-  app.use(probes(() => admission.readiness()));
+  app.use(probes(() => admission.readiness(), "/webhooks/health"));
   const others = serve(app, notFound);
 
   return (req, res) => {
-    if (admission.ending) res.setHeader("Connection", "close");
     const path = rawPath(req.url ?? "");
     const endpoint = endpoints.get(path);
     if (endpoint !== undefined) void receive(req, res, endpoint);
@@ -223,6 +221,7 @@ function toMs(secs: number | undefined): number | undefined {
 type EndpointDeps = {
   clock: Clock;
   limits: RateLimits;
+  turns: CheckTurns;
   admission: Admission;
   takeSecret: TakeSecret;
   accessOf: AccessOf | undefined;
@@ -231,12 +230,16 @@ type EndpointDeps = {
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, serviceId, metadataPrefix }: ComposedOptions,
-  { clock, limits, admission, takeSecret, accessOf }: EndpointDeps,
+  { clock, limits, turns, admission, takeSecret, accessOf }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),
-    credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
+    credential: createCredential(config, {
+      bodyLimitBytes: config.body_limit_bytes ?? webhooks.body_limit_bytes,
+      turns,
+      clock,
+    }),
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {

@@ -216,7 +216,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
   const findKnown = createFindKnown(journal);
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
-  const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
   const verifyPayment = createVerifyPayment(facilitators, log);
   /** What dry-runs use up of a payer's verifies, and of an address' slow checks, is not missed by payments. */
   const checkIn = (manner: Manner, assertFits: AssertFits) => {
@@ -241,7 +240,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const review = createReview({ journal, clock, log });
   const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
-  const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
+  const { unsettledBytesMax } = ingress;
+  const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
   const settle = createSettle({
     journal,
     facilitators,
@@ -269,7 +269,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     readPaidRequest,
     findKnown,
     knownOutcome,
-    paymentsInFlight,
+    paymentsInFlight: createPaymentsInFlight(bodyBytesMax),
     check: checkIn(PAID, createAssertFits(clock, { isProven: true })),
     claim,
     settle,
@@ -300,9 +300,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     bodies,
     partyOf,
   });
+  let isStarting = true;
   const readiness = (): Readiness => {
     const { ready, checks } = admission.readiness();
-    return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
+    const shared = toSharedChecks(x402, facilitators, chains, rates);
+    return { ready: ready && !isStarting, checks: { ...checks, starting: isStarting, ...shared } };
   };
   const handler = createHandler({
     challenge,
@@ -316,7 +318,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     readiness,
-    isEnding: () => admission.ending,
     metadataPrefix,
     clock,
   });
@@ -346,10 +347,13 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     clock,
     log,
   });
-  facilitators.start();
-  const started = Promise.all([firstCheck, chains.start()]).then(() => {});
+  const readRates = () => rates.start();
+  const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
+  const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
+    isStarting = false;
+  });
+  const started = Promise.all([firstCheck, checked]).then(() => {});
   started.catch(() => {}); // its host may look at it later, or never
-  rates.start();
 
   return {
     handler,

@@ -5,7 +5,7 @@ import { callbackHeaders } from "../../shared/gateway/read-callback.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { bareApp, probes, serve } from "../../shared/http/ops.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
@@ -35,8 +35,6 @@ type HandlerDeps = {
   watchCall: (req: IncomingMessage, res: ServerResponse, callId: string) => Promise<void>;
   refuse: Refuse;
   readiness: () => Readiness;
-  /** Whether every answer is to be the last of its connection. */
-  isEnding: () => boolean;
   metadataPrefix: string;
   clock: Clock;
 };
@@ -44,7 +42,7 @@ type HandlerDeps = {
 /** Matches the paths of jobs and calls, and that of the list, as they came; Express answers everything else. */
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf } = deps;
-  const { callStatusOf, answerResult, watchCall, refuse, isEnding, clock } = deps;
+  const { callStatusOf, answerResult, watchCall, refuse, clock } = deps;
   const others = createOthers(deps.readiness);
   const headers = allowedHeaders(deps.metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
@@ -94,7 +92,6 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   }
 
   return (req, res) => {
-    if (isEnding()) res.setHeader("Connection", "close");
     const route = parseRoute(rawPath(req.url ?? ""));
     if (route === undefined) {
       res.setHeaders(CORS_HEADER_MAP);
@@ -107,10 +104,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
 /** Everything else: the health of the gateway, and a 404. */
 function createOthers(readiness: () => Readiness): RequestListener {
   const app = bareApp();
-  onlyGet(app, "/x402/health", (_req, res) => {
-    res.type("text/plain").send("ok");
-  });
-  app.use(probes(readiness));
+  app.use(probes(readiness, "/x402/health"));
   return serve(app);
 }
 

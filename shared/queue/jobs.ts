@@ -1,6 +1,6 @@
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
-import { CALLBACKS_GATE, gateOf, isOfCallbacks, queuesOf, receiverOfGate } from "./queue-name.ts";
+import { CALLBACKS_GATE, isOfCallbacks, queuesOf, receiverOfGate } from "./queue-name.ts";
 import { AWAKE } from "./scripts.ts";
 
 /** What holds for all calls of a job together, over all producers and whatever their origin. */
@@ -123,12 +123,13 @@ export function openJobs({ redis, keys }: Partition) {
     /** Whether the limits are those that were set, and not lost with Redis' data. */
     areConfigured: async () => (await redis.exists(keys.configured)) === 1,
 
-    /** The gates of the jobs that have a queue in the registry or anything set. */
-    async gates(): Promise<Map<string, JobGate>> {
-      const [queues, set] = await Promise.all([redis.smembers(keys.queues), redis.smembers(keys.jobs)]);
-      const names = [...new Set([...queues.map(gateOf), ...set])];
+    /** The names of the gates with a limit or a pause. */
+    named: () => redis.smembers(keys.jobs),
+
+    /** These gates, or all that have a limit or a pause. */
+    async gates(names?: readonly string[]): Promise<Map<string, JobGate>> {
       const fields = ["paused", "by", "reason", "throttled", "concurrency", "max", "duration"] as const;
-      const read = names.map(async (job) => {
+      const read = (names ?? (await redis.smembers(keys.jobs))).map(async (job) => {
         const [paused, by, reason, throttled, concurrency, max, duration] = await redis.hmget(
           keys.job(job),
           ...fields,

@@ -8,6 +8,9 @@ import { randomNonce } from "./sign-payment.ts";
 
 type Made = Partial<PaymentTerms> & Pick<PaymentTerms, "network" | "asset"> & { body?: Buffer };
 
+/** A claim that no limit refuses. */
+export const UNBOUNDED = { openMax: 1e6, clients: [], unsettledBytesMax: Number.MAX_SAFE_INTEGER };
+
 /** A payment that no gateway has seen. */
 export function makePayment({ network, asset, body = Buffer.from("hello"), ...rest }: Made): NewPayment {
   const terms: PaymentTerms = {
@@ -60,7 +63,7 @@ export function makePayment({ network, asset, body = Buffer.from("hello"), ...re
 /** SETTLING, and due now. Resolves with its id. */
 export async function claimed(journal: PaymentJournal, made: Made, now = Date.now()): Promise<string> {
   const payment = makePayment(made);
-  await journal.claim(payment, { now, by: "a test", openMax: 1e6, dueAt: now });
+  await journal.claim(payment, { ...UNBOUNDED, now, by: "a test", dueAt: now });
   return payment.call.id;
 }
 

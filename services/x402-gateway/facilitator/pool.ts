@@ -16,7 +16,8 @@ const RETRY_AFTER_MS = 2000;
 const RETRY_AFTER_MS_MAX = 60_000;
 
 export type Facilitators = {
-  start(): void;
+  /** Resolves once each has said what it takes, or has not answered in time. */
+  start(): Promise<void>;
   close(): Promise<void>;
   /** Whether any facilitator that was reached once says that it takes such payments. */
   supports(kind: PaymentKind): boolean;
@@ -65,7 +66,7 @@ export function createFacilitators({ facilitators, onKinds, ...options }: Option
   const all = [...byUrl];
 
   return {
-    start: () => all.forEach(([, facilitator]) => void facilitator.start()),
+    start: async () => void (await Promise.all(all.map(([, facilitator]) => facilitator.start()))),
     close: async () => void (await Promise.all(all.map(([, facilitator]) => facilitator.close()))),
     supports: (kind) => all.some(([, facilitator]) => facilitator.supports(kind)),
     offerable: () => offerable,

@@ -13,7 +13,7 @@ import {
 } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import { type FacilitatorRequest, hasSettlement } from "../../../shared/payments/payment.ts";
+import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { type Clock, settled } from "../../../shared/time/clock.ts";
 import type { CallbackFor, Catalog, Job, RequestedJob } from "../catalog.ts";
 import type { Since, SinceOf } from "../chains.ts";
@@ -136,33 +136,31 @@ function createPayNew(deps: PayJobDeps) {
 
   async function claimAndSettle(
     req: IncomingMessage,
-    { lease }: PaidRequest,
+    { lease, party }: PaidRequest,
     admitted: Admitted,
     onDecided: (known: Known) => void,
   ): Promise<Known | Paid> {
     const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: clock() });
     const { id } = payment.call;
-    const claiming = claim(payment);
+    const { giveBack } = admitted.verified;
+    const claiming = claim(payment, party);
     claims.set(id, claiming);
     const claimed = await settled(claiming).finally(() => claims.delete(id));
     if (claimed.kind === "failed") {
-      if (isOurFault(claimed.error)) admitted.verified.giveBack();
+      if (isJournalsFault(claimed.error)) giveBack();
       return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
     }
     if (claimed.result.kind === "known") return claimed.result;
-    if (admitted.signer === "key") admitted.verified.giveBack();
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const since = clock();
     const settling = settle(payment);
     void untilDecided(id, settling).then((decided) => {
-      if (decided === undefined) return;
-      if (hasSettlement(decided)) admitted.verified.giveBack();
-      onDecided({ kind: "known", id, isClaimed: true });
+      if (decided !== undefined) onDecided({ kind: "known", id, onSettled: giveBack });
     });
     const outcome = await settled(settling);
     if (outcome.kind === "failed")
-      return { kind: "known", id, open: toOpenOutcome(outcome.error, since), isClaimed: true };
-    admitted.verified.giveBack();
+      return { kind: "known", id, open: toOpenOutcome(outcome.error, since), onSettled: giveBack };
+    giveBack();
     return { kind: "paid", paid: toPaidCall(outcome.result, { replayed: false, isFirst: true }) };
   }
 
@@ -192,6 +190,11 @@ type Paid = { kind: "paid"; paid: PaidCall };
 
 function isOurFault(refusal: unknown): boolean {
   return CODES[toAppError(refusal).code].status >= 500;
+}
+
+/** A full house is not: it is refused to those who have filled it. */
+function isJournalsFault(refusal: unknown): boolean {
+  return isOurFault(refusal) && toAppError(refusal).code !== "payment.unavailable";
 }
 
 function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
@@ -356,9 +359,8 @@ export function createCheckPayment(deps: CheckDeps) {
       const unused = await recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
-      const signer = contractSigned === undefined ? "key" : "contract";
       const callback = callbackFor(req, job);
-      const found = { signed, signer, job, offer, body, caller, callback, request, since: unused } as const;
+      const found = { signed, job, offer, body, caller, callback, request, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
   };

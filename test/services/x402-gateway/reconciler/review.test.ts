@@ -42,7 +42,9 @@ test("a payment that the chain contradicts is never void: an operator decides, a
 
   const payment = await x402.journal.find(id);
   if (payment === undefined) throw new Error("it is gone");
-  const resolve = createResolve({ journal: x402.journal, audit: async () => {}, clock: Date.now, by: "me" });
+  const resolve = createResolve({
+    ...{ journal: x402.journal, audit: async () => {}, clock: Date.now, log: x402.log, by: "me" },
+  });
   const [transfer] = await fixture.devnet.chain.transfers(fixture.devnet.seller);
   const verdict = { kind: "settled", transaction: String(transfer?.transaction), positions: [1] } as const;
   await resolve(payment, verdict, "seen");
