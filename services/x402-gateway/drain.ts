@@ -9,12 +9,12 @@ import { toIso } from "../../shared/time/iso.ts";
 const LOOK_EVERY_MS = 10_000;
 /** The mark outlives a restart of the draining gateway. A minute after the last one has ended, gateways sell again. */
 const MARK_MS = 60_000;
-/** No authorization lasts longer from its claim on, whatever is configured (`payment_window_secs_max`). */
+/** Limit on how long an authorization lasts after its claim: the largest `payment_window_secs_max`. */
 const WINDOW_MS_MAX = 86_400_000;
 /** An offer lasts up to this much longer, since those of ten seconds share an expiry. */
 const OFFER_ROUNDING_MS = 10_000;
 
-/** What still stands in the way of another deployment with the same `pay_to`. */
+/** The reasons why another deployment with the same `pay_to` must not start yet. */
 export type DrainState = {
   /** Whether another deployment may start. */
   drained: boolean;
@@ -36,8 +36,8 @@ export type Drain = {
 };
 
 /**
- * Keeps a mark in Redis that refuses the claim of every new payment, at every gateway of this Redis, and tells when nothing that was
- * promised or used here counts any more: then the same authorization, quote or proof cannot buy twice at two deployments.
+ * Keeps a mark in Redis that refuses the claim of every new payment, at every gateway of this Redis. Tells when all that was offered
+ * or used here has expired: from then on no authorization, quote or proof can buy at two deployments.
  */
 export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
   const { partition, log } = deps;
