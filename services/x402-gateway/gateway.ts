@@ -173,7 +173,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
-  const { results, waits, streams } = ingress;
+  const { results, waits, streams, unsettledBytesMax } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -240,19 +240,12 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const review = createReview({ journal, clock, log });
   const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
-  const { unsettledBytesMax } = ingress;
   const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
-  const settle = createSettle({
-    journal,
-    facilitators,
-    confirmSettlement,
-    enqueueSettled,
-    beginWrite,
-    chainOf,
-    maxTimeoutMs,
-    clock,
-    log,
-  });
+  const settling = {
+    ...{ journal, facilitators, confirmSettlement, enqueueSettled, beginWrite, chainOf, maxTimeoutMs },
+    ...{ clock, log },
+  };
+  const settle = createSettle(settling);
 
   // The routes.
   const refusals = createRefusalLog(log, "payment.refused");
@@ -325,18 +318,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // What is still open, on any replica.
   const registry = openRegistry(partition);
   const reconcile = createReconcile({
-    journal,
-    chainOf,
-    facilitators,
-    confirmSettlement,
-    enqueueSettled,
+    ...settling,
     review,
-    beginWrite,
     isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
     settleTimeoutMs,
-    maxTimeoutMs,
-    clock,
-    log,
   });
   const reconciler = startReconciler({
     reconcile,
