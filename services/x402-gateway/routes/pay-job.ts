@@ -8,7 +8,10 @@ import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts"
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
 import { hasInputEnded, onInputEnd } from "../../../shared/http/input-end.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
+import {
+  type ConcurrencyLimit,
+  createConcurrencyLimit,
+} from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
@@ -203,6 +206,15 @@ function createPayNew(deps: PayJobDeps) {
       });
     },
   };
+}
+
+/** All bodies of payments that are claimed and settled stay under this together. */
+const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
+
+export function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
+  const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
+  const max = Math.max(16, Math.min(1024, bodiesMax));
+  return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
 }
 
 type Paid = { kind: "paid"; paid: PaidCall };
