@@ -11,7 +11,7 @@ import { platformKeys } from "../../../shared/job-call/job-call.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
 import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
-import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };
 
@@ -61,13 +61,18 @@ export type CallerRequest = {
 export type AuthorizedCaller = {
   /** In lower case. */
   address: Address;
-  /** Of a delegated proof: what the claim uses up, and for how long this is remembered. */
-  nonce?: { hash: string; ttlMs: number };
+  /** Of a delegated proof: what the claim uses up, and until when this is remembered (unix ms). */
+  nonce?: { hash: string; keptUntil: number };
 };
 
 export type AuthorizeCaller = (request: CallerRequest) => Promise<AuthorizedCaller | undefined>;
 
-type CallerPolicyDeps = { metadataPrefix: string; clock: Clock; isPermittedCaller: IsPermittedCaller };
+type CallerPolicyDeps = {
+  metadataPrefix: string;
+  /** Redis', which also expires what is remembered of used nonces. */
+  clock: Clock;
+  isPermittedCaller: IsPermittedCaller;
+};
 
 /**
  * Resolves with the caller of a restricted job, and with undefined if anybody may call the job. Throws `job.disabled`,
@@ -84,10 +89,11 @@ export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
       case "delegated_caller_signature": {
         const { job, req, body } = request;
         const proof = readCallerProof(req, metadataPrefix);
-        const ttlMs = nonceTtlMs(proof, clock(), policy.expirySecsMax);
+        assertLasts(proof, clock(), policy.expirySecsMax);
         if (!isSignedByCaller(proof, job, body))
           throw invalidProof("the caller's signature is not theirs for this job, body, nonce and expiry");
-        return { address: proof.caller, nonce: { hash: nonceHash(job, proof), ttlMs } };
+        const keptUntil = proof.expirySecs * 1000 + CLOCK_CHANGE_MS;
+        return { address: proof.caller, nonce: { hash: nonceHash(job, proof), keptUntil } };
       }
     }
   }
@@ -152,18 +158,20 @@ function isSignedByCaller(proof: CallerProof, { serviceId, jobIndex }: JobIds, b
   return recoverAddress(personalMessageDigest(text), signature) === caller;
 }
 
-/** How long the proof's nonce has to be remembered as used. */
-function nonceTtlMs({ expirySecs }: CallerProof, now: number, expirySecsMax: number): number {
+function assertLasts({ expirySecs }: CallerProof, now: number, expirySecsMax: number): void {
   const leftMs = expirySecs * 1000 - now;
-  if (leftMs <= 0) throw invalidProof("the caller's proof has expired");
+  if (leftMs <= 0) throw expiredProof();
   if (leftMs > expirySecsMax * 1000)
     throw invalidProof(`the caller's proof expires more than ${expirySecsMax} seconds ahead`);
-  return leftMs + REPLICA_CLOCK_SKEW_MS;
 }
 
 /** The nonce stands last, since it may hold any separator. */
 function nonceHash(ids: JobIds, { caller, nonce }: CallerProof): string {
   return sha256Hex(Buffer.from(`${jobKey(ids)}/${caller}/${nonce}`));
+}
+
+export function expiredProof(): AppError {
+  return invalidProof("the caller's proof has expired");
 }
 
 function invalidProof(detail: string): AppError {
