@@ -237,17 +237,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
   const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
-  const settle = createSettle({
-    journal,
-    facilitators,
-    confirmSettlement,
-    enqueueSettled,
-    beginWrite,
-    chainOf,
-    maxTimeoutMs,
-    clock,
-    log,
-  });
+  const settling = {
+    ...{ journal, facilitators, confirmSettlement, enqueueSettled, beginWrite, chainOf, maxTimeoutMs },
+    ...{ clock, log },
+  };
+  const settle = createSettle(settling);
 
   // The routes.
   const refusals = createRefusalLog(log, "payment.refused");
@@ -319,15 +313,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // What is still open, on any replica.
   const registry = openRegistry(partition);
   const reconcile = createReconcile({
-    journal,
-    chainOf,
-    facilitators,
-    confirmSettlement,
-    enqueueSettled,
+    ...settling,
     review,
-    beginWrite,
     isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
-    ...{ settleTimeoutMs, maxTimeoutMs, clock, log },
+    settleTimeoutMs,
   });
   const reconciler = startReconciler({
     reconcile,
