@@ -114,6 +114,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const {
     admission,
+    admitReceiver,
     largePartition,
     beginWrite,
     firstCheck,
@@ -144,7 +145,17 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
-  const receive = createReceive({ admission, bodies, accept, refuse, waits, addressOf, clock, log });
+  const receive = createReceive({
+    admission,
+    admitReceiver,
+    bodies,
+    accept,
+    refuse,
+    waits,
+    addressOf,
+    clock,
+    log,
+  });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
@@ -241,7 +252,11 @@ function toEndpoints(
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {
       ...{ serviceId, metadataPrefix, accessOf, clock },
-      readCallback: createReadCallback({ metadataPrefix, hosts: config.callback_hosts ?? [] }),
+      readCallback: createReadCallback({
+        metadataPrefix,
+        hosts: config.callback_hosts ?? [],
+        assertReceiverOpen: (receiver) => admission.assertReceiverOpen(receiver),
+      }),
     }),
     takeToken: limits.ofEndpoint({
       path: config.path,

@@ -20,7 +20,6 @@ import { addressKey } from "../../shared/ip/address.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
-import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
 import type { Payment } from "../../shared/payments/payment.ts";
@@ -62,8 +61,10 @@ import { createChallenge } from "./routes/challenge.ts";
 import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
 import { createListJobs } from "./routes/list-jobs.ts";
 import {
+  countingReceivers,
   createCheckPayment,
   createPayJob,
+  createPaymentsInFlight,
   createReadPaidRequest,
   type Manner,
   PAID,
@@ -190,7 +191,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     clock,
   });
   const hosts = x402.callback_hosts ?? [];
-  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts }));
+  const assertReceiverOpen = (receiver: string) => admission.assertReceiverOpen(receiver);
+  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }));
   const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
   const isPermittedCaller = createIsPermittedCaller({
     ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
@@ -263,7 +265,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     findKnown,
     knownOutcome,
     paymentsInFlight,
-    check: checkIn(PAID, createAssertFits(clock, { isProven: true })),
+    check: countingReceivers(
+      checkIn(PAID, createAssertFits(clock, { isProven: true })),
+      ingress.admitReceiver,
+    ),
     claim,
     settle,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
@@ -370,15 +375,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
 /** Without secrets of their own the tokens are made by what signs the quotes, which every gateway has too. */
 function toTokenSecrets({ x402, results }: ComposedOptions) {
   return [...(results?.secrets ?? []), ...x402.quote_secret] as [Secret, ...Secret[]];
-}
-
-/** All bodies of payments that are claimed and settled stay under this together. */
-const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
-
-function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
-  const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
-  const max = Math.max(16, Math.min(1024, bodiesMax));
-  return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
 }
 
 const CALLER_CHECK_TIMEOUT_MS = 3000;

@@ -24,6 +24,7 @@ import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
 import { createCallStreams, type StreamLimits } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
+import { createAdmitReceiver } from "./named-receivers.ts";
 import { watchResults } from "./results-room.ts";
 
 export type IngressOptions = {
@@ -132,6 +133,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     clientAddressOf,
     bodies,
     admission,
+    admitReceiver: createAdmitReceiver(partition, limits.callbackReceiversMax),
     results,
     waits,
     streams,

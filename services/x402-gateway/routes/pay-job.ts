@@ -3,11 +3,15 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import { CODES } from "../../../shared/errors/codes.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
+import type { AdmitReceiver } from "../../../shared/gateway/named-receivers.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
+import {
+  type ConcurrencyLimit,
+  createConcurrencyLimit,
+} from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
@@ -147,6 +151,15 @@ export function createPayJob(deps: PayJobDeps) {
       throw refusal;
     }
   }
+}
+
+/** All bodies of payments that are claimed and settled stay under this together. */
+const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
+
+export function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
+  const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
+  const max = Math.max(16, Math.min(1024, bodiesMax));
+  return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
 }
 
 type Paid = { kind: "paid"; paid: PaidCall };
@@ -322,6 +335,17 @@ export function createCheckPayment(deps: CheckDeps) {
       const found = { signed, signer, job, offer, body, caller, callback, request, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
+  };
+}
+
+/** The same for a payment that is not only tried: a receiver that its request names by a wildcard counts for its payer. */
+export function countingReceivers(check: CheckPayment, admitReceiver: AdmitReceiver): CheckPayment {
+  return async (req, paid) => {
+    const admitted = await check(req, paid);
+    const { callback, signed } = admitted;
+    if (callback?.byWildcard)
+      await admitReceiver(`payer:${signed.payer}`, jobKey(paid.ids), callback.target.receiver);
+    return admitted;
   };
 }
 
