@@ -16,8 +16,9 @@ import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-e
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
+import { CALLBACK_KEYS_PATH } from "../../shared/job-call/callback.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
@@ -115,6 +116,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const {
     admission,
     admitReceiver,
+    answerCallbackKeys,
     largePartition,
     beginWrite,
     firstCheck,
@@ -159,7 +161,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
-    handler: createHandler({ endpoints, receive, answerCalls, admission, notFound }),
+    handler: createHandler({ endpoints, receive, answerCalls, answerCallbackKeys, admission, notFound }),
     readiness: () => admission.readiness(),
     firstCheck,
     pressure,
@@ -182,6 +184,7 @@ type HandlerDeps = {
   endpoints: ReadonlyMap<string, Endpoint>;
   receive: Receive;
   answerCalls: ReturnType<typeof createAnswerCalls>;
+  answerCallbackKeys: OpsRoutes;
   admission: Admission;
   notFound: (req: IncomingMessage) => void;
 };
@@ -194,6 +197,7 @@ function createHandler({
   endpoints,
   receive,
   answerCalls,
+  answerCallbackKeys,
   admission,
   notFound,
 }: HandlerDeps): RequestListener {
@@ -201,6 +205,7 @@ function createHandler({
   onlyGet(app, "/webhooks/health", (_req, res) => {
     res.type("text/plain").send("ok");
   });
+  onlyGet(app, CALLBACK_KEYS_PATH, answerCallbackKeys);
   app.use(probes(() => admission.readiness()));
   const others = serve(app, notFound);
 

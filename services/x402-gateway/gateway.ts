@@ -312,6 +312,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     answerResult: createCallResult({ results, provesByToken, signIn }),
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
+    answerCallbackKeys: ingress.answerCallbackKeys,
     readiness,
     isEnding: () => admission.ending,
     metadataPrefix,

@@ -8,6 +8,8 @@ import { OUTLASTS_LOCK } from "./jobs-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
 import { type Env, secretValues } from "./secrets.ts";
 
+const require = createRequire(import.meta.url);
+
 /** Standard Webhooks asks for 24 to 64 bytes. */
 const WHSEC = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 const KEY_BYTES = { least: 24, most: 64 };
@@ -87,7 +89,7 @@ export function callbackHostWarnings(
     }),
   );
   if (wildcards.length === 0) return [];
-  const psl = createRequire(import.meta.url)("psl") as { get(host: string): string | null };
+  const psl = require("psl") as { get(host: string): string | null };
   const isPublicSuffix = (domain: string) => psl.get(domain) === null;
   return wildcards
     .filter(({ domain }) => isPublicSuffix(domain))

@@ -22,6 +22,7 @@ import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
 import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
 import { createCallStreams, type StreamLimits } from "./call-streams.ts";
+import { createAnswerCallbackKeys } from "./callback-keys.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
 import { createAdmitReceiver } from "./named-receivers.ts";
@@ -133,6 +134,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     clientAddressOf,
     bodies,
     admission,
+    answerCallbackKeys: createAnswerCallbackKeys(partition),
     admitReceiver: createAdmitReceiver(partition, limits.callbackReceiversMax),
     results,
     waits,

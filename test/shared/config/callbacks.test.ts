@@ -107,7 +107,7 @@ test("a wildcard below a public suffix is warned of, with its port or without, a
     env: {},
   });
   const warning = (place: number, host: string, domain: string) =>
-    `webhooks.toml: endpoints[0].callback_hosts[${place}]: ${host} allows hosts of anybody, since ${domain} is a public suffix; ` +
+    `webhooks.toml: endpoint /a: callback_hosts[${place}]: ${host} allows hosts of anybody, since ${domain} is a public suffix; ` +
     "list hosts, or wildcards below domains that you know";
   expect(warnings).toEqual([warning(0, "*.github.io", "github.io"), warning(1, "*.co.uk:8443", "co.uk")]);
 });
