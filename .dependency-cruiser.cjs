@@ -58,7 +58,7 @@ module.exports = {
       name: "json-schema-is-below-config",
       severity: "error",
       from: { path: "^shared/json-schema/" },
-      to: { path: "^shared/", pathNot: "^shared/(json-schema|errors)/" },
+      to: { path: "^shared/", pathNot: "^shared/(json-schema|errors|text)/" },
     },
     {
       name: "config-is-below-pricing",
@@ -86,7 +86,7 @@ module.exports = {
     home("commander", "^services/cli/"),
     home("ipaddr.js", "^shared/ip/"),
     home("jose", "^services/x402-gateway/facilitator/cdp\\.ts$"),
-    home("@noble/hashes", "^shared/ethereum/"),
+    home("@noble/(curves|hashes)", "^shared/ethereum/"),
     home("hash-wasm", "^shared/ethereum/"),
     home("viem", "^services/(demo|devnet|cli/pay)/"),
     home("@grpc", "^services/pricing/"),

@@ -1,3 +1,4 @@
+import { toDurability } from "../../shared/config/postern-toml.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { ORIGINS } from "../../shared/job-call/job-call.ts";
 import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
@@ -40,7 +41,7 @@ export function showStatus(deps: ProgramDeps, { configDir, json, watch }: Status
   return withRedis(deps, { configDir }, async ({ partition, postern }) => {
     const look = createStatus({
       partition,
-      mode: postern.redis.durability,
+      ...toDurability(postern.redis),
       clock: systemClock,
       sampleMs: SAMPLE_MS,
     });
@@ -270,11 +271,10 @@ function differences(processes: readonly Process[]): string[] {
   });
 }
 
-const PROOFS = {
+const PROOFS: Partial<Record<string, string>> = {
   always: "fsync before each reply",
-  waitaof: "WAITAOF after each write",
   none: "none: calls answered with 202 can be lost",
-} as const;
+};
 
 function redisLine(redis: RedisStatus): string {
   if ("problem" in redis) return `durability ${redis.mode}, NOT KEPT. ${redis.problem}`;
@@ -282,7 +282,7 @@ function redisLine(redis: RedisStatus): string {
   const used = `${Math.round(redis.usedMemoryBytes / 1e6)} MB`;
   const memory =
     ratio === undefined ? `${used} used. ${UNBOUNDED}` : `${used} used, ${round(ratio * 100)} % of maxmemory`;
-  return `durability ${redis.mode} (${PROOFS[redis.proof]}); ${memory}`;
+  return `durability ${redis.mode} (${PROOFS[redis.proof] ?? plain(redis.proof)}); ${memory}`;
 }
 
 type Memory = { usedMemoryBytes: number; maxMemoryBytes: number };

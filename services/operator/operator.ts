@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
-import { type PosternToml, toHttpOptions } from "../../shared/config/postern-toml.ts";
+import { type PosternToml, toDurability, toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
@@ -57,7 +57,7 @@ export type ComposedOperator = {
   liveStreams(): number;
   /** Rejects if the first Redis that is reached is a replica, or holds the data of another release. */
   firstCheck: Promise<void>;
-  /** From now on it is not ready, and every answer ends its connection. */
+  /** From now on it is not ready, and all streams end. */
   drain(): void;
   /** Ends the timers, and leaves the runs under way to other replicas. */
   close(): Promise<void>;
@@ -96,7 +96,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const worker = startRunWorker({ partition: work, kinds: kindsOf({ ...common, partition: work }), log });
   const overview = createOverview({
     ...{ partition, clock, configDir: options.configDir, env: options.env },
-    mode: postern.redis.durability,
+    ...toDurability(postern.redis),
   });
   const heavy = createConcurrencyLimit(HEAVY);
   const apiOf = createApis({ ...common, patient: work, wake: worker.wake });
@@ -119,7 +119,6 @@ export function composeOperator(options: Options): ComposedOperator {
       ...{ overview, live, heavy },
       stalledMs: options.liveTimes?.stalledMs ?? STALLED_MS,
       assertUsable: () => durable.assertUsable(),
-      isEnding: () => ending,
       tell: (event, fields) => log.info(event, fields),
     }),
     readiness() {

@@ -187,7 +187,6 @@ function contentOf(request: JobPriceRequest): string {
 }
 
 /** A refusal that names its field. */
-export function invalid(field: string, problem: string, cause?: unknown): AppError {
-  const detail = `${field}: ${problem}`;
-  return AppError.public("pricing.request_invalid", detail, { cause });
+export function invalid(field: string, problem: string): AppError {
+  return AppError.public("pricing.request_invalid", `${field}: ${problem}`);
 }

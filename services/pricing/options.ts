@@ -32,6 +32,8 @@ export type PricingOptions = CommonOptions & {
   maxQuoteAgeSecs?: number;
   /** With `strict`, the default, quotes are given only while Redis' settings keep what is remembered of proofs. */
   durability?: DurabilityMode;
+  /** As that of a gateway. */
+  declared?: string;
   http?: Omit<HttpOptions, "bodyBudgetBytes">;
   /** Adds to each answer how and where its quote can be settled through an x402 gateway. */
   settlement?: SettlementOptions;

@@ -4,6 +4,7 @@ import { toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { LiveSource } from "../../shared/config/rate-source.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
+import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
 import { createClientAddressOf, type ForwardedHeader } from "../../shared/http/client-address.ts";
@@ -76,6 +77,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     maxQuoteAgeSecs: pricing.max_quote_age_secs,
     redis,
     durability: postern.redis.durability,
+    declared: postern.redis.declared,
     http: toHttpOptions(postern),
     log,
   });
@@ -132,6 +134,8 @@ export type ComposedOptions = {
   /** Holds what all replicas remember. While it is away, commands must fail instead of waiting. */
   redis: Redis;
   durability: DurabilityMode;
+  /** What the service that runs Redis promises, if it hides its settings. */
+  declared?: string | undefined;
   log?: Logger;
   clock?: Clock;
   /** Which proxies are believed for whom they ask, over either protocol; none by default. */
@@ -190,16 +194,18 @@ export function composePricingService(options: ComposedOptions): ComposedService
     powDifficulty,
     redis,
     durability,
+    declared,
     log = silentLogger,
     clock = systemClock,
   } = options;
+  warnIfPortable(log);
   const signer = createSigner(key.reveal());
   const separator = domainSeparator(domain);
   const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
   const partition = partitionOf(redis);
   const durable = new DurableRedis({
     redis,
-    mode: durability,
+    ...{ mode: durability, declared },
     claimLayout: createClaimLayout(partition),
     log,
   });
@@ -229,7 +235,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
       operator: signer.address,
       getJobPrice,
       listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),
-      handler: createHttpHandler(ask, { addressOf, isEnding: () => draining }),
+      handler: createHttpHandler(ask, addressOf),
       withX402Settlement: (settlement) => serviceWith(createSettle(settlement)),
       firstCheck: durable.firstCheck,
       readiness,

@@ -23,10 +23,10 @@ export function runRunner(options: RunnerProcess, jobs: Router = exampleJobs()):
       });
     }
 
-    const { url: redisUrl, durability } = toRunnerRedis(postern);
+    const { url: redisUrl, durability, declared } = toRunnerRedis(postern);
     const redis = connectForRequests(redisUrl, log);
     const connection = { redis, close: () => redis.disconnect() };
-    const composed = composeRunner({ jobs, redis, durability, ...toRunnerSettings(postern), log });
+    const composed = composeRunner({ jobs, redis, durability, declared, ...toRunnerSettings(postern), log });
     // With a Redis of its own it is seen by nobody who looks at the gateways'.
     const isShared = config.redis === undefined;
     const reports = isShared ? openReports({ kind: "runner", postern, redis, log }) : undefined;

@@ -17,6 +17,8 @@ export type RunnerOptions = CommonOptions & {
   metadataPrefix?: string;
   /** With `strict`, the default, calls are taken only while Redis' settings keep what is remembered. */
   durability?: DurabilityMode;
+  /** As that of a gateway. */
+  declared?: string;
   /** Seconds for which a key is remembered, with the status and the digest of its first answer. 2,592,000 (30 days) by default. */
   memorySecs?: number;
   /** Seconds for which the first answer is kept whole, if there is room, and its call listed. 86,400 (a day) by default. */
@@ -50,7 +52,16 @@ export type RunnerOptions = CommonOptions & {
 
 type Read = { postern: PosternToml; warnings: readonly string[] };
 
-const NOT_RUNNER = ["jobs", "secrets", "metadataPrefix", "durability", "limits", "bodyBytesMax", "mountPath"];
+const NOT_RUNNER = [
+  "jobs",
+  "secrets",
+  "metadataPrefix",
+  "durability",
+  "declared",
+  "limits",
+  "bodyBytesMax",
+  "mountPath",
+];
 /** Keys of `[runner]` that say where a producer finds it. */
 const NOT_HERE = ["url", "secret", "timeoutMs", "bindAddress"] as const;
 
@@ -66,6 +77,7 @@ export function readRunnerOptions(options: RunnerOptions): Read {
     console,
     metadataPrefix,
     durability,
+    declared,
     limits,
     mountPath,
   } = options;
@@ -76,7 +88,7 @@ export function readRunnerOptions(options: RunnerOptions): Read {
   for (const name of NOT_HERE) if (name in options) check.reportOption(name, "unknown option");
   const table = tableOf(options, [...NOT_RUNNER, ...NOT_HERE, "redis", "log", "console"]);
   const runner = { ...table, ...(Array.isArray(secrets) && secrets.length > 0 && { secret: secrets }) };
-  const common = given({ redis, log, console, metadataPrefix, durability, limits, mountPath });
+  const common = given({ redis, log, console, metadataPrefix, durability, declared, limits, mountPath });
   const placeOf = (path: readonly PropertyKey[]) => {
     const [, key, ...rest] = path;
     if (path[0] !== "runner" || key === undefined) return path;

@@ -49,6 +49,7 @@ export function createRunner(options: RunnerOptions): Runner {
     jobs,
     redis,
     durability: postern.redis.durability,
+    declared: postern.redis.declared,
     ...toRunnerSettings(postern),
     ...(bodyBytesMax !== undefined && { bodyBytesMax }),
     log,
@@ -95,6 +96,8 @@ export type ComposedOptions = {
   /** From connectForRequests. */
   redis: Redis;
   durability?: DurabilityMode;
+  /** What the service that runs Redis promises, if it hides its settings. */
+  declared?: string | undefined;
   /** Any of them may have signed a request. Without secrets, requests need no signature. */
   secrets?: readonly (Secret | string)[];
   metadataPrefix?: string;
@@ -150,13 +153,14 @@ export function composeRunner({
   jobs,
   redis,
   durability = "strict",
+  declared,
   secrets = [],
   metadataPrefix = "X-PLATFORM",
   memoryMs = 30 * DAY_MS,
   answerMs = DAY_MS,
   resultBytesMax = 256 * 1024,
   answersBytesMax = 256 * 1024 * 1024,
-  answersMemoryRatioMax = 0.75,
+  answersMemoryRatioMax = 0.675,
   leaseMs = 30_000,
   concurrency = 100,
   bodyBytesMax = 64 * 1024 * 1024,
@@ -172,7 +176,7 @@ export function composeRunner({
   let draining = false;
   const isDraining = () => draining;
 
-  const durable = new DurableRedis({ redis, mode: durability, log });
+  const durable = new DurableRedis({ redis, mode: durability, declared, log });
   const store = { durable, owner: randomUUID(), leaseMs, memoryMs };
   const answers = new KeptAnswers({
     ...{ durable, answerMs, resultBytesMax, answersBytesMax, answersMemoryRatioMax, log },
@@ -243,6 +247,6 @@ function createReadiness(durable: DurableRedis, isDraining: () => boolean) {
   return (): Readiness => {
     const { ok, text } = explain(() => durable.server().proof);
     const draining = isDraining();
-    return { ready: ok && !draining, checks: { redis: text, durability: durable.mode, draining } };
+    return { ready: ok && !draining, checks: { redis: text, durability: durable.durability.mode, draining } };
   };
 }

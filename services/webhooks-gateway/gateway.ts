@@ -33,6 +33,7 @@ import type { ResultTokens } from "../../shared/results/token.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
 import { createAnswerCalls, resultPathOf } from "./calls.ts";
+import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
 import { createCredential } from "./credential.ts";
 import { createHandshakes } from "./handshake.ts";
 import { readWebhooksOptions, type WebhooksGatewayOptions } from "./options.ts";
@@ -139,6 +140,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const endpoints = toEndpoints(options, {
     clock,
     limits,
+    turns: createCheckTurns(limits.isOverLimit),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
@@ -202,15 +204,11 @@ function createHandler({
   notFound,
 }: HandlerDeps): RequestListener {
   const app = bareApp();
-  onlyGet(app, "/webhooks/health", (_req, res) => {
-    res.type("text/plain").send("ok");
-  });
   onlyGet(app, CALLBACK_KEYS_PATH, answerCallbackKeys);
-  app.use(probes(() => admission.readiness()));
+  app.use(probes(() => admission.readiness(), "/webhooks/health"));
   const others = serve(app, notFound);
 
   return (req, res) => {
-    if (admission.ending) res.setHeader("Connection", "close");
     const path = rawPath(req.url ?? "");
     const endpoint = endpoints.get(path);
     if (endpoint !== undefined) void receive(req, res, endpoint);
@@ -239,6 +237,7 @@ function toMs(secs: number | undefined): number | undefined {
 type EndpointDeps = {
   clock: Clock;
   limits: RateLimits;
+  turns: CheckTurns;
   admission: Admission;
   takeSecret: TakeSecret;
   accessOf: AccessOf | undefined;
@@ -247,12 +246,16 @@ type EndpointDeps = {
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, serviceId, metadataPrefix }: ComposedOptions,
-  { clock, limits, admission, takeSecret, accessOf }: EndpointDeps,
+  { clock, limits, turns, admission, takeSecret, accessOf }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),
-    credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
+    credential: createCredential(config, {
+      bodyLimitBytes: config.body_limit_bytes ?? webhooks.body_limit_bytes,
+      turns,
+      clock,
+    }),
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {

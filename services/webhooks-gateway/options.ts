@@ -133,13 +133,14 @@ export type SignatureOptions = {
   anyHeader?: boolean;
   prefix?: string;
   prefixOptional?: boolean;
-  list?: { separator: string; assign?: string; key: string };
+  list?: { separator: string; assign?: string; key?: string };
   encoding?: Encoding;
   algorithm: Algorithm;
   secretFormat?: SecretFormat;
   /** A template of what is signed. `{body}` by default. */
   signed?: string;
   bodySha256Query?: string;
+  formBeginsWith?: string;
   urlPortOptional?: boolean;
   timestamp?: TimestampOptions;
   /** Headers that must have exactly this value. */

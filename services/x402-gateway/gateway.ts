@@ -4,6 +4,7 @@ import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { createEthCall } from "../../shared/ethereum/rpc.ts";
+import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
 import {
@@ -42,7 +43,7 @@ import { type AssertFits, createAssertFits } from "./payment/input.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
-import { createFindKnown, createKnownOutcome } from "./payment/outcome.ts";
+import { createFindKnown, createKnownOutcome, createUntilDecided } from "./payment/outcome.ts";
 import { createPayersResult } from "./payment/payers-result.ts";
 import {
   createClaimPayment,
@@ -163,9 +164,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
+  warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
-  const { results, waits, streams } = ingress;
+  const { results, waits, streams, unsettledBytesMax } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -236,18 +238,12 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const review = createReview({ journal, clock, log });
   const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
-  const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
-  const settle = createSettle({
-    journal,
-    facilitators,
-    confirmSettlement,
-    enqueueSettled,
-    beginWrite,
-    chainOf,
-    maxTimeoutMs,
-    clock,
-    log,
-  });
+  const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
+  const settling = {
+    ...{ journal, facilitators, confirmSettlement, enqueueSettled, beginWrite, chainOf, maxTimeoutMs },
+    ...{ clock, log },
+  };
+  const settle = createSettle(settling);
 
   // The routes.
   const refusals = createRefusalLog(log, "payment.refused");
@@ -271,6 +267,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     ),
     claim,
     settle,
+    untilDecided: createUntilDecided(journal),
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
     statusUrlOf,
     payersResult: createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }),
@@ -297,9 +294,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     bodies,
     partyOf,
   });
+  let isStarting = true;
   const readiness = (): Readiness => {
     const { ready, checks } = admission.readiness();
-    return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
+    const shared = toSharedChecks(x402, facilitators, chains, rates);
+    return { ready: ready && !isStarting, checks: { ...checks, starting: isStarting, ...shared } };
   };
   const handler = createHandler({
     challenge,
@@ -314,7 +313,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     answerCallbackKeys: ingress.answerCallbackKeys,
     readiness,
-    isEnding: () => admission.ending,
     metadataPrefix,
     clock,
   });
@@ -322,18 +320,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // What is still open, on any replica.
   const registry = openRegistry(partition);
   const reconcile = createReconcile({
-    journal,
-    chainOf,
-    facilitators,
-    confirmSettlement,
-    enqueueSettled,
+    ...settling,
     review,
-    beginWrite,
     isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
     settleTimeoutMs,
-    maxTimeoutMs,
-    clock,
-    log,
   });
   const reconciler = startReconciler({
     reconcile,
@@ -344,10 +334,13 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     clock,
     log,
   });
-  facilitators.start();
-  const started = Promise.all([firstCheck, chains.start()]).then(() => {});
+  const readRates = () => rates.start();
+  const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
+  const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
+    isStarting = false;
+  });
+  const started = Promise.all([firstCheck, checked]).then(() => {});
   started.catch(() => {}); // its host may look at it later, or never
-  rates.start();
 
   return {
     handler,

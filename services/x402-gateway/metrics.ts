@@ -48,6 +48,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "payment.contradicted": found("contradicted"),
     "payment.vanished": found("vanished"),
     "payment.token_unknown": found("token_unknown"),
+    "payment.facilitator_unknown": found("facilitator_unknown"),
     "payment.newer": found("newer"),
     "payment.call_missing": found("call_missing"),
   };

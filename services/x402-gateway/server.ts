@@ -37,8 +37,6 @@ type HandlerDeps = {
   refuse: Refuse;
   answerCallbackKeys: OpsRoutes;
   readiness: () => Readiness;
-  /** Whether every answer is to be the last of its connection. */
-  isEnding: () => boolean;
   metadataPrefix: string;
   clock: Clock;
 };
@@ -46,7 +44,7 @@ type HandlerDeps = {
 /** Matches the paths of jobs and calls, and that of the list, as they came; Express answers everything else. */
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf } = deps;
-  const { callStatusOf, answerResult, watchCall, refuse, isEnding, clock } = deps;
+  const { callStatusOf, answerResult, watchCall, refuse, clock } = deps;
   const others = createOthers(deps.readiness, deps.answerCallbackKeys);
   const headers = allowedHeaders(deps.metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
@@ -96,7 +94,6 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   }
 
   return (req, res) => {
-    if (isEnding()) res.setHeader("Connection", "close");
     const route = parseRoute(rawPath(req.url ?? ""));
     if (route === undefined) {
       res.setHeaders(CORS_HEADER_MAP);
@@ -109,11 +106,8 @@ export function createHandler(deps: HandlerDeps): RequestListener {
 /** Everything else: the health of the gateway, the public keys of callbacks, and a 404. */
 function createOthers(readiness: () => Readiness, answerCallbackKeys: OpsRoutes): RequestListener {
   const app = bareApp();
-  onlyGet(app, "/x402/health", (_req, res) => {
-    res.type("text/plain").send("ok");
-  });
   onlyGet(app, CALLBACK_KEYS_PATH, answerCallbackKeys);
-  app.use(probes(readiness));
+  app.use(probes(readiness, "/x402/health"));
   return serve(app);
 }
 

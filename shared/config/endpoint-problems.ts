@@ -77,6 +77,14 @@ function urlProblems(parsed: EndpointFields): Problem[] {
     return [problem("public_url", "is missing: this sender signs the URL as it is written there")];
   if (!signsUrl && public_url !== undefined)
     return [problem("public_url", "is not used: this sender does not sign it")];
+  const signsForm = (schemesOf(parsed) ?? []).some(({ signed }) => signs(signed, "form"));
+  if (signsForm && public_url?.endsWith("?") === true)
+    return [
+      problem(
+        "public_url",
+        "ends with ?, behind which nobody can tell a query from the form: leave it out, here and at the sender",
+      ),
+    ];
   return [];
 }
 

@@ -44,13 +44,22 @@ const hasBothTimes = z.object({
   producer: z.object({ lock_ms: z.number() }),
 });
 
-export const durability = z.enum(["strict", "relaxed"]).default("strict");
+const durability = {
+  durability: z.enum(["strict", "relaxed"]).default("strict"),
+  declared: z.string().trim().min(1).max(200).optional(),
+};
+
+type RedisDurability = z.output<z.ZodObject<typeof durability>>;
+
+function needsDeclaration({ durability: mode, declared }: RedisDurability): boolean {
+  return mode === "strict" || declared === undefined;
+}
+const NOT_DECLARED = { path: ["declared"], message: 'is not used: durability is "relaxed"' };
 
 const redis = (env: Env) =>
-  z.strictObject({
-    url: redisUrl(env).default(() => new Secret("redis://127.0.0.1:6379")),
-    durability,
-  });
+  z
+    .strictObject({ url: redisUrl(env).default(() => new Secret("redis://127.0.0.1:6379")), ...durability })
+    .refine(needsDeclaration, NOT_DECLARED);
 
 const backoff = z
   .strictObject({ base_ms: positive.default(1000), cap_ms: positive.default(900_000) })
@@ -78,7 +87,10 @@ const runner = (env: Env) =>
     .strictObject({
       ...runnerFields(env),
       url: httpUrl.default("http://127.0.0.1:8645"),
-      redis: z.strictObject({ url: redisUrl(env), durability }).optional(),
+      redis: z
+        .strictObject({ url: redisUrl(env), ...durability })
+        .refine(needsDeclaration, NOT_DECLARED)
+        .optional(),
       ...runnerMemory,
       bind_address: address.default("127.0.0.1:8645"),
       lease_ms: z.int().min(1000).default(30_000),
@@ -152,6 +164,11 @@ const http = z
 /** The Redis of the runner: its own, if it has one, else the one of all. */
 export function toRunnerRedis({ redis, runner }: PosternToml) {
   return runner.redis ?? redis;
+}
+
+/** What a part asks of its Redis (shared/redis/server-state.ts). */
+export function toDurability({ durability: mode, declared }: RedisDurability) {
+  return { mode, declared };
 }
 
 /** What the runner keeps of its answers (services/runner/kept-answers.ts). */

@@ -5,7 +5,7 @@ import type { Backpressure } from "./backpressure.ts";
 
 /**
  * Whether this replica takes calls now. It ends in two steps: while it drains it is not ready but still takes requests,
- * since a load balancer sends them for some seconds more; once it is stopped it takes none.
+ * because a load balancer sends them until it has noticed; once it is stopped it takes none.
  */
 export class Admission {
   readonly #durable: DurableRedis;
@@ -17,7 +17,6 @@ export class Admission {
     this.#backpressure = backpressure;
   }
 
-  /** While it ends, every answer is the last of its connection. */
   get ending(): boolean {
     return this.#state !== "open";
   }
@@ -53,7 +52,7 @@ export class Admission {
       ready: redis.ok && !this.ending,
       checks: {
         redis: redis.text,
-        durability: this.#durable.mode,
+        durability: this.#durable.durability.mode,
         maxmemory_bytes: this.#durable.isUsable ? this.#durable.server().maxMemoryBytes : null,
         draining: this.ending,
         backpressure: explain(() => {

@@ -87,10 +87,7 @@ export function createAwaitResults({ results, changes, waitersMax, clock, log }:
       return seen !== "unavailable";
     }, LOOK_AGAIN_MS);
     const onClose = (): void => finish("hung_up");
-    const onEnd = (): void => {
-      res.setHeader("Connection", "close");
-      finish("stopped");
-    };
+    const onEnd = (): void => finish("stopped");
     const timer = setTimeout(() => finish("timed_out"), ms);
     const stopWatching = changes.watch(callId, look.now);
     res.on("close", onClose);

@@ -6,6 +6,7 @@ import type { OriginDepth } from "../queue/depth.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
 import { COUNTS } from "../queue/registry.ts";
 import type { DurableRedis } from "../redis/durable.ts";
+import { PAYMENTS_PART } from "../redis/give-way.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Clock } from "../time/clock.ts";
 
@@ -18,6 +19,28 @@ export type Limits = {
   /** Receivers that requests to one endpoint, or of one payer, may name by wildcards (named-receivers.ts). */
   callbackReceiversMax: number;
 };
+
+/** The limits of a gateway of this origin. Payments are refused earlier, so that they cannot close the webhooks gateway. */
+export function limitsOf(origin: Origin, limits: Limits): Limits {
+  if (origin !== "x402") return limits;
+  return {
+    ...limits,
+    queueBytesMax: PAYMENTS_PART * limits.queueBytesMax,
+    redisMemoryRatioMax: PAYMENTS_PART * limits.redisMemoryRatioMax,
+  };
+}
+
+/** All unsettled payments together may take this part of what new calls may use. */
+const UNSETTLED_PART = 0.25;
+
+/** Limit on the bytes of all unsettled payments. `maxMemoryBytes` is 0 if Redis has no `maxmemory`. */
+export function unsettledBytesMaxOf(
+  { queueBytesMax, redisMemoryRatioMax }: Limits,
+  maxMemoryBytes: number,
+): number {
+  const memory = maxMemoryBytes === 0 ? Number.POSITIVE_INFINITY : redisMemoryRatioMax * maxMemoryBytes;
+  return Math.floor(UNSETTLED_PART * Math.min(queueBytesMax, memory));
+}
 
 /** The queues behind a gateway, as last seen. */
 export type Pressure = {

@@ -20,7 +20,7 @@ import { createResults } from "../results/store.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
-import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
+import { Backpressure, type Limits, limitsOf, type Pressure, unsettledBytesMaxOf } from "./backpressure.ts";
 import { createCallStreams, type StreamLimits } from "./call-streams.ts";
 import { createAnswerCallbackKeys } from "./callback-keys.ts";
 import type { ResultWrites } from "./deliveries.ts";
@@ -35,6 +35,8 @@ export type IngressOptions = {
    */
   redis: Redis;
   durability: DurabilityMode;
+  /** What the service that runs Redis promises, if it hides its settings. */
+  declared?: string | undefined;
   limits: Limits;
   /** How long a write to Redis is tried before its outcome counts as unknown; a large one (large-writes.ts) for longer. */
   enqueueTimeoutMs: number;
@@ -73,6 +75,7 @@ export function toIngressOptions(postern: PosternToml) {
   return {
     metadataPrefix: postern.metadata_prefix,
     durability: postern.redis.durability,
+    declared: postern.redis.declared,
     limits: toLimits(postern),
     enqueueTimeoutMs: postern.limits.enqueue_timeout_ms,
     http: toHttpOptions(postern),
@@ -99,27 +102,36 @@ export type Gateway = {
   streaming(): number;
   /** For what runners deliver, which only the gateway's process takes. */
   resultWrites: ResultWrites;
-  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result or watches a call; requests are still taken. */
+  /** From now on it is not ready, and all waits for results and streams end; requests are still taken. */
   drain(): void;
-  /** From now on it refuses requests with `service.draining`; those under way are finished. */
+  /** From now on it refuses requests with `service.draining`; those under way are finished. For hosts whose server goes on. */
   stop(): void;
 };
 
 /** What both gateways stand on: whether calls can be taken now, how one is added, and what its request may cost before. */
 export function openIngress(origin: Origin, partition: Partition, options: IngressOptions) {
   const { redis } = partition;
-  const { durability, limits, enqueueTimeoutMs, log, clock = systemClock, http = {} } = options;
-  const large = new LargeWrites({ beside: partition, mode: durability, clock, log });
+  const {
+    durability: mode,
+    declared,
+    limits,
+    enqueueTimeoutMs,
+    log,
+    clock = systemClock,
+    http = {},
+  } = options;
+  const large = new LargeWrites({ beside: partition, mode, declared, clock, log });
   const durable = new DurableRedis({
     redis,
-    mode: durability,
+    ...{ mode, declared },
     claimLayout: createClaimLayout(partition),
     patienceMs: () => large.patienceMs(),
     log,
   });
   const readDepth = createReadDepth(partition, origin);
-  const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
-  const fills = { partition, durable, newCallsAbove: limits.redisMemoryRatioMax, log };
+  const own = limitsOf(origin, limits);
+  const backpressure = new Backpressure({ durable, partition, readDepth, limits: own, clock, log });
+  const fills = { partition, durable, webhooksAbove: limits.redisMemoryRatioMax, log };
   const givingWay = [watchHistory(fills), watchResults(fills)];
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
@@ -145,6 +157,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     resultWrites: { small: partition, large: large.partition, beginWrite } satisfies ResultWrites,
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
+    unsettledBytesMax: () => unsettledBytesMaxOf(limits, durable.server().maxMemoryBytes),
     pressure: () => backpressure.seen(),
     /** From now on it is not ready, and who waits for a result is answered, or watches a call has to come again. */
     drain(): void {

@@ -30,6 +30,11 @@ export type GatewayOptions = CommonOptions & {
   metadataPrefix?: string;
   /** With `strict`, the default, calls are taken only while Redis' settings keep what a 202 promises. */
   durability?: DurabilityMode;
+  /**
+   * What the service that runs Redis promises, in your words, if it hides `appendfsync` and `no-appendfsync-on-rewrite`: by this you
+   * declare that they are `always` and `no`. Where Redis shows them, they decide.
+   */
+  declared?: string;
   /** Above these a gateway answers 503 `queue.overloaded`. */
   limits?: {
     /** Calls that wait in all queues of this kind. 1,000,000 by default. */
@@ -88,6 +93,7 @@ export type HttpOptions = {
 export const COMMON = [
   "redis",
   "durability",
+  "declared",
   "log",
   "console",
   "metadataPrefix",
@@ -113,7 +119,7 @@ export function readCommon(
   need: Need,
   { tables = {}, placeOf = (path) => path }: More = {},
 ): PosternToml | undefined {
-  const { redis, durability, mountPath, log } = options;
+  const { redis, durability, declared, mountPath, log } = options;
   const problem = redisProblem(redis, need);
   if (problem !== undefined) check.reportOption("redis", problem);
   if (mountPath !== undefined && !isMountPath(mountPath))
@@ -123,12 +129,14 @@ export function readCommon(
   const redisTable = {
     ...(typeof redis === "string" && { url: redis }),
     ...(durability !== undefined && { durability }),
+    ...(declared !== undefined && { declared }),
   };
   return check.read({
     schema: posternToml(check.env),
     table: { ...tables, redis: redisTable, ...inFile(options) },
     problemsIn: unsignedCallbacks,
-    placeOf: (path) => (path[0] === "redis" ? [path[1] === "url" ? "redis" : "durability"] : placeOf(path)),
+    placeOf: (path) =>
+      path[0] === "redis" ? [path[1] === "url" ? "redis" : (path[1] as string)] : placeOf(path),
   });
 }
 

@@ -9,7 +9,7 @@ import { originOf } from "../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
 import { type RedisStatus, redisStatus } from "../queue/status.ts";
 import type { Partition } from "../redis/partition.ts";
-import type { DurabilityMode } from "../redis/server-state.ts";
+import type { Durability } from "../redis/server-state.ts";
 import type { Clock } from "../time/clock.ts";
 import { toIso } from "../time/iso.ts";
 import { createEndpointsApi, type EndpointsApi } from "./endpoints.ts";
@@ -83,7 +83,7 @@ export type Overview = {
   revenue: ReadRevenue;
 };
 
-type Deps = { partition: Partition; mode: DurabilityMode; configDir: string; env: Env; clock: Clock };
+type Deps = Durability & { partition: Partition; configDir: string; env: Env; clock: Clock };
 
 export function createOverview(deps: Deps): Overview {
   const flow = createFlowApi(deps);
@@ -96,7 +96,7 @@ export function createOverview(deps: Deps): Overview {
   };
 }
 
-function createReadOverview({ partition, mode, clock }: Deps): Overview["read"] {
+function createReadOverview({ partition, mode, declared, clock }: Deps): Overview["read"] {
   const registry = openRegistry(partition);
   const jobs = openJobs(partition);
   const readProcesses = createReadProcesses(partition);
@@ -109,7 +109,7 @@ function createReadOverview({ partition, mode, clock }: Deps): Overview["read"] 
       lastBeats(partition),
       readProcesses(),
       readUnresolved(),
-      redisStatus(partition.redis, mode),
+      redisStatus(partition.redis, { mode, declared }),
     ]);
     const now = clock();
     const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);

@@ -16,8 +16,11 @@ import {
 } from "./payment.ts";
 import {
   ACKNOWLEDGE,
+  type CALL_DROPPED,
   CLAIM,
   DISPATCHING,
+  DROP,
+  type DROPPED,
   ENDED,
   ENQUEUE_AGAIN,
   ENQUEUE_SETTLED,
@@ -94,7 +97,8 @@ export function createPaymentJournal(partition: Partition, large = partition) {
     /** Takes a payment off all lists if nothing is known of its call any more. */
     async forget(id: string): Promise<void> {
       const lists = [keys.paymentsDue, keys.payments, keys.paymentsUnresolved, keys.paymentsInReview];
-      await forget([keys.record(id), keys.payment(id), ...lists], [id, keys.openPayments("")]);
+      const touched = [keys.record(id), keys.payment(id), ...lists, ...usageKeys(keys)];
+      await forget(touched, [id, keys.openPayments("")]);
     },
 
     /** Takes a payment off the reconciler's list. */
@@ -121,12 +125,25 @@ export type Claimed =
   | { kind: "new" }
   /** The same request was paid for before, by this payment or under the same identifier. */
   | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" };
+  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" }
+  /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
+  | { kind: "client_full" | "full" | "too_large" };
 
-/**
- * Writes a whole paid call before money moves, or returns what is known of it. `by` identifies the claiming request: its own
- * repeat, after a lost reply, is `new` again. `openMax` limits the payer's open payments; the reconciler looks at `dueAt`.
- */
+type Claiming = {
+  now: number;
+  /** Identifies the claiming request: its own repeat, after a lost reply, is `new` again. */
+  by: string;
+  /** Limit on the payer's open payments. */
+  openMax: number;
+  /** Rate-limit keys of the client's address, the narrowest first. */
+  clients: readonly string[];
+  /** Limit on the bytes of all unsettled payments. Each client may use an eighth of it, and less if others use much (`USAGE`). */
+  unsettledBytesMax: number;
+  /** When the reconciler looks. */
+  dueAt: number;
+};
+
+/** Writes a whole paid call before money moves, or returns what is known of it. */
 function createClaim(partition: Partition, large: Partition) {
   const { keys } = partition;
   const claims = scriptByLane(partition, large, CLAIM);
@@ -146,18 +163,21 @@ function createClaim(partition: Partition, large: Partition) {
       keys.paymentsUnresolved,
       quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
       idempotencyKey,
+      ...usageKeys(keys),
     ];
   }
 
   return async (
     payment: NewPayment,
-    { now, by, openMax, dueAt }: { now: number; by: string; openMax: number; dueAt: number },
+    { now, by, openMax, clients, unsettledBytesMax, dueAt }: Claiming,
     lane: Lane = "small",
   ): Promise<Claimed> => {
     const { call, route, callerNonce, quoteUse } = payment;
     const head = [call.id, call.sha256, route, now, dueAt, REMEMBERED_MS, by, openMax];
     const ttls = [callerNonce?.ttlMs ?? 0, quoteUse?.ttlMs ?? 0];
-    const reply = await claims[lane](claimKeys(payment), [...head, ...ttls, ...fieldsOf(payment, now)]);
+    const usage = [JSON.stringify(clients), unsettledBytesMax];
+    const args = [...head, ...ttls, ...usage, ...fieldsOf(payment, now)];
+    const reply = await claims[lane](claimKeys(payment), args);
     return toClaimResult(reply as string[]);
   };
 }
@@ -178,12 +198,22 @@ function toClaimResult([kind, id = ""]: string[]): Claimed {
       return { kind: "nonce_used" };
     case "QUOTE_USED":
       return { kind: "quote_used" };
+    case "CLIENT_FULL":
+      return { kind: "client_full" };
+    case "FULL":
+      return { kind: "full" };
+    case "TOO_LARGE":
+      return { kind: "too_large" };
     default:
       throw new Error(`the claim answered ${kind}`);
   }
 }
 
-const VOID_REMEMBERED_MS = 86_400_000;
+/**
+ * How long a void payment is kept beyond its authorization's end. Whoever has many payments claimed that never settle leaves as many void ones
+ * behind, so they do not stay long. What an operator has decided may be wrong, and is not a stranger's to fill Redis with.
+ */
+const VOID_REMEMBERED_MS = { byProof: 3_600_000, byOperator: 86_400_000 };
 
 /** The states that a transition leaves. If it finds another one, it changes nothing. */
 type From = { now: number; from?: readonly PaymentState[] };
@@ -205,9 +235,9 @@ function createEnqueueing(partition: Partition, large: Partition) {
 
   return {
     /**
-     * The payment is settled: SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue. The
-     * reconciler looks at `dueAt`. If the chain has shown the transfer, it pays for this call alone from now on. Resolves with the
-     * state found.
+     * The payment is settled: SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue; or DISCARDED,
+     * if its call was dropped. The reconciler looks at `dueAt`. If the chain has shown the transfer, it pays for this call alone from
+     * now on. Resolves with the state found.
      */
     async enqueueSettled(
       payment: Payment,
@@ -223,6 +253,7 @@ function createEnqueueing(partition: Partition, large: Partition) {
         keys.paymentsUnresolved,
         keys.paymentsInReview,
         transfer ?? keys.payment(id),
+        ...usageKeys(keys),
       ];
       const flags = [proven ? 1 : 0, transfer === undefined ? 0 : 1];
       const args = [...named(payment, now), dueAt, JSON.stringify(settlement), ...flags, ...from];
@@ -252,6 +283,7 @@ function createTransitions({ redis, keys }: Partition) {
   const proven = script(redis, PROVEN);
   const searched = script(redis, SEARCHED);
   const acknowledge = script(redis, ACKNOWLEDGE);
+  const drop = script(redis, DROP);
   const ended = script(redis, ENDED);
   const unresolved = [keys.paymentsUnresolved, keys.paymentsInReview];
 
@@ -275,10 +307,12 @@ function createTransitions({ redis, keys }: Partition) {
       { now, from = ["SETTLING"] }: From,
     ): Promise<PaymentState | undefined> {
       const { id, terms } = payment;
-      const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
+      const rememberedMs = VOID_REMEMBERED_MS[decided === undefined ? "byProof" : "byOperator"];
+      const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + rememberedMs;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
       const [identifier, idempotencyKey] = nameKeys(keys, payment);
-      const touched = [...common, identifier, ...unresolved, ...usedKeys(payment), idempotencyKey];
+      const used = [...usedKeys(payment), idempotencyKey, ...usageKeys(keys)];
+      const touched = [...common, identifier, ...unresolved, ...used];
       const decision = decided === undefined ? "" : JSON.stringify(decided);
       return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, dispatches ?? "", ...from]));
     },
@@ -318,6 +352,20 @@ function createTransitions({ redis, keys }: Partition) {
       return (await acknowledge(own(id), [JSON.stringify(decision)])) === 1;
     },
 
+    /**
+     * Drops the body of a payment that is SETTLING or in REVIEW, with a line in the audit (`auditWords`), in one step: no settle is sent any
+     * more, and money that comes all the same is due back. Resolves with the state found, or `DROPPED`, also if it was dropped before.
+     */
+    async drop(
+      id: string,
+      decision: Decision,
+      line: readonly (string | number)[],
+    ): Promise<PaymentState | typeof DROPPED | undefined> {
+      const touched = [...own(id), ...usageKeys(keys), keys.audit];
+      const found = await drop(touched, [id, JSON.stringify(decision), ...line]);
+      return (found as PaymentState | typeof DROPPED | null) ?? undefined;
+    },
+
     /** The call has ended: drops what was needed to finish it, and lets the rest expire. */
     async markEnded(payment: Payment, now: number): Promise<void> {
       const { id, terms, settlement } = payment;
@@ -329,11 +377,19 @@ function createTransitions({ redis, keys }: Partition) {
   };
 }
 
-/** The state that a change has found, or that it was not made because the transfer pays for another call already. */
-export type Found = PaymentState | undefined | typeof TRANSFER_TAKEN;
+/**
+ * The state that a change has found; that it was not made, because the transfer pays for another call already; or that it was made of a
+ * payment whose call was dropped.
+ */
+export type Found = PaymentState | undefined | typeof TRANSFER_TAKEN | typeof CALL_DROPPED;
 
 function toFound(reply: unknown): Found {
   return (reply as Found | null) ?? undefined;
+}
+
+/** The keys of what unsettled payments use. */
+function usageKeys(keys: Partition["keys"]): [usage: string, byClient: string] {
+  return [keys.paymentsUsage, keys.paymentsUsageBy];
 }
 
 /** The queue that the call of a payment is added to. */

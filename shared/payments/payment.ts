@@ -21,6 +21,8 @@ import { isNewer, isNewerError, newer, PLAIN_PAYMENT, VERSIONS } from "../redis/
  *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► QUEUED | VOID
  *                      └─ proven never to pay ─► VOID
  *
+ *   SETTLING | REVIEW, after an operator has dropped its body ─paid─► DISCARDED: the call never runs, and the money is due back
+ *
  *   FAILED | DISCARDED ─exported─► REFUND_PENDING ─paid back─► REFUNDED      (refunds.ts)
  *
  * From QUEUED on it is a call like any other (shared/queue/protocol.ts). A record expires only in a final state.
@@ -126,6 +128,8 @@ export type Payment = {
   decided?: Decision | undefined;
   /** The operator who has seen what contradicts it. */
   acknowledged?: Decision | undefined;
+  /** The operator who has dropped its body before it was settled: no settle is sent, and it never runs. */
+  dropped?: Decision | undefined;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
   /** What the `Idempotency-Key` of its request stands for. */
@@ -238,6 +242,7 @@ function read(id: string, record: Fields, payment: Fields): Payment {
     reason: payment["reason"],
     decided: settlement?.decided ?? parsed<Decision>(payment["decided"]),
     acknowledged: parsed<Decision>(payment["acknowledged"]),
+    dropped: parsed<Decision>(payment["dropped"]),
     identifier: payment["identifier"],
     idempotencyKey: payment["idempotency_key"],
     signedSha256: payment["signed_sha256"],

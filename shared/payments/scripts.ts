@@ -10,18 +10,60 @@ import { tellChange } from "../results/keep-result.ts";
  * a claim, and nothing that follows it.
  */
 
+/** What Redis and the reconciler need for a payment beside its fields. It also bounds how many small ones are unsettled. */
+const USAGE_BASE_BYTES = 16 * 1024;
+
 /**
- * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key.
- * ARGV id, body sha256, route, now, due at, window ms, by, most open payments, nonce's ms to live (0: no nonce), quote's ms to
- * live (0: no quote), then the payment's fields. A known payment is answered before any limit is tested. An identifier or an
- * idempotency key that it does not have repeats the payment.
+ * Lua with what bounds the unsettled payments, which may never pay. A payment counts from its claim until it is settled, void or
+ * dropped; each of those steps takes off what the claim has noted under the payment's id, and nothing if nothing is there. So the
+ * sums are always those of the payments noted.
+ *
+ * If others use nothing, a client may use an eighth of `max`. If they leave a part of it, he may use the square of that part of the
+ * eighth. So n clients who take all they can get leave 8/(n + 8) of `max`; with the part itself in place of its square they would leave
+ * (7/8)^n, and 60 of them would keep all others out.
  */
-export const CLAIM = `
+const USAGE = `
+local function refusesUsage(by, clients, bytes, max)
+  if 8 * bytes > max then return 'TOO_LARGE' end
+  local total = tonumber(redis.call('HGET', by, '*') or 0)
+  for _, client in ipairs(clients) do
+    local own = tonumber(redis.call('HGET', by, client) or 0)
+    local left = math.max(0, 1 - (total - own) / max)
+    if 8 * (own + bytes) > max * left * left then return own > 0 and 'CLIENT_FULL' or 'FULL' end
+  end
+end
+
+local function addUsage(usage, by, id, clients, bytes)
+  redis.call('HSET', usage, id, cjson.encode({bytes, unpack(clients)}))
+  redis.call('HINCRBY', by, '*', bytes)
+  for _, client in ipairs(clients) do redis.call('HINCRBY', by, client, bytes) end
+end
+
+local function releaseUsage(usage, by, id)
+  local noted = redis.call('HGET', usage, id)
+  if not noted then return end
+  redis.call('HDEL', usage, id)
+  local words = cjson.decode(noted)
+  local bytes = words[1]
+  words[1] = '*'
+  for _, client in ipairs(words) do
+    if redis.call('HINCRBY', by, client, -bytes) == 0 then redis.call('HDEL', by, client) end
+  end
+end`;
+
+/**
+ * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, usage, usage by client.
+ * ARGV id, body sha256, route, now, due at, window ms, by, most open payments, nonce's ms to live (0: no nonce), quote's ms to
+ * live (0: no quote), clients as JSON, most bytes of all unsettled payments, then the payment's fields. A known payment is answered
+ * before any limit is tested. An identifier or an idempotency key that it does not have repeats the payment.
+ */
+export const CLAIM = `${USAGE}
 local id, bh, rt, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local known = redis.call('HMGET', KEYS[1], 'st', 'bh', 'rt', 'by', 'v')
 if known[1] then${refuseNewer("record", "known[5]")}
   if known[2] ~= bh or known[3] ~= rt then return {'CONFLICT'} end
-  if known[4] == ARGV[7] and known[1] == 'SETTLING' then return {'NEW'} end
+  local isOwn = known[4] == ARGV[7] and known[1] == 'SETTLING'
+  if isOwn and redis.call('HEXISTS', KEYS[2], 'dropped') == 0 then return {'NEW'} end
   return {'KNOWN', id}
 end
 local names = {KEYS[6], KEYS[10]}
@@ -35,8 +77,13 @@ end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[8]) then return {'TOO_MANY_OPEN'} end
 if ARGV[9] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
 if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end
+local clients, bytes = cjson.decode(ARGV[11]), ${USAGE_BASE_BYTES}
+for i = 13, #ARGV do bytes = bytes + #ARGV[i] end
+local refused = refusesUsage(KEYS[12], clients, bytes, tonumber(ARGV[12]))
+if refused then return {refused} end
+addUsage(KEYS[11], KEYS[12], id, clients, bytes)
 redis.call('HSET', KEYS[1], 'v', ${VERSIONS.record}, 'st', 'SETTLING', 'unsure', 0, 'bh', bh, 'rt', rt, 'w', ARGV[6], 'at', now, 'by', ARGV[7])
-redis.call('HSET', KEYS[2], unpack(ARGV, 11))
+redis.call('HSET', KEYS[2], unpack(ARGV, 13))
 redis.call('ZADD', KEYS[3], ARGV[5], id)
 redis.call('ZADD', KEYS[4], now, id)
 redis.call('ZADD', KEYS[8], now, id)
@@ -80,6 +127,9 @@ local function addPaid(settlement)
   endBatch()
 end`;
 
+/** What ENQUEUE_SETTLED answers for a payment whose call was dropped: it is paid, and its call is DISCARDED. */
+export const CALL_DROPPED = "CALL_DROPPED";
+
 /** What a script answers, and changes nothing, if the transfer pays for another call already. */
 export const TRANSFER_TAKEN = "TRANSFER_TAKEN";
 
@@ -93,24 +143,28 @@ local function takeTransfer(key, id)
 end`;
 
 /**
- * KEYS record, payment, due, open, unresolved, in review, transfer. ARGV now, prefix, job, queue, id, due at, settlement, proven, has
- * transfer, from states... Adds the call, and changes one of these states to QUEUED. Answers the state found.
+ * KEYS record, payment, due, open, unresolved, in review, transfer, usage, usage by client. ARGV now, prefix, job, queue, id, due at,
+ * settlement, proven, has transfer, from states... Adds the call, and changes one of these states to QUEUED. If an operator has dropped the
+ * call, nothing is added and the state becomes DISCARDED: the money is due back. Answers the state found, or CALL_DROPPED.
  */
-export const ENQUEUE_SETTLED = () => `${EVEN_IF_FULL}${unlessNewer("record")}${ADD_PAID()}${TAKE_TRANSFER}
+export const ENQUEUE_SETTLED =
+  () => `${EVEN_IF_FULL}${unlessNewer("record")}${ADD_PAID()}${TAKE_TRANSFER}${USAGE}
 local st = redis.call('HGET', KEYS[1], 'st')
 for i = 10, #ARGV do
   if st == ARGV[i] then
     if ARGV[9] == '1' and not takeTransfer(KEYS[7], ARGV[5]) then return '${TRANSFER_TAKEN}' end
-    local refused = addPaid(ARGV[7])
+    local isDropped = redis.call('HEXISTS', KEYS[2], 'dropped') == 1
+    local refused = not isDropped and addPaid(ARGV[7])
     if refused then return refused end
-    redis.call('HSET', KEYS[1], 'st', 'QUEUED', 'at', now)
+    redis.call('HSET', KEYS[1], 'st', isDropped and 'DISCARDED' or 'QUEUED', 'at', now)
     ${tellChange("ARGV[5]")}
     redis.call('HSET', KEYS[2], 'settlement', ARGV[7], 'proven', ARGV[8], 'settled_at', now)
     redis.call('ZADD', KEYS[3], ARGV[6], ARGV[5])
     redis.call('SREM', KEYS[4], ARGV[5])
     redis.call('ZREM', KEYS[5], ARGV[5])
     redis.call('ZREM', KEYS[6], ARGV[5])
-    break
+    releaseUsage(KEYS[8], KEYS[9], ARGV[5])
+    return isDropped and '${CALL_DROPPED}' or st
   end
 end
 return st`;
@@ -122,12 +176,12 @@ local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS[2], 'settleme
 return refused or st`;
 
 /**
- * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote, idempotency key. ARGV id, now, ms to
- * live, reason, operator's decision or "", settle requests sent or "", from states... Changes one of these states to VOID and drops
+ * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote, idempotency key, usage, usage by client.
+ * ARGV id, now, ms to live, reason, operator's decision or "", settle requests sent or "", from states... Changes one of these states to VOID and drops
  * the body; the payer's identifier and idempotency key, the caller's nonce and the quote can be used again. Answers the state found;
  * nil if another number of settle requests was sent.
  */
-export const VOID = `${EVEN_IF_FULL}${unlessNewer("record")}
+export const VOID = `${EVEN_IF_FULL}${unlessNewer("record")}${USAGE}
 local st = redis.call('HGET', KEYS[1], 'st')
 if ARGV[6] ~= '' and redis.call('HGET', KEYS[2], 'dispatches') ~= ARGV[6] then return nil end
 for i = 7, #ARGV do
@@ -143,6 +197,7 @@ for i = 7, #ARGV do
     redis.call('SREM', KEYS[4], ARGV[1])
     redis.call('ZREM', KEYS[6], ARGV[1])
     redis.call('ZREM', KEYS[7], ARGV[1])
+    releaseUsage(KEYS[11], KEYS[12], ARGV[1])
     for _, name in ipairs({KEYS[5], KEYS[10]}) do
       if redis.call('HGET', name, 'id') == ARGV[1] then redis.call('DEL', name) end
     end
@@ -170,19 +225,42 @@ if st == 'SETTLING' then
 end
 return st`;
 
+/** What DROP answers. */
+export const DROPPED = "DROPPED";
+
 /**
- * KEYS record, payment, due, payments, unresolved, in review. ARGV id, prefix of the sets of open payments. Takes a payment without a
- * record off every list.
+ * KEYS record, payment, usage, usage by client, audit. ARGV id, operator's decision, then what XADD takes. Drops the body of a payment
+ * whose outcome is open, and what a settle needs, so that no settle is sent any more. The payment counts for its client no longer.
+ * Answers DROPPED, or the state found.
  */
-export const FORGET = `${EVEN_IF_FULL}
+export const DROP = `${EVEN_IF_FULL}${unlessNewer("record")}${USAGE}
+local st = redis.call('HGET', KEYS[1], 'st')
+if st ~= 'SETTLING' and st ~= 'REVIEW' then return st end
+if redis.call('HSETNX', KEYS[2], 'dropped', ARGV[2]) == 1 then
+  redis.call('HDEL', KEYS[2], 'call', 'request')
+  releaseUsage(KEYS[3], KEYS[4], ARGV[1])
+  redis.call('XADD', KEYS[5], unpack(ARGV, 3))
+end
+return '${DROPPED}'`;
+
+/**
+ * KEYS record, payment, due, payments, unresolved, in review, usage, usage by client. ARGV id, prefix of the sets of open payments.
+ * Takes a payment without a record off every list.
+ */
+export const FORGET = `${EVEN_IF_FULL}${USAGE}
 if redis.call('EXISTS', KEYS[1]) == 1 then return end
+releaseUsage(KEYS[7], KEYS[8], ARGV[1])
 for k = 3, 6 do redis.call('ZREM', KEYS[k], ARGV[1]) end
 local ok, terms = pcall(cjson.decode, redis.call('HGET', KEYS[2], 'terms') or '')
 if ok and type(terms) == 'table' and terms.payer then redis.call('SREM', ARGV[2] .. terms.payer, ARGV[1]) end`;
 
-/** KEYS record, payment. ARGV now. Counts a settle request that is about to be sent again. Answers the state found. */
+/**
+ * KEYS record, payment. ARGV now. Counts a settle request that is about to be sent again. Answers the state found, or nothing if an operator
+ * has dropped the call.
+ */
 export const DISPATCHING = `${EVEN_IF_FULL}${unlessNewer("record")}
 local st = redis.call('HGET', KEYS[1], 'st')
+if redis.call('HEXISTS', KEYS[2], 'dropped') == 1 then return nil end
 if st == 'SETTLING' then
   redis.call('HINCRBY', KEYS[2], 'dispatches', 1)
   redis.call('HSET', KEYS[2], 'dispatched_at', ARGV[1])

@@ -1,7 +1,12 @@
 import { AppError } from "../errors/app-error.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
-import { type DiskProof, type DurabilityMode, readServerState } from "../redis/server-state.ts";
+import {
+  type DiskProof,
+  type Durability,
+  type DurabilityMode,
+  readServerState,
+} from "../redis/server-state.ts";
 import { type Clock, delay } from "../time/clock.ts";
 import { type Beat, lastBeats } from "./heartbeat.ts";
 import type { QueueName } from "./queue-name.ts";
@@ -41,12 +46,11 @@ export type Status = {
 /** Reads the status of queues, workers and Redis. Each reading takes `sampleMs`, in which it counts the adds. */
 export function createStatus({
   partition,
-  mode,
   clock,
   sampleMs = 1000,
-}: {
+  ...durability
+}: Durability & {
   partition: Partition;
-  mode: DurabilityMode;
   clock: Clock;
   sampleMs?: number;
 }): () => Promise<Status> {
@@ -62,7 +66,7 @@ export function createStatus({
       at,
       queues: readings.map((reading) => toStatus(reading, added.get(reading.queue) ?? 0, { at, sampledMs })),
       workers: await lastBeats(partition),
-      redis: await redisStatus(partition.redis, mode),
+      redis: await redisStatus(partition.redis, durability),
     };
   };
 }
@@ -107,9 +111,10 @@ export function perMinute({ meta, data }: Ended, now: number): number {
 }
 
 /** Whether Redis keeps now what this mode promises. */
-export async function redisStatus(redis: Redis, mode: DurabilityMode): Promise<RedisStatus> {
+export async function redisStatus(redis: Redis, durability: Durability): Promise<RedisStatus> {
+  const { mode } = durability;
   try {
-    return { mode, ...(await readServerState(redis, mode)) };
+    return { mode, ...(await readServerState(redis, durability)) };
   } catch (error) {
     if (error instanceof AppError) return { mode, problem: error.message };
     throw error;

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
-import { type DurabilityMode, readServerState, type ServerState, UNBOUNDED } from "./server-state.ts";
+import { type Durability, readServerState, type ServerState, UNBOUNDED } from "./server-state.ts";
 
 /** What the last check of the server found. */
 type State =
@@ -14,7 +14,6 @@ type State =
 /** How much has come back on a connection, and when that was first seen. */
 type Heard = { readonly at: number; readonly bytes: number };
 
-const WAITAOF_MS = 1200;
 /** How long an answer of the server is believed. */
 const FRESH_MS = 1000;
 
@@ -25,7 +24,7 @@ const FRESH_MS = 1000;
  */
 export class DurableRedis {
   readonly redis: Redis;
-  readonly mode: DurabilityMode;
+  readonly durability: Durability;
   /** Resolves when the first check has passed; rejects if the first Redis reached cannot be used as it is. */
   readonly firstCheck: Promise<void>;
   readonly #claimLayout: (() => Promise<void>) | undefined;
@@ -38,19 +37,18 @@ export class DurableRedis {
   /** Whether Redis had a `maxmemory` when it was asked last. */
   #isBounded: boolean | undefined;
   #heard: Heard = { at: 0, bytes: 0 };
-  #pendingProof: Promise<void> | undefined;
   #settleFirst: { resolve: () => void; reject: (error: AppError) => void } | undefined;
 
   constructor({
     redis,
     mode,
+    declared,
     claimLayout,
     log,
     checkEveryMs = FRESH_MS,
     patienceMs = () => 0,
-  }: {
+  }: Durability & {
     redis: Redis;
-    mode: DurabilityMode;
     /** Throws if what Redis holds is not for this release (layout.ts). The runner has none. */
     claimLayout?: () => Promise<void>;
     log: Logger;
@@ -59,7 +57,7 @@ export class DurableRedis {
     patienceMs?: () => number;
   }) {
     this.redis = redis;
-    this.mode = mode;
+    this.durability = { mode, declared };
     this.#claimLayout = claimLayout;
     this.#log = log;
     this.#patienceMs = patienceMs;
@@ -104,40 +102,16 @@ export class DurableRedis {
     if (performance.now() - this.#checkedAt >= FRESH_MS) await this.#check();
   }
 
-  /**
-   * Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. `extraMs` is how
-   * much longer than usual the disk may take.
-   */
-  async write<Result>(command: () => Promise<Result>, extraMs = 0): Promise<Result> {
-    const { proof } = this.server();
-    const connection = this.#connection;
-    const result = await command();
-    if (proof === "waitaof") await this.#proveOnDisk(connection, extraMs);
-    return result;
+  /** Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. */
+  async write<Result>(command: () => Promise<Result>): Promise<Result> {
+    this.assertUsable();
+    return command();
   }
 
   stop(): void {
     clearInterval(this.#timer);
     this.redis.off("ready", this.#onReady);
     this.redis.off("close", this.#onClose);
-  }
-
-  /** WAITAOF proves only earlier writes of its own connection: after a reconnect it would prove nothing. */
-  async #proveOnDisk(connection: number, extraMs: number): Promise<void> {
-    this.#pendingProof ??= new Promise<void>((resolve, reject) => {
-      setImmediate(() => {
-        this.#pendingProof = undefined;
-        this.#waitAof(extraMs).then(resolve, reject);
-      });
-    });
-    await this.#pendingProof;
-    if (connection !== this.#connection) throw new Error("Redis connection changed before WAITAOF answered");
-  }
-
-  async #waitAof(extraMs: number): Promise<void> {
-    const reply = await this.redis.call("WAITAOF", 1, 0, WAITAOF_MS + extraMs);
-    if (Number((reply as unknown[])[0]) < 1)
-      throw new Error("WAITAOF timed out: the write is not known to be on disk");
   }
 
   readonly #onReady = (): void => {
@@ -166,7 +140,7 @@ export class DurableRedis {
   async #ask(): Promise<State> {
     const heard = this.#lastHeard();
     try {
-      const server = await readServerState(this.redis, this.mode);
+      const server = await readServerState(this.redis, this.durability);
       await this.#claimLayout?.();
       return { kind: "ready", server };
     } catch (error) {
@@ -200,7 +174,7 @@ export class DurableRedis {
     if (next.kind === this.#state.kind) return;
     if (next.kind === "refused") this.#log.error("redis.refused", { reason: next.error.message });
     if (next.kind === "ready")
-      this.#log.info("redis.ready", { durability: this.mode, proof: next.server.proof });
+      this.#log.info("redis.ready", { durability: this.durability.mode, proof: next.server.proof });
   }
 
   /** Once, until Redis has a `maxmemory`. */

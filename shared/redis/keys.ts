@@ -38,6 +38,9 @@
  *   {postern}:payments:unresolved           zset: payments that are SETTLING, by the time they were claimed
  *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
+ *   {postern}:payments:usage                hash: what a payment counts that is SETTLING or in REVIEW and has its body, as JSON:
+ *                                           `[bytes, client, ...]`, by its id
+ *   {postern}:payments:usage:by             hash: the sum of these bytes by client, and of all of them as `*`
  *   {postern}:payments:spent                zset: refused payments that were spent before they came, by when that was
  *   {postern}:payments:spent:of             hash: what is known of each of those
  *   {postern}:transfer:<network>:<tx>:<n>   string: the call that this transfer on the chain pays for
@@ -121,6 +124,8 @@ export function keysOf(prefix: string) {
     paymentsDue: `${prefix}:payments:due`,
     paymentsUnresolved: `${prefix}:payments:unresolved`,
     paymentsInReview: `${prefix}:payments:review`,
+    paymentsUsage: `${prefix}:payments:usage`,
+    paymentsUsageBy: `${prefix}:payments:usage:by`,
     spentElsewhere: `${prefix}:payments:spent`,
     spentElsewhereOf: `${prefix}:payments:spent:of`,
     paidTransfer: (network: string, transaction: string, position: number) =>

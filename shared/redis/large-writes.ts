@@ -7,7 +7,7 @@ import { ownMs } from "./large.ts";
 import { createClaimLayout } from "./layout.ts";
 import { type Partition, partitionOf } from "./partition.ts";
 import { whenReady } from "./ready.ts";
-import type { DurabilityMode } from "./server-state.ts";
+import type { Durability } from "./server-state.ts";
 
 /** After so long without a byte on the connection it is asked whether Redis answers elsewhere. */
 const SILENT_MS = 1500;
@@ -19,10 +19,9 @@ const CONNECT_MS = 2000;
 /** A write that waits for its turn, and when it must have begun. */
 type Waiting = { lastBegin: number; begin: () => void };
 
-type Options = {
+type Options = Durability & {
   /** The partition over the connection for small writes. Another one like it is opened with the first large write. */
   beside: Partition;
-  mode: DurabilityMode;
   clock: Clock;
   log: Logger;
 };
@@ -44,12 +43,12 @@ export class LargeWrites {
   #isBusy = false;
   #patienceMs = 0;
 
-  constructor({ beside, mode, clock, log }: Options) {
+  constructor({ beside, mode, declared, clock, log }: Options) {
     this.partition = partitionOf(connectBeside(beside.redis), beside.prefix);
     this.#beside = beside.redis;
     this.#durable = new DurableRedis({
       redis: this.partition.redis,
-      mode,
+      ...{ mode, declared },
       claimLayout: createClaimLayout(this.partition),
       log: silentLogger, // what is wrong with this Redis, the other connection logs
       checkEveryMs: "on demand",
@@ -72,7 +71,7 @@ export class LargeWrites {
       await this.#watched(bytes, until, () => this.#durable.checkNow());
       return await this.#watched(bytes, until, (isSending) => {
         const attempt = () => command().catch((error) => Promise.reject(isSending() ? unsent(error) : error));
-        return this.#durable.write(attempt, ownMs(bytes) / 2);
+        return this.#durable.write(attempt);
       });
     } finally {
       this.#next();

@@ -3,11 +3,22 @@ import { AppError, messageOf } from "../errors/app-error.ts";
 
 export type DurabilityMode = "strict" | "relaxed";
 
+/** How an operator's declaration is shown, followed by its text. */
+const DECLARED = "declared by the operator";
+
 /**
- * How a reply from this Redis proves that the write is on disk. `always`: Redis calls fsync before it replies. `waitaof`:
- * WAITAOF follows each write on its connection. `none`: nothing proves it (mode relaxed).
+ * How a reply from this Redis proves that the write is on disk. `always`: its settings show that Redis calls fsync before it
+ * replies. `declared by the operator`: Redis hides these settings, and `[redis] declared` says so. `none`: nothing proves it
+ * (mode relaxed).
  */
-export type DiskProof = "always" | "waitaof" | "none";
+export type DiskProof = "always" | `${typeof DECLARED}: ${string}` | "none";
+
+/** What the deployment asks of its Redis. */
+export type Durability = {
+  readonly mode: DurabilityMode;
+  /** What the service promises, in the operator's words. It counts only where Redis hides its settings. */
+  readonly declared?: string | undefined;
+};
 
 /** What it means that Redis has no `maxmemory`. */
 export const UNBOUNDED = "Redis has no maxmemory, so it never says that it is full";
@@ -24,53 +35,75 @@ export type ServerState = {
  * Asks Redis whether it can keep what a 202 promises now. If it cannot, throws `start.redis_not_durable` with what to do
  * about it.
  */
-export async function readServerState(redis: Redis, mode: DurabilityMode): Promise<ServerState> {
+export async function readServerState(redis: Redis, durability: Durability): Promise<ServerState> {
   const info = parseInfo(await redis.info());
-  const proof = await diskProof(redis, mode, info);
-  if (info["role"] !== undefined && info["role"] !== "master") {
-    throw notDurable("it is a replica, and writes to it are lost", "point [redis] url at the primary");
-  }
+  requirePrimary(info);
   return {
-    proof,
+    proof: durability.mode === "relaxed" ? "none" : await diskProof(redis, durability, info),
     usedMemoryBytes: Number(info["used_memory"] ?? 0),
     maxMemoryBytes: Number(info["maxmemory"] ?? 0),
   };
 }
 
-async function diskProof(
-  redis: Redis,
-  mode: DurabilityMode,
-  info: Record<string, string>,
-): Promise<DiskProof> {
-  if (mode === "relaxed") return "none";
-  requireAof(info);
-  requireNoEviction(info);
-  const config = await readConfig(redis);
-  const { "no-appendfsync-on-rewrite": skipsSync } = config ?? {};
-  if (config === undefined || skipsSync === undefined) return requireWaitAof(redis);
-  if (skipsSync !== "no") {
-    throw notDurable(
-      "no-appendfsync-on-rewrite is yes, so it syncs nothing while it rewrites its append-only file",
-      "set `no-appendfsync-on-rewrite no` in redis.conf (or run: redis-cli CONFIG SET no-appendfsync-on-rewrite no)",
-    );
-  }
-  if (config["appendfsync"] === "always") return "always";
-  try {
-    return await requireWaitAof(redis);
-  } catch (error) {
-    throw notDurable(
-      `appendfsync is ${config["appendfsync"]}, which can lose calls already answered with 202`,
-      "set `appendfsync always` in redis.conf (or run: redis-cli CONFIG SET appendfsync always)",
-      error,
-    );
-  }
+function requirePrimary({ role }: Record<string, string>): void {
+  if (role === undefined || role === "master") return;
+  throw new AppError("start.redis_not_durable", {
+    reason:
+      "Redis cannot keep what a 202 promises: it is a replica, and writes to it are lost. Remedy: point [redis] url at the primary.",
+  });
 }
 
-function requireAof(info: Record<string, string>): void {
+async function diskProof(
+  redis: Redis,
+  { declared }: Durability,
+  info: Record<string, string>,
+): Promise<DiskProof> {
+  const shown = await readConfig(redis);
+  requireVersion(info);
+  requireAof(info, shown !== undefined);
+  requireNoEviction(info, shown !== undefined);
+  for (const name of SETTINGS) {
+    const found = shown?.[name];
+    if (found !== undefined && found !== REQUIRED[name])
+      throw notDurable(LOSSES[name](found), toSet(name, REQUIRED[name], true));
+  }
+  if (SETTINGS.every((name) => shown?.[name] !== undefined)) return "always";
+  if (declared !== undefined) return `${DECLARED}: ${declared}`;
+  throw notDurable(
+    "it does not show appendfsync and no-appendfsync-on-rewrite",
+    "allow CONFIG GET to its user; or, if the service that runs it promises `appendfsync always` and " +
+      '`no-appendfsync-on-rewrite no`, say so in postern.toml: [redis] declared = "<what the service promises>"',
+  );
+}
+
+/** What CONFIG GET must show. */
+const REQUIRED = { appendfsync: "always", "no-appendfsync-on-rewrite": "no" } as const;
+const SETTINGS = Object.keys(REQUIRED) as (keyof typeof REQUIRED)[];
+
+const LOSSES: Readonly<Record<keyof typeof REQUIRED, (found: string) => string>> = {
+  appendfsync: (found) => `appendfsync is ${found}, which can lose calls already answered with 202`,
+  "no-appendfsync-on-rewrite": () =>
+    "no-appendfsync-on-rewrite is yes, so it syncs nothing while it rewrites its append-only file",
+};
+
+/** Before it, Redis treats scripts of a full Redis in another way, and nothing here was tried with it. */
+const MAJOR_MIN = 7;
+
+/** Valkey and others name the Redis that they are compatible with. */
+function requireVersion({ redis_version: version }: Record<string, string>): void {
+  if (version !== undefined && Number.parseInt(version, 10) >= MAJOR_MIN) return;
+  throw notDurable(
+    `its version is ${version ?? "not shown"}, and releases before ${MAJOR_MIN}.0 are not supported`,
+    `run Redis ${MAJOR_MIN}.0 or newer, or Valkey`,
+  );
+}
+
+function requireAof(info: Record<string, string>, showsConfig: boolean): void {
   if (info["aof_enabled"] !== "1") {
+    if (showsConfig) throw notDurable("appendonly is no", toSet("appendonly", "yes", showsConfig));
     throw notDurable(
-      "appendonly is no",
-      "set `appendonly yes` and `appendfsync always` in redis.conf (or run: redis-cli CONFIG SET appendonly yes)",
+      "it keeps no append-only file, and its settings cannot be changed from here",
+      "this service cannot be used unless it offers an append-only file with an fsync before each reply",
     );
   }
   if (info["aof_last_write_status"] !== "ok") {
@@ -79,24 +112,26 @@ function requireAof(info: Record<string, string>): void {
 }
 
 /** INFO says it too where CONFIG GET is forbidden. */
-function requireNoEviction(info: Record<string, string>): void {
+function requireNoEviction(info: Record<string, string>, showsConfig: boolean): void {
   const { maxmemory_policy: policy } = info;
   if (policy === "noeviction") return;
   const what =
     policy === undefined ? "INFO does not say its maxmemory-policy" : `maxmemory-policy is ${policy}`;
-  throw notDurable(
-    what,
-    "set `maxmemory-policy noeviction` in redis.conf (or run: redis-cli CONFIG SET maxmemory-policy noeviction)",
-  );
+  throw notDurable(what, toSet("maxmemory-policy", "noeviction", showsConfig));
 }
 
-/** Undefined if the ACL, or a managed Redis, forbids CONFIG GET. */
-async function readConfig(redis: Redis): Promise<Record<string, string> | undefined> {
+function toSet(name: string, value: string, showsConfig: boolean): string {
+  return showsConfig
+    ? `set \`${name} ${value}\` in redis.conf (or run: redis-cli CONFIG SET ${name} ${value})`
+    : `set \`${name} ${value}\` where the service that runs it keeps its settings`;
+}
+
+type Shown = Partial<Record<string, string>>;
+
+/** What Redis shows of its settings. Undefined if the ACL, or a managed Redis, forbids CONFIG GET. */
+async function readConfig(redis: Redis): Promise<Shown | undefined> {
   try {
-    const replies = await Promise.all([
-      redis.config("GET", "appendfsync"),
-      redis.config("GET", "no-appendfsync-on-rewrite"),
-    ]);
+    const replies = await Promise.all(SETTINGS.map((name) => redis.config("GET", name)));
     return Object.fromEntries(replies.flatMap(toPairs));
   } catch (error) {
     if (/NOPERM|unknown command|not allowed/i.test(messageOf(error))) return undefined;
@@ -112,20 +147,6 @@ function toPairs(reply: unknown): [string, string][] {
   return pairs;
 }
 
-async function requireWaitAof(redis: Redis): Promise<DiskProof> {
-  try {
-    await redis.call("WAITAOF", 1, 0, 1000);
-    return "waitaof";
-  } catch (error) {
-    if (/timed out|closed|writeable/i.test(messageOf(error))) throw error;
-    throw notDurable(
-      `neither CONFIG GET nor WAITAOF can be used (${messageOf(error)})`,
-      "allow CONFIG GET in the ACL, or use Redis 7.2 or Valkey, whose WAITAOF proves each write",
-      error,
-    );
-  }
-}
-
 function parseInfo(text: string): Record<string, string> {
   const lines = text.split(/\r?\n/).filter((line) => line.includes(":"));
   return Object.fromEntries(
@@ -133,9 +154,8 @@ function parseInfo(text: string): Record<string, string> {
   );
 }
 
-function notDurable(what: string, remedy: string, cause?: unknown): AppError {
+function notDurable(what: string, remedy: string): AppError {
   return new AppError("start.redis_not_durable", {
     reason: `Redis cannot keep what a 202 promises: ${what}. Remedy: ${remedy}; or set durability = "relaxed" in postern.toml to accept the loss.`,
-    cause,
   });
 }

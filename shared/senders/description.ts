@@ -29,7 +29,7 @@ export const SECRET_FORMATS = [
   "text",
   "hex",
   "base64",
-  /** `whsec_` and base64. */
+  /** `whsec_` and base64. The version of the signature may stand before it, as Supabase shows it: `v1,whsec_`. */
   "whsec",
   /** Base64 with or without `whsec_`. */
   "base64-or-whsec",
@@ -72,8 +72,11 @@ export type Scheme = {
   readonly prefix?: string;
   /** It may be missing. */
   readonly prefix_optional?: boolean;
-  /** The value is a list such as `t=1,v1=ab`: any item with this key may be the good signature, all others are ignored. */
-  readonly list?: { readonly separator: string; readonly assign?: string; readonly key: string };
+  /**
+   * The value is a list such as `t=1,v1=ab`: any item with this key may be the good signature, all others are ignored. Without a
+   * key, any item that is written as a signature may be it.
+   */
+  readonly list?: { readonly separator: string; readonly assign?: string; readonly key?: string };
   readonly encoding?: Encoding;
   readonly algorithm: Algorithm;
   readonly secret_format?: SecretFormat;
@@ -81,6 +84,11 @@ export type Scheme = {
   readonly signed?: string;
   /** A query parameter that is the hex SHA-256 of the body, if the request has it: then {form} is empty. */
   readonly body_sha256_query?: string;
+  /**
+   * The sender may add to the query of `public_url`, behind `&`. {form}, which must follow {url}, then begins with this field, and
+   * no query may hold its name: so no byte can move between query and form.
+   */
+  readonly form_begins_with?: string;
   /** The URL may have been signed with its port or without. */
   readonly url_port_optional?: boolean;
   readonly timestamp?: Timestamp;

@@ -100,7 +100,7 @@ export class RequestValues {
   readonly body: Buffer;
   readonly #req: IncomingMessage;
   #json: { readonly value: unknown } | undefined;
-  #form: { readonly text: string | undefined } | undefined;
+  #form: { readonly value: Form | undefined } | undefined;
 
   constructor(req: IncomingMessage, body: Buffer = NOTHING) {
     this.#req = req;
@@ -125,9 +125,9 @@ export class RequestValues {
   }
 
   /** The fields of the body, if that is a form, as Twilio signs them. Undefined if there are too many. */
-  form(): string | undefined {
-    this.#form ??= { text: formText(this.body) };
-    return this.#form.text;
+  form(): Form | undefined {
+    this.#form ??= { value: parseForm(this.body) };
+    return this.#form.value;
   }
 
   /** A field of the body, if that is JSON. */
@@ -191,15 +191,20 @@ function fieldText(json: unknown, pointer: readonly string[]): string | undefine
   return fieldText((json as Record<string, unknown>)[token], rest);
 }
 
+/** A form as Twilio signs it: its fields sorted by name, each name followed by its value. */
+export type Form = {
+  /** The name of the first field; undefined if there is none. */
+  readonly first: string | undefined;
+  /** One text, or two if the orders of code units and of code points differ: the sender's libraries differ too. */
+  readonly texts: readonly string[];
+};
+
 /** Senders of forms send a few dozen fields. */
 const FORM_FIELDS_MAX = 1000;
 const AMPERSAND = 0x26;
 
-/**
- * The fields of a form sorted by name, each name followed by its value, and of a repeated name each distinct value once,
- * sorted. Undefined for more than 1,000 fields, which nobody has to sort before anything is proven.
- */
-function formText(body: Buffer): string | undefined {
+/** Undefined for more than 1,000 fields, which nobody has to sort before anything is proven. */
+function parseForm(body: Buffer): Form | undefined {
   let fields = 1;
   for (let at = body.indexOf(AMPERSAND); at !== -1; at = body.indexOf(AMPERSAND, at + 1)) {
     fields += 1;
@@ -211,13 +216,26 @@ function formText(body: Buffer): string | undefined {
     if (known === undefined) values.set(name, new Set([value]));
     else known.add(value);
   }
+  const texts = [byCodeUnit, byCodePoint].map((order) => sortedText(values, order));
+  return { first: [...values.keys()].sort(byCodeUnit)[0], texts: [...new Set(texts)] };
+}
+
+type Order = (a: string, b: string) => number;
+
+/** Of a repeated name each distinct value stands once. */
+function sortedText(values: ReadonlyMap<string, ReadonlySet<string>>, order: Order): string {
   return [...values]
-    .sort(([a], [b]) => byCodeUnit(a, b))
-    .flatMap(([name, ofName]) => [...ofName].sort(byCodeUnit).map((value) => name + value))
+    .sort(([a], [b]) => order(a, b))
+    .flatMap(([name, ofName]) => [...ofName].sort(order).map((value) => name + value))
     .join("");
 }
 
 function byCodeUnit(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
+}
+
+/** The order of code points is that of the bytes in UTF-8. */
+function byCodePoint(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

@@ -29,7 +29,7 @@ const SIGNATURE_KEYS: KeyWords<Scheme> = {
   prefix_optional: ["`false`", "`true`: the prefix may be missing"],
   list: [
     "the value is the signature",
-    '`{ separator = ",", assign = "=", key = "v1" }`: the value is a list, and any item with this key may be the good signature. Other items are ignored. `assign` is `"="` if left out; the other two are required',
+    '`{ separator = ",", assign = "=", key = "v1" }`: the value is a list, and any item with this key may be the good signature. Without `key`, any item may be it that is written as a signature, as in `v0=<other>,<signature>`. Other items are ignored. `assign` is `"="` if left out; `separator` is required',
   ],
   encoding: ["`hex`", "how the signature is written: see below"],
   algorithm: ["required", "how the signature is made: see below"],
@@ -38,6 +38,10 @@ const SIGNATURE_KEYS: KeyWords<Scheme> = {
   body_sha256_query: [
     "none",
     "a parameter of the query that is the hex SHA-256 of the body. If the request has it, `{form}` is empty",
+  ],
+  form_begins_with: [
+    "the query must be that of `public_url`",
+    "the first field of the form, which must follow the URL in `signed`. The query may then go on behind that of `public_url` and `&`, but must not hold this name",
   ],
   url_port_optional: ["`false`", "`true`: the URL may have been signed with its port or without"],
   timestamp: ["no time is checked", "when the sender signed. The signature must cover it"],

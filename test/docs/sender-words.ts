@@ -42,11 +42,11 @@ export const SECRET_WORDS: Readonly<Record<SecretFormat, string>> = {
   text: "text, used as it stands",
   hex: "hex, which is decoded",
   base64: "base64, which is decoded",
-  whsec: "`whsec_` and base64, of which the decoded bytes are the key",
-  "base64-or-whsec": "base64, which is decoded, with or without `whsec_` before it",
-  "text-or-whsec": "text; or `whsec_` and base64, which is decoded",
+  whsec: "`whsec_` or `v1,whsec_` and base64, of which the decoded bytes are the key",
+  "base64-or-whsec": "base64, which is decoded, with or without `whsec_` or `v1,whsec_` before it",
+  "text-or-whsec": "text; or `whsec_` or `v1,whsec_` and base64, which is decoded",
   "ed25519-hex": "the sender's public key, 64 hex digits: it is no secret, but it stands in this key",
-  "ed25519-whpk": "the sender's public key, `whpk_` and base64",
+  "ed25519-whpk": "the sender's public key, `whpk_` or `v1a,whpk_` and base64",
   spki: "the sender's public key (SubjectPublicKeyInfo), as base64 or PEM",
 };
 
@@ -94,7 +94,8 @@ export function signatureWords(scheme: Scheme): string {
 }
 
 function placeOf({ header, query, field, any_header, prefix = "", list }: Scheme, form: string): string {
-  const value = list === undefined ? `${prefix}${form}` : `${list.key}${list.assign ?? "="}${form}`;
+  const key = list?.key === undefined ? "" : `${list.key}${list.assign ?? "="}`;
+  const value = `${prefix}${key}${form}`;
   if (query !== undefined) return `${code(`?${query}=${value}`)} in the query`;
   if (field !== undefined) return `The field ${code(field)} of the body, ${code(value)}`;
   const names = [header ?? []].flat();
@@ -109,18 +110,25 @@ function headerList(names: readonly string[]): string {
   return names.length > 4 ? `${code(first)} to ${code(last)}` : names.map(code).join(", ");
 }
 
-function extrasOf({ list, require, url_port_optional, body_sha256_query }: Scheme): string[] {
+function extrasOf(scheme: Scheme): string[] {
+  const { list, require, url_port_optional, body_sha256_query, form_begins_with } = scheme;
   const texts: string[] = [];
-  if (list !== undefined)
+  if (list !== undefined) {
+    const which = list.key === undefined ? "items" : code(list.key);
     texts.push(
-      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; of several ${code(list.key)} any may hold, and other items are ignored.`,
+      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; of several ${which} any may hold, and other items are ignored.`,
     );
+  }
   for (const [name, value] of Object.entries(require ?? {}))
     texts.push(`${code(name)} must be ${code(value)}.`);
   if (url_port_optional === true) texts.push(`${code("{url}")} may have its port or not.`);
   if (body_sha256_query !== undefined)
     texts.push(
       `If the query has ${code(body_sha256_query)}, that must be the SHA-256 of the body, and ${code("{form}")} is empty.`,
+    );
+  if (form_begins_with !== undefined)
+    texts.push(
+      `The query may be longer than that of ${code("public_url")}: it then goes on behind ${code("&")}, does not hold ${code(form_begins_with)}, and without ${code(body_sha256_query ?? "a hash")} that is the first field of the sorted form.`,
     );
   return texts;
 }

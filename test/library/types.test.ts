@@ -56,6 +56,7 @@ test("the hand-written types of options have exactly the keys of the files", () 
     | "console"
     | "metadataPrefix"
     | "durability"
+    | "declared"
     | "limits"
     | "http"
     | "results"

@@ -5,6 +5,7 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
 import type { CallbackAsked } from "../../../shared/gateway/read-callback.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
+import { networksOf } from "../../../shared/ip/address.ts";
 import type { Callback } from "../../../shared/job-call/callback.ts";
 import {
   type JobCall,
@@ -15,7 +16,7 @@ import {
 } from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Found, PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   type FacilitatorRequest,
   type NewPayment,
@@ -27,7 +28,7 @@ import {
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
-import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
+import { CALL_DROPPED, TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";
@@ -44,23 +45,38 @@ import type { Verified } from "./unpaid-verifies.ts";
 /** The reconciler looks at a payment this soon after its claim, in case the request that claimed it has died. */
 const FIRST_LOOK_MS = 3000;
 
-type ClaimDeps = { journal: PaymentJournal; beginWrite: BeginWrite; openMax: number; clock: Clock };
+type ClaimDeps = {
+  journal: PaymentJournal;
+  beginWrite: BeginWrite;
+  openMax: number;
+  /** Limit on the bytes of all unsettled payments. */
+  unsettledBytesMax: () => number;
+  clock: Clock;
+};
 
 export type ClaimPayment = ReturnType<typeof createClaimPayment>;
 
 /**
- * Writes the whole call to disk before money moves, or tells that the payment was known before. Throws the error of a refused
- * claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes on with it.
+ * Writes the whole call to disk before money moves, or tells that the payment was known before. `party` is the rate-limit key of the
+ * client's address. Throws the error of a refused claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes
+ * on with it.
  */
-export function createClaimPayment({ journal, beginWrite, openMax, clock }: ClaimDeps) {
-  return async function claim(payment: NewPayment): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
+export function createClaimPayment(deps: ClaimDeps) {
+  const { journal, beginWrite, openMax, unsettledBytesMax, clock } = deps;
+
+  return async function claim(
+    payment: NewPayment,
+    party: string,
+  ): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
     const by = randomUUID();
+    const clients = networksOf(party);
     const bytes = storedBytes(payment.call);
     const write = beginWrite(bytes);
     const attempt = (lane: Lane) => {
       const now = clock(); // a large one may have waited for its turn
       const dueAt = now + FIRST_LOOK_MS + extraMs(bytes);
-      return journal.claim(payment, { now, by, openMax, dueAt }, lane);
+      const limits = { openMax, clients, unsettledBytesMax: unsettledBytesMax() };
+      return journal.claim(payment, { now, by, dueAt, ...limits }, lane);
     };
     const claimed = await write(attempt, bytes).catch((cause) => {
       throw isUnknown(cause)
@@ -250,9 +266,12 @@ type EnqueueDeps = {
 
 export type EnqueueSettled = ReturnType<typeof createEnqueueSettled>;
 
+/** What is found of a payment that has no call in a queue, and gets none. */
+const ENDED_OTHERWISE: readonly Found[] = ["VOID", "REVIEW", "DISCARDED", CALL_DROPPED];
+
 /**
  * Records a settlement and brings the call into its queue, in one step, for the request that settled or the reconciler of any
- * replica. It may be done again and by several at once. False if the payment has ended otherwise: VOID or in REVIEW.
+ * replica. It may be done again and by several at once. False if the payment has ended otherwise: VOID, in REVIEW, or DISCARDED.
  */
 export function createEnqueueSettled({ journal, beginWrite, review, clock, log }: EnqueueDeps) {
   return async function enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
@@ -267,8 +286,10 @@ export function createEnqueueSettled({ journal, beginWrite, review, clock, log }
       await review(payment.id, paysForAnother(settlement));
       return false;
     }
-    if (found === "SETTLING") log.info("payment.settled", settledFields(payment, settlement));
-    return found !== undefined && found !== "VOID" && found !== "REVIEW";
+    if (found === "SETTLING" || found === CALL_DROPPED)
+      log.info("payment.settled", settledFields(payment, settlement));
+    if (found === CALL_DROPPED) log.warn("payment.refund_due", { callId: payment.id });
+    return found !== undefined && !ENDED_OTHERWISE.includes(found);
   };
 }
 
@@ -276,8 +297,6 @@ export function createEnqueueSettled({ journal, beginWrite, review, clock, log }
 export type Admitted = {
   kind: "admitted";
   signed: AcceptedPayment;
-  /** A contract can say something else to whoever settles, at no cost. So its verify counts until its payment has settled. */
-  signer: "key" | "contract";
   job: Job;
   offer: MatchedOffer;
   body: Buffer;

@@ -84,8 +84,7 @@ export function createChallenge(deps: Deps) {
   function send(req: IncomingMessage, res: ServerResponse, { status, headers, body }: Prepared): void {
     if (res.headersSent || res.destroyed) return;
     leaveUnread(req, res);
-    // A flat list replaces the headers that were set before, so `Connection` has to be in it.
-    res.writeHead(status, res.hasHeader("Connection") ? ["Connection", "close", ...headers] : headers);
+    res.writeHead(status, headers);
     res.end(body);
   }
 

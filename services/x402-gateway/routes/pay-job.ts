@@ -32,6 +32,7 @@ import {
   type PaidCall,
   toOpenOutcome,
   toPaidCall,
+  type UntilDecided,
 } from "../payment/outcome.ts";
 import type { PayersResult } from "../payment/payers-result.ts";
 import { type Admitted, type ClaimPayment, type Settle, toNewPayment } from "../payment/settle.ts";
@@ -47,6 +48,7 @@ type PayJobDeps = {
   check: CheckPayment;
   claim: ClaimPayment;
   settle: Settle;
+  untilDecided: UntilDecided;
   noteSpent: NoteSpent;
   statusUrlOf: (callId: string) => string;
   payersResult: PayersResult;
@@ -65,11 +67,9 @@ export type PayJob = ReturnType<typeof createPayJob>;
  * refuse it, before money moves.
  */
 export function createPayJob(deps: PayJobDeps) {
-  const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
-  const { noteSpent, statusUrlOf, payersResult, metadataPrefix, clock, log } = deps;
-  const { accessOf } = payersResult;
-  /** The claims that are under way here, by call. */
-  const claims = new Map<string, ReturnType<ClaimPayment>>();
+  const { readPaidRequest, findKnown, knownOutcome, check, noteSpent, statusUrlOf, payersResult } = deps;
+  const { clock, log } = deps;
+  const { claims, payNew } = createPayNew(deps);
 
   return async function payJob(req: IncomingMessage, res: ServerResponse, attempt: PaymentAttempt) {
     const request = readPaidRequest(req, res, attempt.ids);
@@ -97,35 +97,10 @@ export function createPayJob(deps: PayJobDeps) {
     if (admitted.kind === "known") return admitted;
     for (;;) {
       const ahead = claims.get(admitted.signed.callId);
-      if (ahead === undefined) return paymentsInFlight.within(() => payNew(req, request, admitted));
+      if (ahead === undefined) return payNew(req, request, admitted);
       const claimed = await afterClaim(ahead, request);
       if (claimed !== undefined) return claimed;
     }
-  }
-
-  async function payNew(
-    req: IncomingMessage,
-    { lease }: PaidRequest,
-    admitted: Admitted,
-  ): Promise<Known | Paid> {
-    const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: clock() });
-    const { id } = payment.call;
-    const claiming = claim(payment);
-    claims.set(id, claiming);
-    const claimed = await settled(claiming).finally(() => claims.delete(id));
-    if (claimed.kind === "failed") {
-      if (isOurFault(claimed.error)) admitted.verified.giveBack();
-      return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
-    }
-    if (claimed.result.kind === "known") return claimed.result;
-    if (admitted.signer === "key") admitted.verified.giveBack();
-    lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
-    const since = clock();
-    const settling = await settled(settle(payment));
-    if (settling.kind === "failed")
-      return { kind: "known", id, open: toOpenOutcome(settling.error, since), isClaimed: true };
-    admitted.verified.giveBack();
-    return { kind: "paid", paid: toPaidCall(settling.result, { replayed: false, isFirst: true }) };
   }
 
   /**
@@ -162,10 +137,65 @@ export function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
   return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
 }
 
+/** Claims and settles payments that nothing refuses. */
+function createPayNew(deps: PayJobDeps) {
+  const { paymentsInFlight, claim, settle, untilDecided, payersResult, metadataPrefix, clock } = deps;
+  const { accessOf } = payersResult;
+  /** The claims that are under way here, by call. */
+  const claims = new Map<string, ReturnType<ClaimPayment>>();
+
+  async function claimAndSettle(
+    req: IncomingMessage,
+    { lease, party }: PaidRequest,
+    admitted: Admitted,
+    onDecided: (known: Known) => void,
+  ): Promise<Known | Paid> {
+    const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: clock() });
+    const { id } = payment.call;
+    const { giveBack } = admitted.verified;
+    const claiming = claim(payment, party);
+    claims.set(id, claiming);
+    const claimed = await settled(claiming).finally(() => claims.delete(id));
+    if (claimed.kind === "failed") {
+      if (isJournalsFault(claimed.error)) giveBack();
+      return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
+    }
+    if (claimed.result.kind === "known") return claimed.result;
+    lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
+    const since = clock();
+    const settling = settle(payment);
+    void untilDecided(id, settling).then((decided) => {
+      if (decided !== undefined) onDecided({ kind: "known", id, onSettled: giveBack });
+    });
+    const outcome = await settled(settling);
+    if (outcome.kind === "failed")
+      return { kind: "known", id, open: toOpenOutcome(outcome.error, since), onSettled: giveBack };
+    giveBack();
+    return { kind: "paid", paid: toPaidCall(outcome.result, { replayed: false, isFirst: true }) };
+  }
+
+  return {
+    claims,
+
+    /** Resolves with the first outcome. The place is held until the facilitator has answered: it still settles the payment. */
+    payNew(req: IncomingMessage, request: PaidRequest, admitted: Admitted): Promise<Known | Paid> {
+      return new Promise((resolve, reject) => {
+        const paying = paymentsInFlight.within(() => claimAndSettle(req, request, admitted, resolve));
+        paying.then(resolve, reject);
+      });
+    },
+  };
+}
+
 type Paid = { kind: "paid"; paid: PaidCall };
 
 function isOurFault(refusal: unknown): boolean {
   return CODES[toAppError(refusal).code].status >= 500;
+}
+
+/** A full house is not: it is refused to those who have filled it. */
+function isJournalsFault(refusal: unknown): boolean {
+  return isOurFault(refusal) && toAppError(refusal).code !== "payment.unavailable";
 }
 
 function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
@@ -330,9 +360,8 @@ export function createCheckPayment(deps: CheckDeps) {
       const unused = await recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
-      const signer = contractSigned === undefined ? "key" : "contract";
       const callback = callbackFor(req, job);
-      const found = { signed, signer, job, offer, body, caller, callback, request, since: unused } as const;
+      const found = { signed, job, offer, body, caller, callback, request, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
   };

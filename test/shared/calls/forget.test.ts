@@ -21,7 +21,7 @@ import { createResults, type Results } from "../../../shared/results/store.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { claimed, makePayment, queued } from "../../support/made-payment.ts";
+import { claimed, makePayment, queued, UNBOUNDED } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
 
 const redis = useRedis();
@@ -452,7 +452,7 @@ describe("of a forgotten paid call", () => {
   test("the same payment is known, and is not claimed again", async () => {
     const payment = makePayment(TOKEN_OF);
     const claim = (by: string) =>
-      journal.claim(payment, { now: Date.now(), by, openMax: 10, dueAt: Date.now() });
+      journal.claim(payment, { ...UNBOUNDED, now: Date.now(), by, dueAt: Date.now() });
     await claim("the first");
     const { id } = payment.call;
     const found = await journal.find(id);

@@ -3,7 +3,7 @@ import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
-import { makePayment } from "../../support/made-payment.ts";
+import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { openQueues } from "../../support/queues.ts";
 import { randomNonce } from "../../support/sign-payment.ts";
 
@@ -46,11 +46,14 @@ test("a payment that is not final never expires, and one that is final is rememb
   await journal.markEnded(await found(id), Date.now());
   for (const ttl of await ttls(id)) expect(Math.round(ttl / DAY_MS)).toBe(30);
 
-  const voided = await payments.claim({ payer: PAYER });
-  const { terms } = await found(voided);
-  await journal.markVoid(await found(voided), { reason: "it expired" }, { now: Date.now() });
-  const untilEndMs = Math.max(0, Number(terms.valid_before) * 1000 - Date.now());
-  for (const ttl of await ttls(voided)) expect(Math.round((ttl - untilEndMs) / DAY_MS)).toBe(1);
+  const decided = { by: "me", reason: "seen" };
+  const HOUR_MS = 3_600_000;
+  for (const [ending, hours] of [[{}, 1] as const, [{ decided }, 24] as const]) {
+    const voided = await found(await payments.claim({ payer: PAYER }));
+    await journal.markVoid(voided, { reason: "it expired", ...ending }, { now: Date.now() });
+    const untilEndMs = Math.max(0, Number(voided.terms.valid_before) * 1000 - Date.now());
+    for (const ttl of await ttls(voided.id)) expect(Math.round((ttl - untilEndMs) / HOUR_MS)).toBe(hours);
+  }
 });
 
 test("a payment that is void uses up no caller's nonce, whatever another payment has used", async () => {
@@ -74,7 +77,7 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   const claim = (changed: object, by = "another request") =>
     journal.claim(
       { ...again, callerNonce: undefined, quoteUse: undefined, ...changed },
-      { now: Date.now(), by, openMax: 100, dueAt: Date.now() + DAY_MS },
+      { ...UNBOUNDED, now: Date.now(), by, dueAt: Date.now() + DAY_MS },
     );
   expect(await claim({}, "a test"), "the request that made it, after a lost reply").toEqual({ kind: "new" });
   expect(await claim({})).toEqual({ kind: "known", id: first.id });
@@ -103,7 +106,7 @@ test("a settled payment's call is in its queue as it was claimed, with the trans
       const payment = makePayment({ network: devnet.network, asset: devnet.token, body });
       const call = { ...payment.call, metadata: known, later: { metadata: {} } };
       const now = Date.now();
-      await journal.claim({ ...payment, call }, { now, by: "a test", openMax: 100, dueAt: now + DAY_MS });
+      await journal.claim({ ...payment, call }, { ...UNBOUNDED, now, by: "a test", dueAt: now + DAY_MS });
       const transaction = `0x"\\/\u2028\n${"ü".repeat(20)}`;
       const settled = { settlement: { ...settlement, transaction }, proven: false };
       expect(await journal.enqueueSettled(await found(call.id), settled, { now, dueAt: now })).toBe(

@@ -16,7 +16,7 @@ import { JOB_NAME, JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
 import { type QueueName, queueOf } from "../../../shared/queue/queue-name.ts";
 import { type Partition, partitionOf } from "../../../shared/redis/partition.ts";
 import { useRedis } from "../../fixtures/redis.ts";
-import { makePayment } from "../../support/made-payment.ts";
+import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
 
 /*
@@ -79,7 +79,7 @@ function ours(partition: Partition): Side {
     of,
     add: (calls, claim) => Promise.all(calls.map((call) => enqueue(call, claim))),
     async buy() {
-      await journal.claim(PAYMENT, { now: NOW, by: "a test", openMax: 1, dueAt: NOW });
+      await journal.claim(PAYMENT, { ...UNBOUNDED, now: NOW, by: "a test", dueAt: NOW });
       const payment = await journal.look(PAYMENT.call.id);
       if (payment === undefined) throw new Error("the payment was not claimed");
       await journal.enqueueSettled(

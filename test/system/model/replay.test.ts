@@ -4,7 +4,7 @@ import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { isGone, openBackends } from "../../../shared/queue/backend.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { makePayment } from "../../support/made-payment.ts";
+import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import type { Action } from "./action.ts";
 import { modelOf } from "./model.ts";
 import { PROTOCOL } from "./protocol.ts";
@@ -67,7 +67,7 @@ const DEEDS: Readonly<Record<string, Deed>> = {
   async "claims the payment with its body"(s, body) {
     const call = { ...made.call, sha256: hashOf(body), body: Buffer.from(body).toString("base64") };
     const by = `request ${body} of ${Math.random()}`;
-    const claimed = await journal().claim({ ...made, call }, { now: now(), by, openMax: 10, dueAt: now() });
+    const claimed = await journal().claim({ ...made, call }, { ...UNBOUNDED, now: now(), by, dueAt: now() });
     const known = s.recordBody === body ? "known" : "conflict";
     expect(claimed.kind).toBe(s.record === "none" ? "new" : known);
   },

@@ -76,7 +76,6 @@ export function Processes({ overview }: { overview: Overview }) {
 
 const PROOFS: Readonly<Record<string, string>> = {
   always: "fsync before each reply",
-  waitaof: "WAITAOF after each write",
   none: "none",
 };
 
@@ -87,7 +86,7 @@ function Durability({ redis }: { redis: RedisStatus }) {
   return (
     <span class="small muted">
       <Badge tone={problem === null && durability === "strict" ? "good" : "bad"}>{durability}</Badge>{" "}
-      {problem === null ? PROOFS[proof ?? "none"] : "not kept"}
+      {problem === null ? (PROOFS[proof ?? "none"] ?? proof) : "not kept"}
       {memory}
     </span>
   );

@@ -1,12 +1,17 @@
 import { expect, test } from "vitest";
+import { Secret } from "../../../../shared/crypto/secret.ts";
+import { startRedis } from "../../../../shared/dev/redis.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { registerPressure } from "../../../../shared/gateway/backpressure.ts";
+import { silentLogger } from "../../../../shared/log/logger.ts";
 import { createMetrics } from "../../../../shared/metrics/metrics.ts";
+import { connectForWork, type Redis } from "../../../../shared/redis/connect.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
-import type { Fault } from "../../../fixtures/redis-proxy.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, type TestWebhooksOptions, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
+import { tempDir } from "../../../support/temp-dir.ts";
+import { valkeyEnv } from "../../../support/valkey.ts";
 import { endpoints, isAdd, strike } from "./faults.ts";
 
 const redis = useOwnRedis();
@@ -34,53 +39,6 @@ test.each([
     expect((await webhooks.waiting()).map((call) => call.id)).toEqual([answer.json()["call_id"]]);
   },
 );
-
-// Redis 7.0 has no WAITAOF; the proxy answers it as 7.2 does, and forbids CONFIG as an ACL would.
-const FORBIDDEN: Fault = {
-  kind: "rewrite",
-  words: ["EVAL", "return redis.error_reply('NOPERM no permission to run config|get')", "0"],
-};
-const isWord = (word: RegExp, words: readonly string[]) => word.test(words[0] ?? "");
-
-/** From now on CONFIG is forbidden, and WAITAOF says of how many local disks it knows that they have the writes. */
-function answerWaitAof(local: () => number, seen: string[][] = []): void {
-  proxy.onCommand = (words) => {
-    seen.push([...words]);
-    if (isWord(/^config$/i, words)) return FORBIDDEN;
-    if (!isWord(/^waitaof$/i, words)) return undefined;
-    return { kind: "rewrite", words: ["EVAL", `return {${local()}, 0}`, "0"] };
-  };
-}
-
-function kindOf(words: readonly string[]): "waitaof" | "add" | "other" {
-  if (isWord(/^waitaof$/i, words)) return "waitaof";
-  return isAdd(words) ? "add" : "other";
-}
-
-test("where CONFIG is forbidden, WAITAOF follows each add on its connection before the 202", async () => {
-  const seen: string[][] = [];
-  answerWaitAof(() => 1, seen);
-  const gateway = await startBehindProxy();
-  expect((await readyz(gateway)).json()).toMatchObject({ redis: "waitaof" });
-  seen.length = 0;
-  expect((await post(gateway, "/evidence", { "X-Id": "1" })).status).toBe(202);
-  const kinds = seen.map(kindOf).filter((kind) => kind !== "other");
-  expect(kinds.join(" ")).toMatch(/^(add )+waitaof$/);
-});
-
-test("a write that WAITAOF does not confirm is answered with 503 and not with 202", async () => {
-  let local = 1;
-  answerWaitAof(() => local);
-  const gateway = await startBehindProxy({ enqueueTimeoutMs: 400 });
-  local = 0;
-  expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.outcome_unknown" });
-});
-
-test("a gateway that may use neither CONFIG nor WAITAOF does not start", async () => {
-  proxy.onCommand = (words) => (isWord(/^config$/i, words) ? FORBIDDEN : undefined);
-  const { gateway } = await startBehindProxy({ early: true });
-  await expect(gateway.firstCheck).rejects.toThrow(/WAITAOF/);
-});
 
 /** While Redis begins a new append-only file, it does not end on SIGTERM. */
 async function isAofWhole(): Promise<boolean> {
@@ -141,24 +99,107 @@ test.each(WEAKER)(
   },
 );
 
-test("where an ACL hides CONFIG, a Redis that evicts keys is refused all the same, by what INFO says", async () => {
-  await redis.client.call("ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-config");
-  await redis.client.config("SET", "maxmemory-policy", "allkeys-lru");
-  proxy.onCommand = (words) =>
-    isWord(/^waitaof$/i, words) ? { kind: "rewrite", words: ["EVAL", "return {1, 0}", "0"] } : undefined;
+/** A user who may do all but CONFIG, as on most managed services. */
+async function hideConfig(client: Redis): Promise<void> {
+  await client.call("ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-config");
+}
+const asApp = (url: string) => url.replace("redis://", "redis://app:any@");
+const DECLARED = "fsync before each reply, by its contract";
+
+test("where Redis hides its settings a gateway starts only if an operator has declared them, and says everywhere that it is declared", async () => {
+  await hideConfig(redis.client);
+  const redisUrl = asApp(redis.url);
+  const undeclared = await webhooks.start({ endpoints, redisUrl, early: true });
+  await expect(undeclared.gateway.firstCheck).rejects.toThrow(/allow CONFIG GET.*\[redis\] declared = /);
+  expect((await post(undeclared)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
+
+  const declared = await webhooks.start({ endpoints, redisUrl, declared: DECLARED });
+  expect((await post(declared)).status).toBe(202);
+  const proof = `declared by the operator: ${DECLARED}`;
+  expect((await readyz(declared)).json()).toMatchObject({ durability: "strict", redis: proof });
+  expect(declared.log.events.find(({ event }) => event === "redis.ready")?.fields).toMatchObject({ proof });
+});
+
+test.each([
+  ["evicts keys", "maxmemory-policy", "allkeys-lru", "noeviction", /maxmemory-policy is allkeys-lru/],
+  ["keeps no append-only file", "appendonly", "no", "yes", /this service cannot be used/],
+])(
+  "what a Redis that hides its settings still shows is checked, whatever is declared: one that %s is refused, and no CONFIG SET is advised",
+  async (_, name, weak, strong, reason) => {
+    await hideConfig(redis.client);
+    await redis.client.config("SET", name, weak);
+    try {
+      const gateway = await webhooks.start({
+        ...{ endpoints, redisUrl: asApp(redis.url), declared: DECLARED },
+        early: true,
+      });
+      const refusal = await gateway.gateway.firstCheck.catch((error: Error) => error.message);
+      expect(refusal).toMatch(reason);
+      expect(refusal).not.toContain("CONFIG SET");
+      await redis.client.config("SET", name, strong);
+      await eventually("calls are taken", async () => (await post(gateway)).status === 202);
+    } finally {
+      await redis.client.config("SET", name, strong);
+      await eventually("the append-only file is whole", isAofWhole);
+    }
+  },
+);
+
+test("settings that Redis shows are believed, and not what is declared", async () => {
+  await redis.client.config("SET", "appendfsync", "everysec");
   try {
-    const redisUrl = proxy.url.replace("redis://", "redis://app:any@");
-    const gateway = await webhooks.start({ endpoints, redisUrl, early: true });
-    await expect(gateway.gateway.firstCheck).rejects.toThrow(/maxmemory-policy is allkeys-lru/);
-    expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
-    await redis.client.config("SET", "maxmemory-policy", "noeviction");
-    await eventually("calls are taken", async () => (await post(gateway)).status === 202);
-    expect((await readyz(gateway)).json()).toMatchObject({ redis: "waitaof" });
+    const gateway = await webhooks.start({ endpoints, declared: DECLARED, early: true });
+    await expect(gateway.gateway.firstCheck).rejects.toThrow(/appendfsync is everysec/);
   } finally {
-    await redis.client.config("SET", "maxmemory-policy", "noeviction");
-    await redis.client.call("ACL", "DELUSER", "app");
+    await redis.client.config("SET", "appendfsync", "always");
   }
 });
+
+test.each([
+  ["the URL leads to a replica", "strict"],
+  ["the URL leads to a replica, and durability is relaxed", "relaxed"],
+] as const)(
+  "a gateway does not start if %s, and no remedy is named that does not work",
+  async (_, durability) => {
+    await redis.client.call("REPLICAOF", "127.0.0.1", "1");
+    try {
+      const gateway = await webhooks.start({ endpoints, durability, early: true });
+      const refusal = await gateway.gateway.firstCheck.catch((error: Error) => error.message);
+      expect(refusal).toMatch(/it is a replica.*at the primary\.$/);
+    } finally {
+      await redis.client.call("REPLICAOF", "NO", "ONE");
+    }
+  },
+);
+
+const valkey = valkeyEnv();
+
+test.skipIf(valkey === undefined)(
+  "Valkey with appendfsync everysec is refused, though it answers WAITAOF before the write is on disk; with always it is taken",
+  async () => {
+    const server = await startRedis({
+      env: valkey ?? {},
+      dir: tempDir(),
+      args: ["--appendfsync", "everysec"],
+    });
+    const client = connectForWork(new Secret(server.url), silentLogger);
+    try {
+      expect(await client.info("server")).toContain("server_name:valkey");
+      expect(await client.call("WAITAOF", 1, 0, 1000)).toEqual([1, 0]);
+      const gateway = await webhooks.start({ endpoints, redisUrl: server.url, early: true });
+      await expect(gateway.gateway.firstCheck).rejects.toThrow(/appendfsync is everysec/);
+      expect((await post(gateway)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
+      await client.config("SET", "appendfsync", "always");
+      await eventually("calls are taken", async () => (await post(gateway)).status === 202);
+      await hideConfig(client);
+      const undeclared = await webhooks.start({ endpoints, redisUrl: asApp(server.url), early: true });
+      await expect(undeclared.gateway.firstCheck).rejects.toThrow(/\[redis\] declared/);
+    } finally {
+      client.disconnect();
+      await server.stop();
+    }
+  },
+);
 
 test("with durability relaxed a webhook is accepted on a weaker Redis, and /readyz says that it is relaxed", async () => {
   await redis.client.config("SET", "appendfsync", "everysec");

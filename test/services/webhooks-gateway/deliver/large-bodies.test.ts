@@ -210,29 +210,3 @@ test("a large add whose reply never comes is answered with 503 queue.outcome_unk
   expect((await postLarge(gateway, "1", 300 * 1024)).status).toBe(202);
   expect(await webhooks.waiting()).toHaveLength(1);
 });
-
-test("where CONFIG is forbidden, WAITAOF follows a large add on the connection that the add went over", async () => {
-  const seen: { kind: string; connection: number }[] = [];
-  proxy.onCommand = (words, connection) => {
-    const [name = ""] = words;
-    if (/^config$/i.test(name)) {
-      return {
-        kind: "rewrite",
-        words: ["EVAL", "return redis.error_reply('NOPERM this user has no permissions')", "0"],
-      };
-    }
-    if (isAdd(words)) seen.push({ kind: "add", connection });
-    if (!/^waitaof$/i.test(name)) return undefined;
-    seen.push({ kind: "waitaof", connection });
-    return { kind: "rewrite", words: ["EVAL", "return {1, 0}", "0"] };
-  };
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
-  expect((await send(gateway.address, { path: "/small", body: "x" })).status).toBe(202);
-  const small = seen.find(({ kind }) => kind === "add")?.connection;
-  seen.length = 0;
-  expect((await postLarge(gateway, "1", 300 * 1024)).status).toBe(202);
-  const large = seen.find(({ kind }) => kind === "add")?.connection;
-  expect(large).not.toBe(small);
-  const onLarge = seen.filter(({ connection }) => connection === large).map(({ kind }) => kind);
-  expect(onLarge.slice(onLarge.lastIndexOf("add"))).toEqual(["add", "waitaof"]);
-});

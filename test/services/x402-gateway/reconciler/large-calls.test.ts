@@ -18,7 +18,10 @@ const proxy = useRedisProxy(redis);
 const gateway = (options: Partial<TestX402Options> = {}): Promise<TestX402> =>
   payments.gateway({ redisUrl: proxy.url, directUrl: redis.url, ...options });
 
-const made = () => ({ network: devnet.network, asset: devnet.token, body: BODY });
+const made = () => ({
+  ...{ network: devnet.network, asset: devnet.token, body: BODY },
+  facilitator: devnet.facilitatorUrl,
+});
 const eventsOf = ({ log }: TestX402) => log.events.map(({ event }) => event);
 
 test("the reconciler reads no body, not even of a large call that its queue has lost and that it adds again", async () => {
