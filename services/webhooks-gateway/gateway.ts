@@ -6,12 +6,14 @@ import { tellFollowers } from "../../shared/events/publish.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import { createProvesByToken, type ResultAccess, tokensOf } from "../../shared/gateway/ask-result.ts";
+import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
 import {
   type Gateway,
   type IngressOptions,
   openIngress,
   toIngressOptions,
 } from "../../shared/gateway/ingress.ts";
+import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
@@ -116,8 +118,6 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const {
     admission,
-    admitReceiver,
-    answerCallbackKeys,
     largePartition,
     beginWrite,
     firstCheck,
@@ -149,6 +149,8 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
+  const admitReceiver = createAdmitReceiver(partition, options.limits.callbackReceiversMax);
+  const answerCallbackKeys = createAnswerCallbackKeys(partition);
   const receive = createReceive({
     admission,
     admitReceiver,

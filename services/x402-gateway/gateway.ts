@@ -7,6 +7,7 @@ import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
+import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
 import {
   type Gateway,
   type IngressOptions,
@@ -14,6 +15,7 @@ import {
   toIngressOptions,
   WAIT_MS_MAX,
 } from "../../shared/gateway/ingress.ts";
+import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -263,7 +265,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     paymentsInFlight,
     check: countingReceivers(
       checkIn(PAID, createAssertFits(clock, { isProven: true })),
-      ingress.admitReceiver,
+      createAdmitReceiver(partition, options.limits.callbackReceiversMax),
     ),
     claim,
     settle,
@@ -311,7 +313,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     answerResult: createCallResult({ results, provesByToken, signIn }),
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
-    answerCallbackKeys: ingress.answerCallbackKeys,
+    answerCallbackKeys: createAnswerCallbackKeys(partition),
     readiness,
     metadataPrefix,
     clock,

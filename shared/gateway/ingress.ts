@@ -22,10 +22,8 @@ import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
 import { Backpressure, type Limits, limitsOf, type Pressure, unsettledBytesMaxOf } from "./backpressure.ts";
 import { createCallStreams, type StreamLimits } from "./call-streams.ts";
-import { createAnswerCallbackKeys } from "./callback-keys.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
-import { createAdmitReceiver } from "./named-receivers.ts";
 import { watchResults } from "./results-room.ts";
 
 export type IngressOptions = {
@@ -146,8 +144,6 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     clientAddressOf,
     bodies,
     admission,
-    answerCallbackKeys: createAnswerCallbackKeys(partition),
-    admitReceiver: createAdmitReceiver(partition, limits.callbackReceiversMax),
     results,
     waits,
     streams,
