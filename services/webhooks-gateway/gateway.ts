@@ -140,7 +140,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const endpoints = toEndpoints(options, {
     clock,
     limits,
-    turns: createCheckTurns(limits.isOverLimit),
+    turns: createCheckTurns(),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
@@ -149,6 +149,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
+  const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
   const admitReceiver = createAdmitReceiver(partition, options.limits.callbackReceiversMax);
   const answerCallbackKeys = createAnswerCallbackKeys(partition);
   const receive = createReceive({
@@ -159,6 +160,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     refuse,
     waits,
     addressOf,
+    openHandshakes,
     clock,
     log,
   });
@@ -178,6 +180,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     close() {
       overLimit.flush();
       unlogged.flush();
+      openHandshakes.flush();
       log.stop();
       close();
     },

@@ -16,6 +16,7 @@ import { addressKey } from "../../shared/ip/address.ts";
 import type { AddressList } from "../../shared/ip/address-list.ts";
 import { type JobCall, jobKeyOf } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
+import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -66,6 +67,8 @@ type Deps = {
   refuse: Refuse;
   waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
+  /** Counts answered handshakes that need no proof: with a line for each, a stranger could fill the log. */
+  openHandshakes: EventCounter;
   clock: Clock;
   log: Logger;
 };
@@ -74,7 +77,8 @@ export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endp
 
 /** One webhook, top to bottom. What can be refused early is refused before the body is read. */
 export function createReceive(deps: Deps): Receive {
-  const { admission, admitReceiver, bodies, accept, refuse, waits, addressOf, clock, log } = deps;
+  const { admission, admitReceiver, bodies, accept, refuse, waits, addressOf, openHandshakes, clock, log } =
+    deps;
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
     const address = addressOf(req); // a connection that is gone has none
@@ -83,7 +87,7 @@ export function createReceive(deps: Deps): Receive {
     const lease = bodies.lease(req);
     try {
       if (endpoint.allowed !== undefined) assertAllowed(endpoint.allowed, address);
-      const setUp = handshakes && (await handshakes.answerUnsigned(req, address));
+      const setUp = handshakes && (await handshakes.answerUnsigned(exchange, lease));
       if (setUp !== undefined) return finishHandshake(exchange, setUp);
 
       assertMethod(req, config);
@@ -96,9 +100,9 @@ export function createReceive(deps: Deps): Receive {
       const made = makeCall(req, values);
       if ("dropped" in made) return finishDropped(exchange, made.dropped);
       await admit(config, made);
-      const { call, repeat } = made;
+      const { call, repeat, noId } = made;
       const accepted = await accept(call, repeat && { ...repeat, windowMs });
-      finishAccepted(exchange, call, accepted);
+      finishAccepted(exchange, call, accepted, noId);
     } catch (thrown) {
       await refuse(exchange, toAppError(thrown));
     } finally {
@@ -116,7 +120,7 @@ export function createReceive(deps: Deps): Receive {
   }
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */
-  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted): void {
+  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {
     const { endpoint, ms } = exchange;
     const { config, accessOf, waitMs } = endpoint;
     const { status, replayed } = accepted;
@@ -131,6 +135,7 @@ export function createReceive(deps: Deps): Receive {
       jobId: call.job_id,
       bytes: call.bytes,
       replayed,
+      ...(noId !== undefined && { noId }),
       ms: ms(),
     });
   }
@@ -142,12 +147,14 @@ export function createReceive(deps: Deps): Receive {
   }
 
   function finishHandshake({ req, res, endpoint, ms }: Exchange, answer: HandshakeAnswer): void {
-    const { status, headers, body } = answer;
+    const { status, headers, body, isForAnybody } = answer;
     leaveUnread(req, res);
     const length = status === 204 ? {} : { "Content-Length": Buffer.byteLength(body) };
     res.writeHead(status, { ...COMMON_HEADERS, ...headers, ...length });
     res.end(req.method === "HEAD" ? "" : body);
-    log.info("webhook.handshake_answered", { path: endpoint.config.path, status, ms: ms() });
+    const { path } = endpoint.config;
+    if (isForAnybody) openHandshakes.count(`${path} ${status}`, { path, status });
+    else log.info("webhook.handshake_answered", { path, status, ms: ms() });
   }
 }
 

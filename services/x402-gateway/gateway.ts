@@ -3,7 +3,6 @@ import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
@@ -34,7 +33,13 @@ import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createCallbackFor, createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
+import {
+  createCallbackFor,
+  createLogTokenKinds,
+  createRequestedJob,
+  toCatalog,
+  toDrained,
+} from "./catalog.ts";
 import { createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment } from "./facilitator/pool.ts";
@@ -142,6 +147,8 @@ export type ComposedOptions = IngressOptions & {
   prices: PriceList;
   metadataPrefix: string;
   authorize?: Authorize;
+  /** It sells nothing, and answers those who have bought. */
+  isDrained?: boolean;
 };
 
 /** @internal */
@@ -154,7 +161,7 @@ export type ComposedGateway = Gateway & {
 
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
 export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
-  const { x402, prices, metadataPrefix, redis, authorize, clock = systemClock } = options;
+  const { x402, prices, metadataPrefix, redis, authorize, isDrained, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
@@ -186,7 +193,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   });
 
   // What is sold, and to whom.
-  const catalog = toCatalog(x402, prices, rates.of, chains.isSound, facilitators.offerable);
+  const sellable = toCatalog(x402, prices, rates.of, chains.isSound, facilitators.offerable);
+  const catalog = isDrained ? toDrained(sellable) : sellable;
   const logTokenKinds = createLogTokenKinds(catalog.tokens, log);
   const readOperatorQuote = createReadOperatorQuote({
     operators: x402.quote_operators,
@@ -198,11 +206,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const assertReceiverOpen = (receiver: string) => admission.assertReceiverOpen(receiver);
   const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }));
   const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
-  const isPermittedCaller = createIsPermittedCaller({
-    ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
-    clock,
-  });
-  const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
+  const isPermittedCaller = createIsPermittedCaller({ clock });
+  const authorizeCaller = createCallerPolicy({ x402, metadataPrefix, clock, isPermittedCaller });
 
   // Who may have the result of a call.
   const tokens = createResultTokens(toTokenSecrets(options));
@@ -215,7 +220,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
   const findKnown = createFindKnown(journal);
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
-  const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
   const verifyPayment = createVerifyPayment(facilitators, log);
   /** What dry-runs use up of a payer's verifies, and of an address' slow checks, is not missed by payments. */
   const checkIn = (manner: Manner, assertFits: AssertFits) => {
@@ -262,7 +266,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     readPaidRequest,
     findKnown,
     knownOutcome,
-    paymentsInFlight,
+    paymentsInFlight: createPaymentsInFlight(bodyBytesMax),
     check: countingReceivers(
       checkIn(PAID, createAssertFits(clock, { isProven: true })),
       createAdmitReceiver(partition, options.limits.callbackReceiversMax),
@@ -372,5 +376,3 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
 function toTokenSecrets({ x402, results }: ComposedOptions) {
   return [...(results?.secrets ?? []), ...x402.quote_secret] as [Secret, ...Secret[]];
 }
-
-const CALLER_CHECK_TIMEOUT_MS = 3000;

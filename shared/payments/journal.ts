@@ -125,7 +125,7 @@ export type Claimed =
   | { kind: "new" }
   /** The same request was paid for before, by this payment or under the same identifier. */
   | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" }
+  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" | "drained" }
   /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
   | { kind: "client_full" | "full" | "too_large" };
 
@@ -164,6 +164,7 @@ function createClaim(partition: Partition, large: Partition) {
       quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
       idempotencyKey,
       ...usageKeys(keys),
+      keys.paymentsDrained,
     ];
   }
 
@@ -198,6 +199,8 @@ function toClaimResult([kind, id = ""]: string[]): Claimed {
       return { kind: "nonce_used" };
     case "QUOTE_USED":
       return { kind: "quote_used" };
+    case "DRAINED":
+      return { kind: "drained" };
     case "CLIENT_FULL":
       return { kind: "client_full" };
     case "FULL":

@@ -52,8 +52,8 @@ local function releaseUsage(usage, by, id)
 end`;
 
 /**
- * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, usage, usage by client.
- * ARGV id, body sha256, route, now, due at, window ms, by, most open payments, nonce's ms to live (0: no nonce), quote's ms to
+ * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, usage, usage by client,
+ * mark of a drain. ARGV id, body sha256, route, now, due at, window ms, by, most open payments, nonce's ms to live (0: no nonce), quote's ms to
  * live (0: no quote), clients as JSON, most bytes of all unsettled payments, then the payment's fields. A known payment is answered
  * before any limit is tested. An identifier or an idempotency key that it does not have repeats the payment.
  */
@@ -74,6 +74,7 @@ for _, name in ipairs(names) do
     return {'IDENTIFIER_CONFLICT'}
   end
 end
+if redis.call('EXISTS', KEYS[13]) == 1 then return {'DRAINED'} end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[8]) then return {'TOO_MANY_OPEN'} end
 if ARGV[9] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
 if ARGV[10] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end
@@ -176,8 +177,8 @@ local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS[2], 'settleme
 return refused or st`;
 
 /**
- * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote, idempotency key, usage, usage by client.
- * ARGV id, now, ms to live, reason, operator's decision or "", settle requests sent or "", from states... Changes one of these states to VOID and drops
+ * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote, idempotency key, usage, usage by client,
+ * mark of a drain. ARGV id, now, ms to live, reason, operator's decision or "", settle requests sent or "", from states... Changes one of these states to VOID and drops
  * the body; the payer's identifier and idempotency key, the caller's nonce and the quote can be used again. Answers the state found;
  * nil if another number of settle requests was sent.
  */

@@ -15,7 +15,7 @@ import {
   type Settlement,
 } from "../../../shared/payments/payment.ts";
 import { type Clock, delay, within } from "../../../shared/time/clock.ts";
-import { jobPath } from "../catalog.ts";
+import { jobPath, soldNoLonger } from "../catalog.ts";
 import type { SignedPayment } from "./header.ts";
 
 /** What a 202 tells of a payment. */
@@ -352,5 +352,7 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
       return new AppError("caller.nonce_used", { reason: "the caller's nonce was used by another payment" });
     case "quote_used":
       return new AppError("quote.used", { reason: "the quote was used by another payment" });
+    case "drained":
+      return soldNoLonger();
   }
 }
