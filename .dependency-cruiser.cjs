@@ -90,6 +90,7 @@ module.exports = {
     home("hash-wasm", "^shared/ethereum/"),
     home("viem", "^services/(demo|devnet|cli/pay)/"),
     home("@grpc", "^services/pricing/"),
+    home("psl", "^shared/config/"),
     home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/ethereum/"),
     home("@x402/core", "^services/(x402-gateway|devnet|demo)/"),

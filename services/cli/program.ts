@@ -6,6 +6,7 @@ import { environmentWarnings, failpointOf, logLevelOf } from "../../shared/lifec
 import { armFailpoint } from "../../shared/lifecycle/failpoint.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
+import { addCallbacks } from "./callbacks/command.ts";
 import { addCalls } from "./calls/command.ts";
 import type { CheckOptions } from "./check-config.ts";
 import { addEndpoint } from "./endpoint/command.ts";
@@ -73,6 +74,7 @@ export function buildProgram(given: Surroundings): Command {
   addDev(program, deps);
   addDevnet(program, deps);
   addCalls(program, deps);
+  addCallbacks(program, deps);
   addFailed(program, deps);
   addJobs(program, deps);
   addRejected(program, deps);

@@ -11,6 +11,7 @@ import type { Origin } from "../../shared/job-call/job-call.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
+import { publishCallbackKeys } from "../../shared/processes/callback-keys.ts";
 import { openReports } from "../../shared/processes/report.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { consume, type Deliver } from "../../shared/queue/consume.ts";
@@ -290,6 +291,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const history =
     options.history && createCallHistory({ partition, limits: options.history, clock: redisTime, log });
+  const stopPublishing = callbacks && publishCallbackKeys(partition, callbacks.secrets);
   const delivering = createDelivering(options, partition, history, log, workerId);
   const consumer = consume({
     partition,
@@ -317,6 +319,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     close: async (graceMs) => {
       await consumer.close(graceMs);
       await delivering.close();
+      stopPublishing?.();
       await history?.stop();
       await heartbeat.stop();
       log.stop();

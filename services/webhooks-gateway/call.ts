@@ -31,16 +31,19 @@ import { type Found, fill, type Part, type RequestValues, toParts } from "../../
 import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
-/** What a proven request becomes: a call, or nothing if the endpoint drops its event. */
-type Made =
-  | {
-      call: JobCall;
-      /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
-      repeat: { bodySha256: string } | undefined;
-      /** The part of the delivery id that the endpoint reads and the request lacks. */
-      noId?: string | undefined;
-    }
-  | { dropped: string };
+/** The call that a proven request becomes. */
+export type MadeCall = {
+  call: JobCall;
+  /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
+  repeat: { bodySha256: string } | undefined;
+  /** The receiver that the request names, if only a wildcard allows it. */
+  receiverByWildcard: string | undefined;
+  /** The part of the delivery id that the endpoint reads and the request lacks. */
+  noId?: string | undefined;
+};
+
+/** A call, or nothing if the endpoint drops its event. */
+type Made = MadeCall | { dropped: string };
 
 type Options = {
   serviceId: number;
@@ -56,7 +59,7 @@ export type MakeCall = (req: IncomingMessage, values: RequestValues) => Made;
 
 /**
  * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid`, `webhook.event_unrouted`,
- * `callback.refused` and `request.malformed`.
+ * `callback.refused`, `queue.overloaded` and `request.malformed`.
  */
 export function createMakeCall(
   endpoint: EndpointToml,
@@ -89,7 +92,7 @@ export function createMakeCall(
     const metadata: Record<string, string> = { ...template, [keys.callId]: id };
     if (delivery !== undefined) metadata[WEBHOOK_DELIVERY_ID] = delivery;
     addTo(metadata, req, values);
-    const target = readCallback(req, ownTarget);
+    const asked = readCallback(req, ownTarget);
     const call = toJobCall({
       id,
       origin: "webhook",
@@ -101,10 +104,11 @@ export function createMakeCall(
       bodySha256,
       accepted_at: clock(),
       traceparent: traceparentOf(req),
-      keepsResult: endpoint.keep_result || target !== undefined,
-      callback: target && { ...target, ...accessOf?.(id) },
+      keepsResult: endpoint.keep_result || asked !== undefined,
+      callback: asked && { ...asked.target, ...accessOf?.(id) },
     });
-    return { call, repeat: named?.repeat, noId };
+    const receiverByWildcard = asked?.byWildcard ? asked.target.receiver : undefined;
+    return { call, repeat: named?.repeat, receiverByWildcard, noId };
   };
 }
 

@@ -6,18 +6,21 @@ import { tellFollowers } from "../../shared/events/publish.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import { createProvesByToken, type ResultAccess, tokensOf } from "../../shared/gateway/ask-result.ts";
+import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
 import {
   type Gateway,
   type IngressOptions,
   openIngress,
   toIngressOptions,
 } from "../../shared/gateway/ingress.ts";
+import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, probes, serve } from "../../shared/http/ops.ts";
+import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
+import { CALLBACK_KEYS_PATH } from "../../shared/job-call/callback.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
@@ -149,8 +152,11 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
   const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
+  const admitReceiver = createAdmitReceiver(partition, options.limits.callbackReceiversMax);
+  const answerCallbackKeys = createAnswerCallbackKeys(partition);
   const receive = createReceive({
     admission,
+    admitReceiver,
     bodies,
     accept,
     refuse,
@@ -163,7 +169,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
-    handler: createHandler({ endpoints, receive, answerCalls, admission, notFound }),
+    handler: createHandler({ endpoints, receive, answerCalls, answerCallbackKeys, admission, notFound }),
     readiness: () => admission.readiness(),
     firstCheck,
     pressure,
@@ -187,6 +193,7 @@ type HandlerDeps = {
   endpoints: ReadonlyMap<string, Endpoint>;
   receive: Receive;
   answerCalls: ReturnType<typeof createAnswerCalls>;
+  answerCallbackKeys: OpsRoutes;
   admission: Admission;
   notFound: (req: IncomingMessage) => void;
 };
@@ -199,10 +206,12 @@ function createHandler({
   endpoints,
   receive,
   answerCalls,
+  answerCallbackKeys,
   admission,
   notFound,
 }: HandlerDeps): RequestListener {
   const app = bareApp();
+  onlyGet(app, CALLBACK_KEYS_PATH, answerCallbackKeys);
   app.use(probes(() => admission.readiness(), "/webhooks/health"));
   const others = serve(app, notFound);
 
@@ -259,7 +268,11 @@ function toEndpoints(
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {
       ...{ serviceId, metadataPrefix, accessOf, clock: redisTime },
-      readCallback: createReadCallback({ metadataPrefix, hosts: config.callback_hosts ?? [] }),
+      readCallback: createReadCallback({
+        metadataPrefix,
+        hosts: config.callback_hosts ?? [],
+        assertReceiverOpen: (receiver) => admission.assertReceiverOpen(receiver),
+      }),
     }),
     takeToken: limits.ofEndpoint({
       path: config.path,

@@ -7,8 +7,12 @@ import {
 } from "../../shared/config/between-files.ts";
 import { id } from "../../shared/config/fields.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import { secretWarnings } from "../../shared/config/secret-warnings.ts";
-import { repeatedPaths, type WebhooksToml, webhooksToml } from "../../shared/config/webhooks-toml.ts";
+import {
+  repeatedPaths,
+  type WebhooksToml,
+  webhooksToml,
+  webhooksWarnings,
+} from "../../shared/config/webhooks-toml.ts";
 import { COMMON, type GatewayOptions, readCommon } from "../../shared/library/common-options.ts";
 import { checkOptions, tableOf } from "../../shared/library/option-check.ts";
 import { toOptionWarning } from "../../shared/library/option-names.ts";
@@ -184,6 +188,6 @@ export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
   check.report(budgetProblems(postern, largestBodies(webhooks)));
   check.report(tokenlessResults(postern, webhooks));
   check.report(waitProblems(postern, webhooks));
-  const warnings = secretWarnings("webhooks.toml", webhooks).map(toOptionWarning);
+  const warnings = webhooksWarnings(webhooks).map(toOptionWarning);
   return check.checked({ webhooks, postern, warnings });
 }

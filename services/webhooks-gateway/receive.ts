@@ -5,6 +5,7 @@ import type { Accept, Accepted } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import type { ResultAccess } from "../../shared/gateway/ask-result.ts";
 import type { AwaitResults, Waiting } from "../../shared/gateway/await-result.ts";
+import type { AdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import type { TakeToken } from "../../shared/gateway/rate-limit.ts";
 import { sendResult } from "../../shared/gateway/send-result.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
@@ -19,7 +20,7 @@ import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { MakeCall } from "./call.ts";
+import type { MadeCall, MakeCall } from "./call.ts";
 import type { Credential } from "./credential.ts";
 import type { HandshakeAnswer, Handshakes } from "./handshake.ts";
 
@@ -60,6 +61,7 @@ export type Refuse = (exchange: Exchange, error: AppError) => Promise<void>;
 
 type Deps = {
   admission: Admission;
+  admitReceiver: AdmitReceiver;
   bodies: BodyBudget;
   accept: Accept;
   refuse: Refuse;
@@ -75,7 +77,8 @@ export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endp
 
 /** One webhook, top to bottom. What can be refused early is refused before the body is read. */
 export function createReceive(deps: Deps): Receive {
-  const { admission, bodies, accept, refuse, waits, addressOf, openHandshakes, clock, log } = deps;
+  const { admission, admitReceiver, bodies, accept, refuse, waits, addressOf, openHandshakes, clock, log } =
+    deps;
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
     const address = addressOf(req); // a connection that is gone has none
@@ -96,8 +99,8 @@ export function createReceive(deps: Deps): Receive {
       if (takeToken !== undefined) await takeToken(addressKey(address));
       const made = makeCall(req, values);
       if ("dropped" in made) return finishDropped(exchange, made.dropped);
+      await admit(config, made);
       const { call, repeat, noId } = made;
-      admission.assertOpen(jobKeyOf(call));
       const accepted = await accept(call, repeat && { ...repeat, windowMs });
       finishAccepted(exchange, call, accepted, noId);
     } catch (thrown) {
@@ -106,6 +109,15 @@ export function createReceive(deps: Deps): Receive {
       lease.release();
     }
   };
+
+  /** Throws if calls of this job, or callbacks to the receiver that the request names, are not taken now. */
+  function admit({ path }: EndpointToml, { call, receiverByWildcard }: MadeCall): Promise<void> | undefined {
+    const job = jobKeyOf(call);
+    admission.assertOpen(job);
+    return receiverByWildcard === undefined
+      ? undefined
+      : admitReceiver(`endpoint:${path}`, job, receiverByWildcard);
+  }
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */
   function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {

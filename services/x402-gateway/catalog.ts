@@ -6,8 +6,8 @@ import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { permit2Separator } from "../../shared/ethereum/permit2.ts";
 import type { TransferMethod } from "../../shared/ethereum/transfer-rules.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
-import type { ReadCallback } from "../../shared/gateway/read-callback.ts";
-import { type Target, toTarget } from "../../shared/job-call/callback-target.ts";
+import type { CallbackAsked, ReadCallback } from "../../shared/gateway/read-callback.ts";
+import { toTarget } from "../../shared/job-call/callback-target.ts";
 import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { currentOffers, type RateOf, signingExtra } from "../../shared/pricing/prices.ts";
@@ -236,7 +236,7 @@ export function createRequestedJob(
 }
 
 /** Where the end of the call that this request buys is to be told; undefined if nowhere. */
-export type CallbackFor = (req: IncomingMessage, job: Job) => Target | undefined;
+export type CallbackFor = (req: IncomingMessage, job: Job) => CallbackAsked | undefined;
 
 export function createCallbackFor(read: ReadCallback): CallbackFor {
   return (req, { callbackUrl }) =>

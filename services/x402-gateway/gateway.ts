@@ -6,6 +6,7 @@ import type { Secret } from "../../shared/crypto/secret.ts";
 import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
+import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
 import {
   type Gateway,
   type IngressOptions,
@@ -13,6 +14,7 @@ import {
   toIngressOptions,
   WAIT_MS_MAX,
 } from "../../shared/gateway/ingress.ts";
+import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -67,6 +69,7 @@ import { createChallenge } from "./routes/challenge.ts";
 import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
 import { createListJobs } from "./routes/list-jobs.ts";
 import {
+  countingReceivers,
   createCheckPayment,
   createPayJob,
   createPaymentsInFlight,
@@ -200,7 +203,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     clock: redisTime,
   });
   const hosts = x402.callback_hosts ?? [];
-  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts }));
+  const assertReceiverOpen = (receiver: string) => admission.assertReceiverOpen(receiver);
+  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }));
   const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
   const isPermittedCaller = createIsPermittedCaller({ clock });
   const authorizeCaller = createCallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
@@ -263,7 +267,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     findKnown,
     knownOutcome,
     paymentsInFlight: createPaymentsInFlight(bodyBytesMax),
-    check: checkIn(PAID, createAssertFits(clock, { isProven: true })),
+    check: countingReceivers(
+      checkIn(PAID, createAssertFits(clock, { isProven: true })),
+      createAdmitReceiver(partition, options.limits.callbackReceiversMax),
+    ),
     claim,
     settle,
     untilDecided: createUntilDecided(journal),
@@ -309,6 +316,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     answerResult: createCallResult({ results, provesByToken, signIn }),
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
+    answerCallbackKeys: createAnswerCallbackKeys(partition),
     readiness,
     metadataPrefix,
     clock,

@@ -37,6 +37,11 @@ export class Admission {
     this.#backpressure.assertRoom(job);
   }
 
+  /** Throws `queue.overloaded` while too many callbacks wait for a receiver that a request names. */
+  assertReceiverOpen(receiver: string): void {
+    this.#backpressure.assertRoomAt(receiver);
+  }
+
   /**
    * Not ready only for this replica's own reasons: its Redis, its drain, its start. Backpressure and silent workers are the
    * same for every replica, so they are only reported.

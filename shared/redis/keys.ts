@@ -16,6 +16,11 @@
  *   {postern}:job:<gate>                    hash: what holds for a job in all its queues, by `<service id>/<job index>`; for a receiver of
  *                                           callbacks, `callback/<receiver>`; or for all of them, `callback` (shared/queue/jobs.ts)
  *   {postern}:receiver:<receiver>           set: the names of the queues with callbacks for this receiver
+ *   {postern}:callback-keys                 zset: the public keys that verify callbacks, by when a producer last told of them
+ *                                           (shared/processes/callback-keys.ts)
+ *   {postern}:named-receivers               zset: queues of callbacks whose receivers requests have named by wildcards of callback_hosts, by
+ *                                           when (shared/gateway/named-receivers.ts)
+ *   {postern}:named-receivers:<party>       zset: those of one endpoint, `endpoint:<path>`, or of one payer, `payer:<address>`
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
@@ -101,6 +106,9 @@ export function keysOf(prefix: string) {
     configured: `${prefix}:configured`,
     job: (gate: string) => `${prefix}:job:${gate}`,
     receiver: (receiver: string) => `${prefix}:receiver:${receiver}`,
+    callbackKeys: `${prefix}:callback-keys`,
+    namedReceivers: (party: string) => `${prefix}:named-receivers:${party}`,
+    allNamedReceivers: `${prefix}:named-receivers`,
     taken: (job: string) => `${prefix}:taken:${job}`,
     record: (callId: string) => `${prefix}:call:${callId}`,
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,

@@ -3,10 +3,10 @@ import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
+import type { CallbackAsked } from "../../../shared/gateway/read-callback.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
 import { networksOf } from "../../../shared/ip/address.ts";
 import type { Callback } from "../../../shared/job-call/callback.ts";
-import type { Target } from "../../../shared/job-call/callback-target.ts";
 import {
   type JobCall,
   platformKeys,
@@ -314,7 +314,7 @@ export type Admitted = {
   body: Buffer;
   caller: AuthorizedCaller | undefined;
   /** Who is told of the call's end. */
-  callback: Target | undefined;
+  callback: CallbackAsked | undefined;
   request: FacilitatorRequest;
   verified: Verified;
   since: Since;
@@ -364,7 +364,7 @@ export function toNewPayment(
     acceptedAt: now,
     traceparent: traceparentOf(req),
     keepsResult,
-    callback: callback && { ...callback, ...(keepsResult && accessOf(callId)) },
+    callback: callback && { ...callback.target, ...(keepsResult && accessOf(callId)) },
   });
   return {
     call,

@@ -3,6 +3,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import { CODES } from "../../../shared/errors/codes.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
+import type { AdmitReceiver } from "../../../shared/gateway/named-receivers.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
@@ -398,6 +399,17 @@ export function createCheckPayment(deps: CheckDeps) {
       const found = { signed, job, offer, body, caller, callback, request, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
+  };
+}
+
+/** The same for a payment that is not only tried: a receiver that its request names by a wildcard counts for its payer. */
+export function countingReceivers(check: CheckPayment, admitReceiver: AdmitReceiver): CheckPayment {
+  return async (req, paid) => {
+    const admitted = await check(req, paid);
+    const { callback, signed } = admitted;
+    if (callback?.byWildcard)
+      await admitReceiver(`payer:${signed.payer}`, jobKey(paid.ids), callback.target.receiver);
+    return admitted;
   };
 }
 
