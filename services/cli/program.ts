@@ -135,6 +135,7 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .addOption(configDir())
     .addOption(bindAddress("bind_address in x402.toml"))
     .addOption(opsAddress("127.0.0.1:9093"))
+    .option("--drain", "sell nothing, answer who has bought, and say when another deployment may take over")
     .action(async (options) => exitWith(await services.x402(withAddresses(options))));
   program
     .command("pricing")

@@ -83,7 +83,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     log,
   });
   const rates = createRates({ tokens, partition: partitionOf(redis), clock: systemClock, log });
-  rates.start();
+  void rates.start();
   const service =
     settlement === undefined
       ? plain

@@ -1,7 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
-import { addressKey } from "../../shared/ip/address.ts";
 
 /** Checks that refuse take one part in this many of the process's time. */
 const PARTS = 4;
@@ -10,11 +9,14 @@ const ADVANCE_MS = 100;
 /** A check that seems longer was interrupted by the system. */
 const CHECK_MS_MAX = 1000;
 const WAIT_MS_MAX = 5000;
+/** Beyond this many addresses the one that was refused first is forgotten. */
+const PARTIES_MAX = 10_000;
 
 /** A request with its whole body, of which nothing is proven yet. */
 type Unproven = {
   readonly res: ServerResponse;
-  readonly address: string;
+  /** Rate-limit key of the client's address. */
+  readonly party: string;
   readonly lease: Pick<BodyLease, "wait">;
   /** Size of the body. */
   readonly bytes: number;
@@ -32,25 +34,35 @@ type Turn = { request: Unproven; begin(): void };
 
 /**
  * Bounds the time that wrong credentials cost the process. A check that holds is free. Once checks that refuse have used up their share
- * of the time, all checks wait. Addresses below the limit of refused credentials come first, and small bodies come before large ones.
- * The cost of a check grows with its body, so small bodies cannot use up the share, and small deliveries are not kept by large wrong bodies
+ * of the time, all checks wait. Addresses with fewer refusals come first, and of one address small bodies come before large ones. The
+ * cost of a check grows with its body, so small bodies cannot use up the share, and small deliveries do not wait for large wrong bodies
  * of their address. A body that waits can still be cut (body-budget.ts).
  */
-export function createCheckTurns(isOverLimit: (address: string) => boolean): CheckTurns {
+export function createCheckTurns(): CheckTurns {
   const waiting = new Set<Turn>();
+  /** Refusals by address since the share was last unused. */
+  const refusals = new Map<string, number>();
   /** The share of the time before this instant is used up. */
   let usedUntil = 0;
   let isScheduled = false;
 
-  function checkNow(check: () => void): void {
+  function checkNow(party: string, check: () => void): void {
     const begun = performance.now();
+    if (usedUntil <= begun) refusals.clear();
     try {
       check();
     } catch (refusal) {
       const tookMs = Math.min(performance.now() - begun, CHECK_MS_MAX);
       usedUntil = Math.max(usedUntil, begun) + tookMs * PARTS;
+      countRefusal(party);
       throw refusal;
     }
+  }
+
+  function countRefusal(party: string): void {
+    refusals.set(party, (refusals.get(party) ?? 0) + 1);
+    const oldest = refusals.size > PARTIES_MAX ? refusals.keys().next().value : undefined;
+    if (oldest !== undefined) refusals.delete(oldest);
   }
 
   function msUntilTurn(): number {
@@ -59,25 +71,27 @@ export function createCheckTurns(isOverLimit: (address: string) => boolean): Che
 
   function nextTurn(): void {
     isScheduled = false;
-    firstOf(waiting, isOverLimit)?.begin();
+    firstOf(waiting, refusals)?.begin();
     scheduleTurn();
   }
 
   function scheduleTurn(): void {
     if (isScheduled || waiting.size === 0) return;
     isScheduled = true;
-    setTimeout(nextTurn, msUntilTurn());
+    const ms = msUntilTurn();
+    if (ms > 0) setTimeout(nextTurn, ms);
+    else setImmediate(nextTurn); // a timer takes a millisecond at least, and many small bodies may wait
   }
 
   function checkInTurn(request: Unproven, check: () => void): Promise<void> {
-    const { res, lease } = request;
+    const { res, lease, party } = request;
     return new Promise((resolve, reject) => {
       const turn: Turn = {
         request,
         begin() {
           leave();
           try {
-            resolve(checkNow(check));
+            resolve(checkNow(party, check));
           } catch (refusal) {
             reject(refusal);
           }
@@ -107,7 +121,7 @@ export function createCheckTurns(isOverLimit: (address: string) => boolean): Che
 
   return {
     async run(request, check) {
-      if (waiting.size === 0 && msUntilTurn() === 0) checkNow(check);
+      if (waiting.size === 0 && msUntilTurn() === 0) checkNow(request.party, check);
       else await checkInTurn(request, check);
     },
   };
@@ -117,16 +131,16 @@ function overBudget(reason: string): AppError {
   return new AppError("request.over_budget", { reason, retryAfterMs: 5000 });
 }
 
-/** Of equal ones the oldest. */
-function firstOf(waiting: Iterable<Turn>, isOverLimit: (address: string) => boolean): Turn | undefined {
+/** The oldest of equal ones. */
+function firstOf(waiting: Iterable<Turn>, refusals: ReadonlyMap<string, number>): Turn | undefined {
   let first: Turn | undefined;
-  let isFirstOver = true;
+  let fewest = 0;
   for (const turn of waiting) {
-    const { address, bytes } = turn.request;
-    const isOver = isOverLimit(addressKey(address));
-    if (first === undefined || (isOver === isFirstOver ? bytes < first.request.bytes : isFirstOver)) {
+    const { party, bytes } = turn.request;
+    const refused = refusals.get(party) ?? 0;
+    if (first === undefined || refused < fewest || (refused === fewest && bytes < first.request.bytes)) {
       first = turn;
-      isFirstOver = isOver;
+      fewest = refused;
     }
   }
   return first;

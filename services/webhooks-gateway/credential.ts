@@ -8,6 +8,7 @@ import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
 import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
+import { addressKey } from "../../shared/ip/address.ts";
 import type { Scheme } from "../../shared/senders/description.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
@@ -91,7 +92,7 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
   ): Promise<void> {
     const check = () => proof.check(values);
     if (proof.checkTaken !== undefined && !isDecodedFirst) check();
-    else await turns.run({ res, address, lease, bytes: values.body.length }, check);
+    else await turns.run({ res, party: addressKey(address), lease, bytes: values.body.length }, check);
   }
 
   async function decodeReceived(received: Buffer, coding: string, lease: BodyLease): Promise<Buffer> {

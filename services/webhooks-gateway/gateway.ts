@@ -139,7 +139,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     clock,
     redisTime,
     limits,
-    turns: createCheckTurns(limits.isOverLimit),
+    turns: createCheckTurns(),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
@@ -148,7 +148,18 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
-  const receive = createReceive({ admission, bodies, accept, refuse, waits, addressOf, clock, log });
+  const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
+  const receive = createReceive({
+    admission,
+    bodies,
+    accept,
+    refuse,
+    waits,
+    addressOf,
+    openHandshakes,
+    clock,
+    log,
+  });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
@@ -165,6 +176,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     close() {
       overLimit.flush();
       unlogged.flush();
+      openHandshakes.flush();
       log.stop();
       close();
     },

@@ -158,6 +158,7 @@ export type TimestampOptions = {
 export type HandshakeOptions = {
   method?: "GET" | "HEAD" | "OPTIONS" | "POST";
   when?: Readonly<Record<string, string>>;
+  form?: Readonly<Record<string, string>>;
   proof: "none" | "credential" | { verifyToken: string } | { secretHeader: string };
   status?: 200 | 204;
   contentType?: string;

@@ -15,6 +15,7 @@ import { addressKey } from "../../shared/ip/address.ts";
 import type { AddressList } from "../../shared/ip/address-list.ts";
 import { type JobCall, jobKeyOf } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
+import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -64,6 +65,8 @@ type Deps = {
   refuse: Refuse;
   waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
+  /** Counts answered handshakes that need no proof: with a line for each, a stranger could fill the log. */
+  openHandshakes: EventCounter;
   clock: Clock;
   log: Logger;
 };
@@ -72,7 +75,7 @@ export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endp
 
 /** One webhook, top to bottom. What can be refused early is refused before the body is read. */
 export function createReceive(deps: Deps): Receive {
-  const { admission, bodies, accept, refuse, waits, addressOf, clock, log } = deps;
+  const { admission, bodies, accept, refuse, waits, addressOf, openHandshakes, clock, log } = deps;
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
     const address = addressOf(req); // a connection that is gone has none
@@ -81,7 +84,7 @@ export function createReceive(deps: Deps): Receive {
     const lease = bodies.lease(req);
     try {
       if (endpoint.allowed !== undefined) assertAllowed(endpoint.allowed, address);
-      const setUp = handshakes && (await handshakes.answerUnsigned(req, address));
+      const setUp = handshakes && (await handshakes.answerUnsigned(exchange, lease));
       if (setUp !== undefined) return finishHandshake(exchange, setUp);
 
       assertMethod(req, config);
@@ -93,10 +96,10 @@ export function createReceive(deps: Deps): Receive {
       if (takeToken !== undefined) await takeToken(addressKey(address));
       const made = makeCall(req, values);
       if ("dropped" in made) return finishDropped(exchange, made.dropped);
-      const { call, repeat } = made;
+      const { call, repeat, noId } = made;
       admission.assertOpen(jobKeyOf(call));
       const accepted = await accept(call, repeat && { ...repeat, windowMs });
-      finishAccepted(exchange, call, accepted);
+      finishAccepted(exchange, call, accepted, noId);
     } catch (thrown) {
       await refuse(exchange, toAppError(thrown));
     } finally {
@@ -105,7 +108,7 @@ export function createReceive(deps: Deps): Receive {
   };
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */
-  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted): void {
+  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {
     const { endpoint, ms } = exchange;
     const { config, accessOf, waitMs } = endpoint;
     const { status, replayed } = accepted;
@@ -120,6 +123,7 @@ export function createReceive(deps: Deps): Receive {
       jobId: call.job_id,
       bytes: call.bytes,
       replayed,
+      ...(noId !== undefined && { noId }),
       ms: ms(),
     });
   }
@@ -131,12 +135,14 @@ export function createReceive(deps: Deps): Receive {
   }
 
   function finishHandshake({ req, res, endpoint, ms }: Exchange, answer: HandshakeAnswer): void {
-    const { status, headers, body } = answer;
+    const { status, headers, body, isForAnybody } = answer;
     leaveUnread(req, res);
     const length = status === 204 ? {} : { "Content-Length": Buffer.byteLength(body) };
     res.writeHead(status, { ...COMMON_HEADERS, ...headers, ...length });
     res.end(req.method === "HEAD" ? "" : body);
-    log.info("webhook.handshake_answered", { path: endpoint.config.path, status, ms: ms() });
+    const { path } = endpoint.config;
+    if (isForAnybody) openHandshakes.count(`${path} ${status}`, { path, status });
+    else log.info("webhook.handshake_answered", { path, status, ms: ms() });
   }
 }
 

@@ -133,6 +133,27 @@ export function toCatalog(
   };
 }
 
+/** The catalog of a deployment that is being drained: its tokens are known, and nothing is sold. */
+export function toDrained(catalog: Catalog): Catalog {
+  return {
+    ...catalog,
+    onSale: [],
+    sold() {
+      throw soldNoLonger();
+    },
+  };
+}
+
+/** The answer to everybody who would buy while the deployment is drained. */
+export function soldNoLonger(): AppError {
+  return new AppError("payment.unavailable", {
+    reason: "this deployment is being drained (postern x402 --drain)",
+    publicDetail:
+      "This gateway no longer sells jobs. Nothing was charged. Purchases made here are still answered.",
+    retryAfterMs: 60_000,
+  });
+}
+
 /** A job of the price list, and what it cost at the rates that were looked at last. */
 type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: RatesNow; job: Job } | undefined };
 

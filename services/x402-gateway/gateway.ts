@@ -3,7 +3,6 @@ import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { createEthCall } from "../../shared/ethereum/rpc.ts";
 import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
@@ -21,7 +20,6 @@ import { addressKey } from "../../shared/ip/address.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
-import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
 import type { Payment } from "../../shared/payments/payment.ts";
@@ -33,7 +31,13 @@ import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createCallbackFor, createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
+import {
+  createCallbackFor,
+  createLogTokenKinds,
+  createRequestedJob,
+  toCatalog,
+  toDrained,
+} from "./catalog.ts";
 import { createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment } from "./facilitator/pool.ts";
@@ -65,6 +69,7 @@ import { createListJobs } from "./routes/list-jobs.ts";
 import {
   createCheckPayment,
   createPayJob,
+  createPaymentsInFlight,
   createReadPaidRequest,
   type Manner,
   PAID,
@@ -139,6 +144,8 @@ export type ComposedOptions = IngressOptions & {
   prices: PriceList;
   metadataPrefix: string;
   authorize?: Authorize;
+  /** It sells nothing, and answers those who have bought. */
+  isDrained?: boolean;
 };
 
 /** @internal */
@@ -151,7 +158,7 @@ export type ComposedGateway = Gateway & {
 
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
 export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
-  const { x402, prices, metadataPrefix, redis, authorize, clock = systemClock } = options;
+  const { x402, prices, metadataPrefix, redis, authorize, isDrained, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
@@ -183,7 +190,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   });
 
   // What is sold, and to whom.
-  const catalog = toCatalog(x402, prices, rates.of, chains.isSound, facilitators.offerable);
+  const sellable = toCatalog(x402, prices, rates.of, chains.isSound, facilitators.offerable);
+  const catalog = isDrained ? toDrained(sellable) : sellable;
   const logTokenKinds = createLogTokenKinds(catalog.tokens, log);
   const readOperatorQuote = createReadOperatorQuote({
     operators: x402.quote_operators,
@@ -194,11 +202,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const hosts = x402.callback_hosts ?? [];
   const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts }));
   const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
-  const isPermittedCaller = createIsPermittedCaller({
-    ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
-    clock,
-  });
-  const authorizeCaller = createCallerPolicy({ metadataPrefix, clock: redisTime, isPermittedCaller });
+  const isPermittedCaller = createIsPermittedCaller({ clock });
+  const authorizeCaller = createCallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
 
   // Who may have the result of a call.
   const tokens = createResultTokens(toTokenSecrets(options));
@@ -211,7 +216,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
   const findKnown = createFindKnown(journal);
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
-  const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
   const verifyPayment = createVerifyPayment(facilitators, log);
   /** What dry-runs use up of a payer's verifies, and of an address' slow checks, is not missed by payments. */
   const checkIn = (manner: Manner, assertFits: AssertFits) => {
@@ -258,7 +262,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     readPaidRequest,
     findKnown,
     knownOutcome,
-    paymentsInFlight,
+    paymentsInFlight: createPaymentsInFlight(bodyBytesMax),
     check: checkIn(PAID, createAssertFits(clock, { isProven: true })),
     claim,
     settle,
@@ -363,14 +367,3 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
 function toTokenSecrets({ x402, results }: ComposedOptions) {
   return [...(results?.secrets ?? []), ...x402.quote_secret] as [Secret, ...Secret[]];
 }
-
-/** All bodies of payments that are claimed and settled stay under this together. */
-const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
-
-function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
-  const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
-  const max = Math.max(16, Math.min(1024, bodiesMax));
-  return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
-}
-
-const CALLER_CHECK_TIMEOUT_MS = 3000;

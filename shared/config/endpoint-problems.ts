@@ -20,6 +20,7 @@ export function endpointProblems(parsed: EndpointFields): Problem[] {
     ...forwardProblems(parsed, places),
     ...tokenProblems(parsed),
     ...parsed.handshakes.flatMap((handshake, index) => handshakeProblems(parsed, handshake, index)),
+    ...formProblems(parsed, places),
   ];
 }
 
@@ -158,6 +159,15 @@ function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] 
   if (!asksToken && verify_token !== undefined)
     return [problem("verify_token", "is not used: no handshake asks for it")];
   return [];
+}
+
+/** A form is read before the credential is looked for, of a request that has none: so a delivery must show its credential before. */
+function formProblems({ auth, handshakes }: EndpointFields, { fields }: CredentialPlaces): Problem[] {
+  if (auth !== "none" && fields.length === 0) return [];
+  const message = "is read only where deliveries have their credential in a header or the query";
+  return handshakes.flatMap(({ form }, index) =>
+    form === undefined ? [] : [problem(["handshakes", index, "form"], message)],
+  );
 }
 
 function handshakeProblems(

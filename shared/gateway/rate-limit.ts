@@ -26,8 +26,6 @@ export type RateLimits = {
   ofEndpoint(endpoint: LimitedEndpoint): TakeToken | undefined;
   /** Counts a refused credential. Returns the error to answer with instead, once the address is over its limit. */
   refused(address: string): Promise<AppError | undefined>;
-  /** Whether this process has seen the address over its limit of refused credentials in the last minute. */
-  isOverLimit(address: string): boolean;
 };
 
 type Options = {
@@ -68,16 +66,6 @@ export function createRateLimits(options: Options): RateLimits {
   }
 
   const takeRefusal = createBucket(refusals);
-  /** Until when each address counts as over its limit of refused credentials, the oldest first. */
-  const overUntil = new Map<string, number>();
-
-  function noteOver(address: string): void {
-    overUntil.delete(address);
-    overUntil.set(address, clock() + OVER_MS);
-    const oldest = overUntil.size > OVER_MAX ? overUntil.keys().next().value : undefined;
-    if (oldest !== undefined) overUntil.delete(oldest);
-  }
-
   return {
     ofEndpoint({ path, rate, ratePerAddress }) {
       if (rate === undefined && ratePerAddress === undefined) return undefined;
@@ -95,18 +83,13 @@ export function createRateLimits(options: Options): RateLimits {
     async refused(address) {
       const ms = await takeRefusal(keys.limitOfRefusals(address));
       if (ms === undefined) return undefined;
-      noteOver(address);
       const publicDetail = "too many wrong credentials from this address";
       return overLimit(`${address} is over refusals_per_minute`, ms, publicDetail);
     },
-
-    isOverLimit: (address) => clock() < (overUntil.get(address) ?? 0),
   };
 }
 
 const UNCHECKED_EVERY_MS = 10_000;
-const OVER_MS = 60_000;
-const OVER_MAX = 10_000;
 
 function overLimit(reason: string, retryAfterMs: number, publicDetail?: string): AppError {
   return new AppError("request.rate_limited", {

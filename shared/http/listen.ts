@@ -87,9 +87,13 @@ export async function listen(
     },
     tracked(handler),
   );
+  // Node would end its own side with the client's, without an answer. It has this as a property alone, which its types lack.
+  Object.assign(server, { httpAllowHalfOpen: true });
   server.maxHeadersCount = 0; // Node would drop all after the 1,000th, and Content-Length with them; 16 KiB bound them
   server.on("connection", (socket) => {
     exchanges.connected(socket);
+    socket.setMaxListeners(0); // each of many pipelined requests may listen for its end
+    socket.once("end", () => destroyLater(socket));
     connections.add(socket);
   });
   server.on("checkContinue", tracked(handler));
@@ -107,6 +111,14 @@ export async function listen(
       closed.flush();
     },
   };
+}
+
+/** Time for the last answers after the client has ended its side. */
+const HALF_OPEN_MS = 10_000;
+
+function destroyLater(socket: Duplex): void {
+  const timer = setTimeout(() => socket.destroy(), HALF_OPEN_MS);
+  socket.once("close", () => clearTimeout(timer));
 }
 
 const refuseExpectation: RequestListener = (req, res) => {

@@ -128,7 +128,7 @@ export type Claimed =
   | { kind: "new"; ageMs: number }
   /** The same request was paid for before, by this payment or under the same identifier. */
   | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" }
+  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "drained" }
   | { kind: "nonce_used" | "nonce_expired" | "quote_used" | "quote_expired" }
   /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
   | { kind: "client_full" | "full" | "too_large" };
@@ -167,6 +167,7 @@ function createClaim(partition: Partition, large: Partition) {
       quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
       idempotencyKey,
       ...usageKeys(keys),
+      keys.paymentsDrained,
     ];
   }
 
@@ -205,6 +206,8 @@ function toClaimResult([kind, detail]: [string, (string | number)?]): Claimed {
       return { kind: "quote_used" };
     case "QUOTE_EXPIRED":
       return { kind: "quote_expired" };
+    case "DRAINED":
+      return { kind: "drained" };
     case "CLIENT_FULL":
       return { kind: "client_full" };
     case "FULL":

@@ -55,8 +55,8 @@ local function releaseUsage(usage, by, id)
 end`;
 
 /**
- * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, usage, usage by client.
- * ARGV id, body sha256, route, due in ms, window ms, by, most open payments, until when the nonce is remembered (unix ms; 0: no nonce),
+ * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, usage, usage by client,
+ * mark of a drain. ARGV id, body sha256, route, due in ms, window ms, by, most open payments, until when the nonce is remembered (unix ms; 0: no nonce),
  * the same of the quote, clients as JSON, most bytes of all unsettled payments, then the payment's fields. A known payment is answered
  * before any limit is tested. An identifier or an idempotency key that it does not have repeats the payment. A nonce or quote that can no
  * longer be remembered is refused as expired, whatever the gateway's clock said: else it could be used again. NEW comes with how many ms
@@ -80,6 +80,7 @@ for _, name in ipairs(names) do
     return {'IDENTIFIER_CONFLICT'}
   end
 end
+if redis.call('EXISTS', KEYS[13]) == 1 then return {'DRAINED'} end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[7]) then return {'TOO_MANY_OPEN'} end
 local nonceMs, quoteMs = ARGV[8] - now, ARGV[9] - now
 if ARGV[8] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end

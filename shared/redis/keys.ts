@@ -114,6 +114,7 @@ export function keysOf(prefix: string) {
     payment: (callId: string) => `${prefix}:payment:${callId}`,
     payments: `${prefix}:payments`,
     paymentsDue: `${prefix}:payments:due`,
+    paymentsDrained: `${prefix}:payments:drained`,
     paymentsUnresolved: `${prefix}:payments:unresolved`,
     paymentsInReview: `${prefix}:payments:review`,
     paymentsUsage: `${prefix}:payments:usage`,

@@ -85,8 +85,8 @@ export type Scheme = {
   /** A query parameter that is the hex SHA-256 of the body, if the request has it: then {form} is empty. */
   readonly body_sha256_query?: string;
   /**
-   * The sender may add to the query of `public_url`, behind `&`. {form}, which must follow {url}, then begins with this field, and
-   * no query may hold its name: so no byte can move between query and form.
+   * The sender may add to the query of `public_url`, after `&`. Then {form}, which must follow {url}, must begin with this field,
+   * and the query must not hold its name, so that no byte can move between query and form.
    */
   readonly form_begins_with?: string;
   /** The URL may have been signed with its port or without. */
@@ -114,7 +114,12 @@ export type Handshake = {
   /** Values that the request must have, by template; a `*` at the end is any text. Only a signed handshake can be told by its body. */
   readonly when?: Readonly<Record<string, string>>;
   /**
-   * What is proven before the answer: nothing, the endpoint's credential, the verify token in this query parameter, or that
+   * The fields of which the whole body consists: a form of at most 1 KiB. A field with the value `*` may be missing. Only without
+   * a proof.
+   */
+  readonly form?: Readonly<Record<string, string>>;
+  /**
+   * What is proven before the answer: nothing (then a request with the method of a delivery must have no credential at all), the endpoint's credential, the verify token in this query parameter, or that
    * the operator has opened the endpoint (`postern endpoint open`) for the secret in this header.
    */
   readonly proof:

@@ -69,13 +69,13 @@ export class Message {
     return this.#urls.map((url) => (query === rawQuery(url) ? url : `${url.split("?")[0]}?${query}`));
   }
 
-  /** Whether the request's query is not that of the URL as it is written at the sender. */
+  /** Whether the request's query differs from that of the URL as it is written at the sender. */
   #adds({ req }: Head): boolean {
     if (this.#urls === NO_URL) return false;
     return rawQuery(req.url ?? "") !== rawQuery(this.#urls[0] ?? "");
   }
 
-  /** What a sender adds follows what it was given, and holds no name with which the form begins. */
+  /** A longer query must continue the one that the sender was given, and must not hold the name with which the form begins. */
   #checkAdded({ req, hasBodySha256 }: Head): void {
     const name = this.#formBeginsWith;
     const given = rawQuery(this.#urls[0] ?? "");

@@ -80,7 +80,7 @@ function requireAny(checks: readonly (() => void)[]): void {
   if (refusals.length === checks.length) throw mostTelling(refusals);
 }
 
-/** What the step gives, or why it refuses the request. */
+/** The result of a step, or the error with which it refuses the request. */
 function outcomeOf<Result>(step: () => Result): Result | AppError {
   try {
     return step();
@@ -90,7 +90,7 @@ function outcomeOf<Result>(step: () => Result): Result | AppError {
   }
 }
 
-/** A signature of one version is malformed as one of another, which says nothing. */
+/** Prefers a refusal other than `malformed`: a signature of one version is always malformed as one of another. */
 function mostTelling(refusals: readonly AppError[]): AppError {
   const [first = rejected("mismatch")] = refusals;
   return refusals.find(({ message }) => reasonOf(message) !== "malformed") ?? first;

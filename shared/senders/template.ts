@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { onlyHeaderValue, rawQuery } from "../http/headers.ts";
+import { headerText, onlyHeaderValue, rawQuery } from "../http/headers.ts";
+import { parseExactJson } from "./exact-json.ts";
 
 /** One piece of a template. */
 export type Part =
@@ -99,7 +100,7 @@ export class RequestValues {
   /** Empty before the body has been read. */
   readonly body: Buffer;
   readonly #req: IncomingMessage;
-  #json: { readonly value: unknown } | undefined;
+  #json: { readonly value: unknown; readonly isExact: boolean } | undefined;
   #form: { readonly value: Form | undefined } | undefined;
 
   constructor(req: IncomingMessage, body: Buffer = NOTHING) {
@@ -107,7 +108,7 @@ export class RequestValues {
     this.body = body;
   }
 
-  /** Of several names, the first that the request has; that must come once. */
+  /** Of several names, the first that the request has; that must come once. Its bytes, decoded as latin1. */
   header(names: readonly string[]): Found {
     for (const name of names) {
       const found = onlyHeaderValue(this.#req, name);
@@ -132,9 +133,22 @@ export class RequestValues {
 
   /** A field of the body, if that is JSON. */
   field(pointer: readonly string[]): Found {
-    this.#json ??= { value: parseJson(this.body) };
-    const value = fieldText(this.#json.value, pointer);
-    return value === undefined ? { problem: "missing", what: `field /${pointer.join("/")}` } : { value };
+    const what = `field /${pointer.join("/")}`;
+    const values = this.#valuesAt(pointer);
+    if (values.some(isTooLarge))
+      return { problem: "missing", what: `${what} (a large number with a point or an exponent)` };
+    const texts = values.map(textOfValue);
+    return texts.length === 0 || texts.includes(undefined)
+      ? { problem: "missing", what }
+      : { value: texts.join(",") };
+  }
+
+  #valuesAt(pointer: readonly string[]): readonly unknown[] {
+    this.#json ??= { value: parseJson(this.body), isExact: false };
+    const values = valuesAt(this.#json.value, pointer);
+    if (this.#json.isExact || !values.some(isTooLarge)) return values;
+    this.#json = { value: parseExactJson(this.body), isExact: true };
+    return valuesAt(this.#json.value, pointer);
   }
 }
 
@@ -161,8 +175,10 @@ function textOf(part: Part, values: RequestValues): Found {
   switch (part.kind) {
     case "literal":
       return { value: part.text };
-    case "header":
-      return values.header(part.names);
+    case "header": {
+      const found = values.header(part.names);
+      return "value" in found ? { value: headerText(found.value) } : found;
+    }
     case "query":
       return values.query(part.name);
     case "field":
@@ -172,23 +188,28 @@ function textOf(part: Part, values: RequestValues): Found {
   }
 }
 
-/**
- * The text of a field: a string, a boolean or a whole number; for a list (`*` in the pointer) those of all its elements.
- * Undefined if it is absent or something else, and for a number that JSON.parse may have rounded: two ids could become one.
- */
-function fieldText(json: unknown, pointer: readonly string[]): string | undefined {
+/** What a pointer leads to: the values of all elements of a list (`*`), or one value. Empty unless each is there. */
+function valuesAt(json: unknown, pointer: readonly string[]): readonly unknown[] {
   const [token, ...rest] = pointer;
-  if (token === undefined) {
-    if (typeof json === "string") return json;
-    return typeof json === "boolean" || Number.isSafeInteger(json) ? String(json) : undefined;
-  }
+  if (token === undefined) return [json];
   if (token === "*") {
-    if (!Array.isArray(json) || json.length === 0) return undefined;
-    const texts = json.map((element) => fieldText(element, rest));
-    return texts.includes(undefined) ? undefined : texts.join(",");
+    if (!Array.isArray(json)) return [];
+    const ofElements = json.map((element) => valuesAt(element, rest));
+    return ofElements.some((values) => values.length === 0) ? [] : ofElements.flat();
   }
-  if (typeof json !== "object" || json === null || !Object.hasOwn(json, token)) return undefined;
-  return fieldText((json as Record<string, unknown>)[token], rest);
+  if (typeof json !== "object" || json === null || !Object.hasOwn(json, token)) return [];
+  return valuesAt((json as Record<string, unknown>)[token], rest);
+}
+
+/** The text of a string, a boolean or a whole number. */
+function textOfValue(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  return typeof value === "boolean" || Number.isSafeInteger(value) ? String(value) : undefined;
+}
+
+/** Whether JSON.parse may have rounded a whole number. */
+function isTooLarge(value: unknown): boolean {
+  return typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER;
 }
 
 /** A form as Twilio signs it: its fields sorted by name, each name followed by its value. */

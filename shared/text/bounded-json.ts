@@ -60,7 +60,7 @@ function startOfTree(bytes: Uint8Array): number {
 }
 
 /** Where the string that begins at `start` ends. */
-function endOfString(bytes: Uint8Array, start: number): number {
+export function endOfString(bytes: Uint8Array, start: number): number {
   let at = start + 1;
   for (; at < bytes.length && bytes[at] !== QUOTE; at++) if (bytes[at] === BACKSLASH) at += 1;
   return at;

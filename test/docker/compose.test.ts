@@ -121,8 +121,8 @@ test("each process in compose knows the secrets that it needs, and no other", ()
 });
 
 test("compose's gateways trust the address that nginx has, which no other container can get", () => {
-  const [webhooks] = ours.find(([name]) => name === "webhooks-1")?.slice(1) as [Service];
-  const { postern } = loadConfig({ ...mounted(webhooks), reader: "gateway" });
+  const gateway = mounted(services["webhooks-1"] as Service);
+  const { postern } = loadConfig({ ...gateway, reader: "gateway" });
   const attached = services["nginx"]?.networks as unknown as { default: { ipv4_address: string } };
   expect(postern.http.trusted_proxies).toEqual([attached.default.ipv4_address]);
   const [{ subnet, ip_range }] = compose.networks.default.ipam.config as [Record<string, string>];

@@ -128,7 +128,7 @@ function extrasOf(scheme: Scheme): string[] {
     );
   if (form_begins_with !== undefined)
     texts.push(
-      `The query may be longer than that of ${code("public_url")}: it then goes on behind ${code("&")}, does not hold ${code(form_begins_with)}, and without ${code(body_sha256_query ?? "a hash")} that is the first field of the sorted form.`,
+      `The query may continue that of ${code("public_url")} after ${code("&")}. It must not hold ${code(form_begins_with)}, and without ${code(body_sha256_query ?? "a hash")} the sorted form must begin with that field.`,
     );
   return texts;
 }
@@ -148,16 +148,25 @@ type HandshakeToml = EndpointToml["handshakes"][number];
 
 /** A handshake, what proves it, and its answer. */
 export function handshakeWords(handshake: HandshakeToml): string {
-  const { method, when, proof } = handshake;
+  const { method, when, form } = handshake;
   const conditions = Object.entries(when).map(([template, wanted]) => {
     if (wanted === "*") return `with ${code(template)}`;
     return wanted === "" ? `with an empty ${code(template)}` : `with ${code(template)} = ${code(wanted)}`;
   });
-  return `${[method, conditions.join(" and ")].join(" ").trim()}, ${proofWords(proof)}: ${replyWords(handshake)}.`;
+  if (form !== undefined) conditions.push(`as a form of ${formWords(form)}`);
+  return `${[method, conditions.join(" and ")].join(" ").trim()}, ${proofWords(handshake)}: ${replyWords(handshake)}.`;
 }
 
-function proofWords(proof: HandshakeToml["proof"]): string {
-  if (proof === "none") return "without any proof";
+/** The fields of which a form consists. */
+function formWords(form: Readonly<Record<string, string>>): string {
+  const fields = Object.entries(form).map(([name, value]) =>
+    value === "*" ? `perhaps ${code(name)}` : code(`${name}=${value}`),
+  );
+  return `${fields.join(" and ")}, at most 1 KiB`;
+}
+
+function proofWords({ proof, method }: HandshakeToml): string {
+  if (proof === "none") return method === "POST" ? "without any credential" : "without any proof";
   if (proof === "credential") return "whose signature holds";
   if ("verify_token" in proof)
     return `if ${code(`{query:${proof.verify_token}}`)} is the endpoint's ${code("verify_token")}, else 403`;

@@ -209,6 +209,7 @@ function addAudit(payments: Command, deps: ProgramDeps): void {
     .requiredOption("--from-block <n>", "the first block", parseBlock)
     .option("--to-block <n>", "the last block (default: the latest)", parseBlock)
     .option("--network <network>", "as eip155:8453; needed if the tokens are on several")
+    .option("--other <file>", "the --json of another deployment's audit: find transfers that count at both")
     .option("--json", "one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir())

@@ -15,7 +15,7 @@ import {
   type Settlement,
 } from "../../../shared/payments/payment.ts";
 import { type Clock, delay, within } from "../../../shared/time/clock.ts";
-import { jobPath } from "../catalog.ts";
+import { jobPath, soldNoLonger } from "../catalog.ts";
 import { expiredProof } from "../policy/caller.ts";
 import type { SignedPayment } from "./header.ts";
 import { expiredQuote } from "./operator-quote.ts";
@@ -358,5 +358,7 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
       return new AppError("quote.used", { reason: "the quote was used by another payment" });
     case "quote_expired":
       return expiredQuote();
+    case "drained":
+      return soldNoLonger();
   }
 }

@@ -5,6 +5,7 @@ import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
 import { addressWord, keccak256Hex, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
+import { createEthCall } from "../../../shared/ethereum/rpc.ts";
 import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/job-call.ts";
@@ -20,7 +21,14 @@ export type JobPolicy =
   | { mode: "public_paid" }
   | { mode: "disabled" }
   | (Restricted & { authMode: "payer_is_caller" })
-  | (Restricted & { authMode: "delegated_caller_signature"; expirySecsMax: number });
+  | (Restricted & DelegatedPolicy);
+
+type DelegatedPolicy = {
+  authMode: "delegated_caller_signature";
+  expirySecsMax: number;
+  /** Whether a proof must name this gateway. */
+  boundProof: boolean;
+};
 
 /** The policy of every job: its entry in x402.toml, or the default. */
 export function createPolicies(
@@ -42,7 +50,12 @@ function toPolicy(entry: PolicyToml): JobPolicy {
     case "payer_is_caller":
       return { ...restricted, authMode: entry.auth_mode };
     case "delegated_caller_signature":
-      return { ...restricted, authMode: entry.auth_mode, expirySecsMax: entry.caller_expiry_secs_max };
+      return {
+        ...restricted,
+        authMode: entry.auth_mode,
+        expirySecsMax: entry.caller_expiry_secs_max,
+        boundProof: entry.bound_caller_proof,
+      };
   }
 }
 
@@ -68,6 +81,8 @@ export type AuthorizedCaller = {
 export type AuthorizeCaller = (request: CallerRequest) => Promise<AuthorizedCaller | undefined>;
 
 type CallerPolicyDeps = {
+  /** A bound proof names its `public_url`. */
+  x402: Pick<X402Toml, "public_url">;
   metadataPrefix: string;
   /** Redis', which also expires what is remembered of used nonces. */
   clock: Clock;
@@ -81,6 +96,7 @@ type CallerPolicyDeps = {
  */
 export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
   const { metadataPrefix, clock, isPermittedCaller } = deps;
+  const { public_url: publicUrl } = deps.x402;
 
   function proven(request: CallerRequest, policy: JobPolicy & Restricted): AuthorizedCaller {
     switch (policy.authMode) {
@@ -90,8 +106,12 @@ export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
         const { job, req, body } = request;
         const proof = readCallerProof(req, metadataPrefix);
         assertLasts(proof, clock(), policy.expirySecsMax);
-        if (!isSignedByCaller(proof, job, body))
-          throw invalidProof("the caller's signature is not theirs for this job, body, nonce and expiry");
+        const { plain, bound } = signedTexts(proof, { job, body, publicUrl });
+        const texts = policy.boundProof ? [bound] : [plain, bound];
+        if (!texts.some((text) => isSignedByCaller(proof, text)))
+          throw invalidProof(
+            `the caller's signature is not theirs for this job, body, nonce and expiry${policy.boundProof ? ` at ${publicUrl}, which this job demands` : ""}`,
+          );
         const keptUntil = proof.expirySecs * 1000 + CLOCK_CHANGE_MS;
         return { address: proof.caller, nonce: { hash: nonceHash(job, proof), keptUntil } };
       }
@@ -147,14 +167,20 @@ function requiredHeader(req: IncomingMessage, name: string): string {
   throw AppError.public("caller.missing", `the header ${name} is missing`);
 }
 
+type SignedFor = { job: JobIds; body: Uint8Array; publicUrl: string };
+
 /**
- * Whether the claimed caller's key signed this job, body, nonce and expiry (EIP-191 `personal_sign`). The nonce may hold
- * colons; the expiry follows the last one, so no two proofs share a text.
+ * The texts that a caller may sign: for this job, body, nonce and expiry, at any gateway or bound to this one. The nonce may hold colons; the
+ * expiry follows the last one, so no two proofs share a text.
  */
-function isSignedByCaller(proof: CallerProof, { serviceId, jobIndex }: JobIds, body: Uint8Array): boolean {
-  const { caller, nonce, expirySecs, signature } = proof;
+function signedTexts({ nonce, expirySecs }: CallerProof, { job, body, publicUrl }: SignedFor) {
   const bodyHash = keccak256Hex(body).slice(2);
-  const text = `x402-authorize:${serviceId}:${jobIndex}:${bodyHash}:${nonce}:${expirySecs}`;
+  const what = `${job.serviceId}:${job.jobIndex}:${bodyHash}:${nonce}:${expirySecs}`;
+  return { plain: `x402-authorize:${what}`, bound: `x402-authorize@${publicUrl}:${what}` };
+}
+
+/** Whether the claimed caller's key signed this text (EIP-191 `personal_sign`). */
+function isSignedByCaller({ caller, signature }: CallerProof, text: string): boolean {
   return recoverAddress(personalMessageDigest(text), signature) === caller;
 }
 
@@ -193,6 +219,7 @@ export type IsPermittedCaller = (question: CallerQuestion) => Promise<boolean>;
 
 /** A revocation takes this long to be seen. */
 const PERMITTED_MS = 30_000;
+const QUESTION_MS = 3000;
 /** Anybody can make up callers, and each is a question: strangers get no more of the node's time than this. */
 const QUESTIONS = { max: 64, waitingMax: 256, waitMs: 3000 };
 
@@ -200,7 +227,7 @@ const SELECTOR = selectorOf("isPermittedCaller(uint64,address)");
 
 type PermittedOptions = {
   /** Called once for each node. */
-  ethCallAt: (rpcUrl: Secret) => EthCall;
+  ethCallAt?: (rpcUrl: Secret) => EthCall;
   clock: Clock;
   callersMax?: number;
 };
@@ -211,7 +238,7 @@ type PermittedOptions = {
  * on: libraries put the RPC URL, which may hold a key, into both.
  */
 export function createIsPermittedCaller({
-  ethCallAt,
+  ethCallAt = (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: QUESTION_MS }),
   clock,
   callersMax,
 }: PermittedOptions): IsPermittedCaller {

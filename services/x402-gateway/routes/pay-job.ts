@@ -6,8 +6,12 @@ import type { Admission } from "../../../shared/gateway/admission.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
+import { hasInputEnded, onInputEnd } from "../../../shared/http/input-end.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
+import {
+  type ConcurrencyLimit,
+  createConcurrencyLimit,
+} from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
@@ -25,6 +29,7 @@ import {
   type FindKnown,
   type Known,
   type KnownOutcome,
+  outcomeUnknown,
   type PaidCall,
   toOpenOutcome,
   toPaidCall,
@@ -72,7 +77,7 @@ export function createPayJob(deps: PayJobDeps) {
   return async function payJob(req: IncomingMessage, res: ServerResponse, attempt: PaymentAttempt) {
     const request = readPaidRequest(req, res, attempt.ids);
     attempt.signed = request.signed;
-    const paid = await pay(req, request);
+    const paid = await beforeItsEnd(req, request, pay(req, request));
 
     const access = await payersResult.accessFor(req, paid);
     if (!payersResult.answerLater({ req, res, startedAt: attempt.startedAt }, paid, access))
@@ -126,6 +131,35 @@ export function createPayJob(deps: PayJobDeps) {
   }
 }
 
+/** Less than a connection has after its client has ended its side. */
+const ANSWERED_IN_MS = 8000;
+
+/**
+ * What the work on a payment comes to. If the client has ended its side, it is told after a while that the outcome is unknown, before its
+ * connection is destroyed; the work goes on.
+ */
+async function beforeItsEnd<Result>(
+  req: IncomingMessage,
+  { signed: { callId } }: PaidRequest,
+  work: Promise<Result>,
+): Promise<Result> {
+  if (callId === undefined) return work;
+  let timer: NodeJS.Timeout | undefined;
+  let stopListening = () => {};
+  const late = new Promise<never>((_, reject) => {
+    const begin = () => {
+      const tell = () => reject(outcomeUnknown(callId, "its client has ended its side meanwhile"));
+      timer = setTimeout(tell, ANSWERED_IN_MS);
+    };
+    if (hasInputEnded(req)) begin();
+    else stopListening = onInputEnd(req, begin);
+  });
+  return Promise.race([work, late]).finally(() => {
+    clearTimeout(timer);
+    stopListening();
+  });
+}
+
 /** Claims and settles payments that nothing refuses. */
 function createPayNew(deps: PayJobDeps) {
   const { paymentsInFlight, claim, settle, untilDecided, payersResult, metadataPrefix } = deps;
@@ -177,6 +211,15 @@ function createPayNew(deps: PayJobDeps) {
   };
 }
 
+/** All bodies of payments that are claimed and settled stay under this together. */
+const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
+
+export function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
+  const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
+  const max = Math.max(16, Math.min(1024, bodiesMax));
+  return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
+}
+
 type Paid = { kind: "paid"; paid: PaidCall };
 
 function isOurFault(refusal: unknown): boolean {
@@ -215,7 +258,7 @@ type PaidRequest = {
   bodySha256: (limitBytes: number) => Promise<string>;
   /** The body is not needed any more, and nothing of it is kept. Whoever reads the request calls it in the end. */
   release: () => void;
-  /** Whether the client has hung up. */
+  /** Whether the client has ended its side: nothing is waited for any longer. */
   isGone: () => boolean;
 };
 
@@ -261,7 +304,7 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
         body = undefined;
         lease.release();
       },
-      isGone: () => res.destroyed,
+      isGone: () => hasInputEnded(req),
     };
   };
 }

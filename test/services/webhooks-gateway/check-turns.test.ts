@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { createCheckTurns } from "../../../services/webhooks-gateway/check-turns.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 
-const OVER_LIMIT = "192.0.2.1";
+const HOSTILE = "192.0.2.1";
 
 /** Keeps the process busy, as parsing does. */
 function work(ms: number): void {
@@ -19,8 +19,8 @@ function refuse(ms: number) {
 }
 
 function setUp() {
-  const turns = createCheckTurns((address) => address === OVER_LIMIT);
-  const requestOf = (address: string, bytes: number) => {
+  const turns = createCheckTurns();
+  const requestOf = (party: string, bytes: number) => {
     const res = new EventEmitter();
     let cut = (_refusal: AppError): void => {};
     const lease = {
@@ -30,12 +30,12 @@ function setUp() {
       },
     };
     return {
-      request: { res: res as ServerResponse, address, lease, bytes },
+      request: { res: res as ServerResponse, party, lease, bytes },
       hangUp: () => res.emit("close"),
       cut: (refusal: AppError) => cut(refusal),
     };
   };
-  const useUp = () => expect(turns.run(requestOf("192.0.2.9", 1).request, refuse(80))).rejects.toThrow();
+  const useUp = () => expect(turns.run(requestOf(HOSTILE, 1).request, refuse(80))).rejects.toThrow();
   return { turns, requestOf, useUp };
 }
 
@@ -57,31 +57,31 @@ test("checks that hold take nothing of that time", async () => {
     held += 1;
   };
   for (let i = 0; i < 20; i++) {
-    const running = turns.run(requestOf(OVER_LIMIT, 1).request, hold);
+    const running = turns.run(requestOf(HOSTILE, 1).request, hold);
     expect(held).toBe(i + 1);
     await running;
   }
 });
 
-test("those that wait are checked by size, and those of addresses over their limit last", async () => {
+test("those that wait are checked by size, and those of addresses with refusals last", async () => {
   const { turns, requestOf, useUp } = setUp();
   await useUp();
   const order: string[] = [];
   const wait = (name: string, address: string, bytes: number) =>
     turns.run(requestOf(address, bytes).request, () => void order.push(name));
   await Promise.all([
-    wait("a large one over the limit", OVER_LIMIT, 100),
-    wait("a small one over the limit", OVER_LIMIT, 1),
-    wait("the next small one over the limit", OVER_LIMIT, 1),
+    wait("a large one of the hostile address", HOSTILE, 100),
+    wait("a small one of the hostile address", HOSTILE, 1),
+    wait("the next small one of the hostile address", HOSTILE, 1),
     wait("a large one", "192.0.2.2", 1000),
     wait("a small one", "192.0.2.3", 10),
   ]);
   expect(order).toEqual([
     "a small one",
     "a large one",
-    "a small one over the limit",
-    "the next small one over the limit",
-    "a large one over the limit",
+    "a small one of the hostile address",
+    "the next small one of the hostile address",
+    "a large one of the hostile address",
   ]);
 });
 
@@ -104,7 +104,7 @@ test("a request that waits and whose body is cut, or whose client hangs up, is n
 test("a request that waits in vain for its turn is refused with 503", { timeout: 30_000 }, async () => {
   const { turns, requestOf } = setUp();
   await expect(turns.run(requestOf("192.0.2.9", 1).request, refuse(1000))).rejects.toThrow("wrong");
-  const [small, large] = [requestOf("192.0.2.9", 1), requestOf("192.0.2.2", 2)];
+  const [small, large] = [requestOf("192.0.2.9", 1), requestOf("192.0.2.9", 2)];
   const ended = await Promise.allSettled([
     turns.run(small.request, refuse(1000)),
     turns.run(large.request, () => expect.unreachable()),

@@ -43,7 +43,7 @@ test("an audit matches all that was paid for, and then exits with 0", async () =
   const ran = await run(["payments", "audit", "--from-block", fromBlock, "--json"]);
   expect(found(ran)).toMatchObject({ matched: 3, orphans: [], unsettled: [], missing: [] });
   expect(ran.code).toBe(0);
-  expect((await audit()).stdout).toContain("3 matched, 0 orphans, 0 unsettled, 0 missing");
+  expect((await audit()).stdout).toContain("3 matched, 0 orphans, 0 unsettled, 0 missing, 0 surplus refunds");
   await payments.devnet.chain.mine();
   const later = String(await payments.devnet.chain.client.getBlockNumber());
   const none = await auditFrom(later, "--to-block", later, "--json");

@@ -19,7 +19,10 @@ async function holding() {
     return performance.now() - begunAt;
   };
   const refused = () =>
-    eventually("it takes no connection", async () => !(await canConnect(Number(server.address.split(":")[1]))));
+    eventually(
+      "it takes no connection",
+      async () => !(await canConnect(Number(server.address.split(":")[1]))),
+    );
   return { server, held, close, refused };
 }
 
@@ -50,7 +53,10 @@ test("a connection that was used a moment ago is served once more, and then ends
   held[1]?.();
   await once(client.socket, "end");
   client.socket.end();
-  expect(client.received().match(/^Connection: \S+/gm)).toEqual(["Connection: keep-alive", "Connection: close"]);
+  expect(client.received().match(/^Connection: \S+/gm)).toEqual([
+    "Connection: keep-alive",
+    "Connection: close",
+  ]);
   await closed;
 });
 
