@@ -118,7 +118,7 @@ function createLookAtDrain({ partition, x402, clock }: Deps, redisTime: Clock) {
     ]);
     const open = unresolved + inReview;
     const offersUntil = since + offersMs;
-    const authorizationsEnded = clock() >= authorizationsUntil;
+    const authorizationsEnded = Math.min(clock(), redisTime()) >= authorizationsUntil; // either may be wrong
     const offersEnded = redisTime() >= offersUntil;
     return {
       drained: open === 0 && used === 0 && authorizationsEnded && offersEnded,

@@ -56,8 +56,7 @@ end`;
 
 /**
  * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, usage, usage by client,
- * mark of a drain.
- * ARGV id, body sha256, route, due in ms, window ms, by, most open payments, until when the nonce is remembered (unix ms; 0: no nonce),
+ * mark of a drain. ARGV id, body sha256, route, due in ms, window ms, by, most open payments, until when the nonce is remembered (unix ms; 0: no nonce),
  * the same of the quote, clients as JSON, most bytes of all unsettled payments, then the payment's fields. A known payment is answered
  * before any limit is tested. An identifier or an idempotency key that it does not have repeats the payment. A nonce or quote that can no
  * longer be remembered is refused as expired, whatever the gateway's clock said: else it could be used again. NEW comes with how many ms
@@ -188,8 +187,7 @@ local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS[2], 'settleme
 return refused or st`;
 
 /**
- * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote, idempotency key, usage, usage by client,
- * mark of a drain.
+ * KEYS record, payment, due, open, identifier, unresolved, in review, caller nonce, quote, idempotency key, usage, usage by client.
  * ARGV id, ms to live, reason, operator's decision or "", settle requests sent or "", from states... Changes one of these states to
  * VOID and drops the body; the payer's identifier and idempotency key, the caller's nonce and the quote can be used again. Answers the state found;
  * nil if another number of settle requests was sent.
