@@ -55,7 +55,7 @@ test("a gateway is not ready before the check of its tokens, nor its health well
 
 test("a gateway whose node answers no eth_call at the hash of a block does not start", async () => {
   await fixture.devnet.control.makeIll({ hashes: false });
-  const { gateway } = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl } });
+  const { gateway } = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl }, early: true });
   await expect(gateway.firstCheck).rejects.toThrow("EIP-1898");
 });
 
@@ -108,7 +108,7 @@ test.each([
 ])("a node with %o is warned of, and its token is sold", async (ills, warning) => {
   await fixture.devnet.chain.mine(40);
   await fixture.devnet.control.makeIll(ills);
-  const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl } });
+  const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl }, early: true });
   await x402.gateway.firstCheck;
   expect(x402.log.text()).toContain(warning);
   expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
