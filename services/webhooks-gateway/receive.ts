@@ -112,11 +112,9 @@ export function createReceive(deps: Deps): Receive {
 
   /** Throws if calls of this job, or callbacks to the receiver that the request names, are not taken now. */
   function admit({ path }: EndpointToml, { call, receiverByWildcard }: MadeCall): Promise<void> | undefined {
-    const job = jobKeyOf(call);
-    admission.assertOpen(job);
-    return receiverByWildcard === undefined
-      ? undefined
-      : admitReceiver(`endpoint:${path}`, job, receiverByWildcard);
+    admission.assertOpen(jobKeyOf(call));
+    if (receiverByWildcard === undefined) return undefined;
+    return admitReceiver(`endpoint:${path}`, jobKeyOf(call), receiverByWildcard);
   }
 
   /** The call is on disk. A repeat is told so, and in which state the call is. */
