@@ -14,12 +14,13 @@ import { bulkRuns } from "../../shared/operator/bulk-runs.ts";
 import { moneyRuns } from "../../shared/operator/money-runs.ts";
 import { createOverview } from "../../shared/operator/overview.ts";
 import { createTokenSource } from "../../shared/operator/tokens.ts";
+import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { startRunWorker } from "../../shared/runs/worker.ts";
-import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import type { Clock } from "../../shared/time/clock.ts";
 import { createAssertHost } from "./auth/hosts.ts";
 import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
@@ -71,7 +72,7 @@ const HEAVY = { max: 8, what: "long readings", code: "request.rate_limited" } as
 
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
-  const { operator, postern, redis, log, clock = systemClock } = options;
+  const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
   const { tokens, public_url: publicUrl } = operator;
   const partition = partitionOf(redis);
   // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
@@ -123,7 +124,10 @@ export function composeOperator(options: Options): ComposedOperator {
     }),
     readiness() {
       const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
-      return { ready: found.ok && !ending, checks: { redis: found.text, draining: ending } };
+      return {
+        ready: found.ok && !ending,
+        checks: { redis: found.text, ...clockCheck(redis), draining: ending },
+      };
     },
     liveStreams: live.count,
     firstCheck: durable.firstCheck,

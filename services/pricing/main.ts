@@ -9,6 +9,7 @@ import { type Meter, metered } from "../../shared/log/metered.ts";
 import { createMetrics, type Metrics } from "../../shared/metrics/metrics.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { openReports } from "../../shared/processes/report.ts";
+import { registerClock } from "../../shared/redis/clock.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
@@ -40,6 +41,7 @@ export function runPricing(options: PricingProcess): Promise<number> {
 
     const redis = connectForRequests(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
+    registerClock(metrics, redis);
 
     const reports = openReports({ kind: "pricing", postern, config: { pricing, jobs }, redis, log });
     shutdown.defer("reports", reports.stop);

@@ -23,6 +23,7 @@ import {
 import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import { openReports } from "../../shared/processes/report.ts";
+import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
@@ -216,7 +217,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
 
   function readiness(): Readiness {
     const found = explain(() => `ok (${durable.server().proof})`);
-    return { ready: found.ok && !draining, checks: { redis: found.text, draining } };
+    return { ready: found.ok && !draining, checks: { redis: found.text, ...clockCheck(redis), draining } };
   }
 
   function serviceWith(settle: (quote: JobQuote) => Settlement | undefined): ComposedService {
@@ -229,6 +230,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
       memory,
       settle,
       clock,
+      redisTime: options.clock ?? redisClock(redis).now,
     });
     const ask = createAskPrice(getJobPrice, { clock, log, refusals });
     return {

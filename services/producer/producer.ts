@@ -24,6 +24,7 @@ import {
   originOf,
   receiverOfGate,
 } from "../../shared/queue/queue-name.ts";
+import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { RESULT_LIMITS, type ResultLimits } from "../../shared/results/keep-result.ts";
@@ -100,7 +101,7 @@ type OpenOptions = {
 export function openProducer({ postern, inject, setsLimits, origins, redis, log }: OpenOptions) {
   const { producer: config } = postern;
   const jobs = toJobs(postern);
-  const runners = inject === undefined ? openRunners(postern, jobs, log) : undefined;
+  const runners = inject === undefined ? openRunners(postern, jobs, redis, log) : undefined;
   const producer = composeProducer({
     ...(runners === undefined
       ? { inject: inject as Inject }
@@ -131,7 +132,7 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
     runners,
     readiness(): Readiness {
       const beating = producer.isAlive();
-      return { ready: beating && !stopped, checks: { redis: redis.status, beating } };
+      return { ready: beating && !stopped, checks: { redis: redis.status, beating, ...clockCheck(redis) } };
     },
     /** How long injections under way may take to end. */
     graceMs: longestMs + 1000,
@@ -147,7 +148,13 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
   };
 }
 
-function openRunners(postern: PosternToml, jobs: ReturnType<typeof toJobs>, log: Logger): Runners {
+/** Signatures and what is told of the runners are by Redis' clock, so that they are right although this machine's clock is wrong. */
+function openRunners(
+  postern: PosternToml,
+  jobs: ReturnType<typeof toJobs>,
+  redis: Redis,
+  log: Logger,
+): Runners {
   const named = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });
   return createRunners({
     runners: Object.fromEntries(
@@ -159,7 +166,7 @@ function openRunners(postern: PosternToml, jobs: ReturnType<typeof toJobs>, log:
     jobs,
     connections: postern.producer.concurrency,
     resultBytesMax: toResultLimits(postern).resultBytesMax,
-    clock: systemClock,
+    clock: redisClock(redis).now,
     log,
   });
 }
@@ -199,6 +206,7 @@ export type ComposedOptions = {
   history?: HistoryLimits | undefined;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
+  /** In place of the process's clock and of Redis', as it is known here. */
   clock?: Clock;
   random?: () => number;
 };
@@ -223,14 +231,19 @@ function createDelivering(
   log: Logger,
   workerId: string,
 ) {
-  const { clock = systemClock, random = Math.random, callbacks: settings } = options;
+  const { random = Math.random, callbacks: settings } = options;
+  const redisTime = options.clock ?? redisClock(partition.redis).now;
   const attempts = options.attempts ?? 20;
   const backoff = options.backoff ?? { baseMs: 1000, capMs: 900_000 };
   const shared = {
     records: createCallRecords(partition),
-    throttle: createThrottle({ throttleJob: openJobs(partition).throttle, clock, log }),
+    throttle: createThrottle({
+      throttleJob: openJobs(partition).throttle,
+      clock: options.clock ?? systemClock,
+      log,
+    }),
     resultBytesMax: options.results?.resultBytesMax ?? RESULT_LIMITS.resultBytesMax,
-    ...{ clock, log, workerId },
+    ...{ clock: redisTime, log, workerId },
   };
   const deliverCall = createDeliver({
     ...shared,
@@ -240,7 +253,7 @@ function createDelivering(
     policy: createRetryPolicy({ attempts, backoff, jobs: options.jobs ?? new Map(), random }),
   });
   const callbacks =
-    settings && createCallbacks({ ...settings, results: createResults(partition), clock, log });
+    settings && createCallbacks({ ...settings, results: createResults(partition), clock: redisTime, log });
   const deliverCallback =
     callbacks &&
     createDeliver({
@@ -274,8 +287,10 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const { isAway = () => false, onRunnerChange, callbacks } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
+  const redisTime = options.clock ?? redisClock(redis).now;
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
-  const history = options.history && createCallHistory({ partition, limits: options.history, clock, log });
+  const history =
+    options.history && createCallHistory({ partition, limits: options.history, clock: redisTime, log });
   const stopPublishing = callbacks && publishCallbackKeys(partition, callbacks.secrets);
   const delivering = createDelivering(options, partition, history, log, workerId);
   const consumer = consume({

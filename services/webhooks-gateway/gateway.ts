@@ -128,6 +128,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     results,
     waits,
     streams,
+    redisTime,
     drain,
     stop,
     close,
@@ -139,13 +140,14 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const tokens = tokensOf(options.results?.secrets ?? []);
   const endpoints = toEndpoints(options, {
     clock,
+    redisTime,
     limits,
     turns: createCheckTurns(),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
   });
-  const record = createRecordRejected({ partition, endpoints: endpoints.size, clock });
+  const record = createRecordRejected({ partition, endpoints: endpoints.size, clock: redisTime });
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
@@ -241,6 +243,7 @@ function toMs(secs: number | undefined): number | undefined {
 
 type EndpointDeps = {
   clock: Clock;
+  redisTime: Clock;
   limits: RateLimits;
   turns: CheckTurns;
   admission: Admission;
@@ -251,7 +254,7 @@ type EndpointDeps = {
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, serviceId, metadataPrefix }: ComposedOptions,
-  { clock, limits, turns, admission, takeSecret, accessOf }: EndpointDeps,
+  { clock, redisTime, limits, turns, admission, takeSecret, accessOf }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
@@ -264,7 +267,7 @@ function toEndpoints(
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {
-      ...{ serviceId, metadataPrefix, accessOf, clock },
+      ...{ serviceId, metadataPrefix, accessOf, clock: redisTime },
       readCallback: createReadCallback({
         metadataPrefix,
         hosts: config.callback_hosts ?? [],

@@ -2,8 +2,9 @@ import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentList } from "../../shared/payments/list.ts";
+import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
-import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../shared/time/clock.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../shared/time/clock.ts";
 import { toIso } from "../../shared/time/iso.ts";
 
 const LOOK_EVERY_MS = 10_000;
@@ -27,7 +28,13 @@ export type DrainState = {
   used_quotes_and_proofs: number;
 };
 
-type Deps = { partition: Partition; x402: X402Toml; clock: Clock; log: Logger };
+type Deps = {
+  partition: Partition;
+  x402: X402Toml;
+  /** Close to the chain's, which ends authorizations. */
+  clock: Clock;
+  log: Logger;
+};
 
 export type Drain = {
   /** The state at the last look; undefined before the first. */
@@ -41,12 +48,13 @@ export type Drain = {
  */
 export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
   const { partition, log } = deps;
-  const look = createLookAtDrain(deps);
+  const redisTime = redisClock(partition.redis).now;
+  const look = createLookAtDrain(deps, redisTime);
   let last: DrainState | undefined;
 
   async function round(): Promise<void> {
     try {
-      const since = await mark(partition, deps.clock());
+      const since = await mark(partition, redisTime());
       const state = await look(since);
       if (JSON.stringify(state) !== JSON.stringify(last))
         log.info(state.drained ? "drain.done" : "drain.waiting", state);
@@ -77,17 +85,17 @@ async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   return Number(await redis.get(keys.paymentsDrained));
 }
 
-function createLookAtDrain({ partition, x402, clock }: Deps) {
+function createLookAtDrain({ partition, x402, clock }: Deps, redisTime: Clock) {
   const { redis, keys } = partition;
   const payments = createPaymentList(partition);
-  const offersMs = x402.quote_ttl_secs * 1000 + OFFER_ROUNDING_MS + REPLICA_CLOCK_SKEW_MS;
+  const offersMs = x402.quote_ttl_secs * 1000 + OFFER_ROUNDING_MS + CLOCK_CHANGE_MS;
 
   /** The end of the last authorization among those that were claimed (unix ms). */
-  async function lastAuthorization(now: number): Promise<number> {
+  async function lastAuthorization(): Promise<number> {
     let last = 0;
-    const since = now - WINDOW_MS_MAX - REPLICA_CLOCK_SKEW_MS;
+    const since = redisTime() - WINDOW_MS_MAX - CLOCK_CHANGE_MS;
     for await (const { terms } of payments.matching({ since }))
-      last = Math.max(last, Number(terms.valid_before) * 1000 + REPLICA_CLOCK_SKEW_MS);
+      last = Math.max(last, Number(terms.valid_before) * 1000 + CLOCK_CHANGE_MS);
     return last;
   }
 
@@ -102,21 +110,21 @@ function createLookAtDrain({ partition, x402, clock }: Deps) {
   }
 
   return async function lookAtDrain(since: number): Promise<DrainState> {
-    const now = clock();
     const [unresolved, inReview, authorizationsUntil, used] = await Promise.all([
       redis.zcard(keys.paymentsUnresolved),
       redis.zcard(keys.paymentsInReview),
-      lastAuthorization(now),
+      lastAuthorization(),
       countUsed(),
     ]);
     const open = unresolved + inReview;
     const offersUntil = since + offersMs;
-    const until = (at: number) => (at > now ? toIso(at) : null);
+    const authorizationsEnded = clock() >= authorizationsUntil;
+    const offersEnded = redisTime() >= offersUntil;
     return {
-      drained: open === 0 && used === 0 && now >= authorizationsUntil && now >= offersUntil,
+      drained: open === 0 && used === 0 && authorizationsEnded && offersEnded,
       open_payments: open,
-      authorizations_until: until(authorizationsUntil),
-      offers_until: until(offersUntil),
+      authorizations_until: authorizationsEnded ? null : toIso(authorizationsUntil),
+      offers_until: offersEnded ? null : toIso(offersUntil),
       used_quotes_and_proofs: used,
     };
   };

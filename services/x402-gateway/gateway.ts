@@ -176,7 +176,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
-  const { results, waits, streams, unsettledBytesMax } = ingress;
+  const { results, waits, streams, redisTime, unsettledBytesMax } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -200,19 +200,19 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     operators: x402.quote_operators,
     domain: x402.quote_domain,
     metadataPrefix,
-    clock,
+    clock: redisTime,
   });
   const hosts = x402.callback_hosts ?? [];
   const assertReceiverOpen = (receiver: string) => admission.assertReceiverOpen(receiver);
   const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }));
   const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
   const isPermittedCaller = createIsPermittedCaller({ clock });
-  const authorizeCaller = createCallerPolicy({ x402, metadataPrefix, clock, isPermittedCaller });
+  const authorizeCaller = createCallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
 
   // Who may have the result of a call.
   const tokens = createResultTokens(toTokenSecrets(options));
   const provesByToken = createProvesByToken(tokens);
-  const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock });
+  const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock, redisTime });
   const proves: Proves = async (req, callId) =>
     (await provesByToken(req, callId)) || signIn.isPayer(req, callId);
 
@@ -238,11 +238,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
       offerSettings,
       bodyBytesMax,
       manner,
-      clock,
+      ...{ clock, redisTime },
     });
   };
-  const review = createReview({ journal, clock, log });
-  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock, log });
+  const review = createReview({ journal, log });
+  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
   const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
   const settling = {
@@ -259,7 +259,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     isQuoteUsed: journal.isQuoteUsed,
     offerSettings,
     headers: CORS_HEADERS,
-    clock,
+    clock: redisTime,
     log,
   });
   const payJob = createPayJob({
@@ -274,12 +274,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     claim,
     settle,
     untilDecided: createUntilDecided(journal),
-    noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
+    noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock: redisTime, log }),
     statusUrlOf,
     payersResult: createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }),
     metadataPrefix,
-    clock,
-    log,
+    ...{ clock, redisTime, log },
   });
   const dryRunManner = createDryRunManner();
   const assertFitsDry = createAssertFits(clock, { isProven: false });

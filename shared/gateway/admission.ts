@@ -1,5 +1,6 @@
 import { AppError } from "../errors/app-error.ts";
 import { explain, type Readiness } from "../http/readiness.ts";
+import { clockCheck } from "../redis/clock.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import type { Backpressure } from "./backpressure.ts";
 
@@ -54,6 +55,7 @@ export class Admission {
         redis: redis.text,
         durability: this.#durable.durability.mode,
         maxmemory_bytes: this.#durable.isUsable ? this.#durable.server().maxMemoryBytes : null,
+        ...clockCheck(this.#durable.redis),
         draining: this.ending,
         backpressure: explain(() => {
           this.#backpressure.assertRoom();

@@ -8,6 +8,7 @@ import type { Readiness } from "../http/readiness.ts";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import { createReadDepth } from "../queue/depth.ts";
+import { redisClock } from "../redis/clock.ts";
 import type { Redis } from "../redis/connect.ts";
 import { DurableRedis } from "../redis/durable.ts";
 import { LargeWrites } from "../redis/large-writes.ts";
@@ -39,6 +40,7 @@ export type IngressOptions = {
   /** How long a write to Redis is tried before its outcome counts as unknown; a large one (large-writes.ts) for longer. */
   enqueueTimeoutMs: number;
   log: Logger;
+  /** In place of the process's clock and of Redis', as it is known here. */
   clock?: Clock;
   http?: HttpOptions;
   results?: AskOptions;
@@ -109,15 +111,8 @@ export type Gateway = {
 /** What both gateways stand on: whether calls can be taken now, how one is added, and what its request may cost before. */
 export function openIngress(origin: Origin, partition: Partition, options: IngressOptions) {
   const { redis } = partition;
-  const {
-    durability: mode,
-    declared,
-    limits,
-    enqueueTimeoutMs,
-    log,
-    clock = systemClock,
-    http = {},
-  } = options;
+  const { durability: mode, declared, limits, log, clock = systemClock, http = {} } = options;
+  const redisTime = options.clock ?? redisClock(redis).now;
   const large = new LargeWrites({ beside: partition, mode, declared, clock, log });
   const durable = new DurableRedis({
     redis,
@@ -128,12 +123,13 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   });
   const readDepth = createReadDepth(partition, origin);
   const own = limitsOf(origin, limits);
-  const backpressure = new Backpressure({ durable, partition, readDepth, limits: own, clock, log });
+  const ofQueue = { durable, partition, readDepth, limits: own };
+  const backpressure = new Backpressure({ ...ofQueue, clock: redisTime, log });
   const fills = { partition, durable, webhooksAbove: limits.redisMemoryRatioMax, log };
   const givingWay = [watchHistory(fills), watchResults(fills)];
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
-  const beginWrite = createBeginWrite({ small: durable, large, clock, deadlineMs: enqueueTimeoutMs });
+  const beginWrite = createBeginWrite({ small: durable, large, clock, deadlineMs: options.enqueueTimeoutMs });
   const admission = new Admission(durable, backpressure);
   const results = createResults(partition);
   const changes = createChanges(partition);
@@ -147,6 +143,8 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     results,
     waits,
     streams,
+    /** For what is written to Redis, compared with what it holds, or agreed on with other processes. */
+    redisTime,
     /** The keys over the connection for large writes. */
     largePartition: large.partition,
     beginWrite,

@@ -7,7 +7,7 @@ import { serveWhenReady } from "../http/serve-when-ready.ts";
 import type { Shutdown } from "../lifecycle/run-service.ts";
 import type { Fields, Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { systemClock } from "../time/clock.ts";
+import { redisClock, registerClock } from "../redis/clock.ts";
 import { createTakeDeliveries, refuseDeliveries } from "./deliveries.ts";
 import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
@@ -34,16 +34,18 @@ type Options = {
  */
 export async function serveGateway(options: Options): Promise<{ fatal: Promise<void> }> {
   const { gateway, metrics, shutdown, log, postern, bindAddress, requestTimeoutMs, graceMs } = options;
+  const { redis } = gateway.resultWrites.small;
   shutdown.defer("gateway", () => gateway.close());
   const takeDeliveries = postern.results.deliveries
     ? createTakeDeliveries({
         deliverers: toDeliverers(postern),
         writes: gateway.resultWrites,
         limits: toResultLimits(postern),
-        clock: systemClock,
+        clock: redisClock(redis).now,
         log,
       })
     : refuseDeliveries;
+  registerClock(metrics, redis);
   let server: Listening | undefined;
   registerHttp(metrics, {
     bodyBytes: gateway.bodyBytes,

@@ -96,7 +96,10 @@ export type RefundTransfer = { transaction: string; position: number; block: str
 /** What is known of whether the job has had an effect, from its attempts. `none` is certain. */
 export type Effect = "none" | "unknown";
 
-/** Everything that any gateway needs to finish a payment. `call` lacks what is known only after settlement. Times are unix ms. */
+/**
+ * Everything that any gateway needs to finish a payment. `call` lacks what is known only after settlement. Times are unix ms by Redis'
+ * clock.
+ */
 export type Payment = {
   id: string;
   state: PaymentState;
@@ -115,6 +118,8 @@ export type Payment = {
   dispatches: number;
   dispatchedAt: number;
   claimedAt: number;
+  /** When it was read, so that its ages are known whatever this process's clock says. */
+  readAt: number;
   /** The time of the last change of state. */
   changedAt: number;
   settlement: Settlement | undefined;
@@ -163,14 +168,14 @@ export type NewPayment = {
   idempotencyKey: string | undefined;
   /** If a contract has signed, the hash of what it signed and of its signature. */
   signedSha256: string | undefined;
-  /** A caller's nonce that this payment uses up. */
-  callerNonce: { hash: string; ttlMs: number } | undefined;
+  /** A caller's nonce that this payment uses up. It is remembered until then (unix ms by Redis' clock). */
+  callerNonce: { hash: string; keptUntil: number } | undefined;
   /** An operator's quote that this payment uses up. */
-  quoteUse: { digest: string; ttlMs: number } | undefined;
+  quoteUse: { digest: string; keptUntil: number } | undefined;
 };
 
-/** The fields of a new payment's hash, as a flat list in which names and values alternate. */
-export function fieldsOf(payment: NewPayment, now: number): (string | number | Buffer)[] {
+/** The fields of a new payment's hash without its times, as a flat list in which names and values alternate. */
+export function fieldsOf(payment: NewPayment): (string | number | Buffer)[] {
   const { call, terms, request, facilitator, sinceBlock, callerNonce } = payment;
   const { identifier, idempotencyKey, signedSha256 } = payment;
   const fields = [
@@ -181,8 +186,6 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number | B
     ["facilitator", facilitator],
     ["since_block", String(sinceBlock)],
     ["dispatches", 1],
-    ["dispatched_at", now],
-    ["claimed_at", now],
     ...(call.keep_result ? [["keeps_result", 1]] : []),
     ...(identifier === undefined ? [] : [["identifier", identifier]]),
     ...(idempotencyKey === undefined ? [] : [["idempotency_key", idempotencyKey]]),
@@ -198,19 +201,19 @@ function isPlain({ idempotencyKey, terms }: NewPayment): boolean {
 }
 
 /**
- * Reads a payment from its record and its hash, each a flat list of names and values. Undefined if one of them is missing.
+ * Makes a payment of its record and its hash, each a flat list of names and values, and of when they were read. Undefined if one of them is missing.
  * Throws `record.newer`, and `record.unreadable` if what is stored is no payment.
  */
 export function toPayment(
   id: string,
-  [recordFields, paymentFields]: [string[], string[]],
+  [recordFields, paymentFields, readAt]: [string[], string[], number],
 ): Payment | undefined {
   const record = toObject(recordFields);
   const payment = toObject(paymentFields);
   if (isNewer("record", record["v"]) || isNewer("payment", payment["v"])) throw newer();
   if (record["st"] === undefined || payment["terms"] === undefined) return undefined;
   try {
-    return read(id, record, payment);
+    return { ...read(id, record, payment), readAt };
   } catch (cause) {
     if (isNewerError(cause)) throw cause;
     const reason = `what is stored of ${id} cannot be read: ${messageOf(cause)}`;
@@ -220,7 +223,7 @@ export function toPayment(
 
 type Fields = Record<string, string | undefined>;
 
-function read(id: string, record: Fields, payment: Fields): Payment {
+function read(id: string, record: Fields, payment: Fields): Omit<Payment, "readAt"> {
   const settlement = parsed<Settlement>(payment["settlement"]);
   return {
     id,

@@ -100,8 +100,8 @@ export function createResolve({
     let found: Found = TRANSFER_TAKEN;
     for (const place of places) {
       const settlement = { ...toSettlement(payment, { transaction, by: "operator", ...place }), decided };
-      const times = { now: clock(), from: ["REVIEW"], dueAt: clock() } as const;
-      found = await journal.enqueueSettled(payment, { settlement, proven: false }, times);
+      const from = { from: ["REVIEW"], dueInMs: 0 } as const;
+      found = await journal.enqueueSettled(payment, { settlement, proven: false }, from);
       if (found !== TRANSFER_TAKEN) break;
     }
     return found;

@@ -11,7 +11,7 @@ export type JobLimits = {
   rate?: { max: number; periodMs: number } | undefined;
 };
 
-/** A job's gate (scripts.ts). The times are unix ms; `throttledUntil` is by Redis' clock. */
+/** A job's gate (scripts.ts). The times are unix ms by Redis' clock. */
 export type JobGate = JobLimits & {
   pausedAt: number | undefined;
   /** Who paused it, and why. */
@@ -21,12 +21,12 @@ export type JobGate = JobLimits & {
   throttledUntil: number | undefined;
 };
 
-/** KEYS job, wake, due. ARGV ms, now, then the job's queues. A longer throttle stays. */
+/** KEYS job, wake, due. ARGV ms, then the job's queues. A longer throttle stays. */
 const THROTTLE = `${EVEN_IF_FULL}${NOW}
 local till = math.max(now + ARGV[1], tonumber(redis.call('HGET', KEYS[1], 'throttled') or 0))
 redis.call('HSET', KEYS[1], 'throttled', string.format('%.0f', till))
-for i = 3, #ARGV do
-  if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', ARGV[2] + till - now, ARGV[i]) end
+for i = 2, #ARGV do
+  if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', till, ARGV[i]) end
 end`;
 
 /** KEYS job, jobs. ARGV job, now, by, reason. Answers 1 if it was not paused. */
@@ -94,7 +94,7 @@ export function openJobs({ redis, keys }: Partition) {
   return {
     /** No producer takes calls of the job for so long. */
     async throttle(job: string, ms: number): Promise<void> {
-      await throttle([keys.job(job), keys.wake, keys.due], [ms, Date.now(), ...(await queuesBehind(job))]);
+      await throttle([keys.job(job), keys.wake, keys.due], [ms, ...(await queuesBehind(job))]);
     },
 
     /** No producer takes calls of the job until it is resumed. False if it is paused already. */

@@ -38,7 +38,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   const registry = openRegistry(partition);
   const due = createAlarm(moveDue, log);
   const polls = createAlarm(pollAgain, log);
-  let stalledCheckedAt = 0;
+  let stalledCheckedAt = Number.NEGATIVE_INFINITY;
   let isPrepared = false;
   let refused: AppError | undefined;
 
@@ -54,9 +54,9 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   }
 
   async function moveDue(): Promise<void> {
-    const next = await poll.moveDue(Date.now());
+    const nextInMs = await poll.moveDue();
     failpoint("producer.after_poll");
-    if (next !== undefined) due.at(next);
+    if (nextInMs !== undefined) due.after(nextInMs);
   }
 
   async function once(): Promise<void> {
@@ -64,20 +64,20 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
     if (prepare !== undefined && !(isPrepared && (await areConfigured()))) await prepare();
     isPrepared = true;
     await moveDue();
-    const now = Date.now();
-    const { active, empty } = await poll.look(now);
+    const { active, empty } = await poll.look();
     await lostTakes.giveBack(active);
+    const now = performance.now();
     if (now - stalledCheckedAt >= stalledEveryMs) {
       stalledCheckedAt = now;
       await Promise.all(active.filter(serves).map(takeBack));
     }
-    for (const { queue, endedAt } of empty) {
-      if (endedAt < now - emptyMs && (await registry.remove(queue))) failpoint("producer.after_removed");
+    for (const { queue, idleMs } of empty) {
+      if (idleMs > emptyMs && (await registry.remove(queue))) failpoint("producer.after_removed");
     }
   }
 
   async function pollAgain(): Promise<void> {
-    polls.at(Date.now() + pollMs);
+    polls.after(pollMs);
     await once();
   }
 
@@ -88,8 +88,8 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   }
 
   return {
-    /** A queue is due at this time, unix ms. */
-    dueAt: due.at,
+    /** A queue is due after so many ms. */
+    dueIn: due.after,
 
     /** Whether nothing may be taken, because Redis holds another release's layout. */
     get refused(): boolean {
@@ -99,7 +99,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
     /** Resolves after the first poll. Throws `start.layout_mismatch`. */
     async start(): Promise<void> {
       await once();
-      polls.at(Date.now() + pollMs);
+      polls.after(pollMs);
     },
 
     stop(): void {
@@ -112,11 +112,11 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
 /** However many queues are due one after the other, they are moved no more often than this. */
 const ALARM_GAP_MS = 20;
 
-/** Runs `work` at the earliest time asked for, unix ms, and never twice at once. */
+/** Runs `work` at the earliest time asked for, and never twice at once. Times are by the process's monotonic clock. */
 function createAlarm(work: () => Promise<void>, log: Logger) {
   let timer: NodeJS.Timeout | undefined;
   let setFor = Number.POSITIVE_INFINITY;
-  let ranAt = 0;
+  let ranAt = Number.NEGATIVE_INFINITY;
   let isRunning = false;
   let stopped = false;
 
@@ -125,12 +125,13 @@ function createAlarm(work: () => Promise<void>, log: Logger) {
     clearTimeout(timer);
     setFor = time;
     if (isRunning) return;
-    timer = setTimeout(() => void run(), Math.max(1, time - Date.now(), ranAt + ALARM_GAP_MS - Date.now()));
+    const now = performance.now();
+    timer = setTimeout(() => void run(), Math.max(1, time - now, ranAt + ALARM_GAP_MS - now));
   }
 
   async function run(): Promise<void> {
     isRunning = true;
-    ranAt = Date.now();
+    ranAt = performance.now();
     setFor = Number.POSITIVE_INFINITY;
     await work().catch((error: unknown) => log.warn("queue.error", { reason: messageOf(error) }));
     isRunning = false;
@@ -140,7 +141,7 @@ function createAlarm(work: () => Promise<void>, log: Logger) {
   }
 
   return {
-    at,
+    after: (ms: number) => at(performance.now() + ms),
     stop(): void {
       stopped = true;
       clearTimeout(timer);

@@ -67,9 +67,9 @@ export function makePayment({ network, asset, ...made }: Made): NewPayment {
 }
 
 /** SETTLING, and due now. Resolves with its id. */
-export async function claimed(journal: PaymentJournal, made: Made, now = Date.now()): Promise<string> {
+export async function claimed(journal: PaymentJournal, made: Made): Promise<string> {
   const payment = makePayment(made);
-  await journal.claim(payment, { ...UNBOUNDED, now, by: "a test", dueAt: now });
+  await journal.claim(payment, { ...UNBOUNDED, by: "a test", dueInMs: 0 });
   return payment.call.id;
 }
 
@@ -80,7 +80,6 @@ export async function queued(journal: PaymentJournal, made: Made, proven = false
   if (payment === undefined) throw new Error(`${id} was not claimed`);
   const { network, payer } = payment.terms;
   const settlement = { transaction: randomNonce(), network, payer, by: "facilitator" } as const;
-  const now = Date.now();
-  await journal.enqueueSettled(payment, { settlement, proven }, { now, dueAt: now });
+  await journal.enqueueSettled(payment, { settlement, proven }, { dueInMs: 0 });
   return id;
 }

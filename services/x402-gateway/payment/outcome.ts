@@ -16,7 +16,9 @@ import {
 } from "../../../shared/payments/payment.ts";
 import { type Clock, delay, within } from "../../../shared/time/clock.ts";
 import { jobPath, soldNoLonger } from "../catalog.ts";
+import { expiredProof } from "../policy/caller.ts";
 import type { SignedPayment } from "./header.ts";
+import { expiredQuote } from "./operator-quote.ts";
 
 /** What a 202 tells of a payment. */
 export type PaidCall = {
@@ -350,8 +352,12 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
       });
     case "nonce_used":
       return new AppError("caller.nonce_used", { reason: "the caller's nonce was used by another payment" });
+    case "nonce_expired":
+      return expiredProof();
     case "quote_used":
       return new AppError("quote.used", { reason: "the quote was used by another payment" });
+    case "quote_expired":
+      return expiredQuote();
     case "drained":
       return soldNoLonger();
   }

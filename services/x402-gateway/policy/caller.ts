@@ -12,7 +12,7 @@ import { platformKeys } from "../../../shared/job-call/job-call.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
 import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
-import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };
 
@@ -74,8 +74,8 @@ export type CallerRequest = {
 export type AuthorizedCaller = {
   /** In lower case. */
   address: Address;
-  /** Of a delegated proof: what the claim uses up, and for how long this is remembered. */
-  nonce?: { hash: string; ttlMs: number };
+  /** Of a delegated proof: what the claim uses up, and until when this is remembered (unix ms). */
+  nonce?: { hash: string; keptUntil: number };
 };
 
 export type AuthorizeCaller = (request: CallerRequest) => Promise<AuthorizedCaller | undefined>;
@@ -84,6 +84,7 @@ type CallerPolicyDeps = {
   /** A bound proof names its `public_url`. */
   x402: Pick<X402Toml, "public_url">;
   metadataPrefix: string;
+  /** Redis', which also expires what is remembered of used nonces. */
   clock: Clock;
   isPermittedCaller: IsPermittedCaller;
 };
@@ -104,14 +105,15 @@ export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
       case "delegated_caller_signature": {
         const { job, req, body } = request;
         const proof = readCallerProof(req, metadataPrefix);
-        const ttlMs = nonceTtlMs(proof, clock(), policy.expirySecsMax);
+        assertLasts(proof, clock(), policy.expirySecsMax);
         const { plain, bound } = signedTexts(proof, { job, body, publicUrl });
         const texts = policy.boundProof ? [bound] : [plain, bound];
         if (!texts.some((text) => isSignedByCaller(proof, text)))
           throw invalidProof(
             `the caller's signature is not theirs for this job, body, nonce and expiry${policy.boundProof ? ` at ${publicUrl}, which this job demands` : ""}`,
           );
-        return { address: proof.caller, nonce: { hash: nonceHash(job, proof), ttlMs } };
+        const keptUntil = proof.expirySecs * 1000 + CLOCK_CHANGE_MS;
+        return { address: proof.caller, nonce: { hash: nonceHash(job, proof), keptUntil } };
       }
     }
   }
@@ -182,18 +184,20 @@ function isSignedByCaller({ caller, signature }: CallerProof, text: string): boo
   return recoverAddress(personalMessageDigest(text), signature) === caller;
 }
 
-/** How long the proof's nonce has to be remembered as used. */
-function nonceTtlMs({ expirySecs }: CallerProof, now: number, expirySecsMax: number): number {
+function assertLasts({ expirySecs }: CallerProof, now: number, expirySecsMax: number): void {
   const leftMs = expirySecs * 1000 - now;
-  if (leftMs <= 0) throw invalidProof("the caller's proof has expired");
+  if (leftMs <= 0) throw expiredProof();
   if (leftMs > expirySecsMax * 1000)
     throw invalidProof(`the caller's proof expires more than ${expirySecsMax} seconds ahead`);
-  return leftMs + REPLICA_CLOCK_SKEW_MS;
 }
 
 /** The nonce stands last, since it may hold any separator. */
 function nonceHash(ids: JobIds, { caller, nonce }: CallerProof): string {
   return sha256Hex(Buffer.from(`${jobKey(ids)}/${caller}/${nonce}`));
+}
+
+export function expiredProof(): AppError {
+  return invalidProof("the caller's proof has expired");
 }
 
 function invalidProof(detail: string): AppError {

@@ -18,6 +18,7 @@ import type { Facilitators } from "../facilitator/pool.ts";
 import {
   type ConfirmSettlement,
   type EnqueueSettled,
+  hasEnded,
   isTooLate,
   paysForAnother,
   type Review,
@@ -57,7 +58,7 @@ export type Reconcile = ReturnType<typeof createReconcile>;
 export function createReconcile(deps: ReconcileDeps) {
   const { journal, chainOf, beginWrite, isQueued, clock, log } = deps;
   const tellMissing = createTellMissing(clock, log);
-  const lookAgain = createLookAgain({ journal, chainOf, tellMissing, clock });
+  const lookAgain = createLookAgain({ journal, chainOf, tellMissing });
   const settleOpen = createSettleOpen(deps, tellMissing, lookAgain);
   const prove = createProve(deps, tellMissing);
 
@@ -69,17 +70,17 @@ export function createReconcile(deps: ReconcileDeps) {
       if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(now);
     }
     if (!(await prove(payment))) return lookAgain(payment);
-    await journal.lookAgain(payment.id, clock() + SELDOM_MS);
+    await journal.lookAgain(payment.id, SELDOM_MS);
   }
 
   async function enqueueAgain(payment: Payment): Promise<void> {
     log.error("payment.call_missing", { callId: payment.id });
     const { callBytes } = payment;
-    await beginWrite(callBytes)((lane) => journal.enqueueAgain(payment, clock(), lane), callBytes);
+    await beginWrite(callBytes)((lane) => journal.enqueueAgain(payment, lane), callBytes);
   }
 
   async function conclude(payment: Payment): Promise<void> {
-    if (await prove(payment)) return journal.markEnded(payment, clock());
+    if (await prove(payment)) return journal.markEnded(payment);
     return lookAgain(payment);
   }
 
@@ -139,17 +140,17 @@ function createSettleOpen(
 
   /** Asking again is safe: the same payment can be charged only once. */
   async function settleAgain(payment: Payment): Promise<void> {
-    const { id, request, facilitator, dispatchedAt, callBytes } = payment;
+    const { id, request, facilitator, dispatchedAt, readAt, callBytes } = payment;
     if (!facilitators.has(facilitator)) {
       tellMissing.facilitator(payment);
       return lookAgain(payment);
     }
-    const now = clock();
     // The first request followed the claim, which takes longer for a large call.
-    const mayBeUnderWay = now < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
-    if (request === undefined || mayBeUnderWay || isTooLate(payment, now, maxTimeoutMs))
+    const mayBeUnderWay = readAt < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
+    if (request === undefined || mayBeUnderWay || isTooLate(payment, clock(), maxTimeoutMs))
       return lookAgain(payment);
-    if (!(await journal.markDispatching(id, now))) return lookAgain(payment);
+    // The chain may have taken long to answer, so the age is looked at once more.
+    if (!(await journal.markDispatching(id, maxTimeoutMs))) return lookAgain(payment);
     const outcome = await facilitators.settle(request, facilitator);
     log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
     const settlement =
@@ -167,7 +168,7 @@ function createSettleOpen(
     const chain = chainOf(payment);
     if (chain === "unknown") return lookAgain(payment);
     if (chain !== "trusted") return askChain(chain, payment);
-    if (clock() < Number(payment.terms.valid_before) * 1000 + GRACE_MS) return settleAgain(payment);
+    if (!hasEnded(payment, clock(), GRACE_MS)) return settleAgain(payment);
     return review(
       payment.id,
       "the authorization has ended, and the facilitator never said what became of it",
@@ -205,20 +206,20 @@ function createTellMissing(clock: Clock, log: Logger) {
   };
 }
 
-type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chainOf" | "clock"> & { tellMissing: TellMissing };
+type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chainOf"> & { tellMissing: TellMissing };
 
 /** Postpones the next look: a little at first, then for longer. */
-function createLookAgain({ journal, chainOf, tellMissing, clock }: LookAgainDeps) {
+function createLookAgain({ journal, chainOf, tellMissing }: LookAgainDeps) {
   /** The payment stays as it is until its token is configured again. Another replica may have the token, so it is soon handed back. */
   async function waitForToken(payment: Payment): Promise<void> {
     tellMissing.token(payment);
-    await journal.lookAgain(payment.id, clock() + LOOK_MS_MAX * Math.random());
+    await journal.lookAgain(payment.id, LOOK_MS_MAX * Math.random());
   }
 
   return async function lookAgain(payment: Payment): Promise<void> {
     if (chainOf(payment) === "unknown") return waitForToken(payment);
-    const age = clock() - payment.claimedAt;
-    await journal.lookAgain(payment.id, clock() + Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, age / 2)));
+    const ageMs = payment.readAt - payment.claimedAt;
+    await journal.lookAgain(payment.id, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, ageMs / 2)));
   };
 }
 

@@ -34,6 +34,7 @@ type Deps = {
   offerSettings: OfferSettings;
   /** Sent with every challenge, beside the headers of every answer. */
   headers: Readonly<Record<string, string>>;
+  /** Redis', so that an offer expires at the same time at every gateway. */
   clock: Clock;
   log: Logger;
 };

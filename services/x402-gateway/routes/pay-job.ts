@@ -56,6 +56,8 @@ type PayJobDeps = {
   payersResult: PayersResult;
   metadataPrefix: string;
   clock: Clock;
+  /** Redis', by which quotes are made and judged, and calls are dated. */
+  redisTime: Clock;
   log: Logger;
 };
 
@@ -161,7 +163,8 @@ async function beforeItsEnd<Result>(
 
 /** Claims and settles payments that nothing refuses. */
 function createPayNew(deps: PayJobDeps) {
-  const { paymentsInFlight, claim, settle, untilDecided, payersResult, metadataPrefix, clock } = deps;
+  const { paymentsInFlight, claim, settle, untilDecided, payersResult, metadataPrefix } = deps;
+  const { clock, redisTime } = deps;
   const { accessOf } = payersResult;
   /** The claims that are under way here, by call. */
   const claims = new Map<string, ReturnType<ClaimPayment>>();
@@ -172,7 +175,7 @@ function createPayNew(deps: PayJobDeps) {
     admitted: Admitted,
     onDecided: (known: Known) => void,
   ): Promise<Known | Paid> {
-    const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: clock() });
+    const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: redisTime() });
     const { id } = payment.call;
     const { giveBack } = admitted.verified;
     const claiming = claim(payment, party);
@@ -185,7 +188,7 @@ function createPayNew(deps: PayJobDeps) {
     if (claimed.result.kind === "known") return claimed.result;
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const since = clock();
-    const settling = settle(payment);
+    const settling = settle(payment, claimed.result.ageMs);
     void untilDecided(id, settling).then((decided) => {
       if (decided !== undefined) onDecided({ kind: "known", id, onSettled: giveBack });
     });
@@ -320,6 +323,7 @@ type CheckDeps = {
   bodyBytesMax: number;
   manner: Manner;
   clock: Clock;
+  redisTime: Clock;
 };
 
 /** In which the paid route and the dry-run differ. */
@@ -341,7 +345,7 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
 export function createCheckPayment(deps: CheckDeps) {
   const { requestedJob, callbackFor, admission, askSigner, assertFits, authorizeCaller, verify, sinceOf } =
     deps;
-  const { offerSettings, bodyBytesMax, manner, clock } = deps;
+  const { offerSettings, bodyBytesMax, manner, clock, redisTime } = deps;
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
   async function verifyUnspent(verifying: Verifying): Promise<Verified> {
@@ -366,7 +370,7 @@ export function createCheckPayment(deps: CheckDeps) {
     const signed = inAcceptedToken(paid.signed);
     const { decoded, payer } = signed;
     const { party } = paid;
-    const offer = matchOffer(signed, job, offerSettings, clock());
+    const offer = matchOffer(signed, job, offerSettings, { quoteAt: redisTime(), windowAt: clock() });
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
     const contractSigned = signed.isProven
       ? undefined

@@ -56,6 +56,8 @@ export type ClaimedSignIn = {
   message: SignInMessage;
   signature: Hex;
   nonce: string;
+  /** When the nonce was issued (unix ms). */
+  nonceIssuedAt: number;
 };
 
 type Deps = {
@@ -89,6 +91,7 @@ export function createReadSignIn({ nonces, termsOf, networks, clock }: Deps) {
       message: { ...terms, address, chainId, nonce, issuedAt, expirationTime, notBefore },
       signature,
       nonce,
+      nonceIssuedAt: checked.issuedAt,
     };
   };
 }

@@ -21,7 +21,7 @@ const by = "a test";
 async function claim(claimed: Claim = {}, payment = paymentOf(claimed)) {
   const { client = "192.0.2.1", bytesMax = UNBOUNDED.unsettledBytesMax } = claimed;
   const limits = { ...UNBOUNDED, clients: networksOf(client), unsettledBytesMax: bytesMax };
-  const { kind } = await journal.claim(payment, { ...limits, now: Date.now(), by, dueAt: Date.now() });
+  const { kind } = await journal.claim(payment, { ...limits, by, dueInMs: 0 });
   return { kind, id: payment.call.id };
 }
 
@@ -96,7 +96,7 @@ test("a refused claim, a repeat and a lost reply leave nothing behind that count
   await claim({}, payment);
   const once = await all();
   expect((await claim({}, payment)).kind, "its own repeat after a lost reply").toBe("new");
-  const limits = { ...UNBOUNDED, clients: ["198.51.100.1"], now: Date.now(), dueAt: Date.now() };
+  const limits = { ...UNBOUNDED, clients: ["198.51.100.1"], dueInMs: 0 };
   expect((await journal.claim(payment, { ...limits, by: "another" })).kind).toBe("known");
   expect((await claim({ bytesMax: 8 })).kind).toBe("too_large");
   expect((await claim({ bytesMax: 200_000 })).kind).toBe("client_full");
@@ -118,21 +118,17 @@ const now = () => Date.now();
 /** Every change that there may be of a payment. Most do nothing in most states. */
 const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
   settle: async (id) =>
-    journal.enqueueSettled(await found(id), { settlement, proven: false }, { now: now(), dueAt: now() }),
+    journal.enqueueSettled(await found(id), { settlement, proven: false }, { dueInMs: 0 }),
   "settle by an operator": async (id) =>
-    journal.enqueueSettled(
-      await found(id),
-      { settlement, proven: false },
-      { now: now(), dueAt: now(), from: ["REVIEW"] },
-    ),
-  void: async (id) => journal.markVoid(await found(id), { reason: "" }, { now: now() }),
+    journal.enqueueSettled(await found(id), { settlement, proven: false }, { dueInMs: 0, from: ["REVIEW"] }),
+  void: async (id) => journal.markVoid(await found(id), { reason: "" }, { now: Date.now() }),
   "void by an operator": async (id) =>
     journal.markVoid(await found(id), { reason: "" }, { now: now(), from: ["REVIEW"] }),
-  review: (id) => journal.markForReview(id, { now: now(), reason: "" }),
+  review: (id) => journal.markForReview(id, ""),
   drop: (id) => journal.drop(id, { by, reason: "" }, ["*", "action", "drop"]),
   end: async (id) => {
     const payment = await found(id);
-    if (payment.state === "QUEUED" || payment.state === "DISCARDED") await journal.markEnded(payment, now());
+    if (payment.state === "QUEUED" || payment.state === "DISCARDED") await journal.markEnded(payment);
   },
   "forget before its record is gone": (id) => journal.forget(id),
 };

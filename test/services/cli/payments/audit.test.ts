@@ -79,7 +79,7 @@ test("an audit names money an orphan whose authorization was spent on another am
 
 test("an audit tells of money for a payment that the journal does not hold to be paid, with its state", async () => {
   const id = await payments.claim({ nonce: await payments.payOnChain() });
-  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "x" });
+  await payments.gateway.journal.markForReview(id, "x");
   const ran = await audit("--json");
   expect(ran.code).toBe(1);
   expect(found(ran).unsettled).toEqual([

@@ -102,7 +102,7 @@ test("of a payment whose settle is under way the request that sent it is told th
 test("a payment in review whose body was dropped can still be resolved: as settled it is due back, as void it is over", async () => {
   const nonce = await payments.payOnChain();
   const id = await payments.claim({ nonce });
-  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
+  await payments.gateway.journal.markForReview(id, "the node lacks logs");
   expect(await drop(id)).toMatchObject({ code: 0 });
   const transfers = await devnet.chain.transfers(devnet.seller);
   const transaction = String(transfers.find((each) => each.nonce === nonce)?.transaction);

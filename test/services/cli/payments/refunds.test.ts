@@ -69,7 +69,7 @@ async function bought(count = 1, inject: Inject = refuse, state: PaymentState = 
 
 async function until(ids: readonly string[], state: PaymentState): Promise<void> {
   await eventually(`all are ${state}`, async () => {
-    for (const id of ids) await payments.gateway.journal.lookAgain(id, Date.now());
+    for (const id of ids) await payments.gateway.journal.lookAgain(id, 0);
     const found = await createPaymentList(redis.partition).read(ids);
     return found.every((each) => each?.state === state && each.proven);
   });
@@ -213,7 +213,7 @@ test("an exported call is on no list of failed calls, keeps no body, never expir
     runHere(["failed", ...args, "--config-dir", payments.postern.configDir]);
   expect((await failed("discard", other, "--yes", "--reason", "x")).code).toBe(0);
   await eventually("the gateway lets it expire", async () => {
-    await payments.gateway.journal.lookAgain(other, Date.now());
+    await payments.gateway.journal.lookAgain(other, 0);
     return (await redis.client.pttl(keys.payment(other))) > 0;
   });
   await exported();
@@ -238,7 +238,7 @@ test("an exported call is on no list of failed calls, keeps no body, never expir
   expect(await redis.client.zrange(keys.paymentsDue, "0", "-1")).toEqual([]);
   const { journal } = payments.gateway;
   const payment = await journal.look(id);
-  if (payment !== undefined) await journal.markEnded(payment, Date.now());
+  if (payment !== undefined) await journal.markEnded(payment);
   expect(await redis.client.pttl(keys.record(id))).toBe(-1);
   const audited = await redis.client.xrange(keys.audit, "-", "+");
   expect(audited.filter(([, fields]) => fields.includes("refund"))).toHaveLength(2);

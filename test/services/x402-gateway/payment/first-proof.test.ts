@@ -92,5 +92,7 @@ test("a transfer that is not yet deep answers nobody, and if a reorganisation ta
   });
   const answer = await answered;
   expect([202, 503]).toContain(answer.status);
+  await fixture.devnet.chain.mine(4);
+  await x402.untilState(id, "QUEUED");
   expect(await x402.waiting()).toMatchObject([{ id }]);
 });
