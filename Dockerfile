@@ -1,9 +1,11 @@
 # One image for every process; the command says which.
-FROM node:24.21.0-bookworm-slim AS build
+FROM node:24.21.0-bookworm AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY services/devnet/anvil services/devnet/anvil
 RUN npm ci --ignore-scripts --no-audit --no-fund
+# The curve's native module: prebuilt for linux/amd64, compiled here for other machines. Without it the image is not made.
+RUN npm_config_nodedir=/usr/local npm explore secp256k1 -- npm run install && node -e 'require("secp256k1/bindings.js")'
 COPY tsconfig.json tsconfig.build.json ./
 COPY shared shared
 COPY services services

@@ -27,7 +27,7 @@ const BATCH = 100;
 /** What a gateway checks of a payment before it asks anybody else, in this process; `required` is what it asked for. */
 export function measureLocalCheck(required: PaymentRequired, signed: readonly Signed[]): LocalCheck {
   const { job, tokens, settings } = sale();
-  const now = systemClock();
+  const now = { quoteAt: systemClock(), windowAt: systemClock() };
   const requests = signed.map((each) => toRequest(toHeader(required, each)));
   const decoded = timeBatches(requests, (req) => readPayment(req) ?? fail());
   const identified = timeBatches(decoded.results, (payment) =>

@@ -7,6 +7,7 @@ import { armFailpoint } from "../../shared/lifecycle/failpoint.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import { KINDS, type ProcessKind } from "../../shared/processes/process.ts";
+import { addCallbacks } from "./callbacks/command.ts";
 import { addCalls } from "./calls/command.ts";
 import type { CheckOptions } from "./check-config.ts";
 import { addEndpoint } from "./endpoint/command.ts";
@@ -74,6 +75,7 @@ export function buildProgram(given: Surroundings): Command {
   addDev(program, deps);
   addDevnet(program, deps);
   addCalls(program, deps);
+  addCallbacks(program, deps);
   addFailed(program, deps);
   addJobs(program, deps);
   addRejected(program, deps);
@@ -137,6 +139,7 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .addOption(configDir())
     .addOption(bindAddress("bind_address in x402.toml"))
     .addOption(opsAddress("127.0.0.1:9093"))
+    .option("--drain", "sell nothing, answer who has bought, and say when another deployment may take over")
     .action(async (options) => exitWith(await services.x402(withAddresses(options))));
   program
     .command("pricing")

@@ -21,7 +21,7 @@ import {
   totalsOfOrigin,
 } from "../../shared/series/counts.ts";
 import { type Bucket, createReadSeries } from "../../shared/series/read.ts";
-import { delay, systemClock } from "../../shared/time/clock.ts";
+import { delay } from "../../shared/time/clock.ts";
 import { toIso } from "../../shared/time/iso.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
@@ -38,11 +38,11 @@ const CLEAR_SCREEN = "\x1b[H\x1b[J";
 export function showStatus(deps: ProgramDeps, { configDir, json, watch }: StatusOptions): Promise<number> {
   const { print, say, note, printError, terminal } = deps;
   const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
-  return withRedis(deps, { configDir }, async ({ partition, postern }) => {
+  return withRedis(deps, { configDir }, async ({ partition, postern, clock }) => {
     const look = createStatus({
       partition,
       ...toDurability(postern.redis),
-      clock: systemClock,
+      clock,
       sampleMs: SAMPLE_MS,
     });
     const readSeries = createReadSeries(partition);
@@ -124,8 +124,9 @@ function statusJson({ at, queues, workers, redis, lastHour, processes, unreadabl
       p99_ms: p99Ms === undefined ? null : Math.round(p99Ms),
     })),
     workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
-    processes: processes.map(({ startedAt, silentMs, runners: _, ...rest }) => ({
+    processes: processes.map(({ startedAt, silentMs, clockAheadMs, runners: _, ...rest }) => ({
       ...rest,
+      clock_ahead_ms: clockAheadMs,
       started_at: toIso(startedAt),
       silent_ms: silentMs,
     })),
@@ -207,7 +208,8 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
     PROCESSES,
     processes.map((process) => processCells(process, at)),
   );
-  for (const note of differences(processes)) print(`${paint("attention", note)}\n`);
+  for (const note of [...differences(processes), ...processes.flatMap(clockNote)])
+    print(`${paint("attention", note)}\n`);
   if (unreadable > 0) print(`${paint("attention", `and ${unreadable} of a later release`)}\n`);
   if (runners.length > 0) {
     print("\n");
@@ -255,6 +257,16 @@ function runnerCells(
   const answered = answeredAt === undefined ? "-" : `${duration(Math.max(0, at - answeredAt))} ago`;
   const some = unanswered > 0 && unanswered < producers ? `${unanswered} of ${producers}` : String(producers);
   return [name, state, answered, some, reason === undefined ? url : `${url}: ${reason}`];
+}
+
+/** A smaller difference may come from the exchange in which it was measured. */
+const CLOCK_OFF_MS = 1000;
+
+/** What there is to say of the clock of a process, if it is not that of Redis. */
+function clockNote({ kind, host, pid, clockAheadMs: ms }: Process): string[] {
+  if (Math.abs(ms) < CLOCK_OFF_MS) return [];
+  const off = `${duration(Math.round(Math.abs(ms) / 1000) * 1000)} ${ms > 0 ? "ahead of" : "behind"}`;
+  return [`${kind} ${host} ${pid}: its clock is ${off} Redis' clock; set the clocks of both machines (NTP)`];
 }
 
 /** Of which kinds the processes differ from one another: a rollout is half done, or was. */

@@ -7,12 +7,13 @@ import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { createTokenSource, type TokenSource } from "../../shared/operator/tokens.ts";
+import { redisClock } from "../../shared/redis/clock.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { whenReady } from "../../shared/redis/ready.ts";
-import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import type { Clock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { operatorName } from "./terminal.ts";
 
@@ -25,6 +26,7 @@ type Session = {
   postern: PosternToml;
   /** Writes nothing: a command says itself what it does, and the audit is in Redis. */
   log: Logger;
+  /** Redis'. */
   clock: Clock;
   runnerMemoryMs: number;
   tokens: TokenSource;
@@ -64,6 +66,8 @@ export function withRedis(
       await connected(redis, postern.redis.url);
       const partition = partitionOf(redis);
       await checkLayout(partition);
+      const { read, now: clock } = redisClock(redis);
+      await read();
       return await work({
         ...{
           redis,
@@ -73,11 +77,11 @@ export function withRedis(
           runnerMemoryMs: postern.runner.memory_secs * 1000,
         },
         ...{
-          tokens: createTokenSource({ configDir, env, clock: systemClock }),
+          tokens: createTokenSource({ configDir, env, clock }),
           paths: () => endpointPaths(configDir),
           countsEarned: postern.console.report,
         },
-        ...{ log: silentLogger, clock: systemClock, by: operatorName() },
+        ...{ log: silentLogger, clock, by: operatorName() },
       });
     } finally {
       redis.disconnect();

@@ -63,9 +63,9 @@ async function follow(url: string, token: string): Promise<{ progress: string[];
 }
 
 async function showCallback({ show, world }: Demo, callId: string, jobId: number): Promise<void> {
-  const { secret, toldOf } = world.receiver;
+  const { toldOf, secretAt } = world.receiver;
   const { headers, body } = await toldOf(callId);
-  const webhook = new Webhook(secret);
+  const webhook = new Webhook(secretAt("/ended"));
   const { type, data } = webhook.verify(body, headers) as { type: string; data: Data };
   const result = data["result"] as { status: number; body: string };
   show.check(

@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { receiverSecret } from "../../shared/crypto/callback-keys.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 
@@ -11,8 +13,10 @@ type Callback = { headers: Record<string, string>; body: string };
 export type Receiver = {
   /** `http://host:port` */
   readonly origin: string;
-  /** By which it verifies what it is told. */
-  readonly secret: string;
+  /** The `[callbacks] secret`, which producers know. */
+  readonly callbacksSecret: string;
+  /** The receiver's own secret for this path, as `postern callbacks secret` prints it. */
+  secretAt(path: string): string;
   /** Resolves once it was told of this call. */
   toldOf(callId: string): Promise<Callback>;
 };
@@ -31,9 +35,12 @@ export async function startReceiver(shutdown: Shutdown): Promise<Receiver> {
     server.closeAllConnections();
     server.close();
   });
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const callbacksSecret = `whsec_${randomBytes(32).toString("base64")}`;
   return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    secret: `whsec_${randomBytes(32).toString("base64")}`,
+    origin,
+    callbacksSecret,
+    secretAt: (path) => receiverSecret(new Secret(callbacksSecret), `${origin}${path}`),
     toldOf: (callId) =>
       eventually(`a callback that tells of ${callId}`, () => told.find(({ body }) => body.includes(callId))),
   };

@@ -149,7 +149,7 @@ async function demoConfig(
       },
       results: { deliveries: true, secret: randomBytes(32).toString("hex") },
       // The receiver is on this machine.
-      callbacks: { secret: receiver.secret, allow_cidrs: ["127.0.0.1"], timeout_ms: 2000 },
+      callbacks: { secret: receiver.callbacksSecret, allow_cidrs: ["127.0.0.1"], timeout_ms: 2000 },
       producer: { attempts: 40, lock_ms: 3000, backoff: { base_ms: 200, cap_ms: 1000 } },
     },
   };

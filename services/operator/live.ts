@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import { openEventStream, RETRY_MS, retrySoon, sendNothingYet } from "../../shared/http/event-stream.ts";
+import { hasInputEnded } from "../../shared/http/input-end.ts";
 import type { ConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { FlowSpan } from "../../shared/operator/flow.ts";
 import type { Overview } from "../../shared/operator/overview.ts";
@@ -120,7 +121,7 @@ export function createLive(deps: Deps): Live {
     open(req, res, asking) {
       // Its client left while it was asked who that is: nothing would say so again.
       if (res.destroyed) return;
-      if (isEnding || req.method === "HEAD") {
+      if (isEnding || req.method === "HEAD" || hasInputEnded(req)) {
         sendNothingYet(res);
         return;
       }

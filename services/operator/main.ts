@@ -4,12 +4,13 @@ import { textOf } from "../../shared/config/problem.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { listen, parseAddress } from "../../shared/http/listen.ts";
 import { serveOps } from "../../shared/http/ops.ts";
+import { serveWhenReady } from "../../shared/http/serve-when-ready.ts";
 import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import { metered } from "../../shared/log/metered.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { openReports } from "../../shared/processes/report.ts";
+import { registerClock } from "../../shared/redis/clock.ts";
 import { connectBeside, connectForRequests } from "../../shared/redis/connect.ts";
-import { delay } from "../../shared/time/clock.ts";
 import { createMeters } from "./metrics.ts";
 import { composeOperator } from "./operator.ts";
 import { builtPage } from "./page.ts";
@@ -38,6 +39,7 @@ export function runOperator(options: OperatorProcess): Promise<number> {
 
     const redis = connectForRequests(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
+    registerClock(metrics, redis);
     const workRedis = connectBeside(redis, { commandTimeout: PATIENCE_MS });
     shutdown.defer("redis for long work", () => workRedis.disconnect());
 
@@ -56,19 +58,21 @@ export function runOperator(options: OperatorProcess): Promise<number> {
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9095";
     const opsAddress = await serveOps(service.readiness, metrics, privateAddress, shutdown);
 
-    const { keep_alive_secs, connections: connectionsMax } = postern.http;
-    const keepAliveMs = keep_alive_secs * 1000;
-    const server = await listen(service.handler, bindAddress, { keepAliveMs, connectionsMax, log });
-    shutdown.defer("http server", () => server.close(CLOSE_GRACE_MS));
-    shutdown.defer("drain", async () => {
-      service.drain();
-      await delay(postern.drain_secs * 1000);
-    });
+    log.info("service.starting", { opsAddress });
 
-    log.info("service.started", {
-      ...{ address: server.address, url: operator.public_url ?? server.url, opsAddress },
-      tokens: operator.tokens.map(({ name, role }) => `${name} (${role})`),
-    });
-    return { fatal: service.firstCheck };
+    async function open() {
+      const { keep_alive_secs, connections: connectionsMax } = postern.http;
+      const keepAliveMs = keep_alive_secs * 1000;
+      const server = await listen(service.handler, bindAddress, { keepAliveMs, connectionsMax, log });
+      log.info("service.started", {
+        ...{ address: server.address, url: operator.public_url ?? server.url, opsAddress },
+        tokens: operator.tokens.map(({ name, role }) => `${name} (${role})`),
+      });
+      return server;
+    }
+
+    const { firstCheck: ready, drain } = service;
+    const drainMs = postern.drain_secs * 1000;
+    return { fatal: serveWhenReady({ ready, open, drain, drainMs, graceMs: CLOSE_GRACE_MS, shutdown }) };
   });
 }

@@ -14,12 +14,13 @@ import { bulkRuns } from "../../shared/operator/bulk-runs.ts";
 import { moneyRuns } from "../../shared/operator/money-runs.ts";
 import { createOverview } from "../../shared/operator/overview.ts";
 import { createTokenSource } from "../../shared/operator/tokens.ts";
+import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { startRunWorker } from "../../shared/runs/worker.ts";
-import { type Clock, systemClock } from "../../shared/time/clock.ts";
+import type { Clock } from "../../shared/time/clock.ts";
 import { createAssertHost } from "./auth/hosts.ts";
 import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
@@ -57,18 +58,21 @@ export type ComposedOperator = {
   liveStreams(): number;
   /** Rejects if the first Redis that is reached is a replica, or holds the data of another release. */
   firstCheck: Promise<void>;
-  /** From now on it is not ready, and every answer ends its connection. */
+  /** From now on it is not ready, and all streams end. */
   drain(): void;
   /** Ends the timers, and leaves the runs under way to other replicas. */
   close(): Promise<void>;
 };
+
+/** The page shows this many jobs at once. */
+const LIVE_JOBS = 200;
 
 /** Work that reads much of Redis, at once. */
 const HEAVY = { max: 8, what: "long readings", code: "request.rate_limited" } as const;
 
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
-  const { operator, postern, redis, log, clock = systemClock } = options;
+  const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
   const { tokens, public_url: publicUrl } = operator;
   const partition = partitionOf(redis);
   // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
@@ -99,7 +103,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const apiOf = createApis({ ...common, patient: work, wake: worker.wake });
   const live = createLive({
     ...{ overview, heavy, clock, times: options.liveTimes },
-    listJobs: async () => ({ jobs: await apiOf("").jobs.list() }),
+    listJobs: () => apiOf("").jobs.page({ limit: LIVE_JOBS }),
     assertUsable: () => durable.assertUsable(),
     note: (error) => refusals.note(error, { route: "GET /api/v1/live" }),
   });
@@ -116,12 +120,14 @@ export function composeOperator(options: Options): ComposedOperator {
       ...{ overview, live, heavy },
       stalledMs: options.liveTimes?.stalledMs ?? STALLED_MS,
       assertUsable: () => durable.assertUsable(),
-      isEnding: () => ending,
       tell: (event, fields) => log.info(event, fields),
     }),
     readiness() {
       const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
-      return { ready: found.ok && !ending, checks: { redis: found.text, draining: ending } };
+      return {
+        ready: found.ok && !ending,
+        checks: { redis: found.text, ...clockCheck(redis), draining: ending },
+      };
     },
     liveStreams: live.count,
     firstCheck: durable.firstCheck,

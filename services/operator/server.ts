@@ -13,6 +13,7 @@ import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { OperatorApi } from "../../shared/operator/api.ts";
 import type { Overview } from "../../shared/operator/overview.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
+import { parseBoundedJson } from "../../shared/text/bounded-json.ts";
 import type { createAssertHost } from "./auth/hosts.ts";
 import type { CheckToken, Identify } from "./auth/identify.ts";
 import type { createAssertSameSite } from "./auth/same-site.ts";
@@ -42,7 +43,6 @@ type Deps = {
   heavy: ConcurrencyLimit;
   /** Who takes nothing of an answer for so long is cut off. */
   stalledMs: number;
-  isEnding: () => boolean;
   answered: EventCounter;
   refusals: RefusalLog;
   tell: Context["tell"];
@@ -105,7 +105,6 @@ export function createServer(deps: Deps): RequestListener {
 
   return async (req, res) => {
     res.setHeaders(new Map(SECURITY_HEADERS));
-    if (deps.isEnding()) res.setHeader("Connection", "close");
     try {
       const route = await serve(req, res);
       deps.answered.count(`${route} ${res.statusCode}`, { route, status: res.statusCode });
@@ -223,10 +222,7 @@ async function jsonOf(req: IncomingMessage, res: ServerResponse): Promise<unknow
   // A form of another site cannot send this type without asking first, and is not answered then.
   if (!/^application\/json(?:\s*;|$)/i.test(req.headers["content-type"] ?? ""))
     throw AppError.public("request.media_type_unsupported", "send application/json");
-  const body = await readBody(req, res, BODY_BYTES_MAX);
-  try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
-  } catch (cause) {
-    throw AppError.public("request.malformed", "body: is not JSON", { cause });
-  }
+  const json = parseBoundedJson(await readBody(req, res, BODY_BYTES_MAX));
+  if (!json.ok) throw AppError.public("request.malformed", `body: ${json.problem}`);
+  return json.value;
 }

@@ -9,20 +9,18 @@ import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
+import { parseBoundedJson } from "../../shared/text/bounded-json.ts";
 import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } from "./job-price.ts";
 
 const BODY_BYTES_MAX = 16 * 1024;
-
-type Deps = { addressOf: ClientAddressOf; isEnding: () => boolean };
 
 /** Any page may ask for a quote. */
 const CORS_HEADERS = new Map(Object.entries(corsHeaders(["Retry-After"])));
 const answerPreflight = createPreflight({ methods: ["POST"], headers: ["Content-Type", "traceparent"] });
 
 /** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
-export function createHttpHandler(ask: AskPrice, { addressOf, isEnding }: Deps): RequestListener {
+export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): RequestListener {
   return async (req, res) => {
-    if (isEnding()) res.setHeader("Connection", "close");
     res.setHeaders(CORS_HEADERS);
     const path = rawPath(req.url ?? "");
     const ids = parseQuotePath(path);
@@ -137,9 +135,7 @@ function problemOf(issue: z.core.$ZodIssue | undefined) {
 }
 
 function jsonIn(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString("utf8"));
-  } catch (cause) {
-    throw invalid("body", "is not JSON", cause);
-  }
+  const parsed = parseBoundedJson(body);
+  if (!parsed.ok) throw invalid("body", parsed.problem);
+  return parsed.value;
 }

@@ -55,7 +55,10 @@ type Deps = {
   quoteSecs: number;
   memory: ProofMemory;
   settle: (quote: JobQuote) => Settlement | undefined;
+  /** By which quotes are dated: contracts judge them by the chain's. */
   clock: Clock;
+  /** Redis', which also expires what is remembered of proofs. */
+  redisTime: Clock;
 };
 
 /**
@@ -64,12 +67,12 @@ type Deps = {
  * `pricing.unavailable`.
  */
 export function createGetJobPrice(deps: Deps): GetJobPrice {
-  const { jobs, signer, separator, powDifficulty, quoteSecs, memory, settle, clock } = deps;
+  const { jobs, signer, separator, powDifficulty, quoteSecs, memory, settle, clock, redisTime } = deps;
   return async (request) => {
     const nowSecs = Math.floor(clock() / 1000);
     const requester = requesterOf(request);
     const inputsHash = inputsHashOf(request);
-    assertFresh(request, nowSecs);
+    assertFresh(request, Math.floor(redisTime() / 1000));
     const proof = proofOf(request, powDifficulty);
     if (request.requireTee) throw noTee();
     const { priceWei } = pricedJob(jobs, request);
@@ -187,7 +190,6 @@ function contentOf(request: JobPriceRequest): string {
 }
 
 /** A refusal that names its field. */
-export function invalid(field: string, problem: string, cause?: unknown): AppError {
-  const detail = `${field}: ${problem}`;
-  return AppError.public("pricing.request_invalid", detail, { cause });
+export function invalid(field: string, problem: string): AppError {
+  return AppError.public("pricing.request_invalid", `${field}: ${problem}`);
 }

@@ -18,7 +18,7 @@ function withSettlement(
   if (x402 === undefined) return service;
   const { public_url: endpoint, accepted_tokens: acceptedTokens } = x402;
   const rates = createRates({ tokens: acceptedTokens, partition, clock, log });
-  rates.start();
+  void rates.start();
   shutdown.defer("rates", rates.close);
   return service.withX402Settlement({ endpoint, acceptedTokens, rateOf: rates.of });
 }

@@ -2,15 +2,17 @@ import { withoutFile } from "../../shared/config/config-dir.ts";
 import { toHttpOptions } from "../../shared/config/postern-toml.ts";
 import { listen } from "../../shared/http/listen.ts";
 import { serveOps } from "../../shared/http/ops.ts";
+import { serveWhenReady } from "../../shared/http/serve-when-ready.ts";
 import { runService, type ServiceOptions, type Shutdown } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Meter, metered } from "../../shared/log/metered.ts";
 import { createMetrics, type Metrics } from "../../shared/metrics/metrics.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { openReports } from "../../shared/processes/report.ts";
+import { registerClock } from "../../shared/redis/clock.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
-import { type Clock, delay, systemClock } from "../../shared/time/clock.ts";
+import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { logGrpc } from "./grpc.ts";
 import { type ComposedService, composePricingService } from "./pricing.ts";
 
@@ -39,6 +41,7 @@ export function runPricing(options: PricingProcess): Promise<number> {
 
     const redis = connectForRequests(postern.redis.url, log);
     shutdown.defer("redis", () => redis.disconnect());
+    registerClock(metrics, redis);
 
     const reports = openReports({ kind: "pricing", postern, config: { pricing, jobs }, redis, log });
     shutdown.defer("reports", reports.stop);
@@ -64,28 +67,30 @@ export function runPricing(options: PricingProcess): Promise<number> {
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9094";
     const opsAddress = await serveOps(service.readiness, metrics, privateAddress, shutdown);
 
+    log.info("service.starting", { opsAddress });
+
+    const { http_address: httpAddress, bind_address: grpcAddress } = pricing;
     const keepAliveMs = postern.http.keep_alive_secs * 1000;
-    const http =
-      pricing.http_address === false
-        ? undefined
-        : await listen(service.handler, pricing.http_address, { keepAliveMs });
-    shutdown.defer("http server", () => http?.close(CLOSE_GRACE_MS));
+    async function open() {
+      const http =
+        httpAddress === false ? undefined : await listen(service.handler, httpAddress, { keepAliveMs });
+      const grpc = await service.listenGrpc(options.bindAddress ?? grpcAddress).catch(async (error) => {
+        await http?.close(0);
+        throw error;
+      });
+      log.info("service.started", {
+        address: grpc.address,
+        httpAddress: http?.address,
+        opsAddress,
+        operator: service.operator,
+        jobs: jobs.size,
+      });
+      return { close: (graceMs: number) => Promise.all([http?.close(graceMs), grpc.close(graceMs)]) };
+    }
 
-    const grpc = await service.listenGrpc(options.bindAddress ?? pricing.bind_address);
-    shutdown.defer("grpc server", () => grpc.close(CLOSE_GRACE_MS));
-    shutdown.defer("drain", async () => {
-      service.drain();
-      await delay(postern.drain_secs * 1000);
-    });
-
-    log.info("service.started", {
-      address: grpc.address,
-      httpAddress: http?.address,
-      opsAddress,
-      operator: service.operator,
-      jobs: jobs.size,
-    });
-    return { fatal: service.firstCheck };
+    const { firstCheck: ready, drain } = service;
+    const drainMs = postern.drain_secs * 1000;
+    return { fatal: serveWhenReady({ ready, open, drain, drainMs, graceMs: CLOSE_GRACE_MS, shutdown }) };
   });
 }
 

@@ -4,6 +4,7 @@ import { toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { LiveSource } from "../../shared/config/rate-source.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
+import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { createSigner } from "../../shared/ethereum/signatures.ts";
 import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-data.ts";
 import { createClientAddressOf, type ForwardedHeader } from "../../shared/http/client-address.ts";
@@ -22,6 +23,7 @@ import {
 import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import { openReports } from "../../shared/processes/report.ts";
+import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
@@ -81,7 +83,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     log,
   });
   const rates = createRates({ tokens, partition: partitionOf(redis), clock: systemClock, log });
-  rates.start();
+  void rates.start();
   const service =
     settlement === undefined
       ? plain
@@ -197,6 +199,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
     log = silentLogger,
     clock = systemClock,
   } = options;
+  warnIfPortable(log);
   const signer = createSigner(key.reveal());
   const separator = domainSeparator(domain);
   const quoteSecs = Math.min(options.quoteTtlSecs, options.maxQuoteAgeSecs);
@@ -214,7 +217,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
 
   function readiness(): Readiness {
     const found = explain(() => `ok (${durable.server().proof})`);
-    return { ready: found.ok && !draining, checks: { redis: found.text, draining } };
+    return { ready: found.ok && !draining, checks: { redis: found.text, ...clockCheck(redis), draining } };
   }
 
   function serviceWith(settle: (quote: JobQuote) => Settlement | undefined): ComposedService {
@@ -227,13 +230,14 @@ export function composePricingService(options: ComposedOptions): ComposedService
       memory,
       settle,
       clock,
+      redisTime: options.clock ?? redisClock(redis).now,
     });
     const ask = createAskPrice(getJobPrice, { clock, log, refusals });
     return {
       operator: signer.address,
       getJobPrice,
       listenGrpc: (address) => listenGrpc(address, { ask, addressOf, isReady: () => readiness().ready }),
-      handler: createHttpHandler(ask, { addressOf, isEnding: () => draining }),
+      handler: createHttpHandler(ask, addressOf),
       withX402Settlement: (settlement) => serviceWith(createSettle(settlement)),
       firstCheck: durable.firstCheck,
       readiness,

@@ -20,7 +20,7 @@ import { within } from "../../shared/time/clock.ts";
 export const CONTENTS_OF_ADDRESS_MAX = 8;
 export const CONTENTS_MAX = 512;
 
-/** After its first use a proof stays fresh for at most twice the skew; twice that, in case the replicas' clocks differ. */
+/** After its first use a proof stays fresh for at most twice the skew; twice that, in case Redis' clock is set back. */
 const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
 
 const ANSWER_WITHIN_MS = 2000;

@@ -81,6 +81,7 @@ type DeliverDeps = {
   remember: (call: CallHead, attempt: number) => void;
   /** Of a longer answer only that it was too long is kept. */
   resultBytesMax: number;
+  /** Redis', as that of whoever made the call. */
   clock: Clock;
   log: Logger;
   workerId: string;
@@ -120,7 +121,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /** The runner has taken the call, so it never fails: its attempts are for the answer alone. */
   function isLastAttempt({ attempt, queue }: Taken, error: AppError): boolean {
-    return deps.policy.judge(error, attempt, clock(), gateOf(queue)).kind === "fail";
+    return deps.policy.judge(error, attempt, gateOf(queue)).kind === "fail";
   }
 
   function resultOf(call: CallHead, answer: RunnerAnswer | undefined): ResultMark | undefined {
@@ -132,12 +133,12 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   async function injectWhileHeld(parsed: DeliveredCall, hold: Hold): Promise<Injection | "not held"> {
     if (hold.lost) return "not held";
     failpoint("producer.before_post");
-    const startedAt = clock();
+    const startedAt = performance.now();
     const [answer, error] = await inject(parsed, hold).then(
       (answered) => [answered ?? undefined, undefined] as const,
       (thrown) => [undefined, toAppError(thrown)] as const,
     );
-    return { answer, error, injectMs: clock() - startedAt };
+    return { answer, error, injectMs: Math.round(performance.now() - startedAt) };
   }
 
   /** The call was added again after its end. The record says so, and the runner is not asked. */
@@ -152,7 +153,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
    */
   function unreachable({ attempt, queue }: Taken, error: AppError): Verdict {
     const gate = gateOf(queue);
-    return deps.isAway(gate) ? { kind: "requeue" } : deps.policy.judge(error, attempt, clock(), gate);
+    return deps.isAway(gate) ? { kind: "requeue" } : deps.policy.judge(error, attempt, gate);
   }
 
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
@@ -216,7 +217,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
   ): Promise<Verdict> {
     const { id, queue, attempt } = taken;
     const now = clock();
-    const verdict = policy.judge(error, attempt, now, gateOf(queue));
+    const verdict = policy.judge(error, attempt, gateOf(queue));
     if (call !== undefined) throttle.failed(gateOf(queue), id, error);
     const unsure = call !== undefined && mayHaveRun(error);
     try {
@@ -234,20 +235,20 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
         : { ...verdict, unsure, head: headOf(call), callback: prepareCallback(call, now, failure) };
     }
     const spent = verdict.kind === "retry";
-    log.warn("call.delayed", { ...fields, spent, waitMs: waitMs(verdict, now) });
+    log.warn("call.delayed", { ...fields, spent, waitMs: waitMs(verdict) });
     return { ...verdict, unsure };
   }
 
   /** The failure could not be recorded. The attempt does not count, so that none is missing among those that do. */
   function notRecorded({ id, queue }: Taken, cause: unknown): Verdict {
     log.error("call.record_failed", { ...callFields(id, queue), reason: messageOf(cause) });
-    return { kind: "postpone", untilMs: clock() + RECORD_PAUSE_MS };
+    return { kind: "postpone", afterMs: RECORD_PAUSE_MS };
   }
 
   /** A newer release has added the call. One of its producers will take it. */
   function putOff({ id, queue, attempt }: Taken, error: AppError): Verdict {
     log.info("call.newer", { ...callFields(id, queue), reason: error.message });
-    return policy.judge(error, attempt, clock(), gateOf(queue));
+    return policy.judge(error, attempt, gateOf(queue));
   }
 
   async function recordFailure(
@@ -283,7 +284,6 @@ function pathOf(call: CallHead | undefined): { path?: string } {
   return path === undefined ? {} : { path };
 }
 
-function waitMs(verdict: Verdict, now: number): number {
-  if (verdict.kind === "retry") return verdict.afterMs;
-  return verdict.kind === "postpone" ? verdict.untilMs - now : 0;
+function waitMs(verdict: Verdict): number {
+  return verdict.kind === "retry" || verdict.kind === "postpone" ? verdict.afterMs : 0;
 }

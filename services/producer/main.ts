@@ -5,6 +5,7 @@ import { runService, type ServiceOptions } from "../../shared/lifecycle/run-serv
 import { metered } from "../../shared/log/metered.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { openReports } from "../../shared/processes/report.ts";
+import { registerClock } from "../../shared/redis/clock.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
 import { createMeters } from "./metrics.ts";
 import { openProducer } from "./producer.ts";
@@ -24,6 +25,7 @@ export function runProducer(options: ProducerProcess): Promise<number> {
 
     const redis = connectForWork(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
+    registerClock(metrics, redis);
 
     const reports = openReports({ kind: "producer", postern, redis, log: meteredLog });
     shutdown.defer("reports", reports.stop);

@@ -11,6 +11,7 @@ import type { Origin } from "../../shared/job-call/job-call.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
+import { publishCallbackKeys } from "../../shared/processes/callback-keys.ts";
 import { openReports } from "../../shared/processes/report.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
 import { consume, type Deliver } from "../../shared/queue/consume.ts";
@@ -23,6 +24,7 @@ import {
   originOf,
   receiverOfGate,
 } from "../../shared/queue/queue-name.ts";
+import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
@@ -101,7 +103,7 @@ type OpenOptions = {
 export function openProducer({ postern, inject, setsLimits, origins, redis, log }: OpenOptions) {
   const { producer: config } = postern;
   const jobs = toJobs(postern);
-  const runners = inject === undefined ? openRunners(postern, jobs, log) : undefined;
+  const runners = inject === undefined ? openRunners(postern, jobs, redis, log) : undefined;
   const producer = composeProducer({
     ...(runners === undefined
       ? { inject: inject as Inject }
@@ -136,7 +138,10 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
         producer.assertUsable();
         return redis.status;
       });
-      return { ready: beating && found.ok && !stopped, checks: { redis: found.text, beating } };
+      return {
+        ready: beating && found.ok && !stopped,
+        checks: { redis: found.text, beating, ...clockCheck(redis) },
+      };
     },
     /** How long injections under way may take to end. */
     graceMs: longestMs + 1000,
@@ -152,7 +157,13 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
   };
 }
 
-function openRunners(postern: PosternToml, jobs: ReturnType<typeof toJobs>, log: Logger): Runners {
+/** Signatures and what is told of the runners are by Redis' clock, so that they are right although this machine's clock is wrong. */
+function openRunners(
+  postern: PosternToml,
+  jobs: ReturnType<typeof toJobs>,
+  redis: Redis,
+  log: Logger,
+): Runners {
   const named = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });
   return createRunners({
     runners: Object.fromEntries(
@@ -164,7 +175,7 @@ function openRunners(postern: PosternToml, jobs: ReturnType<typeof toJobs>, log:
     jobs,
     connections: postern.producer.concurrency,
     resultBytesMax: toResultLimits(postern).resultBytesMax,
-    clock: systemClock,
+    clock: redisClock(redis).now,
     log,
   });
 }
@@ -204,6 +215,7 @@ export type ComposedOptions = {
   history?: HistoryLimits | undefined;
   /** How long a call stays with a worker that has stopped renewing its lock. An injection has to end within it. */
   lockMs?: number;
+  /** In place of the process's clock and of Redis', as it is known here. */
   clock?: Clock;
   random?: () => number;
 };
@@ -230,14 +242,19 @@ function createDelivering(
   log: Logger,
   workerId: string,
 ) {
-  const { clock = systemClock, random = Math.random, callbacks: settings } = options;
+  const { random = Math.random, callbacks: settings } = options;
+  const redisTime = options.clock ?? redisClock(partition.redis).now;
   const attempts = options.attempts ?? 20;
   const backoff = options.backoff ?? { baseMs: 1000, capMs: 900_000 };
   const shared = {
     records: createCallRecords(partition),
-    throttle: createThrottle({ throttleJob: openJobs(partition).throttle, clock, log }),
+    throttle: createThrottle({
+      throttleJob: openJobs(partition).throttle,
+      clock: options.clock ?? systemClock,
+      log,
+    }),
     resultBytesMax: options.results?.resultBytesMax ?? RESULT_LIMITS.resultBytesMax,
-    ...{ clock, log, workerId },
+    ...{ clock: redisTime, log, workerId },
   };
   const deliverCall = createDeliver({
     ...shared,
@@ -247,7 +264,7 @@ function createDelivering(
     policy: createRetryPolicy({ attempts, backoff, jobs: options.jobs ?? new Map(), random }),
   });
   const callbacks =
-    settings && createCallbacks({ ...settings, results: createResults(partition), clock, log });
+    settings && createCallbacks({ ...settings, results: createResults(partition), clock: redisTime, log });
   const deliverCallback =
     callbacks &&
     createDeliver({
@@ -281,6 +298,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const { isAway = () => false, onRunnerChange, callbacks } = options;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
   const partition = partitionOf(redis);
+  const redisTime = options.clock ?? redisClock(redis).now;
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const durable = new DurableRedis({
     redis,
@@ -288,7 +306,9 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     claimLayout: createClaimLayout(partition),
     log: { ...log, info() {} }, // it would say how durable they are
   });
-  const history = options.history && createCallHistory({ partition, limits: options.history, clock, log });
+  const history =
+    options.history && createCallHistory({ partition, limits: options.history, clock: redisTime, log });
+  const stopPublishing = callbacks && publishCallbackKeys(partition, callbacks.secrets);
   const delivering = createDelivering(options, partition, history, log, workerId);
   const consumer = consume({
     partition,
@@ -318,6 +338,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
     close: async (graceMs) => {
       await consumer.close(graceMs);
       await delivering.close();
+      stopPublishing?.();
       await history?.stop();
       durable.stop();
       await heartbeat.stop();

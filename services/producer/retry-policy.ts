@@ -38,7 +38,7 @@ export type JobRetries = { attempts?: number | undefined; backoff?: Backoff | un
 
 export type RetryPolicy = {
   /** Decides about a call of this job whose `attempt`-th attempt ended with this error. */
-  judge(error: AppError, attempt: number, now: number, job: string): Verdict;
+  judge(error: AppError, attempt: number, job: string): Verdict;
 };
 
 export function createRetryPolicy({
@@ -53,10 +53,10 @@ export function createRetryPolicy({
   random: () => number;
 }): RetryPolicy {
   return {
-    judge(error, attempt, now, job) {
+    judge(error, attempt, job) {
       const reason = `${error.code}: ${error.message}`;
       if (!error.retryable) return { kind: "fail", reason };
-      if (error.code === "call.newer") return { kind: "postpone", untilMs: now + NEWER_PAUSE_MS };
+      if (error.code === "call.newer") return { kind: "postpone", afterMs: NEWER_PAUSE_MS };
       const own = jobs.get(job);
       const { attempts, backoff } = {
         attempts: own?.attempts ?? defaults.attempts,
@@ -64,11 +64,11 @@ export function createRetryPolicy({
       };
       if (error.code === "runner.unreachable") {
         // The call is not at fault, so the wait is that of a first failure, however many attempts it has behind it.
-        return { kind: "postpone", untilMs: now + backoffMs(backoff, 1, random) };
+        return { kind: "postpone", afterMs: backoffMs(backoff, 1, random) };
       }
       const asked = Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MS_MAX);
       const afterMs = Math.max(asked, backoffMs(backoff, attempt, random));
-      if (POSTPONES.includes(error.code)) return { kind: "postpone", untilMs: now + afterMs };
+      if (POSTPONES.includes(error.code)) return { kind: "postpone", afterMs };
       if (attempt >= attempts) return { kind: "fail", reason };
       return { kind: "retry", afterMs, reason };
     },

@@ -1,5 +1,5 @@
 import { messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import { WEBHOOK_EVENT } from "../../shared/job-call/job-call.ts";
+import { WEBHOOK_EVENT, WEBHOOK_EVENT_UTF8 } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
@@ -104,7 +104,8 @@ export class LongCalls {
   async #runJob(job: Job, call: StoredCall, controller: AbortController): Promise<void> {
     const { execute, leases, createTeller, clock, log } = this.#options;
     const { callId, jobId, metadata } = call.request;
-    const about = { callId, jobId, job: job.name, eventType: metadata[WEBHOOK_EVENT] };
+    const eventType = metadata[WEBHOOK_EVENT] ?? metadata[WEBHOOK_EVENT_UTF8];
+    const about = { callId, jobId, job: job.name, eventType };
     const { signal } = controller;
     leases.hold(callId, () => controller.abort(new Error("another runner took the call")));
     if (call.runs > 1)

@@ -5,7 +5,7 @@ import { readBody } from "../../shared/http/body.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import { markProven } from "../../shared/http/proof.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
-import { WEBHOOK_EVENT } from "../../shared/job-call/job-call.ts";
+import { WEBHOOK_EVENT, WEBHOOK_EVENT_UTF8 } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
@@ -152,7 +152,7 @@ export function createTakeJob({
     try {
       const body = await readBody(req, res, bodyBytesMax);
       const checked = checks.toChecked(req, body, callId, job);
-      fields.eventType = checked.metadata[WEBHOOK_EVENT];
+      fields.eventType = checked.metadata[WEBHOOK_EVENT] ?? checked.metadata[WEBHOOK_EVENT_UTF8];
       return await runCall(checked);
     } finally {
       taken -= 1;

@@ -7,6 +7,7 @@ import { createServedPart, type ServedPart } from "../../shared/library/part.ts"
 import { type Connection, openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { openReports, type Reports } from "../../shared/processes/report.ts";
+import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { givesWayAbove } from "../../shared/redis/give-way.ts";
@@ -160,7 +161,7 @@ export function composeRunner({
   answerMs = DAY_MS,
   resultBytesMax = 256 * 1024,
   answersBytesMax = 256 * 1024 * 1024,
-  answersMemoryRatioMax = 0.75,
+  answersMemoryRatioMax = 0.675,
   leaseMs = 30_000,
   concurrency = 100,
   bodyBytesMax = 64 * 1024 * 1024,
@@ -217,7 +218,7 @@ export function composeRunner({
   });
   const takeJob = createTakeJob({ jobs, checks, runCall, concurrency, bodyBytesMax, isDraining, clock, log });
   const runAgain = createRunAgain({ checks, longStore, wake, isDraining, log });
-  const listCalls = createListCalls(redis, clock);
+  const listCalls = createListCalls(redis, redisClock(redis).now);
   const readiness = createReadiness(durable, isDraining);
   const handler = createRoutes({ jobs, readiness, listCalls, takeJob, runAgain });
 
@@ -247,6 +248,12 @@ function createReadiness(durable: DurableRedis, isDraining: () => boolean) {
   return (): Readiness => {
     const { ok, text } = explain(() => durable.server().proof);
     const draining = isDraining();
-    return { ready: ok && !draining, checks: { redis: text, durability: durable.durability.mode, draining } };
+    const checks = {
+      redis: text,
+      durability: durable.durability.mode,
+      ...clockCheck(durable.redis),
+      draining,
+    };
+    return { ready: ok && !draining, checks };
   };
 }

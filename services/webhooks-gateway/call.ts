@@ -19,6 +19,7 @@ import {
   toJobCall,
   WEBHOOK_DELIVERY_ID,
   WEBHOOK_EVENT,
+  WEBHOOK_EVENT_UTF8,
   WEBHOOK_FORWARDED,
   WEBHOOK_NAME,
   WEBHOOK_ORIGIN,
@@ -30,14 +31,19 @@ import { type Found, fill, type Part, type RequestValues, toParts } from "../../
 import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 
-/** What a proven request becomes: a call, or nothing if the endpoint drops its event. */
-type Made =
-  | {
-      call: JobCall;
-      /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
-      repeat: { bodySha256: string } | undefined;
-    }
-  | { dropped: string };
+/** The call that a proven request becomes. */
+export type MadeCall = {
+  call: JobCall;
+  /** For a call that the sender can repeat: what a repeat must have in common with it. Empty if nothing but the id. */
+  repeat: { bodySha256: string } | undefined;
+  /** The receiver that the request names, if only a wildcard allows it. */
+  receiverByWildcard: string | undefined;
+  /** The part of the delivery id that the endpoint reads and the request lacks. */
+  noId?: string | undefined;
+};
+
+/** A call, or nothing if the endpoint drops its event. */
+type Made = MadeCall | { dropped: string };
 
 type Options = {
   serviceId: number;
@@ -53,13 +59,12 @@ export type MakeCall = (req: IncomingMessage, values: RequestValues) => Made;
 
 /**
  * Makes the calls of an endpoint. Throws `webhook.delivery_id_invalid`, `webhook.metadata_invalid`, `webhook.event_unrouted`,
- * `callback.refused` and `request.malformed`.
+ * `callback.refused`, `queue.overloaded` and `request.malformed`.
  */
 export function createMakeCall(
   endpoint: EndpointToml,
   { serviceId, metadataPrefix, readCallback, accessOf, clock }: Options,
 ): MakeCall {
-  const { forward_headers, forward_query } = endpoint;
   const keys = platformKeys(metadataPrefix);
   // It has a place for the call id, since an object that grows a computed key is slow to make and to write as JSON.
   const template = {
@@ -69,39 +74,25 @@ export function createMakeCall(
     [WEBHOOK_ORIGIN]: "webhook",
     [keys.callId]: "",
   };
-  const deliveryId = endpoint.delivery_id === undefined ? undefined : toParts(endpoint.delivery_id);
-  const eventType = endpoint.event_type === undefined ? undefined : toParts(endpoint.event_type);
   const ownTarget =
     endpoint.callback_url === undefined ? undefined : toTarget(new URL(endpoint.callback_url));
   const route = createRoute(endpoint);
-  const name = createName(endpoint, deliveryId);
-
-  /** What the sender says of the delivery, beside its body. */
-  function addTo(metadata: Record<string, string>, req: IncomingMessage, values: RequestValues): void {
-    if (eventType !== undefined) put(metadata, WEBHOOK_EVENT, fill(eventType, values), TEXT_BYTES_MAX);
-    const query = forward_query ? rawQuery(req.url ?? "") : "";
-    if (query !== "") put(metadata, WEBHOOK_QUERY, { value: query }, QUERY_BYTES_MAX);
-    if (forward_headers.length === 0) return;
-    const before = Object.keys(metadata).length;
-    for (const header of forward_headers) {
-      put(metadata, header, values.header([header.toLowerCase()]), TEXT_BYTES_MAX);
-    }
-    const forwarded = Object.keys(metadata).slice(before);
-    if (forwarded.length > 0) metadata[WEBHOOK_FORWARDED] = forwarded.join(", ");
-  }
+  const readDeliveryId = createReadDeliveryId(endpoint);
+  const name = createName(endpoint);
+  const addTo = createAddTo(endpoint);
 
   return (req, values) => {
     const { body } = values;
     const { jobId, event } = route(values);
     if (jobId === undefined) return { dropped: event };
     const bodySha256 = sha256Hex(body);
-    const delivery = deliveryId && readDeliveryId(deliveryId, values);
+    const { delivery, noId } = readDeliveryId(values);
     const named = delivery === undefined ? undefined : name(delivery, bodySha256);
     const id = named?.id ?? randomCallId();
     const metadata: Record<string, string> = { ...template, [keys.callId]: id };
     if (delivery !== undefined) metadata[WEBHOOK_DELIVERY_ID] = delivery;
     addTo(metadata, req, values);
-    const target = readCallback(req, ownTarget);
+    const asked = readCallback(req, ownTarget);
     const call = toJobCall({
       id,
       origin: "webhook",
@@ -113,10 +104,11 @@ export function createMakeCall(
       bodySha256,
       accepted_at: clock(),
       traceparent: traceparentOf(req),
-      keepsResult: endpoint.keep_result || target !== undefined,
-      callback: target && { ...target, ...accessOf?.(id) },
+      keepsResult: endpoint.keep_result || asked !== undefined,
+      callback: asked && { ...asked.target, ...accessOf?.(id) },
     });
-    return { call, repeat: named?.repeat };
+    const receiverByWildcard = asked?.byWildcard ? asked.target.receiver : undefined;
+    return { call, repeat: named?.repeat, receiverByWildcard, noId };
   };
 }
 
@@ -141,8 +133,9 @@ function createRoute({ job_id, route_by }: EndpointToml) {
  * some senders count their tries in the body. Otherwise the body is part of the name: a stranger could take the id of another
  * body.
  */
-function createName(endpoint: EndpointToml, template: readonly Part[] = []) {
+function createName(endpoint: EndpointToml) {
   const { path } = endpoint;
+  const template = toParts(endpoint.delivery_id ?? "");
   const schemes = schemesOf(endpoint);
   const byToken = schemes?.every(({ algorithm }) => algorithm === "equal") ?? endpoint.auth !== "none";
   const covered = schemes !== undefined && isCovered(template, schemes);
@@ -157,21 +150,68 @@ const DELIVERY_ID_BYTES_MAX = 256;
 const TEXT_BYTES_MAX = 1024;
 const QUERY_BYTES_MAX = 4096;
 
-/** The sender's own id of this delivery, if the request has one. */
-function readDeliveryId(template: readonly Part[], values: RequestValues): string | undefined {
-  const found = fill(template, values);
+/** The sender's own id of a delivery, or the part of it that the request lacks. */
+type DeliveryId = { delivery?: string; noId?: string };
+
+function createReadDeliveryId(endpoint: EndpointToml): (values: RequestValues) => DeliveryId {
+  if (endpoint.delivery_id === undefined) return () => ({});
+  const template = toParts(endpoint.delivery_id);
+  const eventHeaders = eventHeadersOf(endpoint);
+  // Fields and event types may hold any text, and the id of a batch consists of all its ids.
+  const mayBeAnyText = template.some(
+    (part) => part.kind === "field" || headersOf(part).some((name) => eventHeaders.includes(name)),
+  );
   const invalid = (what: string) => AppError.public("webhook.delivery_id_invalid", `the delivery id ${what}`);
-  if ("problem" in found) {
-    if (found.problem === "missing") return undefined;
-    throw invalid(`came more than once (${found.what})`);
+  return (values) => {
+    const found = fill(template, values);
+    if ("problem" in found) {
+      if (found.problem === "missing") return { noId: found.what };
+      throw invalid(`came more than once (${found.what})`);
+    }
+    const { value } = found;
+    if (value === "") throw invalid("is empty");
+    const problem = headerTextProblem(value, DELIVERY_ID_BYTES_MAX);
+    if (problem === undefined) return { delivery: value };
+    if (mayBeAnyText) return { delivery: sha256Hex(Buffer.from(value)) };
+    throw invalid(problem);
+  };
+}
+
+function headersOf(part: Part): readonly string[] {
+  return part.kind === "header" ? part.names : [];
+}
+
+/** The headers that the event's type is read from. */
+function eventHeadersOf({ event_type = "" }: EndpointToml): readonly string[] {
+  return toParts(event_type).flatMap(headersOf);
+}
+
+type AddTo = (metadata: Record<string, string>, req: IncomingMessage, values: RequestValues) => void;
+
+/** Adds to the metadata what the sender says of the delivery, beside its body. */
+function createAddTo(endpoint: EndpointToml): AddTo {
+  const { event_type, forward_headers, forward_query } = endpoint;
+  const eventType = event_type === undefined ? undefined : toParts(event_type);
+  const eventHeaders = eventHeadersOf(endpoint);
+
+  function forward(metadata: Record<string, string>, values: RequestValues): void {
+    const before = Object.keys(metadata).length;
+    for (const header of forward_headers) {
+      const name = header.toLowerCase();
+      const found = values.header([name]);
+      const isEncodedType = eventHeaders.includes(name) && "value" in found && !HEADER_TEXT.test(found.value);
+      if (!isEncodedType) put(metadata, header, found, TEXT_BYTES_MAX);
+    }
+    const forwarded = Object.keys(metadata).slice(before);
+    if (forwarded.length > 0) metadata[WEBHOOK_FORWARDED] = forwarded.join(", ");
   }
-  const { value } = found;
-  if (value === "") throw invalid("is empty");
-  const problem = headerTextProblem(value, DELIVERY_ID_BYTES_MAX);
-  if (problem === undefined) return value;
-  // A field may hold any text, and a batch has the ids of all its elements.
-  if (template.some(({ kind }) => kind === "field")) return sha256Hex(Buffer.from(value));
-  throw invalid(problem);
+
+  return (metadata, req, values) => {
+    if (eventType !== undefined) putEvent(metadata, fill(eventType, values));
+    const query = forward_query ? rawQuery(req.url ?? "") : "";
+    if (query !== "") put(metadata, WEBHOOK_QUERY, { value: query }, QUERY_BYTES_MAX);
+    if (forward_headers.length > 0) forward(metadata, values);
+  };
 }
 
 /** Adds a value that the request has. An empty one counts as absent. */
@@ -182,6 +222,27 @@ function put(metadata: Record<string, string>, key: string, found: Found, bytesM
   const problem = headerTextProblem(found.value, bytesMax);
   if (problem !== undefined) throw invalid(problem);
   metadata[key] = found.value;
+}
+
+/** Adds the event's type, in one of two headers: HTTP carries only visible ASCII unchanged. */
+function putEvent(metadata: Record<string, string>, found: Found): void {
+  if ("problem" in found || found.value === "" || HEADER_TEXT.test(found.value)) {
+    put(metadata, WEBHOOK_EVENT, found, TEXT_BYTES_MAX);
+    return;
+  }
+  const bytes = Buffer.from(found.value);
+  if (bytes.length > TEXT_BYTES_MAX)
+    throw AppError.public(
+      "webhook.metadata_invalid",
+      `${WEBHOOK_EVENT} is longer than ${TEXT_BYTES_MAX} bytes`,
+    );
+  metadata[WEBHOOK_EVENT_UTF8] = `UTF-8''${percentEncoded(bytes)}`;
+}
+
+/** Encodes all characters that an extended value must not hold (`attr-char` of RFC 8187). */
+function percentEncoded(utf8: Buffer): string {
+  const encoded = encodeURIComponent(utf8.toString("utf8"));
+  return encoded.replace(/[*'()]/g, (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
 /** What can be a header value of the request to the runner, without changing on the way. */

@@ -3,22 +3,28 @@ import { credentialHeaders, schemesOf } from "../../shared/config/endpoint-field
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
 import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
+import { addressKey } from "../../shared/ip/address.ts";
 import type { Scheme } from "../../shared/senders/description.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
 import { createSignatureCheck, placeOf, type SignatureProof } from "../../shared/senders/signature.ts";
 import { RequestValues, toParts } from "../../shared/senders/template.ts";
+import { jsonSizeProblem } from "../../shared/text/bounded-json.ts";
 import type { Clock } from "../../shared/time/clock.ts";
+import type { CheckTurns } from "./check-turns.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
 
 /** A request whose body is to be read. */
 type Reading = {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
+  /** The client's. */
+  readonly address: string;
   /** Set once the body is whole, proven or not. */
   received?: Buffer;
 };
@@ -27,7 +33,8 @@ type Reading = {
 export type Credential = {
   /**
    * Reads a request's body and proves the request: whatever needs no body is checked before it is read. Throws
-   * `webhook.credential_rejected`, `request.encoding_unsupported`, `request.encoding_broken` and `request.too_large`.
+   * `webhook.credential_rejected`, `request.encoding_unsupported`, `request.encoding_broken`, `request.too_large` and
+   * `request.over_budget`.
    */
   readProven(reading: Reading, lease: BodyLease): Promise<RequestValues>;
   /** The challenge that goes with a 401 (RFC 9110, section 11.6.1). */
@@ -44,33 +51,48 @@ type Check = (req: IncomingMessage) => SignatureProof | undefined;
 /** A body that must be parsed before anything is proven has this limit: as objects it may take many times its bytes. */
 const UNPROVEN_PARSED_BYTES_MAX = 1024 * 1024;
 
-export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number, clock: Clock): Credential {
+type Deps = { bodyLimitBytes: number; turns: CheckTurns; clock: Clock };
+
+export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns, clock }: Deps): Credential {
   const check = createCheck(endpoint, clock);
-  const isParsed = schemesOf(endpoint)?.some(readsBody) === true;
+  const isParsed = schemesOf(endpoint)?.some((scheme) => readsJson(scheme) || signs("form", scheme)) === true;
   const bodyBytesMax = isParsed ? Math.min(bodyLimitBytes, UNPROVEN_PARSED_BYTES_MAX) : bodyLimitBytes;
   const places = (schemesOf(endpoint) ?? []).filter(({ header }) => header === undefined).map(placeOf);
   const wanted = [...new Set([...credentialHeaders(endpoint), ...headersBeside(endpoint), ...places])];
-  const coversDecoded = "signature_over" in endpoint && endpoint.signature_over === "decoded";
+  const isDecodedFirst =
+    endpoint.auth === "none" || ("signature_over" in endpoint && endpoint.signature_over === "decoded");
 
   async function readProven(reading: Reading, lease: BodyLease): Promise<RequestValues> {
     const { req, res } = reading;
     const proof = check(req);
     if (proof === undefined && endpoint.auth !== "none") lease.prove();
     const coding = acceptedCoding(req, endpoint);
-    const early = coversDecoded ? undefined : proof;
+    const early = isDecodedFirst ? undefined : proof;
     const onEnd = endpoint.keep_rejected_bodies ? undefined : early?.checkTaken;
 
     const received = await readBody(req, res, bodyBytesMax, { lease, onBytes: early?.take, onEnd });
     reading.received = received;
     const asReceived = new RequestValues(req, received);
-    if (onEnd === undefined) early?.check(asReceived);
+    if (onEnd === undefined && early !== undefined) await checkWhole(reading, lease, early, asReceived);
     const values =
       coding === undefined
         ? asReceived
         : new RequestValues(req, await decodeReceived(received, coding, lease));
-    if (coversDecoded) proof?.check(values);
+    if (isDecodedFirst && proof !== undefined) await checkWhole(reading, lease, proof, values);
     lease.prove();
     return values;
+  }
+
+  /** A digest that was computed while the body arrived is compared at once. */
+  async function checkWhole(
+    { res, address }: Reading,
+    lease: BodyLease,
+    proof: SignatureProof,
+    values: RequestValues,
+  ): Promise<void> {
+    const check = () => proof.check(values);
+    if (proof.checkTaken !== undefined && !isDecodedFirst) check();
+    else await turns.run({ res, party: addressKey(address), lease, bytes: values.body.length }, check);
   }
 
   async function decodeReceived(received: Buffer, coding: string, lease: BodyLease): Promise<Buffer> {
@@ -89,9 +111,19 @@ export function createCredential(endpoint: EndpointToml, bodyLimitBytes: number,
   return { readProven, challenge: challengeOf(endpoint), headers };
 }
 
-/** Whether a body must be parsed before its signature is known to hold. */
-function readsBody({ field, signed = "" }: Scheme): boolean {
-  return field !== undefined || toParts(signed).some(({ kind }) => kind === "field" || kind === "form");
+/** Whether the body's JSON must be parsed before its signature is known to hold. */
+function readsJson(scheme: Scheme): boolean {
+  return scheme.field !== undefined || signs("field", scheme);
+}
+
+function signs(kind: "field" | "form", { signed = "" }: Scheme): boolean {
+  return toParts(signed).some((part) => part.kind === kind);
+}
+
+/** Whether the body's fields say what becomes of a request. */
+function readsFields({ delivery_id, event_type, route_by, handshakes }: EndpointToml): boolean {
+  const templates = JSON.stringify([delivery_id, event_type, handshakes]);
+  return route_by?.field !== undefined || templates.includes("{body:/");
 }
 
 function createCheck(endpoint: EndpointToml, clock: Clock): Check {
@@ -101,11 +133,14 @@ function createCheck(endpoint: EndpointToml, clock: Clock): Check {
     const givesAway = endpoint.handshakes.some(
       ({ mac, proof }) => mac !== undefined && proof !== "credential",
     );
-    return createSignatureCheck(schemes, secrets, {
+    const begin = createSignatureCheck(schemes, secrets, {
       publicUrl: endpoint.public_url,
       clock,
       givenAway: givesAway ? GIVEN_AWAY : undefined,
     });
+    if (!schemes.some(readsJson)) return begin;
+    const refuse = (problem: string) => rejected("malformed", problem);
+    return (req) => withBoundedJson(refuse, begin(req));
   }
   switch (endpoint.auth) {
     case "bearer":
@@ -115,9 +150,24 @@ function createCheck(endpoint: EndpointToml, clock: Clock): Check {
     case "api-key":
       return (req) =>
         requireSecret(headerBytes(onlyCredential(req, endpoint.api_key_header)), endpoint.secret);
-    default:
-      return () => undefined;
+    default: {
+      const refuse = (problem: string) => AppError.public("request.malformed", problem);
+      return () => (readsFields(endpoint) ? withBoundedJson(refuse) : undefined);
+    }
   }
+}
+
+/** Refuses JSON that costs much to parse before the check, which parses it. */
+function withBoundedJson(refuse: (problem: string) => AppError, proof?: SignatureProof): SignatureProof {
+  return {
+    take: (chunk) => proof?.take(chunk),
+    checkTaken: undefined,
+    check(values) {
+      const problem = jsonSizeProblem(values.body);
+      if (problem !== undefined) throw refuse(`the body ${problem}`);
+      proof?.check(values);
+    },
+  };
 }
 
 /** RFC 6750: the scheme is case-insensitive, the token is not. */

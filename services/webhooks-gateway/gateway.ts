@@ -6,18 +6,21 @@ import { tellFollowers } from "../../shared/events/publish.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import { createProvesByToken, type ResultAccess, tokensOf } from "../../shared/gateway/ask-result.ts";
+import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
 import {
   type Gateway,
   type IngressOptions,
   openIngress,
   toIngressOptions,
 } from "../../shared/gateway/ingress.ts";
+import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
+import { CALLBACK_KEYS_PATH } from "../../shared/job-call/callback.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
@@ -32,6 +35,7 @@ import type { ResultTokens } from "../../shared/results/token.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { createMakeCall } from "./call.ts";
 import { createAnswerCalls, resultPathOf } from "./calls.ts";
+import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
 import { createCredential } from "./credential.ts";
 import { createHandshakes } from "./handshake.ts";
 import { readWebhooksOptions, type WebhooksGatewayOptions } from "./options.ts";
@@ -124,6 +128,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     results,
     waits,
     streams,
+    redisTime,
     drain,
     stop,
     close,
@@ -135,20 +140,36 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const tokens = tokensOf(options.results?.secrets ?? []);
   const endpoints = toEndpoints(options, {
     clock,
+    redisTime,
     limits,
+    turns: createCheckTurns(),
     admission,
     takeSecret: createTakeSecret(partition),
     accessOf: createAccessOf(options, tokens),
   });
-  const record = createRecordRejected({ partition, endpoints: endpoints.size, clock });
+  const record = createRecordRejected({ partition, endpoints: endpoints.size, clock: redisTime });
   const overLimit = createEventCounter(log, "webhook.refusals_limited", "warn");
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
-  const receive = createReceive({ admission, bodies, accept, refuse, waits, addressOf, clock, log });
+  const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
+  const admitReceiver = createAdmitReceiver(partition, options.limits.callbackReceiversMax);
+  const answerCallbackKeys = createAnswerCallbackKeys(partition);
+  const receive = createReceive({
+    admission,
+    admitReceiver,
+    bodies,
+    accept,
+    refuse,
+    waits,
+    addressOf,
+    openHandshakes,
+    clock,
+    log,
+  });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
-    handler: createHandler({ endpoints, receive, answerCalls, admission, notFound }),
+    handler: createHandler({ endpoints, receive, answerCalls, answerCallbackKeys, admission, notFound }),
     readiness: () => admission.readiness(),
     firstCheck,
     pressure,
@@ -161,6 +182,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
     close() {
       overLimit.flush();
       unlogged.flush();
+      openHandshakes.flush();
       log.stop();
       close();
     },
@@ -171,6 +193,7 @@ type HandlerDeps = {
   endpoints: ReadonlyMap<string, Endpoint>;
   receive: Receive;
   answerCalls: ReturnType<typeof createAnswerCalls>;
+  answerCallbackKeys: OpsRoutes;
   admission: Admission;
   notFound: (req: IncomingMessage) => void;
 };
@@ -183,18 +206,16 @@ function createHandler({
   endpoints,
   receive,
   answerCalls,
+  answerCallbackKeys,
   admission,
   notFound,
 }: HandlerDeps): RequestListener {
   const app = bareApp();
-  onlyGet(app, "/webhooks/health", (_req, res) => {
-    res.type("text/plain").send("ok");
-  });
-  app.use(probes(() => admission.readiness()));
+  onlyGet(app, CALLBACK_KEYS_PATH, answerCallbackKeys);
+  app.use(probes(() => admission.readiness(), "/webhooks/health"));
   const others = serve(app, notFound);
 
   return (req, res) => {
-    if (admission.ending) res.setHeader("Connection", "close");
     const path = rawPath(req.url ?? "");
     const endpoint = endpoints.get(path);
     if (endpoint !== undefined) void receive(req, res, endpoint);
@@ -222,7 +243,9 @@ function toMs(secs: number | undefined): number | undefined {
 
 type EndpointDeps = {
   clock: Clock;
+  redisTime: Clock;
   limits: RateLimits;
+  turns: CheckTurns;
   admission: Admission;
   takeSecret: TakeSecret;
   accessOf: AccessOf | undefined;
@@ -231,17 +254,25 @@ type EndpointDeps = {
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
   { webhooks, serviceId, metadataPrefix }: ComposedOptions,
-  { clock, limits, admission, takeSecret, accessOf }: EndpointDeps,
+  { clock, redisTime, limits, turns, admission, takeSecret, accessOf }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),
-    credential: createCredential(config, config.body_limit_bytes ?? webhooks.body_limit_bytes, clock),
+    credential: createCredential(config, {
+      bodyLimitBytes: config.body_limit_bytes ?? webhooks.body_limit_bytes,
+      turns,
+      clock,
+    }),
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {
-      ...{ serviceId, metadataPrefix, accessOf, clock },
-      readCallback: createReadCallback({ metadataPrefix, hosts: config.callback_hosts ?? [] }),
+      ...{ serviceId, metadataPrefix, accessOf, clock: redisTime },
+      readCallback: createReadCallback({
+        metadataPrefix,
+        hosts: config.callback_hosts ?? [],
+        assertReceiverOpen: (receiver) => admission.assertReceiverOpen(receiver),
+      }),
     }),
     takeToken: limits.ofEndpoint({
       path: config.path,

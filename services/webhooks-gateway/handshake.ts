@@ -1,4 +1,5 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { credentialPlaces } from "../../shared/config/credential-places.ts";
 import { schemesOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
@@ -6,12 +7,24 @@ import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import type { TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
+import { readBody } from "../../shared/http/body.ts";
+import type { BodyLease } from "../../shared/http/body-budget.ts";
+import { headerValues } from "../../shared/http/headers.ts";
 import { keysFor } from "../../shared/senders/key.ts";
 import { fill, RequestValues, toParts } from "../../shared/senders/template.ts";
 import { macOf } from "../../shared/senders/verifier.ts";
 
 /** The answer to a request that sets an endpoint up. */
-export type HandshakeAnswer = { status: number; headers: Readonly<Record<string, string>>; body: string };
+export type HandshakeAnswer = {
+  status: number;
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  /** True if it needs no proof. */
+  isForAnybody: boolean;
+};
+
+/** A request whose handshakes are looked for before its credential is. */
+type Asked = { readonly req: IncomingMessage; readonly res: ServerResponse; readonly address: string };
 
 type HandshakeToml = EndpointToml["handshakes"][number];
 
@@ -24,31 +37,46 @@ export const GIVEN_AWAY = /^[A-Za-z0-9._~+/=-]{0,1024}$/;
 /** Echoed text is visible ASCII, and no more of it. */
 const ECHOED = /^[!-~](?:[ -~]{0,1022}[!-~])?$/;
 
+/** Such a form has one or two fields. */
+const FORM_BYTES_MAX = 1024;
+
 type Deps = { admission: Admission; takeSecret: TakeSecret };
 
 /** The handshakes of an endpoint: requests that set it up at the sender. They are answered and never queued. */
 export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret }: Deps) {
   const handshakes = endpoint.handshakes.map((handshake) => ({ ...handshake, is: createIs(handshake) }));
   const beforeBody = handshakes.filter(({ proof }) => proof !== "credential");
-  const signed = handshakes.filter(({ proof }) => proof === "credential");
+  // A form under a good signature is a handshake too, and no delivery.
+  const signed = handshakes.filter(({ proof, form }) => proof === "credential" || form !== undefined);
+  const hasCredential = createHasCredential(endpoint);
+  /** If a handshake could be a delivery, a credential in it must be right. */
+  const needsNone = ({ proof, method }: HandshakeToml) =>
+    proof === "none" && (endpoint.methods as readonly string[]).includes(method);
 
   /**
    * Answers a handshake that no credential proves; undefined if the request is none. Throws `webhook.handshake_refused` if
    * what proves it does not hold. Only a secret has to be kept, so the others are answered while no calls are taken.
    */
-  async function answerUnsigned(req: IncomingMessage, address: string): Promise<HandshakeAnswer | undefined> {
+  async function answerUnsigned(asked: Asked, lease: BodyLease): Promise<HandshakeAnswer | undefined> {
+    const { req, address } = asked;
     if (beforeBody.length === 0) return undefined;
     const values = new RequestValues(req);
-    const handshake = beforeBody.find(({ is }) => is(req, values));
+    const handshake = beforeBody.find(
+      (each) => each.is(req, values) && !(needsNone(each) && hasCredential(req, values)),
+    );
     if (handshake === undefined) return undefined;
+    const { form } = handshake;
+    if (form !== undefined && !isForm(await readForm(asked, lease), form)) return undefined;
     await prove(handshake, values, address);
-    return answerOf(handshake, values);
+    return { ...answerOf(handshake, values), isForAnybody: handshake.proof === "none" };
   }
 
   /** Answers a handshake whose credential holds; undefined if the request is a delivery. */
   function answerSigned(req: IncomingMessage, values: RequestValues): HandshakeAnswer | undefined {
-    const handshake = signed.find(({ is }) => is(req, values));
-    return handshake && answerOf(handshake, values);
+    const handshake = signed.find(
+      ({ is, form }) => is(req, values) && (form === undefined || isForm(values.body, form)),
+    );
+    return handshake && { ...answerOf(handshake, values), isForAnybody: false };
   }
 
   async function prove({ proof }: HandshakeToml, values: RequestValues, address: string): Promise<void> {
@@ -66,7 +94,7 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
       throw refused("the endpoint is not open for a secret");
   }
 
-  function answerOf(handshake: HandshakeToml, values: RequestValues): HandshakeAnswer {
+  function answerOf(handshake: HandshakeToml, values: RequestValues): Omit<HandshakeAnswer, "isForAnybody"> {
     const { status, content_type, json, body } = handshake;
     const headers: Record<string, string> = {};
     if (content_type !== undefined) headers["Content-Type"] = content_type;
@@ -97,6 +125,18 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
 
 export type Handshakes = ReturnType<typeof createHandshakes>;
 
+/** Tells whether a request has a credential, right or wrong, in any place where this endpoint's requests have one. */
+function createHasCredential(endpoint: EndpointToml) {
+  const { headers, queries } = credentialPlaces(endpoint);
+  return (req: IncomingMessage, values: RequestValues): boolean => {
+    const founds = queries.map((name) => values.query(name));
+    return (
+      headers.some((name) => headerValues(req, name).length > 0) ||
+      founds.some((found) => !("problem" in found && found.problem === "missing"))
+    );
+  };
+}
+
 /** Tells whether a request is this handshake. */
 function createIs({ method, when }: HandshakeToml) {
   const conditions = Object.entries(when).map(([template, wanted]) => ({ parts: toParts(template), wanted }));
@@ -111,6 +151,27 @@ function createIs({ method, when }: HandshakeToml) {
 /** A star at the end stands for any text. */
 function isWanted(value: string, wanted: string): boolean {
   return wanted.endsWith("*") ? value.startsWith(wanted.slice(0, -1)) : value === wanted;
+}
+
+/** Reads a body whose head declares that it is small. Any other body stays unread, and counts as empty. */
+async function readForm({ req, res }: Asked, lease: BodyLease): Promise<Buffer> {
+  const { "content-length": length, "content-encoding": coding } = req.headers;
+  const isSmall = length !== undefined && Number(length) <= FORM_BYTES_MAX && coding === undefined;
+  return isSmall ? await readBody(req, res, FORM_BYTES_MAX, { lease }) : NOTHING;
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/** Whether a body consists of exactly these fields. One whose value is a star may be missing. */
+function isForm(body: Buffer, wanted: Readonly<Record<string, string>>): boolean {
+  if (body.length > FORM_BYTES_MAX) return false;
+  const fields = [...new URLSearchParams(body.toString("utf8"))];
+  const named = new Map(fields);
+  return (
+    named.size === fields.length &&
+    fields.every(([name]) => Object.hasOwn(wanted, name)) &&
+    Object.entries(wanted).every(([name, value]) => value === "*" || named.get(name) === value)
+  );
 }
 
 /** A template filled with what the sender sent, capped and without control characters. */

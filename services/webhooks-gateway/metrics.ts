@@ -52,7 +52,8 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
       answered.inc({ path: String(path), code: "dropped" });
       duration.observeMs({ path: String(path) }, Number(ms));
     },
-    "webhook.handshake_answered": ({ path }) => answered.inc({ path: String(path), code: "handshake" }),
+    "webhook.handshake_answered": ({ path, times }) =>
+      answered.inc({ path: String(path), code: "handshake" }, Number(times ?? 1)),
     "webhook.path_unknown": ({ count }) => unknown.inc({}, Number(count)),
   };
 }

@@ -7,8 +7,12 @@ import {
 } from "../../shared/config/between-files.ts";
 import { id } from "../../shared/config/fields.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import { secretWarnings } from "../../shared/config/secret-warnings.ts";
-import { repeatedPaths, type WebhooksToml, webhooksToml } from "../../shared/config/webhooks-toml.ts";
+import {
+  repeatedPaths,
+  type WebhooksToml,
+  webhooksToml,
+  webhooksWarnings,
+} from "../../shared/config/webhooks-toml.ts";
 import { COMMON, type GatewayOptions, readCommon } from "../../shared/library/common-options.ts";
 import { checkOptions, tableOf } from "../../shared/library/option-check.ts";
 import { toOptionWarning } from "../../shared/library/option-names.ts";
@@ -129,13 +133,14 @@ export type SignatureOptions = {
   anyHeader?: boolean;
   prefix?: string;
   prefixOptional?: boolean;
-  list?: { separator: string; assign?: string; key: string };
+  list?: { separator: string; assign?: string; key?: string };
   encoding?: Encoding;
   algorithm: Algorithm;
   secretFormat?: SecretFormat;
   /** A template of what is signed. `{body}` by default. */
   signed?: string;
   bodySha256Query?: string;
+  formBeginsWith?: string;
   urlPortOptional?: boolean;
   timestamp?: TimestampOptions;
   /** Headers that must have exactly this value. */
@@ -157,6 +162,7 @@ export type TimestampOptions = {
 export type HandshakeOptions = {
   method?: "GET" | "HEAD" | "OPTIONS" | "POST";
   when?: Readonly<Record<string, string>>;
+  form?: Readonly<Record<string, string>>;
   proof: "none" | "credential" | { verifyToken: string } | { secretHeader: string };
   status?: 200 | 204;
   contentType?: string;
@@ -182,6 +188,6 @@ export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
   check.report(budgetProblems(postern, largestBodies(webhooks)));
   check.report(tokenlessResults(postern, webhooks));
   check.report(waitProblems(postern, webhooks));
-  const warnings = secretWarnings("webhooks.toml", webhooks).map(toOptionWarning);
+  const warnings = webhooksWarnings(webhooks).map(toOptionWarning);
   return check.checked({ webhooks, postern, warnings });
 }

@@ -5,6 +5,7 @@ import type { Accept, Accepted } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import type { ResultAccess } from "../../shared/gateway/ask-result.ts";
 import type { AwaitResults, Waiting } from "../../shared/gateway/await-result.ts";
+import type { AdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import type { TakeToken } from "../../shared/gateway/rate-limit.ts";
 import { sendResult } from "../../shared/gateway/send-result.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
@@ -15,10 +16,11 @@ import { addressKey } from "../../shared/ip/address.ts";
 import type { AddressList } from "../../shared/ip/address-list.ts";
 import { type JobCall, jobKeyOf } from "../../shared/job-call/job-call.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
+import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { visible } from "../../shared/text/visible.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { MakeCall } from "./call.ts";
+import type { MadeCall, MakeCall } from "./call.ts";
 import type { Credential } from "./credential.ts";
 import type { HandshakeAnswer, Handshakes } from "./handshake.ts";
 
@@ -59,11 +61,14 @@ export type Refuse = (exchange: Exchange, error: AppError) => Promise<void>;
 
 type Deps = {
   admission: Admission;
+  admitReceiver: AdmitReceiver;
   bodies: BodyBudget;
   accept: Accept;
   refuse: Refuse;
   waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
+  /** Counts answered handshakes that need no proof: with a line for each, a stranger could fill the log. */
+  openHandshakes: EventCounter;
   clock: Clock;
   log: Logger;
 };
@@ -72,7 +77,8 @@ export type Receive = (req: IncomingMessage, res: ServerResponse, endpoint: Endp
 
 /** One webhook, top to bottom. What can be refused early is refused before the body is read. */
 export function createReceive(deps: Deps): Receive {
-  const { admission, bodies, accept, refuse, waits, addressOf, clock, log } = deps;
+  const { admission, admitReceiver, bodies, accept, refuse, waits, addressOf, openHandshakes, clock, log } =
+    deps;
   return async function receive(req, res, endpoint) {
     const startedAt = clock();
     const address = addressOf(req); // a connection that is gone has none
@@ -81,7 +87,7 @@ export function createReceive(deps: Deps): Receive {
     const lease = bodies.lease(req);
     try {
       if (endpoint.allowed !== undefined) assertAllowed(endpoint.allowed, address);
-      const setUp = handshakes && (await handshakes.answerUnsigned(req, address));
+      const setUp = handshakes && (await handshakes.answerUnsigned(exchange, lease));
       if (setUp !== undefined) return finishHandshake(exchange, setUp);
 
       assertMethod(req, config);
@@ -93,10 +99,10 @@ export function createReceive(deps: Deps): Receive {
       if (takeToken !== undefined) await takeToken(addressKey(address));
       const made = makeCall(req, values);
       if ("dropped" in made) return finishDropped(exchange, made.dropped);
-      const { call, repeat } = made;
-      admission.assertOpen(jobKeyOf(call));
+      await admit(config, made);
+      const { call, repeat, noId } = made;
       const accepted = await accept(call, repeat && { ...repeat, windowMs });
-      finishAccepted(exchange, call, accepted);
+      finishAccepted(exchange, call, accepted, noId);
     } catch (thrown) {
       await refuse(exchange, toAppError(thrown));
     } finally {
@@ -104,8 +110,15 @@ export function createReceive(deps: Deps): Receive {
     }
   };
 
+  /** Throws if calls of this job, or callbacks to the receiver that the request names, are not taken now. */
+  async function admit({ path }: EndpointToml, { call, receiverByWildcard }: MadeCall): Promise<void> {
+    const job = jobKeyOf(call);
+    admission.assertOpen(job);
+    if (receiverByWildcard !== undefined) await admitReceiver(`endpoint:${path}`, job, receiverByWildcard);
+  }
+
   /** The call is on disk. A repeat is told so, and in which state the call is. */
-  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted): void {
+  function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {
     const { endpoint, ms } = exchange;
     const { config, accessOf, waitMs } = endpoint;
     const { status, replayed } = accepted;
@@ -120,6 +133,7 @@ export function createReceive(deps: Deps): Receive {
       jobId: call.job_id,
       bytes: call.bytes,
       replayed,
+      ...(noId !== undefined && { noId }),
       ms: ms(),
     });
   }
@@ -131,12 +145,14 @@ export function createReceive(deps: Deps): Receive {
   }
 
   function finishHandshake({ req, res, endpoint, ms }: Exchange, answer: HandshakeAnswer): void {
-    const { status, headers, body } = answer;
+    const { status, headers, body, isForAnybody } = answer;
     leaveUnread(req, res);
     const length = status === 204 ? {} : { "Content-Length": Buffer.byteLength(body) };
     res.writeHead(status, { ...COMMON_HEADERS, ...headers, ...length });
     res.end(req.method === "HEAD" ? "" : body);
-    log.info("webhook.handshake_answered", { path: endpoint.config.path, status, ms: ms() });
+    const { path } = endpoint.config;
+    if (isForAnybody) openHandshakes.count(`${path} ${status}`, { path, status });
+    else log.info("webhook.handshake_answered", { path, status, ms: ms() });
   }
 }
 

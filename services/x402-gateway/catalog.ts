@@ -6,8 +6,8 @@ import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { permit2Separator } from "../../shared/ethereum/permit2.ts";
 import type { TransferMethod } from "../../shared/ethereum/transfer-rules.ts";
 import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
-import type { ReadCallback } from "../../shared/gateway/read-callback.ts";
-import { type Target, toTarget } from "../../shared/job-call/callback-target.ts";
+import type { CallbackAsked, ReadCallback } from "../../shared/gateway/read-callback.ts";
+import { toTarget } from "../../shared/job-call/callback-target.ts";
 import { type JobIds, jobKey } from "../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { currentOffers, type RateOf, signingExtra } from "../../shared/pricing/prices.ts";
@@ -133,6 +133,27 @@ export function toCatalog(
   };
 }
 
+/** The catalog of a deployment that is being drained: its tokens are known, and nothing is sold. */
+export function toDrained(catalog: Catalog): Catalog {
+  return {
+    ...catalog,
+    onSale: [],
+    sold() {
+      throw soldNoLonger();
+    },
+  };
+}
+
+/** The answer to everybody who would buy while the deployment is drained. */
+export function soldNoLonger(): AppError {
+  return new AppError("payment.unavailable", {
+    reason: "this deployment is being drained (postern x402 --drain)",
+    publicDetail:
+      "This gateway no longer sells jobs. Nothing was charged. Purchases made here are still answered.",
+    retryAfterMs: 60_000,
+  });
+}
+
 /** A job of the price list, and what it cost at the rates that were looked at last. */
 type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: RatesNow; job: Job } | undefined };
 
@@ -215,7 +236,7 @@ export function createRequestedJob(
 }
 
 /** Where the end of the call that this request buys is to be told; undefined if nowhere. */
-export type CallbackFor = (req: IncomingMessage, job: Job) => Target | undefined;
+export type CallbackFor = (req: IncomingMessage, job: Job) => CallbackAsked | undefined;
 
 export function createCallbackFor(read: ReadCallback): CallbackFor {
   return (req, { callbackUrl }) =>

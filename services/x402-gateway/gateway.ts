@@ -3,9 +3,10 @@ import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
-import { createEthCall } from "../../shared/ethereum/rpc.ts";
+import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
+import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
 import {
   type Gateway,
   type IngressOptions,
@@ -13,6 +14,7 @@ import {
   toIngressOptions,
   WAIT_MS_MAX,
 } from "../../shared/gateway/ingress.ts";
+import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -20,7 +22,6 @@ import { addressKey } from "../../shared/ip/address.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
-import { type ConcurrencyLimit, createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
 import type { Payment } from "../../shared/payments/payment.ts";
@@ -32,7 +33,13 @@ import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import { createCallbackFor, createLogTokenKinds, createRequestedJob, toCatalog } from "./catalog.ts";
+import {
+  createCallbackFor,
+  createLogTokenKinds,
+  createRequestedJob,
+  toCatalog,
+  toDrained,
+} from "./catalog.ts";
 import { createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { createFacilitators, createVerifyPayment } from "./facilitator/pool.ts";
@@ -43,7 +50,7 @@ import { type AssertFits, createAssertFits } from "./payment/input.ts";
 import { createNarrowOffers } from "./payment/narrow-offers.ts";
 import { toOfferSettings } from "./payment/offer.ts";
 import { createReadOperatorQuote } from "./payment/operator-quote.ts";
-import { createFindKnown, createKnownOutcome } from "./payment/outcome.ts";
+import { createFindKnown, createKnownOutcome, createUntilDecided } from "./payment/outcome.ts";
 import { createPayersResult } from "./payment/payers-result.ts";
 import {
   createClaimPayment,
@@ -62,8 +69,10 @@ import { createChallenge } from "./routes/challenge.ts";
 import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
 import { createListJobs } from "./routes/list-jobs.ts";
 import {
+  countingReceivers,
   createCheckPayment,
   createPayJob,
+  createPaymentsInFlight,
   createReadPaidRequest,
   type Manner,
   PAID,
@@ -138,6 +147,8 @@ export type ComposedOptions = IngressOptions & {
   prices: PriceList;
   metadataPrefix: string;
   authorize?: Authorize;
+  /** It sells nothing, and answers those who have bought. */
+  isDrained?: boolean;
 };
 
 /** @internal */
@@ -150,7 +161,7 @@ export type ComposedGateway = Gateway & {
 
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
 export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
-  const { x402, prices, metadataPrefix, redis, authorize, clock = systemClock } = options;
+  const { x402, prices, metadataPrefix, redis, authorize, isDrained, clock = systemClock } = options;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
@@ -162,9 +173,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // What it stands on: the queue, the journal, chains, facilitators and rates.
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
+  warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
-  const { results, waits, streams } = ingress;
+  const { results, waits, streams, redisTime, unsettledBytesMax } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = createPaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -181,27 +193,26 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   });
 
   // What is sold, and to whom.
-  const catalog = toCatalog(x402, prices, rates.of, chains.isSound, facilitators.offerable);
+  const sellable = toCatalog(x402, prices, rates.of, chains.isSound, facilitators.offerable);
+  const catalog = isDrained ? toDrained(sellable) : sellable;
   const logTokenKinds = createLogTokenKinds(catalog.tokens, log);
   const readOperatorQuote = createReadOperatorQuote({
     operators: x402.quote_operators,
     domain: x402.quote_domain,
     metadataPrefix,
-    clock,
+    clock: redisTime,
   });
   const hosts = x402.callback_hosts ?? [];
-  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts }));
+  const assertReceiverOpen = (receiver: string) => admission.assertReceiverOpen(receiver);
+  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }));
   const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
-  const isPermittedCaller = createIsPermittedCaller({
-    ethCallAt: (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: CALLER_CHECK_TIMEOUT_MS }),
-    clock,
-  });
-  const authorizeCaller = createCallerPolicy({ metadataPrefix, clock, isPermittedCaller });
+  const isPermittedCaller = createIsPermittedCaller({ clock });
+  const authorizeCaller = createCallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
 
   // Who may have the result of a call.
   const tokens = createResultTokens(toTokenSecrets(options));
   const provesByToken = createProvesByToken(tokens);
-  const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock });
+  const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock, redisTime });
   const proves: Proves = async (req, callId) =>
     (await provesByToken(req, callId)) || signIn.isPayer(req, callId);
 
@@ -209,7 +220,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
   const findKnown = createFindKnown(journal);
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
-  const paymentsInFlight = createPaymentsInFlight(bodyBytesMax);
   const verifyPayment = createVerifyPayment(facilitators, log);
   /** What dry-runs use up of a payer's verifies, and of an address' slow checks, is not missed by payments. */
   const checkIn = (manner: Manner, assertFits: AssertFits) => {
@@ -228,24 +238,18 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
       offerSettings,
       bodyBytesMax,
       manner,
-      clock,
+      ...{ clock, redisTime },
     });
   };
-  const review = createReview({ journal, clock, log });
-  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, clock, log });
+  const review = createReview({ journal, log });
+  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, log });
   const confirmSettlement = createConfirmSettlement({ chainOf, clock });
-  const claim = createClaimPayment({ journal, beginWrite, openMax, clock });
-  const settle = createSettle({
-    journal,
-    facilitators,
-    confirmSettlement,
-    enqueueSettled,
-    beginWrite,
-    chainOf,
-    maxTimeoutMs,
-    clock,
-    log,
-  });
+  const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
+  const settling = {
+    ...{ journal, facilitators, confirmSettlement, enqueueSettled, beginWrite, chainOf, maxTimeoutMs },
+    ...{ clock, log },
+  };
+  const settle = createSettle(settling);
 
   // The routes.
   const refusals = createRefusalLog(log, "payment.refused");
@@ -255,23 +259,26 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     isQuoteUsed: journal.isQuoteUsed,
     offerSettings,
     headers: CORS_HEADERS,
-    clock,
+    clock: redisTime,
     log,
   });
   const payJob = createPayJob({
     readPaidRequest,
     findKnown,
     knownOutcome,
-    paymentsInFlight,
-    check: checkIn(PAID, createAssertFits(clock, { isProven: true })),
+    paymentsInFlight: createPaymentsInFlight(bodyBytesMax),
+    check: countingReceivers(
+      checkIn(PAID, createAssertFits(clock, { isProven: true })),
+      createAdmitReceiver(partition, options.limits.callbackReceiversMax),
+    ),
     claim,
     settle,
-    noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock, log }),
+    untilDecided: createUntilDecided(journal),
+    noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock: redisTime, log }),
     statusUrlOf,
     payersResult: createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }),
     metadataPrefix,
-    clock,
-    log,
+    ...{ clock, redisTime, log },
   });
   const dryRunManner = createDryRunManner();
   const assertFitsDry = createAssertFits(clock, { isProven: false });
@@ -292,9 +299,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     bodies,
     partyOf,
   });
+  let isStarting = true;
   const readiness = (): Readiness => {
     const { ready, checks } = admission.readiness();
-    return { ready, checks: { ...checks, ...toSharedChecks(x402, facilitators, chains, rates) } };
+    const shared = toSharedChecks(x402, facilitators, chains, rates);
+    return { ready: ready && !isStarting, checks: { ...checks, starting: isStarting, ...shared } };
   };
   const handler = createHandler({
     challenge,
@@ -307,8 +316,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     answerResult: createCallResult({ results, provesByToken, signIn }),
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
+    answerCallbackKeys: createAnswerCallbackKeys(partition),
     readiness,
-    isEnding: () => admission.ending,
     metadataPrefix,
     clock,
   });
@@ -316,18 +325,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   // What is still open, on any replica.
   const registry = openRegistry(partition);
   const reconcile = createReconcile({
-    journal,
-    chainOf,
-    facilitators,
-    confirmSettlement,
-    enqueueSettled,
+    ...settling,
     review,
-    beginWrite,
     isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
     settleTimeoutMs,
-    maxTimeoutMs,
-    clock,
-    log,
   });
   const reconciler = startReconciler({
     reconcile,
@@ -338,10 +339,13 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     clock,
     log,
   });
-  facilitators.start();
-  const started = Promise.all([firstCheck, chains.start()]).then(() => {});
+  const readRates = () => rates.start();
+  const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
+  const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {
+    isStarting = false;
+  });
+  const started = Promise.all([firstCheck, checked]).then(() => {});
   started.catch(() => {}); // its host may look at it later, or never
-  rates.start();
 
   return {
     handler,
@@ -371,14 +375,3 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
 function toTokenSecrets({ x402, results }: ComposedOptions) {
   return [...(results?.secrets ?? []), ...x402.quote_secret] as [Secret, ...Secret[]];
 }
-
-/** All bodies of payments that are claimed and settled stay under this together. */
-const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
-
-function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
-  const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
-  const max = Math.max(16, Math.min(1024, bodiesMax));
-  return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
-}
-
-const CALLER_CHECK_TIMEOUT_MS = 3000;

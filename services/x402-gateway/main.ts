@@ -1,21 +1,27 @@
 import { withoutFile } from "../../shared/config/config-dir.ts";
+import type { X402Toml } from "../../shared/config/x402-toml.ts";
 import { toIngressOptions } from "../../shared/gateway/ingress.ts";
 import { serveGateway } from "../../shared/gateway/serve.ts";
-import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
+import { runService, type ServiceOptions, type Shutdown } from "../../shared/lifecycle/run-service.ts";
+import type { Logger } from "../../shared/log/logger.ts";
 import { metered } from "../../shared/log/metered.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { jobsOnSale } from "../../shared/pricing/prices.ts";
 import { openReports } from "../../shared/processes/report.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
-import { partitionOf } from "../../shared/redis/partition.ts";
-import { composeX402Gateway, graceMsOf } from "./gateway.ts";
+import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { startDrain } from "./drain.ts";
+import { type ComposedGateway, composeX402Gateway, graceMsOf } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
 
 export type X402Process = ServiceOptions & {
   configDir: string;
   bindAddress: string | undefined;
   opsAddress: string | undefined;
+  /** It sells nothing, and tells when another deployment may take over its `pay_to`. */
+  drain?: boolean;
 };
 
 export function runX402(options: X402Process): Promise<number> {
@@ -35,7 +41,11 @@ export function runX402(options: X402Process): Promise<number> {
     shutdown.defer("reports", reports.stop);
     const { log } = reports;
 
-    const gateway = composeX402Gateway({ x402, prices, ...toIngressOptions(postern), redis, log });
+    const isDrained = options.drain === true;
+    const plain = composeX402Gateway({ x402, prices, ...toIngressOptions(postern), redis, log, isDrained });
+    const gateway = isDrained
+      ? drained(plain, { partition: partitionOf(redis), x402, log, shutdown })
+      : plain;
     registerGauges(metrics, gateway, partitionOf(redis));
 
     return serveGateway({
@@ -57,4 +67,19 @@ export function runX402(options: X402Process): Promise<number> {
       },
     });
   });
+}
+
+type DrainParts = { partition: Partition; x402: X402Toml; log: Logger; shutdown: Shutdown };
+
+/** The same gateway, which drains its Redis and tells on `/readyz` how far that is. */
+function drained(gateway: ComposedGateway, { shutdown, ...parts }: DrainParts): ComposedGateway {
+  const drain = startDrain({ ...parts, clock: systemClock });
+  shutdown.defer("drain of payments", drain.stop);
+  return {
+    ...gateway,
+    readiness() {
+      const { ready, checks } = gateway.readiness();
+      return { ready, checks: { ...checks, drain: drain.state() ?? { drained: false } } };
+    },
+  };
 }

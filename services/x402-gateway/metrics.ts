@@ -4,8 +4,8 @@ import type { Meter } from "../../shared/log/metered.ts";
 import type { Metrics } from "../../shared/metrics/metrics.ts";
 import { createUnresolved } from "../../shared/payments/list.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
+import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
-import { systemClock } from "../../shared/time/clock.ts";
 import type { ComposedGateway } from "./gateway.ts";
 
 /** What the gateway's events add to its metrics. */
@@ -48,6 +48,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "payment.contradicted": found("contradicted"),
     "payment.vanished": found("vanished"),
     "payment.token_unknown": found("token_unknown"),
+    "payment.facilitator_unknown": found("facilitator_unknown"),
     "payment.newer": found("newer"),
     "payment.call_missing": found("call_missing"),
   };
@@ -67,6 +68,7 @@ export function registerGauges(
 /** Read from the journal at each scrape; absent while it cannot be read. */
 function registerUnresolved(metrics: Metrics, partition: Partition): void {
   const readUnresolved = createUnresolved(partition);
+  const { now } = redisClock(partition.redis);
   const count = metrics.gauge("postern_payments", "Payments that wait for an end, by state", ["state"]);
   const age = metrics.gauge(
     "postern_payment_unresolved_age_seconds",
@@ -79,7 +81,7 @@ function registerUnresolved(metrics: Metrics, partition: Partition): void {
     age.reset();
     for (const [state, { payments, oldestAt }] of Object.entries(unresolved)) {
       count.set({ state }, payments);
-      age.set({ state }, oldestAt === undefined ? 0 : Math.max(0, systemClock() - oldestAt) / 1000);
+      age.set({ state }, oldestAt === undefined ? 0 : Math.max(0, now() - oldestAt) / 1000);
     }
   });
 }

@@ -87,6 +87,8 @@ export type JobPolicyOptions = { serviceId: number; jobIndex: number } & (
           authMode: "delegated_caller_signature";
           /** Seconds that a caller's proof may last. 3600 by default. */
           callerExpirySecsMax?: number;
+          /** Whether a caller's proof must name `publicUrl`, so that no other gateway accepts it. False by default. */
+          boundCallerProof?: boolean;
         }
     ))
 );

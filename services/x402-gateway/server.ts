@@ -5,10 +5,11 @@ import { callbackHeaders } from "../../shared/gateway/read-callback.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/http/ops.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
+import { CALLBACK_KEYS_PATH } from "../../shared/job-call/callback.ts";
 import { platformKeys } from "../../shared/job-call/job-call.ts";
 import { JOB_INDEX_MAX, type JobIds } from "../../shared/job-call/job-ids.ts";
 import type { Mismatch } from "../../shared/json-schema/json-schema.ts";
@@ -34,9 +35,8 @@ type HandlerDeps = {
   answerResult: (req: IncomingMessage, res: ServerResponse, callId: string) => Promise<void>;
   watchCall: (req: IncomingMessage, res: ServerResponse, callId: string) => Promise<void>;
   refuse: Refuse;
+  answerCallbackKeys: OpsRoutes;
   readiness: () => Readiness;
-  /** Whether every answer is to be the last of its connection. */
-  isEnding: () => boolean;
   metadataPrefix: string;
   clock: Clock;
 };
@@ -44,8 +44,8 @@ type HandlerDeps = {
 /** Matches the paths of jobs and calls, and that of the list, as they came; Express answers everything else. */
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf } = deps;
-  const { callStatusOf, answerResult, watchCall, refuse, isEnding, clock } = deps;
-  const others = createOthers(deps.readiness);
+  const { callStatusOf, answerResult, watchCall, refuse, clock } = deps;
+  const others = createOthers(deps.readiness, deps.answerCallbackKeys);
   const headers = allowedHeaders(deps.metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
 
@@ -94,7 +94,6 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   }
 
   return (req, res) => {
-    if (isEnding()) res.setHeader("Connection", "close");
     const route = parseRoute(rawPath(req.url ?? ""));
     if (route === undefined) {
       res.setHeaders(CORS_HEADER_MAP);
@@ -104,13 +103,11 @@ export function createHandler(deps: HandlerDeps): RequestListener {
   };
 }
 
-/** Everything else: the health of the gateway, and a 404. */
-function createOthers(readiness: () => Readiness): RequestListener {
+/** Everything else: the health of the gateway, the public keys of callbacks, and a 404. */
+function createOthers(readiness: () => Readiness, answerCallbackKeys: OpsRoutes): RequestListener {
   const app = bareApp();
-  onlyGet(app, "/x402/health", (_req, res) => {
-    res.type("text/plain").send("ok");
-  });
-  app.use(probes(readiness));
+  onlyGet(app, CALLBACK_KEYS_PATH, answerCallbackKeys);
+  app.use(probes(readiness, "/x402/health"));
   return serve(app);
 }
 

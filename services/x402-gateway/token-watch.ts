@@ -2,6 +2,7 @@ import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Chain } from "../../shared/ethereum/chain.ts";
 import type { Logger } from "../../shared/log/logger.ts";
+import { within } from "../../shared/time/clock.ts";
 
 const PACE = {
   /** What is behind a proxy may become another contract at any time. */
@@ -10,12 +11,15 @@ const PACE = {
   soonMs: 10_000,
 };
 
+/** A check is several questions, and is done twice if it finds a problem. */
+const FIRST_MS = 15_000;
+
 export type TokenWatch = {
   /** What is wrong with the token, as far as is known. */
   problems(): readonly string[];
   /** Throws `payment.unavailable` unless the token is known to be as configured. */
   assertSound(): Promise<void>;
-  /** Begins to check, and resolves once the first check is done; its node may be away then. */
+  /** Begins to check, and resolves once the first check has ended, or after `FIRST_MS`: a node that is away or slow delays no start. */
   start(): Promise<void>;
   close(): void;
 };
@@ -63,7 +67,7 @@ export function createTokenWatch(token: AcceptedToken, chain: Chain, log: Logger
       if (problems?.length === 0) return;
       throw new AppError("payment.unavailable", { reason: `${token.symbol}: ${problems?.join("; ")}` });
     },
-    start: keepChecking,
+    start: async () => void (await within(FIRST_MS, keepChecking())),
     close() {
       isClosed = true;
       clearTimeout(timer);

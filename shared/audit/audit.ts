@@ -9,7 +9,16 @@ const AUDIT_KEPT = 100_000;
 
 export type AuditEntry = (
   | {
-      action: "replay" | "discard" | "forget" | "refund" | "withdraw" | "settle" | "void" | "acknowledge";
+      action:
+        | "replay"
+        | "discard"
+        | "forget"
+        | "refund"
+        | "withdraw"
+        | "settle"
+        | "void"
+        | "acknowledge"
+        | "drop";
       callId: string;
     }
   /** An endpoint was opened for a secret that comes in a handshake. */
@@ -39,6 +48,7 @@ const EVENTS = {
   settle: "payment.settled_by_operator",
   void: "payment.voided_by_operator",
   acknowledge: "payment.acknowledged",
+  drop: "payment.dropped_by_operator",
   open: "endpoint.opened",
   pause: "job.paused",
   resume: "job.resumed",

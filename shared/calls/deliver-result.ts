@@ -4,7 +4,6 @@ import { script } from "../redis/script.ts";
 import { RESULT_LIMITS, type ResultLimits, tellChange } from "../results/keep-result.ts";
 import { encodeResult, type StoredResult } from "../results/result.ts";
 import { CHANGE, CLOSED } from "../results/store.ts";
-import { type Clock, systemClock } from "../time/clock.ts";
 
 /** What a runner may deliver. */
 export type Delivery = StoredResult & { by: "delivery" };
@@ -20,7 +19,7 @@ type Delivered =
   | "too late";
 
 /**
- * KEYS record, result, payment. ARGV those of CHANGE, result, now. Answers a `Delivered`. A runner that runs a failed call again delivers
+ * KEYS record, result, payment. ARGV those of CHANGE, result. Answers a `Delivered`. A runner that runs a failed call again delivers
  * its answer in place of the failure, and a late repeat of the failure changes nothing. The time of a delivery, which comes second in its
  * text, is not part of what is compared. That the job ran for sure matters to a refund, which knows a call without that field as one
  * that nobody watched. What expires lives at least as long as the result.
@@ -30,7 +29,7 @@ type Delivered =
  */
 const deliverLua = () => `${CHANGE}
 ${CLOSED} return 'too late' end
-local value, now = ARGV[5], ARGV[6]
+local value = ARGV[5]
 local as, before = deliveredAs(value), deliveredAs(headOf(id))
 if (resultRank[before or rs] or 0) >= resultRank[as] then
   -- It is kept no more, so nobody can tell whether this is the same.
@@ -64,13 +63,12 @@ export type DeliverResult = (id: string, result: Delivery) => Promise<Delivered>
 export function createDeliverResult(
   { redis, keys, prefix }: Partition,
   { resultMs, resultBytesMax, bytesMax }: ResultLimits = RESULT_LIMITS,
-  clock: Clock = systemClock,
 ): DeliverResult {
   const deliver = script(redis, deliverLua());
   return async (id, result) => {
     const touched = [keys.record(id), keys.result(id), keys.payment(id)];
     const value = encodeResult(shortened(result, resultBytesMax));
-    return (await deliver(touched, [prefix, id, resultMs, bytesMax, value, clock()])) as Delivered;
+    return (await deliver(touched, [prefix, id, resultMs, bytesMax, value])) as Delivered;
   };
 }
 

@@ -154,7 +154,7 @@ function undecided(id: string, state: string): AppError {
   const detail =
     state === "REVIEW"
       ? `${id}: its payment is in review; decide with postern payments resolve`
-      : `${id}: whether its payment happened is not known yet`;
+      : `${id}: whether its payment happened is not known yet; postern payments resolve --dropped deletes its body now`;
   return AppError.public("call.undecided", detail, { retryAfterMs: 2000 });
 }
 

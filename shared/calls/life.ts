@@ -94,12 +94,11 @@ export type CallLife = {
  * ids of these callbacks. Answers the record's fields and the payment's (`LOOK`); what
  * `toRead` takes, with the first line of the result alone, and the size of it; the attempts; the call's place, and what BullMQ's hash
  * says of it there; the stored call without its body, and its size; and of each callback state and time of its record, place, when it was
- * added, and the newest attempt.
+ * added, and the newest attempt; and the time.
  */
 const READ_LIFE = `${PLACE_OF}${BODILESS}${READ_RECORD}
 local prefix = ARGV[1] .. ':'
-local both = (function()
-${LOOK}
+local both = (function()${LOOK}
 end)()
 local result = redis.call('GETRANGE', KEYS[4], 0, ${HEAD_BYTES_MAX - 1})
 local read = {result ~= '' and result, redis.call('GET', KEYS[5]), unpack(record, 1, 7)}
@@ -121,7 +120,7 @@ for i = 0, ${ENDINGS.length - 1} do
   its[5] = redis.call('LINDEX', KEYS[8 + 2 * i], -1)
   callbacks[#callbacks + 1] = its
 end
-return {both[1], both[2], read, redis.call('STRLEN', KEYS[4]), redis.call('LRANGE', KEYS[3], 0, -1), place or false, job, stored, size, callbacks}`;
+return {both[1], both[2], read, redis.call('STRLEN', KEYS[4]), redis.call('LRANGE', KEYS[3], 0, -1), place or false, job, stored, size, callbacks, both[3]}`;
 
 /** When it was added and when it failed, why, and its score among the delayed ones. */
 type Job = (Buffer | null)[] | null;
@@ -143,6 +142,7 @@ type Reply = [
     timestamp: Buffer | null,
     newest: Buffer | null,
   ][],
+  readAt: number,
 ];
 
 export type ReadLife = (id: string) => Promise<CallLife | undefined>;
@@ -177,14 +177,15 @@ function unreadable(cause: unknown): never {
 }
 
 function toLife(id: string, reply: Reply, remembered: EndedCall | undefined): CallLife | undefined {
-  const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes, callbacks] = reply;
+  const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes, callbacks, readAt] =
+    reply;
   const record = toObject(recordFields.map(String));
   if (isNewer("record", record["v"])) throw newer();
   const place = placed === null ? undefined : toPlace(placed, job);
   const inQueue = place && (place.as === "failed" ? "failed" : "queued");
   const state = record["st"]?.toLowerCase() ?? inQueue ?? (remembered && "injected");
   if (state === undefined) return undefined;
-  const payment = toPayment(id, [recordFields.map(String), paymentFields.map(String)]);
+  const payment = toPayment(id, [recordFields.map(String), paymentFields.map(String), readAt]);
   const attempts = toAttempts(lines.map(String));
   const head = toHead(stored);
   const result = withoutBody(toRead(read), reply);

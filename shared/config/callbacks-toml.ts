@@ -1,11 +1,14 @@
+import { createRequire } from "node:module";
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress } from "../ip/address-list.ts";
-import { readTarget, receiverEntryProblem } from "../job-call/callback-target.ts";
+import { readTarget, receiverEntryProblem, wildcardDomain } from "../job-call/callback-target.ts";
 import { addressRange, attempts, isTable, positive } from "./fields.ts";
 import { OUTLASTS_LOCK } from "./jobs-toml.ts";
-import { type Problem, problem } from "./problem.ts";
+import { keyOf, type Problem, problem } from "./problem.ts";
 import { type Env, secretValues } from "./secrets.ts";
+
+const require = createRequire(import.meta.url);
 
 /** Standard Webhooks asks for 24 to 64 bytes. */
 const WHSEC = /^whsec_(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
@@ -69,6 +72,32 @@ export const callbackHosts = z
     }),
   )
   .min(1);
+
+/**
+ * A warning for each wildcard that is no bound: anybody can have a host below a public suffix, such as co.uk or github.io. The list takes
+ * 60 ms to load, so it is loaded only for wildcards.
+ */
+export function callbackHostWarnings(
+  file: string,
+  checked: object,
+  lists: readonly { path: readonly PropertyKey[]; hosts: readonly string[] | undefined }[],
+): string[] {
+  const wildcards = lists.flatMap(({ path, hosts = [] }) =>
+    hosts.flatMap((host, index) => {
+      const domain = wildcardDomain(host);
+      return domain === undefined ? [] : [{ path: [...path, index], host, domain }];
+    }),
+  );
+  if (wildcards.length === 0) return [];
+  const psl = require("psl") as { get(host: string): string | null };
+  const isPublicSuffix = (domain: string) => psl.get(domain) === null;
+  return wildcards
+    .filter(({ domain }) => isPublicSuffix(domain))
+    .map(({ path, host, domain }) => {
+      const what = `${host} allows hosts of anybody, since ${domain} is a public suffix`;
+      return `${file}: ${keyOf(path, checked)}: ${what}; list hosts, or wildcards below domains that you know`;
+    });
+}
 
 /** It takes the file unchecked: most processes do not know the secret, and need it to be there all the same. */
 export function unsignedCallbacks(table: unknown): Problem[] {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { CALLBACK_KEYS_PATH } from "../job-call/callback.ts";
 import type { Scheme } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { didYouMean } from "../text/near.ts";
@@ -11,7 +12,7 @@ import { pointer, requestText } from "./template-fields.ts";
 
 /* The keys of an endpoint, each checked by itself, and what they say of its credential. */
 
-const RESERVED_PATHS = ["/webhooks/health", "/livez", "/readyz", "/metrics"] as const;
+const RESERVED_PATHS = ["/webhooks/health", CALLBACK_KEYS_PATH, "/livez", "/readyz", "/metrics"] as const;
 /** Below it are the states and results of calls. */
 const CALLS = "/webhooks/calls/";
 

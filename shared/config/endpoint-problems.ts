@@ -20,6 +20,7 @@ export function endpointProblems(parsed: EndpointFields): Problem[] {
     ...forwardProblems(parsed, places),
     ...tokenProblems(parsed),
     ...parsed.handshakes.flatMap((handshake, index) => handshakeProblems(parsed, handshake, index)),
+    ...formProblems(parsed, places),
   ];
 }
 
@@ -77,6 +78,14 @@ function urlProblems(parsed: EndpointFields): Problem[] {
     return [problem("public_url", "is missing: this sender signs the URL as it is written there")];
   if (!signsUrl && public_url !== undefined)
     return [problem("public_url", "is not used: this sender does not sign it")];
+  const signsForm = (schemesOf(parsed) ?? []).some(({ signed }) => signs(signed, "form"));
+  if (signsForm && public_url?.endsWith("?") === true)
+    return [
+      problem(
+        "public_url",
+        "ends with ?, behind which nobody can tell a query from the form: leave it out, here and at the sender",
+      ),
+    ];
   return [];
 }
 
@@ -150,6 +159,15 @@ function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] 
   if (!asksToken && verify_token !== undefined)
     return [problem("verify_token", "is not used: no handshake asks for it")];
   return [];
+}
+
+/** A form is read before the credential is looked for, of a request that has none: so a delivery must show its credential before. */
+function formProblems({ auth, handshakes }: EndpointFields, { fields }: CredentialPlaces): Problem[] {
+  if (auth !== "none" && fields.length === 0) return [];
+  const message = "is read only where deliveries have their credential in a header or the query";
+  return handshakes.flatMap(({ form }, index) =>
+    form === undefined ? [] : [problem(["handshakes", index, "form"], message)],
+  );
 }
 
 function handshakeProblems(

@@ -14,6 +14,7 @@ const jsonValue = z.union(
 const fields = z.strictObject({
   method: z.enum(["GET", "HEAD", "OPTIONS", "POST"]).default("POST"),
   when: z.record(requestTemplate, z.string()).default({}),
+  form: z.record(z.string(), z.string()).optional(),
   proof: z.union(
     [
       z.enum(["none", "credential"]),
@@ -47,6 +48,7 @@ function handshakeProblems(parsed: HandshakeFields): Problem[] {
     ...headerProblems(parsed),
     ...macProblems(parsed),
     ...bodyProblems(parsed),
+    ...formProblems(parsed),
   ];
 }
 
@@ -81,6 +83,16 @@ function macProblems({ json = {}, mac }: HandshakeFields): Problem[] {
   if (mac === undefined)
     return uses.map((name) => problem(["json", name], "needs mac, which says what it is made of"));
   return uses.length === 0 ? [problem("mac", "is not used: no value of json is {mac}")] : [];
+}
+
+function formProblems({ form, proof, method }: HandshakeFields): Problem[] {
+  if (form === undefined) return [];
+  const problems: Problem[] = [];
+  if (proof !== "none") problems.push(problem("form", 'is read only of a handshake with proof = "none"'));
+  if (method !== "POST") problems.push(problem("form", "is read only of a handshake that comes with POST"));
+  if (Object.values(form).every((value) => value === "*"))
+    problems.push(problem("form", "holds no field with a value, so every form would be this handshake"));
+  return problems;
 }
 
 /** What no credential proves is answered before its body is read. */

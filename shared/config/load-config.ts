@@ -13,7 +13,7 @@ import { isTable } from "./fields.ts";
 import { type PosternToml, posternToml } from "./postern-toml.ts";
 import { secretWarnings } from "./secret-warnings.ts";
 import type { Env } from "./secrets.ts";
-import { repeatedPaths, type WebhooksToml, webhooksToml } from "./webhooks-toml.ts";
+import { repeatedPaths, type WebhooksToml, webhooksToml, webhooksWarnings } from "./webhooks-toml.ts";
 
 export type Config = {
   postern: PosternToml;
@@ -85,7 +85,7 @@ function readWebhooks(
   return {
     postern,
     webhooks,
-    warnings: [...secretWarnings("postern.toml", postern), ...secretWarnings("webhooks.toml", webhooks)],
+    warnings: [...secretWarnings("postern.toml", postern), ...(webhooks ? webhooksWarnings(webhooks) : [])],
   };
 }
 

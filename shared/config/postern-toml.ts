@@ -130,6 +130,7 @@ const limits = z.strictObject({
   oldest_age_secs_max: positive.optional(),
   redis_memory_ratio_max: z.number().gt(0).max(1).default(0.85),
   enqueue_timeout_ms: z.int().min(100).max(60_000).default(5000),
+  callback_receivers_max: z.int().min(1).max(5000).default(100),
 });
 
 const trustedProxy = addressRange.refine(
@@ -183,6 +184,7 @@ export function toAnswerOptions({ runner }: PosternToml) {
 export function toLimits({ limits }: PosternToml) {
   const { queue_depth_max, queue_bytes_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
   return {
+    callbackReceiversMax: limits.callback_receivers_max,
     queueDepthMax: queue_depth_max,
     queueBytesMax: queue_bytes_max,
     oldestAgeMsMax: oldest_age_secs_max === undefined ? undefined : oldest_age_secs_max * 1000,

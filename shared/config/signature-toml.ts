@@ -63,7 +63,7 @@ const scheme = z
       .strictObject({
         separator: z.string().min(1),
         assign: z.string().min(1).optional(),
-        key: z.string().min(1),
+        key: z.string().min(1).optional(),
       })
       .optional(),
     encoding: z.enum(ENCODINGS).optional(),
@@ -71,6 +71,7 @@ const scheme = z
     secret_format: z.enum(SECRET_FORMATS).optional(),
     signed: signedText.optional(),
     body_sha256_query: z.string().min(1).optional(),
+    form_begins_with: z.string().min(1).optional(),
     url_port_optional: z.boolean().optional(),
     timestamp: timestamp.optional(),
     require: z.record(headerName, z.string()).optional(),
@@ -95,6 +96,7 @@ function schemeProblems(scheme: Scheme): Problem[] {
     ...messageProblems(scheme, count),
     ...(boundary === undefined ? [] : [problem("signed", boundary)]),
     ...urlProblems(scheme, count),
+    ...formProblems(scheme, parts),
     ...timeProblems(scheme, count),
   ];
 }
@@ -126,7 +128,9 @@ function placeProblems({ header, prefix, prefix_optional, any_header, list }: Sc
   return problems;
 }
 
-const NOT_OF_TOKENS = ["signed", "encoding", "timestamp", "body_sha256_query", "url_port_optional"] as const;
+const NOT_OF_TOKENS = [
+  ...["signed", "encoding", "timestamp", "body_sha256_query", "form_begins_with", "url_port_optional"],
+] as const;
 
 function tokenProblems(scheme: Scheme): Problem[] {
   const message = 'is not used: "equal" compares the secret itself';
@@ -158,6 +162,16 @@ function urlProblems({ body_sha256_query, url_port_optional }: Scheme, count: Co
   if (url_port_optional === true)
     problems.push(problem("url_port_optional", "is not used: signed holds no {url}"));
   return problems;
+}
+
+/** What keeps bytes from moving between the query and the form. */
+function formProblems({ form_begins_with: name }: Scheme, parts: readonly Part[]): Problem[] {
+  if (name === undefined) return [];
+  const follows = parts.some(({ kind }, at) => kind === "form" && parts[at - 1]?.kind === "url");
+  if (!follows) return [problem("form_begins_with", "is not used: in signed, {form} does not follow {url}")];
+  const ends = Array.from(name.slice(1), (_, at) => name.slice(at + 1));
+  if (!ends.some((end) => name.startsWith(end))) return [];
+  return [problem("form_begins_with", "ends as it begins, so it does not tell where the form begins")];
 }
 
 function timeProblems(scheme: Scheme, count: Count): Problem[] {

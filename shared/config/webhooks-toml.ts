@@ -1,8 +1,10 @@
 import { z } from "zod";
+import { callbackHostWarnings } from "./callbacks-toml.ts";
 import { bodyLimit, window } from "./endpoint-fields.ts";
 import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
 import { address } from "./fields.ts";
 import { type Problem, problem, report } from "./problem.ts";
+import { secretWarnings } from "./secret-warnings.ts";
 import type { Env } from "./secrets.ts";
 
 /** `webhooks.toml`. Without the file the webhooks gateway is off. */
@@ -49,4 +51,16 @@ export function repeatedPaths(table: unknown): Problem[] {
     const other = ["endpoints", first, "path"];
     return [{ path: ["endpoints", index, "path"], message: "is also the path of another endpoint", other }];
   });
+}
+
+/** What is allowed in the checked file and unwise. */
+export function webhooksWarnings(webhooks: WebhooksToml): string[] {
+  const lists = webhooks.endpoints.map(({ callback_hosts: hosts }, index) => ({
+    path: ["endpoints", index, "callback_hosts"],
+    hosts,
+  }));
+  return [
+    ...secretWarnings("webhooks.toml", webhooks),
+    ...callbackHostWarnings("webhooks.toml", webhooks, lists),
+  ];
 }

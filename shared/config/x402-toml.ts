@@ -266,6 +266,7 @@ function jobPolicy(env: Env) {
         ...restricted,
         auth_mode: z.literal("delegated_caller_signature"),
         caller_expiry_secs_max: z.int().min(1).max(TEN_BILLION_SECS).default(3600),
+        bound_caller_proof: z.boolean().default(false),
       }),
     ]),
   ]);

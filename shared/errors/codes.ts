@@ -98,6 +98,11 @@ export const CODES = {
     title: "Payment identifier was used for another request",
   },
   "payment.too_many_open": { status: 429, retryable: true, title: "Payer has too many open payments" },
+  "payment.too_many_unsettled": {
+    status: 429,
+    retryable: true,
+    title: "Too many payments from this address are not settled yet",
+  },
   "quote.malformed": { status: 400, retryable: false, title: "Quote is malformed" },
   "quote.rejected": { status: 403, retryable: false, title: "Quote is not honoured for this request" },
   "quote.expired": { status: 410, retryable: false, title: "Quote has expired" },

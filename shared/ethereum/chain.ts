@@ -22,6 +22,7 @@ import { createLogSearch } from "./logs.ts";
 import { allowanceOf } from "./permit2.ts";
 import type { Proof } from "./proof.ts";
 import {
+  askAgain,
   type Block,
   ChainId,
   createReads,
@@ -66,7 +67,7 @@ type Options = Depths & {
   log: Logger;
 };
 
-/** Reads one EVM chain. Every read may throw `payment.unavailable`; `stateOf` and `check` alone repeat any. */
+/** Reads one EVM chain. Every read may throw `payment.unavailable`. A question that the node fails at is asked again (`askAgain`). */
 export type Chain = {
   /** How many blocks must be on top of the one that pays. */
   readonly confirmations: number;
@@ -114,7 +115,8 @@ type AuthorizationState = {
 export function createChain(options: Options): Chain {
   const { chainId, confirmations, clock, log } = options;
   const { rpcUrl: url, timeoutMs, answerBytesMax } = options;
-  const rpc = onlyOf(chainId, createRpc({ url, timeoutMs, answerBytesMax }));
+  const once = createRpc({ url, timeoutMs, answerBytesMax });
+  const rpc = onlyOf(chainId, askAgain(once, { timeoutMs, isAway: () => heads.isLost() }));
   const reads = createReads(rpc);
   const search = createLogSearch(rpc, clock);
   const heads = createHeadWatch(reads, chainId, clock, log);
@@ -282,6 +284,8 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
 
   return {
     last: (): Head | undefined => head,
+    /** Whether the last read in the background has failed. */
+    isLost: (): boolean => lost,
     fresh,
     /** Whether a node has told a higher block not long ago. */
     isBehind,

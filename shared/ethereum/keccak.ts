@@ -17,8 +17,3 @@ createKeccak(256).then(
 export function keccak256(bytes: Uint8Array): Uint8Array {
   return compiled?.init().update(bytes).digest("binary") ?? keccak_256(bytes);
 }
-
-/** A Keccak-256 of bytes that come one after the other. */
-export function createKeccak256(): { update(bytes: Uint8Array): unknown; digest(): Uint8Array } {
-  return keccak_256.create();
-}

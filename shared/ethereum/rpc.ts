@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError } from "../errors/app-error.ts";
 import { createHttpClient, isTimeout } from "../http/client.ts";
+import { delay } from "../time/clock.ts";
 import type { Hex } from "./encoding.ts";
 
 /** Beyond the receipts and logs of all that is usual. */
@@ -44,6 +45,9 @@ export class Refused extends Unanswered {}
 
 /** A contract took the call back, or has no such function. */
 export class Reverted extends Refused {}
+
+/** The node says that it has failed, and not that anything is wrong with the question (JSON-RPC -32603). */
+class InternalError extends Refused {}
 
 /** The answer is longer than anybody wants to read; it will be the next time too. */
 export class TooLong extends Refused {}
@@ -133,7 +137,39 @@ function refusal(method: string, status: number): AppError {
 
 function refusalOf(error: RpcError, reason: string): AppError {
   if (isRateLimit(error)) return new RateLimited(reason);
-  return isRevert(error) ? new Reverted(reason) : new Refused(reason);
+  if (isRevert(error)) return new Reverted(reason);
+  return error.code === -32_603 ? new InternalError(reason) : new Refused(reason);
+}
+
+const TRIES = 6;
+const PAUSE_MS = 25;
+
+/**
+ * Asks again, up to six times within `timeoutMs`, if the node fails to answer at all. What it refuses, or limits the rate of, is not asked
+ * again, and neither is anything while `isAway`: a node that nobody reaches is not waited for.
+ */
+export function askAgain(
+  rpc: Rpc,
+  { timeoutMs, isAway = () => false }: { timeoutMs: number; isAway?: () => boolean },
+): Rpc {
+  return async (call) => {
+    const late = AbortSignal.timeout(timeoutMs);
+    const signal = call.signal === undefined ? late : AbortSignal.any([late, call.signal]);
+    for (let tries = 1; ; tries++) {
+      try {
+        return await rpc({ ...call, signal });
+      } catch (error) {
+        if (tries === TRIES || isAway() || signal.aborted || !isPassing(error, call.method)) throw error;
+      }
+      await delay(PAUSE_MS * 2 ** (tries - 1));
+    }
+  };
+}
+
+/** Whether the same question may be answered the next moment. A node that fails at eth_getLogs was asked for too much. */
+function isPassing(error: unknown, method: string): boolean {
+  if (error instanceof InternalError) return method !== "eth_getLogs";
+  return error instanceof Error && error.constructor === Unanswered;
 }
 
 const HALTS =
@@ -275,6 +311,6 @@ function named(block: string | bigint): string {
 
 /** `eth_call` at the latest block of any chain. Throws `payment.unavailable`. */
 export function createEthCall({ rpcUrl, timeoutMs }: { rpcUrl: Secret; timeoutMs: number }) {
-  const reads = createReads(createRpc({ url: rpcUrl, timeoutMs }));
+  const reads = createReads(askAgain(createRpc({ url: rpcUrl, timeoutMs }), { timeoutMs }));
   return (call: { to: Hex; data: Hex }): Promise<Hex> => reads.call(call, "latest");
 }

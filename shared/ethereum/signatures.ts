@@ -1,6 +1,6 @@
-import secp256k1 from "secp256k1";
 import type { Address } from "./address.ts";
 import { keccak256 } from "./keccak.ts";
+import { curve } from "./secp256k1.ts";
 
 /** Signs 32-byte digests with a key that it does not reveal. */
 export type Signer = {
@@ -17,7 +17,7 @@ export const NO_PRIVATE_KEY = "must be a private key: 64 hex digits, with or wit
 
 /** Whether this is 64 hex digits, with or without 0x, in the range of the curve's keys. */
 export function isPrivateKey(text: string): boolean {
-  return PRIVATE_KEY.test(text) && secp256k1.privateKeyVerify(bytesOf(text));
+  return PRIVATE_KEY.test(text) && curve.isPrivateKey(bytesOf(text));
 }
 
 /** A key in hex with 0x. `privateKey` must satisfy `isPrivateKey`. */
@@ -29,10 +29,10 @@ export function hexPrivateKey(privateKey: string): `0x${string}` {
 export function createSigner(privateKey: string): Signer {
   const key = bytesOf(privateKey);
   return {
-    address: addressOf(secp256k1.publicKeyCreate(key, false)),
+    address: addressOf(curve.publicKeyOf(key)),
     sign(digest) {
-      const { signature, recid } = secp256k1.ecdsaSign(digest, key);
-      return Buffer.concat([signature, Buffer.of(27 + recid)]);
+      const { signature, recoveryId } = curve.sign(digest, key);
+      return Buffer.concat([signature, Buffer.of(27 + recoveryId)]);
     },
   };
 }
@@ -54,14 +54,14 @@ const SIGNATURE = /^0x[0-9a-fA-F]{130}$/;
  * The lower-case address whose key made this signature over this 32-byte digest. `signature` is 65 bytes in hex (r, s, v)
  * with v 27 or 28 and a low s (EIP-2). Undefined for any other form, and if no key can be recovered.
  */
-export function recoverAddress(digest: Uint8Array, signature: string): Address | undefined {
+export function recoverAddress(digest: Uint8Array, signature: string, by = curve): Address | undefined {
   if (!SIGNATURE.test(signature)) return undefined;
   const bytes = Buffer.from(signature.slice(2), "hex");
   const recoveryId = Number(bytes[64]) - 27;
   if (recoveryId !== 0 && recoveryId !== 1) return undefined;
   if (BigInt(`0x${bytes.toString("hex", 32, 64)}`) > HALF_ORDER) return undefined;
   try {
-    return addressOf(secp256k1.ecdsaRecover(bytes.subarray(0, 64), recoveryId, digest, false));
+    return addressOf(by.recover(bytes.subarray(0, 64), recoveryId, digest));
   } catch {
     return undefined;
   }

@@ -1,11 +1,12 @@
 import { AppError } from "../errors/app-error.ts";
 import { explain, type Readiness } from "../http/readiness.ts";
+import { clockCheck } from "../redis/clock.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import type { Backpressure } from "./backpressure.ts";
 
 /**
  * Whether this replica takes calls now. It ends in two steps: while it drains it is not ready but still takes requests,
- * since a load balancer sends them for some seconds more; once it is stopped it takes none.
+ * because a load balancer sends them until it has noticed; once it is stopped it takes none.
  */
 export class Admission {
   readonly #durable: DurableRedis;
@@ -17,7 +18,6 @@ export class Admission {
     this.#backpressure = backpressure;
   }
 
-  /** While it ends, every answer is the last of its connection. */
   get ending(): boolean {
     return this.#state !== "open";
   }
@@ -37,6 +37,11 @@ export class Admission {
     this.#backpressure.assertRoom(job);
   }
 
+  /** Throws `queue.overloaded` while too many callbacks wait for a receiver that a request names. */
+  assertReceiverOpen(receiver: string): void {
+    this.#backpressure.assertRoomAt(receiver);
+  }
+
   /**
    * Not ready only for this replica's own reasons: its Redis, its drain, its start. Backpressure and silent workers are the
    * same for every replica, so they are only reported.
@@ -51,6 +56,7 @@ export class Admission {
         writes: this.#durable.fullReason ?? "taken",
         durability: this.#durable.durability.mode,
         maxmemory_bytes: this.#durable.isUsable ? this.#durable.server().maxMemoryBytes : null,
+        ...clockCheck(this.#durable.redis),
         draining: this.ending,
         backpressure: explain(() => {
           this.#backpressure.assertRoom();

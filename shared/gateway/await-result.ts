@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { toAppError } from "../errors/app-error.ts";
+import { hasInputEnded, onInputEnd } from "../http/input-end.ts";
 import { sendProblem } from "../http/problem.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import { createEventCounter } from "../log/event-counter.ts";
@@ -23,8 +24,8 @@ export type Waiting = {
 };
 
 /**
- * `answered`: the call had come to something. `resultless`: it has ended, and there is nothing to be told of it. `stopped`: the gateway
- * ends.
+ * `answered`: the call had come to something. `resultless`: it has ended, and there is nothing to be told of it. `hung_up`: the
+ * client has ended its side, or the connection is gone. `stopped`: the gateway ends.
  */
 type Ending = "answered" | "resultless" | "timed_out" | "hung_up" | "stopped";
 
@@ -40,8 +41,8 @@ const LOOK_AGAIN_MS = 1000;
 
 export type AwaitResults = {
   /**
-   * Waits for the result of a call, and answers in the end. False if nothing waits: there is no time, no place, or the gateway ends. The
-   * request is then answered as one whose client does not wait.
+   * Waits for the result of a call, and answers in the end. False if nothing waits: there is no time, no place, the client has ended
+   * its side, or the gateway ends. The request is then answered as one whose client does not wait.
    */
   begin(waiting: Waiting): boolean;
   /** How many wait. */
@@ -75,9 +76,10 @@ export function createAwaitResults({ results, changes, waitersMax, clock, log }:
       clearTimeout(timer);
       stopWatching();
       look.stop();
-      res.off("close", onClose);
+      res.off("close", onHangUp);
+      stopListening();
       ends.delete(onEnd);
-      if (ending !== "hung_up") respond(res, answer, outcome);
+      if (!res.destroyed) respond(res, answer, outcome);
       log.info("wait.ended", { callId, ending, ms: clock() - since });
     }
 
@@ -86,14 +88,12 @@ export function createAwaitResults({ results, changes, waitersMax, clock, log }:
       if (typeof seen === "object") finish(seen.ending, seen.outcome);
       return seen !== "unavailable";
     }, LOOK_AGAIN_MS);
-    const onClose = (): void => finish("hung_up");
-    const onEnd = (): void => {
-      res.setHeader("Connection", "close");
-      finish("stopped");
-    };
+    const onHangUp = (): void => finish("hung_up");
+    const onEnd = (): void => finish("stopped");
     const timer = setTimeout(() => finish("timed_out"), ms);
     const stopWatching = changes.watch(callId, look.now);
-    res.on("close", onClose);
+    res.on("close", onHangUp);
+    const stopListening = onInputEnd(res.req, onHangUp);
     ends.add(onEnd);
     look.now();
     failpoint("wait.begun");
@@ -101,7 +101,7 @@ export function createAwaitResults({ results, changes, waitersMax, clock, log }:
 
   return {
     begin(waiting) {
-      if (isEnding || waiting.ms <= 0 || waiting.res.destroyed) return false;
+      if (isEnding || waiting.ms <= 0 || hasInputEnded(waiting.res.req)) return false;
       if (ends.size >= waitersMax) {
         overLimit.count("", { waitersMax });
         return false;

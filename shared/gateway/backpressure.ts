@@ -6,6 +6,7 @@ import type { OriginDepth } from "../queue/depth.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
 import { COUNTS } from "../queue/registry.ts";
 import type { DurableRedis } from "../redis/durable.ts";
+import { PAYMENTS_PART } from "../redis/give-way.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { Clock } from "../time/clock.ts";
 
@@ -15,7 +16,31 @@ export type Limits = {
   queueBytesMax: number;
   oldestAgeMsMax: number | undefined;
   redisMemoryRatioMax: number;
+  /** Receivers that requests to one endpoint, or of one payer, may name by wildcards (named-receivers.ts). */
+  callbackReceiversMax: number;
 };
+
+/** The limits of a gateway of this origin. Payments are refused earlier, so that they cannot close the webhooks gateway. */
+export function limitsOf(origin: Origin, limits: Limits): Limits {
+  if (origin !== "x402") return limits;
+  return {
+    ...limits,
+    queueBytesMax: PAYMENTS_PART * limits.queueBytesMax,
+    redisMemoryRatioMax: PAYMENTS_PART * limits.redisMemoryRatioMax,
+  };
+}
+
+/** All unsettled payments together may take this part of what new calls may use. */
+const UNSETTLED_PART = 0.25;
+
+/** Limit on the bytes of all unsettled payments. `maxMemoryBytes` is 0 if Redis has no `maxmemory`. */
+export function unsettledBytesMaxOf(
+  { queueBytesMax, redisMemoryRatioMax }: Limits,
+  maxMemoryBytes: number,
+): number {
+  const memory = maxMemoryBytes === 0 ? Number.POSITIVE_INFINITY : redisMemoryRatioMax * maxMemoryBytes;
+  return Math.floor(UNSETTLED_PART * Math.min(queueBytesMax, memory));
+}
 
 /** The queues behind a gateway, as last seen. */
 export type Pressure = {
@@ -43,6 +68,8 @@ export class Backpressure {
   readonly #timer: NodeJS.Timeout;
   #seen: Pressure | undefined;
   #over: OverLimit | undefined;
+  /** By receiver: the bytes of its callbacks, where these are too many. */
+  #crowded: ReadonlyMap<string, number> = new Map();
 
   constructor(options: Options) {
     this.#options = options;
@@ -58,6 +85,17 @@ export class Backpressure {
     const { limit, reason } = over;
     const publicDetail = `over its limit: ${limit}`;
     throw new AppError("queue.overloaded", { reason, publicDetail, retryAfterMs: 5000 });
+  }
+
+  /** Throws `queue.overloaded` while too many callbacks wait for this receiver, or have failed there. Other receivers have room. */
+  assertRoomAt(receiver: string): void {
+    const bytes = this.#crowded.get(receiver);
+    if (bytes === undefined) return;
+    throw new AppError("queue.overloaded", {
+      reason: `the callbacks to ${receiver} take ${bytes} bytes`,
+      publicDetail: "over its limit: callbacks that wait for the receiver which the request names",
+      retryAfterMs: 60_000,
+    });
   }
 
   /** Undefined before the first look. */
@@ -98,6 +136,7 @@ export class Backpressure {
         workersAlive: (await lastBeats(partition)).length,
       };
       this.#judge(overLimit(this.#seen, limits));
+      this.#crowded = crowdedReceivers(this.#seen, limits);
     } catch (error) {
       if (!(error instanceof AppError)) log.warn("backpressure.look_failed", { reason: messageOf(error) });
     }
@@ -132,6 +171,25 @@ function overLimit(seen: Pressure, limits: Limits): OverLimit | undefined {
     return { limit: "Redis memory", reason };
   }
   return undefined;
+}
+
+/** All callbacks together may take this part of the bytes of all calls. */
+const CALLBACKS_SHARE = 1 / 8;
+/** A receiver may have callbacks that take this part of what all others leave free. */
+const RECEIVER_SHARE = 1 / 4;
+
+/**
+ * The receivers with more callbacks than they may have. One alone gets a fifth of the room of all callbacks, and n together n of n + 4
+ * parts: whatever dead receivers hold, some is left for another. What an operator's own receiver has above that fifth does not count
+ * against others: no request names it, so none is refused for it.
+ */
+function crowdedReceivers({ depth, maxMemoryBytes }: Pressure, { queueBytesMax }: Limits) {
+  const { bytes, byReceiver } = depth.callbacks;
+  const room = CALLBACKS_SHARE * Math.min(queueBytesMax, maxMemoryBytes || Number.POSITIVE_INFINITY);
+  const mostOfOne = (room * RECEIVER_SHARE) / (1 + RECEIVER_SHARE);
+  const above = [...byReceiver.values()].reduce((sum, own) => sum + Math.max(0, own - mostOfOne), 0);
+  const free = Math.max(0, room - (bytes - above));
+  return new Map([...byReceiver].filter(([, own]) => own > free * RECEIVER_SHARE));
 }
 
 /** Gauges of the queue behind the gateway, as last seen. */

@@ -9,6 +9,7 @@ import {
   sendNoMore,
   sendNothingYet,
 } from "../http/event-stream.ts";
+import { hasInputEnded } from "../http/input-end.ts";
 import { markProven } from "../http/proof.ts";
 import { createEventCounter } from "../log/event-counter.ts";
 import type { Logger } from "../log/logger.ts";
@@ -156,6 +157,7 @@ export function createCallStreams(deps: Deps): CallStreams {
           throw AppError.public("request.not_found", "no such call");
         if (res.destroyed) stream.end("left");
         else begin(res, status, look);
+        if (hasInputEnded(req)) stream.end("left");
       } catch (error) {
         stream.end("left");
         throw error;

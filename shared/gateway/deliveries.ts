@@ -154,8 +154,8 @@ function unavailable(cause: unknown): never {
 /** Resolves once the result is on disk, or the same was. Throws `result.conflict` and `result.too_late`. */
 function createTakeResult({ writes, limits, clock, log }: Options) {
   const lanes = {
-    small: createDeliverResult(writes.small, limits, clock),
-    large: createDeliverResult(writes.large, limits, clock),
+    small: createDeliverResult(writes.small, limits),
+    large: createDeliverResult(writes.large, limits),
   };
 
   return async function takeResult(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {

@@ -39,10 +39,10 @@ for _, attempts in ipairs(found[2]) do
 end
 return {found[1], gone}`;
 
-type Options = { partition: Partition; durable: DurableRedis; newCallsAbove: number; log: Logger };
+type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
 
-/** Lets go of history while Redis uses more of its `maxmemory` than it may, before new calls are refused above `newCallsAbove`. */
-export function watchHistory({ partition, durable, newCallsAbove, log }: Options): { stop(): void } {
+/** Lets go of history while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
+export function watchHistory({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
   const { redis, keys } = partition;
   const dropRefused = script(redis, DROP_REFUSED);
   const dropCalls = script(redis, DROP_CALLS);
@@ -72,5 +72,5 @@ export function watchHistory({ partition, durable, newCallsAbove, log }: Options
     };
   }
 
-  return new GiveWay({ what: "history", durable, above: givesWayAbove(newCallsAbove).history, begin, log });
+  return new GiveWay({ what: "history", durable, above: givesWayAbove(webhooksAbove).history, begin, log });
 }

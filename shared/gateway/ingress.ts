@@ -8,6 +8,7 @@ import type { Readiness } from "../http/readiness.ts";
 import type { Origin } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
 import { createReadDepth } from "../queue/depth.ts";
+import { redisClock } from "../redis/clock.ts";
 import type { Redis } from "../redis/connect.ts";
 import { DurableRedis } from "../redis/durable.ts";
 import { LargeWrites } from "../redis/large-writes.ts";
@@ -20,7 +21,7 @@ import { createResults } from "../results/store.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { Admission } from "./admission.ts";
 import { createAwaitResults } from "./await-result.ts";
-import { Backpressure, type Limits, type Pressure } from "./backpressure.ts";
+import { Backpressure, type Limits, limitsOf, type Pressure, unsettledBytesMaxOf } from "./backpressure.ts";
 import { createCallStreams, type StreamLimits } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
 import { watchHistory } from "./history.ts";
@@ -39,6 +40,7 @@ export type IngressOptions = {
   /** How long a write to Redis is tried before its outcome counts as unknown; a large one (large-writes.ts) for longer. */
   enqueueTimeoutMs: number;
   log: Logger;
+  /** In place of the process's clock and of Redis', as it is known here. */
   clock?: Clock;
   http?: HttpOptions;
   results?: AskOptions;
@@ -100,24 +102,17 @@ export type Gateway = {
   streaming(): number;
   /** For what runners deliver, which only the gateway's process takes. */
   resultWrites: ResultWrites;
-  /** From now on it is not ready, every answer ends its connection, and nobody waits for a result or watches a call; requests are still taken. */
+  /** From now on it is not ready, and all waits for results and streams end; requests are still taken. */
   drain(): void;
-  /** From now on it refuses requests with `service.draining`; those under way are finished. */
+  /** From now on it refuses requests with `service.draining`; those under way are finished. For hosts whose server goes on. */
   stop(): void;
 };
 
 /** What both gateways stand on: whether calls can be taken now, how one is added, and what its request may cost before. */
 export function openIngress(origin: Origin, partition: Partition, options: IngressOptions) {
   const { redis } = partition;
-  const {
-    durability: mode,
-    declared,
-    limits,
-    enqueueTimeoutMs,
-    log,
-    clock = systemClock,
-    http = {},
-  } = options;
+  const { durability: mode, declared, limits, log, clock = systemClock, http = {} } = options;
+  const redisTime = options.clock ?? redisClock(redis).now;
   const large = new LargeWrites({ beside: partition, mode, declared, clock, log });
   const durable = new DurableRedis({
     redis,
@@ -127,12 +122,14 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     log,
   });
   const readDepth = createReadDepth(partition, origin);
-  const backpressure = new Backpressure({ durable, partition, readDepth, limits, clock, log });
-  const fills = { partition, durable, newCallsAbove: limits.redisMemoryRatioMax, log };
+  const own = limitsOf(origin, limits);
+  const ofQueue = { durable, partition, readDepth, limits: own };
+  const backpressure = new Backpressure({ ...ofQueue, clock: redisTime, log });
+  const fills = { partition, durable, webhooksAbove: limits.redisMemoryRatioMax, log };
   const givingWay = [watchHistory(fills), watchResults(fills)];
   const clientAddressOf = createClientAddressOf(http);
   const bodies = createBodyBudget({ bytesMax: http.bodyBudgetBytes, addressOf: clientAddressOf, log });
-  const beginWrite = createBeginWrite({ small: durable, large, clock, deadlineMs: enqueueTimeoutMs });
+  const beginWrite = createBeginWrite({ small: durable, large, clock, deadlineMs: options.enqueueTimeoutMs });
   const admission = new Admission(durable, backpressure);
   const results = createResults(partition);
   const changes = createChanges(partition);
@@ -146,12 +143,15 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
     results,
     waits,
     streams,
+    /** For what is written to Redis, compared with what it holds, or agreed on with other processes. */
+    redisTime,
     /** The keys over the connection for large writes. */
     largePartition: large.partition,
     beginWrite,
     resultWrites: { small: partition, large: large.partition, beginWrite } satisfies ResultWrites,
     firstCheck: durable.firstCheck,
     isUsable: () => durable.isUsable,
+    unsettledBytesMax: () => unsettledBytesMaxOf(limits, durable.server().maxMemoryBytes),
     pressure: () => backpressure.seen(),
     /** From now on it is not ready, and who waits for a result is answered, or watches a call has to come again. */
     drain(): void {

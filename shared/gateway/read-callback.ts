@@ -4,11 +4,18 @@ import { headerValues } from "../http/headers.ts";
 import { createReceiverList, readTarget, type Target, toTarget } from "../job-call/callback-target.ts";
 import { platformKeys } from "../job-call/job-call.ts";
 
+/** Where the end of a call is to be told. */
+export type CallbackAsked = {
+  target: Target;
+  /** Whether the request names it, and only a wildcard of `callback_hosts` allows it. */
+  byWildcard: boolean;
+};
+
 /**
  * Where the end of this request's call is to be told; undefined if nowhere. `own` is the operator's receiver, if there is one. Throws
- * `request.malformed` and `callback.refused`.
+ * `request.malformed`, `callback.refused`, and `queue.overloaded` if too many callbacks wait for a receiver that the request names.
  */
-export type ReadCallback = (req: IncomingMessage, own: Target | undefined) => Target | undefined;
+export type ReadCallback = (req: IncomingMessage, own: Target | undefined) => CallbackAsked | undefined;
 
 /** Clients need not know the operator's brand. */
 const DEFAULT_HEADER = "X-PLATFORM-CALLBACK";
@@ -22,25 +29,31 @@ type Options = {
   metadataPrefix: string;
   /** The receivers that a request may name. */
   hosts: readonly string[];
+  /** Throws `queue.overloaded` while too many callbacks wait for this receiver. */
+  assertReceiverOpen: (receiver: string) => void;
 };
 
 /** A request that names a receiver is refused if that one would not be told: its client relies on it. */
-export function createReadCallback({ metadataPrefix, hosts }: Options): ReadCallback {
+export function createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }: Options): ReadCallback {
   const headers = callbackHeaders(metadataPrefix);
   const names = headers.map((name) => name.toLowerCase());
   const allowed = createReceiverList(hosts);
 
-  function fromClient(req: IncomingMessage): Target {
+  function fromClient(req: IncomingMessage): CallbackAsked {
     const [text = "", ...more] = names.flatMap((name) => headerValues(req, name));
     const read = more.length > 0 ? { problem: "came more than once" } : readTarget(text);
     if ("problem" in read)
       throw AppError.public("request.malformed", `the header ${headers[0]} ${read.problem}`);
-    if (!allowed.has(read.url)) throw refused("its host is none that may be called back from here");
-    return toTarget(read.url);
+    const match = allowed.match(read.url);
+    if (match === undefined) throw refused("its host is none that may be called back from here");
+    const target = toTarget(read.url);
+    assertReceiverOpen(target.receiver);
+    return { target, byWildcard: match === "wildcard" };
   }
 
   return (req, own) => {
-    if (names.every((name) => req.headers[name] === undefined)) return own;
+    if (names.every((name) => req.headers[name] === undefined))
+      return own && { target: own, byWildcard: false };
     if (own !== undefined) throw refused("the calls here are told to somebody else");
     return fromClient(req);
   };

@@ -12,13 +12,13 @@ const MAKE_ROOM = `${HOLD}${NOW}${LET_GO}
 local kept = tonumber(redis.call('GET', KEYS[3]) or 0)
 return (letGo(KEYS[2], KEYS[3], ARGV[3], kept - ARGV[4]))`;
 
-type Options = { partition: Partition; durable: DurableRedis; newCallsAbove: number; log: Logger };
+type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
 
 /**
- * Lets go of results, the oldest first, while Redis uses more of its `maxmemory` than it may, before new calls are refused above
- * `newCallsAbove`. What comes meanwhile is not kept (shared/results/keep-result.ts).
+ * Lets go of results, the oldest first, while Redis uses more of its `maxmemory` than it may, before webhooks are refused above
+ * `webhooksAbove`. What comes meanwhile is not kept (shared/results/keep-result.ts).
  */
-export function watchResults({ partition, durable, newCallsAbove, log }: Options): { stop(): void } {
+export function watchResults({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
   const { redis, keys } = partition;
   const makeRoom = script(redis, MAKE_ROOM);
   const touched = [keys.resultsOff, keys.results, keys.resultsBytes];
@@ -27,7 +27,7 @@ export function watchResults({ partition, durable, newCallsAbove, log }: Options
     Number(await makeRoom(touched, [gateway, HELD_MS, keys.result(""), bytes]));
   return new GiveWay({
     ...{ what: "results", durable, log },
-    above: givesWayAbove(newCallsAbove).results,
+    above: givesWayAbove(webhooksAbove).results,
     begin: () => letGo,
   });
 }

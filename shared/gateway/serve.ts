@@ -1,12 +1,13 @@
 import { toDeliverers } from "../config/deliverers.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import { toResultLimits } from "../config/results-toml.ts";
-import { listen } from "../http/listen.ts";
+import { type Listening, listen } from "../http/listen.ts";
 import { serveOps } from "../http/ops.ts";
+import { serveWhenReady } from "../http/serve-when-ready.ts";
 import type { Shutdown } from "../lifecycle/run-service.ts";
 import type { Fields, Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { delay, systemClock } from "../time/clock.ts";
+import { redisClock, registerClock } from "../redis/clock.ts";
 import { createTakeDeliveries, refuseDeliveries } from "./deliveries.ts";
 import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
@@ -28,41 +29,45 @@ type Options = {
 };
 
 /**
- * Serves a gateway as its process: on its public address, and with probes and metrics on the private one. On shutdown it
- * drains for `drain_secs`, stops, lets requests end and closes. `fatal` rejects if its Redis cannot keep promises.
+ * Serves a gateway as its process: probes and metrics on the private address at once, the public one once the gateway is ready.
+ * `fatal` rejects if its Redis cannot keep promises, or if it cannot listen.
  */
 export async function serveGateway(options: Options): Promise<{ fatal: Promise<void> }> {
-  const { gateway, metrics, shutdown, log, postern, requestTimeoutMs, graceMs } = options;
+  const { gateway, metrics, shutdown, log, postern, bindAddress, requestTimeoutMs, graceMs } = options;
+  const { redis } = gateway.resultWrites.small;
   shutdown.defer("gateway", () => gateway.close());
   const takeDeliveries = postern.results.deliveries
     ? createTakeDeliveries({
         deliverers: toDeliverers(postern),
         writes: gateway.resultWrites,
         limits: toResultLimits(postern),
-        clock: systemClock,
+        clock: redisClock(redis).now,
         log,
       })
     : refuseDeliveries;
-  const { readiness } = gateway;
-  const opsAddress = await serveOps(readiness, metrics, options.opsAddress, shutdown, takeDeliveries);
-  const server = await listen(gateway.handler, options.bindAddress, {
-    requestTimeoutMs,
-    keepAliveMs: postern.http.keep_alive_secs * 1000,
-    connectionsMax: postern.http.connections,
-    log,
-  });
+  registerClock(metrics, redis);
+  let server: Listening | undefined;
   registerHttp(metrics, {
     bodyBytes: gateway.bodyBytes,
-    connections: server.connections,
+    connections: () => server?.connections() ?? 0,
     waiting: gateway.waiting,
     streaming: gateway.streaming,
   });
-  shutdown.defer("http server", () => server.close(graceMs));
-  shutdown.defer("drain", async () => {
-    gateway.drain();
-    await delay(postern.drain_secs * 1000);
-    gateway.stop();
-  });
-  log.info("service.started", { address: server.address, opsAddress, ...options.about });
-  return { fatal: gateway.firstCheck };
+  const { readiness, drain, firstCheck: ready } = gateway;
+  const opsAddress = await serveOps(readiness, metrics, options.opsAddress, shutdown, takeDeliveries);
+  log.info("service.starting", { opsAddress });
+
+  async function open(): Promise<Listening> {
+    server = await listen(gateway.handler, bindAddress, {
+      requestTimeoutMs,
+      keepAliveMs: postern.http.keep_alive_secs * 1000,
+      connectionsMax: postern.http.connections,
+      log,
+    });
+    log.info("service.started", { address: server.address, opsAddress, ...options.about });
+    return server;
+  }
+
+  const drainMs = postern.drain_secs * 1000;
+  return { fatal: serveWhenReady({ ready, open, drain, drainMs, graceMs, shutdown }) };
 }

@@ -13,6 +13,11 @@ export type BodyLease = {
   take(bytes: number): void;
   /** The body is whole, in this many bytes. From now on it is not cut, since that would free nothing. */
   arrived(bytes: number): void;
+  /**
+   * The whole body waits before anything is proven, and may be cut again: `onCut` is called then, with the refusal. Returns what ends
+   * the wait.
+   */
+  wait(onCut: (refusal: AppError) => void): () => void;
   /** Counts what is about to be made of a whole body. Throws `request.over_budget` if an unproven one finds no room. */
   reserve(bytes: number): void;
   /** The request's credential holds. From now on the body is never cut, and counts for no address. */
@@ -49,7 +54,7 @@ export function createBodyBudget({ bytesMax = BYTES_MAX, addressOf, log }: Optio
   };
 }
 
-/** The unproven bodies of one address: what they take, and those that are not whole. */
+/** The unproven bodies of one address: what they take, and those that can be cut. */
 type Share = { bytes: number; arriving: Set<Lease> };
 
 type Books = { bytesMax: number; inFlight: number; shares: Map<string, Share>; cuts: EventCounter };
@@ -62,6 +67,7 @@ class Lease implements BodyLease {
   /** While the body is unproven and takes something. */
   #share: Share | undefined;
   #isWhole = false;
+  #onCut = (refusal: AppError): void => abortRequest(this.req, refusal);
   #state: "unproven" | "proven" | "released" = "unproven";
   bytes = 0;
 
@@ -84,6 +90,24 @@ class Lease implements BodyLease {
     this.#add(bytes - this.bytes);
     this.#isWhole = true;
     this.#share?.arriving.delete(this);
+  }
+
+  wait(onCut: (refusal: AppError) => void): () => void {
+    if (this.#state !== "unproven") return () => {};
+    this.#isWhole = false;
+    this.#onCut = onCut;
+    if (this.#share === undefined) this.#openShare();
+    this.#share?.arriving.add(this);
+    return () => {
+      this.#isWhole = true;
+      this.#share?.arriving.delete(this);
+    };
+  }
+
+  /** Takes its bytes back for others. */
+  cut(refusal: AppError): void {
+    this.#onCut(refusal);
+    this.release();
   }
 
   reserve(bytes: number): void {
@@ -142,8 +166,7 @@ function makeRoom(books: Books): void {
     if (largest === undefined) return;
     books.cuts.count("", { bytesMax: books.bytesMax });
     const reason = `it had ${largest.bytes} bytes, and all bodies in flight have ${books.inFlight}`;
-    abortRequest(largest.req, overBudget(reason));
-    largest.release();
+    largest.cut(overBudget(reason));
   }
 }
 

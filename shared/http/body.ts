@@ -201,7 +201,7 @@ export function leaveUnread(req: IncomingMessage, res: ServerResponse): void {
     return;
   }
   req.pause();
-  res.setHeader("Connection", "close");
+  res.shouldKeepAlive = false;
   lingerOnClose(req.socket);
 }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { onInputEnd } from "./input-end.ts";
 import { COMMON_HEADERS } from "./problem.ts";
 
 /*
@@ -44,7 +45,7 @@ type Options = {
   /** Who reads nothing for so long is cut off. */
   stalledMs: number;
   onReady: () => void;
-  /** The connection is gone, or the stream was ended. */
+  /** The client has ended its side, the connection is gone, or the stream was ended. It must end the stream, and may come twice. */
   onClose: () => void;
 };
 
@@ -64,8 +65,10 @@ export function openEventStream(res: ServerResponse, { stalledMs, onReady, onClo
   });
   res.on("close", () => {
     clearTimeout(stalled);
+    stopListening();
     onClose();
   });
+  const stopListening = onInputEnd(res.req, onClose);
   res.on("error", () => {}); // "close" follows
   res.writeHead(200, HEADERS);
   write(retry(RETRY_MS));

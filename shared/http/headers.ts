@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 
 /**
@@ -41,6 +42,12 @@ export function onlyHeaderValue(
 /** The bytes of a header value: Node decodes them as latin1. */
 export function headerBytes(value: string): Buffer {
   return Buffer.from(value, "latin1");
+}
+
+/** The text of a header value that Node decoded as latin1: UTF-8 if its bytes are that. */
+export function headerText(value: string): string {
+  const bytes = headerBytes(value);
+  return isUtf8(bytes) ? bytes.toString("utf8") : value;
 }
 
 const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;

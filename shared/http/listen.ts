@@ -6,8 +6,9 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, Server as NetServer } from "node:net";
 import type { Duplex } from "node:stream";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { CODES, type ErrorCode } from "../errors/codes.ts";
 import { type ListenAddress, listenAddressText, readListenAddress } from "../ip/listen-address.ts";
@@ -15,10 +16,10 @@ import { createEventCounter } from "../log/event-counter.ts";
 import { type Logger, silentLogger } from "../log/logger.ts";
 import { abortRequest } from "./body.ts";
 import { Connections } from "./connections.ts";
+import { Exchanges } from "./exchanges.ts";
 import { originForm } from "./headers.ts";
 import { endAndLinger, lingerOnClose } from "./linger.ts";
 import { problemBody, sendProblem } from "./problem.ts";
-import { isProven } from "./proof.ts";
 import { transferCodingProblem } from "./transfer-coding.ts";
 
 export type Listening = {
@@ -27,7 +28,10 @@ export type Listening = {
   readonly url: string;
   /** How many connections are open. */
   connections(): number;
-  /** Stops taking connections, lets requests in flight end (at most `graceMs`), then closes what is left. */
+  /**
+   * Takes no more connections, and ends each one with its next answer, or once it has been idle for two seconds. After `graceMs` it
+   * closes those that are left.
+   */
   close(graceMs?: number): Promise<void>;
 };
 
@@ -65,7 +69,7 @@ export async function listen(
   });
   const tracked = (next: RequestListener): RequestListener => {
     return (req, res) => {
-      exchanges.begin(req, res);
+      if (!exchanges.begin(req, res)) return;
       const problem = hostProblem(req) ?? transferCodingProblem(req);
       if (problem !== undefined) return refuseAndClose(req, res, problem);
       if (req.url !== undefined) req.url = originForm(req.url, req.method);
@@ -83,7 +87,15 @@ export async function listen(
     },
     tracked(handler),
   );
-  server.on("connection", (socket) => connections.add(socket));
+  // Node would end its own side with the client's, without an answer. It has this as a property alone, which its types lack.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  server.maxHeadersCount = 0; // Node would drop all after the 1,000th, and Content-Length with them; 16 KiB bound them
+  server.on("connection", (socket) => {
+    exchanges.connected(socket);
+    socket.setMaxListeners(0); // each of many pipelined requests may listen for its end
+    socket.once("end", () => destroyLater(socket));
+    connections.add(socket);
+  });
   server.on("checkContinue", tracked(handler));
   server.on("checkExpectation", tracked(refuseExpectation));
   server.on("clientError", createAnswerClientError(exchanges));
@@ -95,10 +107,18 @@ export async function listen(
     url: `http://${shown}`,
     connections: () => connections.count,
     async close(graceMs = 10_000) {
-      await closeServer(server, graceMs);
+      await closeServer(server, exchanges, graceMs);
       closed.flush();
     },
   };
+}
+
+/** Time for the last answers after the client has ended its side. */
+const HALF_OPEN_MS = 10_000;
+
+function destroyLater(socket: Duplex): void {
+  const timer = setTimeout(() => socket.destroy(), HALF_OPEN_MS);
+  socket.once("close", () => clearTimeout(timer));
 }
 
 const refuseExpectation: RequestListener = (req, res) => {
@@ -126,7 +146,7 @@ function hostsOf({ rawHeaders }: IncomingMessage): number {
 }
 
 function refuseAndClose(req: IncomingMessage, res: ServerResponse, problem: AppError): void {
-  res.setHeader("Connection", "close");
+  res.shouldKeepAlive = false;
   sendProblem(req, res, problem);
 }
 
@@ -153,50 +173,39 @@ async function bind(server: Server, address: string): Promise<void> {
   });
 }
 
-function closeServer(server: Server, graceMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => server.closeAllConnections(), graceMs);
-    server.close(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-    server.closeIdleConnections();
-  });
+/** How long a connection must have been idle: on one that was just used, the next request may be on its way already. */
+const IDLE_MS = 2000;
+const SWEEP_MS = 100;
+
+async function closeServer(server: Server, exchanges: Exchanges, graceMs: number): Promise<void> {
+  const timer = setTimeout(() => server.closeAllConnections(), graceMs);
+  await quietTurn();
+  const closeIdle = () => exchanges.closeIdle(IDLE_MS);
+  const sweeps = setInterval(() => void quietTurn().then(closeIdle), SWEEP_MS);
+  // The close() of an HTTP server would close every idle connection at once, and end the time-outs of requests.
+  const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
+  exchanges.end();
+  closeIdle();
+  await closed;
+  clearInterval(sweeps);
+  clearTimeout(timer);
+  server.close(); // ends the timer of the time-outs
 }
 
-/** `exchanges` are those that were not answered when the last one began. */
-type UnderWay = { last: IncomingMessage; exchanges: readonly ServerResponse[] };
+const QUIET_MS = 0.3;
+const QUIET_WAIT_MS = 200;
 
 /**
- * The requests under way on each connection. A client may pipeline (RFC 9112, section 9.3.2), so there may be several, and
- * an answer written to the socket itself must wait for theirs.
+ * Resolves right after a turn of the event loop that took no time: all connections and bytes that had arrived are taken. To close a
+ * socket before would reset those that wait in the system, and their requests would fail.
  */
-class Exchanges {
-  readonly #bySocket = new WeakMap<Duplex, UnderWay>();
-
-  begin(req: IncomingMessage, res: ServerResponse): void {
-    this.#bySocket.set(req.socket, { last: req, exchanges: [...this.#unanswered(req.socket), res] });
-  }
-
-  /** The request of this connection that has begun to arrive and is not complete. */
-  unfinished(socket: Duplex): IncomingMessage | undefined {
-    const last = this.#bySocket.get(socket)?.last;
-    return last === undefined || last.complete ? undefined : last;
-  }
-
-  /** Whether a request is being answered on this connection that has proven its right to enter. */
-  hasProven(socket: Duplex): boolean {
-    return this.#unanswered(socket).some(({ req }) => isProven(req));
-  }
-
-  /** Resolves when every request that has begun is answered, or the connection is gone. */
-  async answered(socket: Duplex): Promise<void> {
-    const waiting = this.#unanswered(socket);
-    await Promise.all(waiting.map((res) => new Promise((resolve) => res.once("close", resolve))));
-  }
-
-  #unanswered(socket: Duplex): readonly ServerResponse[] {
-    return this.#bySocket.get(socket)?.exchanges.filter((res) => !res.closed) ?? [];
+async function quietTurn(): Promise<void> {
+  const until = performance.now() + QUIET_WAIT_MS;
+  for (;;) {
+    const begunAt = performance.now();
+    await nextTurn();
+    const now = performance.now();
+    if (now - begunAt < QUIET_MS || now >= until) return;
   }
 }
 

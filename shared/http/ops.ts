@@ -12,8 +12,11 @@ import type { Readiness } from "./readiness.ts";
 /** Serves the requests that it knows, and passes on the others. */
 export type OpsRoutes = RequestHandler;
 
-/** GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. */
-export function probes(readiness: () => Readiness): Router {
+/**
+ * GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. GET `health`: the same status, without
+ * the checks.
+ */
+export function probes(readiness: () => Readiness, health?: string): Router {
   const router = Router({ caseSensitive: true, strict: true });
   onlyGet(router, "/livez", (_req, res) => {
     res.type("text/plain").send("ok");
@@ -22,6 +25,14 @@ export function probes(readiness: () => Readiness): Router {
     const { ready, checks } = readiness();
     res.status(ready ? 200 : 503).json({ status: ready ? "ready" : "not ready", ...checks });
   });
+  if (health !== undefined)
+    onlyGet(router, health, (_req, res) => {
+      const { ready } = readiness();
+      res
+        .status(ready ? 200 : 503)
+        .type("text/plain")
+        .send(ready ? "ok" : "not ready");
+    });
   return router;
 }
 

@@ -21,6 +21,20 @@ export function addressKey(text: string): string {
   if (isIPv4(text)) return text;
   const address = canonicalAddress(text);
   if (address === undefined || isIPv4(address)) return address ?? text;
-  const network = ipaddr.IPv6.parse(address).parts.slice(0, 4);
-  return `${new ipaddr.IPv6([...network, 0, 0, 0, 0]).toRFC5952String()}/64`;
+  return networkOf(address, 4);
+}
+
+/**
+ * The networks of an `addressKey`, the narrowest first: itself, and of IPv6 also the /48, which is what one site may get. Who has a /48 has
+ * 65,536 keys.
+ */
+export function networksOf(key: string): string[] {
+  const [address = ""] = key.split("/");
+  return isIPv6(address) ? [key, networkOf(address, 3)] : [key];
+}
+
+/** The network that has these first words of 16 bits, of an IPv6 address. */
+function networkOf(address: string, words: number): string {
+  const parts = ipaddr.IPv6.parse(address).parts.map((part, i) => (i < words ? part : 0));
+  return `${new ipaddr.IPv6(parts).toRFC5952String()}/${16 * words}`;
 }

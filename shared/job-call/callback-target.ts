@@ -28,8 +28,8 @@ export function toTarget(url: URL): Target {
   };
 }
 
-/** Receivers that requests may name. */
-export type ReceiverList = { has(url: URL): boolean };
+/** Receivers that requests may name. `match` says whether the URL's host has an entry of its own. */
+export type ReceiverList = { match(url: URL): "host" | "wildcard" | undefined };
 
 type Entry = { protocol: string; port: string; hostname: string; isBelow: boolean };
 
@@ -37,13 +37,16 @@ type Entry = { protocol: string; port: string; hostname: string; isBelow: boolea
 export function createReceiverList(entries: readonly string[]): ReceiverList {
   const read = entries.map(readEntry).filter((entry) => typeof entry !== "string");
   return {
-    has: ({ protocol, port, hostname }) =>
-      read.some(
+    match({ protocol, port, hostname }) {
+      const fitting = read.filter(
         (entry) =>
           entry.protocol === protocol &&
           entry.port === port &&
           (entry.isBelow ? hostname.endsWith(`.${entry.hostname}`) : hostname === entry.hostname),
-      ),
+      );
+      if (fitting.length === 0) return undefined;
+      return fitting.every(({ isBelow }) => isBelow) ? "wildcard" : "host";
+    },
   };
 }
 
@@ -54,6 +57,12 @@ export function createReceiverList(entries: readonly string[]): ReceiverList {
 export function receiverEntryProblem(text: string): string | undefined {
   const entry = readEntry(text);
   return typeof entry === "string" ? entry : undefined;
+}
+
+/** The name below which an entry allows every host; undefined if it allows one host only. */
+export function wildcardDomain(text: string): string | undefined {
+  const entry = readEntry(text);
+  return typeof entry !== "string" && entry.isBelow ? entry.hostname : undefined;
 }
 
 function readEntry(text: string): Entry | string {

@@ -6,6 +6,9 @@ import { callIdFrom } from "./call-id.ts";
  * fails, and is replayed as any other.
  */
 
+/** Where both gateways tell the public keys that verify callbacks. */
+export const CALLBACK_KEYS_PATH = "/.well-known/callback-keys.json";
+
 /** Where the end of a call is told, and how its receiver asks for the result. */
 export const Callback = z.object({
   url: z.string(),

@@ -150,6 +150,11 @@ export const WEBHOOK_ORIGIN = "X-WEBHOOK-ORIGIN";
 /** The sender's own id and type of the delivery, and the query of its request. */
 export const WEBHOOK_DELIVERY_ID = "X-WEBHOOK-DELIVERY-ID";
 export const WEBHOOK_EVENT = "X-WEBHOOK-EVENT";
+/**
+ * A type that is not visible ASCII, as an extended value (RFC 8187, section 3.2.1). The name has no `*`: nginx drops such a header, and
+ * then the producer's signature, which covers it, would not hold.
+ */
+export const WEBHOOK_EVENT_UTF8 = "X-WEBHOOK-EVENT-UTF8";
 export const WEBHOOK_QUERY = "X-WEBHOOK-QUERY";
 /** The names of the sender's headers that came along, separated by commas. They too are metadata. */
 export const WEBHOOK_FORWARDED = "X-WEBHOOK-FORWARDED";

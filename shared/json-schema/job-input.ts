@@ -1,4 +1,4 @@
-import { parseBoundedJson } from "./bounded-json.ts";
+import { parseBoundedJson } from "../text/bounded-json.ts";
 import { type Check, compileSchema, type JsonSchema, type Mismatch } from "./json-schema.ts";
 
 /** What a job takes, as it declares it. */

@@ -45,6 +45,8 @@ export type GatewayOptions = CommonOptions & {
     oldestAgeSecsMax?: number;
     /** Part of Redis' `maxmemory` that is in use, above 0 and at most 1. 0.85 by default. */
     redisMemoryRatioMax?: number;
+    /** Receivers of callbacks that requests to one endpoint, or of one payer, may name by wildcards of `callbackHosts`. 100 by default. */
+    callbackReceiversMax?: number;
     /** Milliseconds for which a write is tried before its outcome counts as unknown. 5000 by default. */
     enqueueTimeoutMs?: number;
   };

@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError } from "../errors/app-error.ts";
 import { type Listening, listen } from "../http/listen.ts";
+import { sendProblem } from "../http/problem.ts";
 import type { Readiness } from "../http/readiness.ts";
 import { mountedAt } from "../http/target.ts";
 import type { Logger } from "../log/logger.ts";
@@ -19,8 +20,8 @@ export type Part = {
   /** Takes nothing new from now on: requests are answered 503, and it is not ready. What is under way goes on. */
   stop(): void;
   /**
-   * Stops, waits at most `graceMs` for what is under way, ends the timers, the servers of `listen()` and the connection to Redis, if
-   * the part made it. Called again, it is the same end.
+   * Ends the servers of `listen()` so that no request fails, stops, waits at most `graceMs` for what is under way, and ends the timers
+   * and the connection to Redis, if the part made it. Called again, it is the same end.
    */
   close(graceMs?: number): Promise<void>;
 };
@@ -40,6 +41,10 @@ export type { Readiness } from "../http/readiness.ts";
 type Life = {
   firstCheck: Promise<void>;
   readiness(): Readiness;
+  /** Ends what keeps requests open, such as waits for results; requests are still taken. */
+  drain?(): void;
+  /** Ends the part's own servers, which takes at most `graceMs`. */
+  endServers?(graceMs: number): Promise<void>;
   stop(): void;
   /** Ends what the part has begun, and waits at most `graceMs` for what is still under way. */
   end(graceMs: number): void | Promise<void>;
@@ -50,7 +55,7 @@ type Life = {
 };
 
 /** @internal The life of a part that takes work from elsewhere than a server. */
-export function createPart({ firstCheck, readiness, stop, end, connection, reports, ...life }: Life): Part {
+export function createPart({ firstCheck, stop, end, connection, reports, ...life }: Life): Part {
   let giveUp: (reason: AppError) => void = () => {};
   const ended = new Promise<never>((_, reject) => {
     giveUp = reject;
@@ -59,10 +64,13 @@ export function createPart({ firstCheck, readiness, stop, end, connection, repor
   let closed: Promise<void> | undefined;
 
   async function finish(graceMs: number): Promise<void> {
-    stop();
+    const until = performance.now() + graceMs;
     giveUp(new AppError("service.draining", { reason: "closed before it was ready" }));
+    life.drain?.();
+    await life.endServers?.(graceMs);
+    stop();
     try {
-      await end(graceMs);
+      await end(Math.max(0, until - performance.now()));
     } finally {
       await reports?.stop();
       connection.close();
@@ -71,7 +79,10 @@ export function createPart({ firstCheck, readiness, stop, end, connection, repor
 
   return {
     ready: () => Promise.race([firstCheck, ended]),
-    readiness,
+    readiness() {
+      const found = life.readiness();
+      return { ...found, ready: found.ready && closed === undefined };
+    },
     stop,
     close(graceMs = life.graceMs) {
       closed ??= finish(graceMs);
@@ -96,18 +107,27 @@ export function createServedPart({ handler, mountPath, ...life }: Served): Serve
   const { requestTimeoutMs = 15_000, connectionsMax = 4096, keepAliveMs = 250_000, log } = life;
   const servers: Listening[] = [];
   const underWay = new UnderWay();
+  let isStopped = false;
   const mounted = mountPath === undefined ? handler : mountedAt(mountPath, handler);
   const counted: RequestListener = (req, res) => {
     underWay.begin(res);
-    mounted(req, res);
+    if (isStopped) res.shouldKeepAlive = false;
+    if (mayLackHeaders(req)) sendProblem(req, res, tooManyHeaders());
+    else mounted(req, res);
   };
   const part = createPart({
     ...life,
+    stop() {
+      isStopped = true;
+      life.stop();
+    },
+    async endServers(graceMs) {
+      await Promise.all(servers.map((server) => server.close(graceMs)));
+    },
     async end(graceMs) {
-      const since = performance.now();
-      const ended = [...servers.map((server) => server.close(graceMs)), underWay.ended(), life.settle?.()];
-      await within(graceMs, Promise.all(ended));
-      await life.end(Math.max(0, graceMs - (performance.now() - since)));
+      const until = performance.now() + graceMs;
+      await within(graceMs, Promise.all([underWay.ended(), life.settle?.()]));
+      await life.end(Math.max(0, until - performance.now()));
     },
   });
   return {
@@ -119,6 +139,23 @@ export function createServedPart({ handler, mountPath, ...life }: Served): Serve
       return server;
     },
   };
+}
+
+/** Node's default limit on headers, if the server has no `maxHeadersCount`. */
+const HEADERS_MAX = 1000;
+
+/**
+ * Whether the host's server may have dropped headers of this request: Node drops those beyond the server's `maxHeadersCount` without
+ * a word, the proxy's X-Forwarded-For and Content-Length too. 0 is no limit, and what `listen` sets.
+ */
+function mayLackHeaders({ rawHeaders, socket }: IncomingMessage): boolean {
+  const { server } = socket as typeof socket & { server?: { maxHeadersCount?: number | null } };
+  const max = server?.maxHeadersCount ?? HEADERS_MAX;
+  return max > 0 && rawHeaders.length >= 2 * max;
+}
+
+function tooManyHeaders(): AppError {
+  return AppError.public("request.headers_too_large", "there are more headers than this server keeps");
 }
 
 /** The requests that are not answered yet. */

@@ -1,16 +1,13 @@
-import { once } from "node:events";
-import { writeSync } from "node:fs";
+import { write, writeSync } from "node:fs";
 import { pino } from "pino";
 import { PinoPretty } from "pino-pretty";
 import { within } from "../time/clock.ts";
 import type { Fields, Logger } from "./logger.ts";
 
 export type ProcessLogger = Logger & {
-  /** Resolves once the lines still in memory are written. What nobody reads within a second is lost. */
+  /** Resolves once the lines still in memory are written. Lines that are not read within a second are lost. */
   flush(): Promise<void>;
 };
-
-const STDOUT = 1;
 
 /**
  * JSON lines on stdout, or readable lines on a terminal. Lines are written later, many at a time under load, so that a line
@@ -20,7 +17,9 @@ export function createProcessLogger(
   service: string,
   options: { pretty: boolean; level?: string },
 ): ProcessLogger {
-  const { destination, flush } = openDestination(options);
+  const { destination, flush } = openDestination(options, (lines) =>
+    log.warn({ lines }, "log.lines_dropped"),
+  );
   const log = pino(
     {
       base: { service, pid: process.pid },
@@ -39,74 +38,119 @@ export function createProcessLogger(
   };
 }
 
-function openDestination({ pretty }: { pretty: boolean }) {
+/** Tells the log how many lines are missing at this place. */
+type Tell = (lines: number) => void;
+
+function openDestination({ pretty }: { pretty: boolean }, tell: Tell) {
   if (pretty) {
     const ignore = "pid,hostname,service";
     const options = { sync: true, ignore, messageKey: "event", translateTime: "HH:MM:ss.l" };
     return { destination: PinoPretty(options), flush: async () => {} };
   }
-  const lines = batchedLines(pino.destination({ fd: STDOUT, sync: false }), STDOUT);
+  // Opening the stream makes a pipe non-blocking. Otherwise a reader that stops would block each write, and the exit.
+  const lines = batchedLines(process.stdout.fd, tell);
   process.once("exit", lines.flushSync);
   return { destination: lines, flush: lines.flush };
 }
 
 const GATHER_MS = 20;
 const FLUSH_MS = 1000;
+const RETRY_MS = 10;
+/** Further lines are dropped while this many characters wait behind a write. 1,000 lines a second fill it in half a minute. */
+const WAITING_CHARS_MAX = 8 * 1024 * 1024;
+const NOTHING = Buffer.alloc(0);
 
-/** Gathers lines for a moment, and for as long as a write is under way, so that under load one write takes many of them. */
-function batchedLines(sink: ReturnType<typeof pino.destination>, fd: number) {
+let dropped = 0;
+
+/** Number of lines that this process has dropped because the reader of stdout was too slow or gone. */
+export const droppedLines = (): number => dropped;
+
+/**
+ * Gathers lines for a moment, and for as long as a write is under way, so that under load one write takes many of them. If the
+ * reader stops, further lines are dropped. Once it reads again, `tell` logs their number behind the last line before the gap.
+ */
+function batchedLines(fd: number, tell: Tell) {
   let gathered = "";
+  /** Taken from `gathered` and not written yet. */
+  let taken: Buffer = NOTHING;
+  let untold = 0;
   let timer: NodeJS.Timeout | undefined;
-  let state: "idle" | "writing" | "unread" = "idle";
-  sink.on("drain", () => {
-    state = "idle";
-    if (timer === undefined) pass();
-  });
-  sink.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    state = "unread";
-  });
-  const take = (): string => {
-    const lines = gathered;
+  let state: "idle" | "writing" | "waiting" | "unread" = "idle";
+  let onIdle = (): void => {};
+
+  const take = (): Buffer => {
+    const lines = Buffer.from(gathered);
     gathered = "";
     return lines;
   };
+
   const pass = (): void => {
     timer = undefined;
     if (state !== "idle" || gathered === "") return;
-    state = "writing";
-    sink.write(take());
+    taken = take();
+    if (untold > 0) {
+      const lines = untold;
+      untold = 0;
+      tell(lines);
+    }
+    writeTaken();
   };
+
+  const writeTaken = (): void => {
+    state = "writing";
+    write(fd, taken, (error, bytes) => {
+      if (error !== null) return failed(error);
+      taken = taken.subarray(bytes);
+      if (taken.length > 0) return writeTaken();
+      state = "idle";
+      onIdle();
+      if (timer === undefined) pass();
+    });
+  };
+
+  const failed = (error: NodeJS.ErrnoException): void => {
+    if (error.code === "EAGAIN") {
+      state = "waiting";
+      setTimeout(writeTaken, RETRY_MS).unref();
+    } else if (error.code === "EPIPE") {
+      state = "unread";
+      onIdle();
+    } else throw error;
+  };
+
+  const idle = async (): Promise<void> => {
+    while (state !== "unread" && (state !== "idle" || gathered !== "")) {
+      pass();
+      await new Promise<void>((resolve) => {
+        onIdle = resolve;
+      });
+    }
+  };
+
   return {
     write(line: string): void {
-      if (state === "unread") return;
+      if (state === "unread" || gathered.length >= WAITING_CHARS_MAX) {
+        dropped += 1;
+        untold += 1;
+        return;
+      }
       gathered += line;
       timer ??= setTimeout(pass, GATHER_MS).unref();
     },
-    async flush(): Promise<void> {
-      const written = async (): Promise<void> => {
-        while (state !== "unread" && (state === "writing" || gathered !== "")) {
-          pass();
-          await once(sink, "drain").catch(() => {}); // rejects with the sink's error, which is looked at above
-        }
-      };
-      await within(FLUSH_MS, written());
-    },
-    /** Not by the sink, which would try forever to write what nobody reads any more. */
+    flush: () => within(FLUSH_MS, idle()).then(() => {}),
+    /** Leaves a write alone that is under way: how far it has come is unknown. */
     flushSync(): void {
       clearTimeout(timer);
-      timer = undefined;
-      writeAll(fd, take());
+      if (state === "unread") return;
+      writeAll(fd, Buffer.concat([state === "writing" ? NOTHING : taken, take()]));
     },
   };
 }
 
-const RETRY_MS = 10;
-
 /** Waits a second for a slow reader. What it has not read by then is lost. */
-function writeAll(fd: number, text: string): void {
+function writeAll(fd: number, bytes: Buffer): void {
   let triesLeft = FLUSH_MS / RETRY_MS;
-  for (let left = Buffer.from(text); left.length > 0; ) {
+  for (let left = bytes; left.length > 0; ) {
     try {
       left = left.subarray(writeSync(fd, left));
     } catch (error) {

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { droppedLines } from "../log/pino-logger.ts";
 
 const SECONDS_BUCKETS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600,
@@ -11,6 +12,15 @@ export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
+  new Counter({
+    name: "postern_log_lines_dropped_total",
+    help: "Log lines lost because the reader of stdout was too slow or gone",
+    registers,
+    collect() {
+      this.reset();
+      this.inc(droppedLines());
+    },
+  });
   const setters: (() => void | Promise<void>)[] = [];
   return {
     counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>

@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { ORIGINS } from "../job-call/job-call.ts";
+import { redisClock } from "../redis/clock.ts";
 import type { Partition } from "../redis/partition.ts";
 import { percentile, type Step } from "../series/buckets.ts";
 import { type Counts, type Details, originOf, sumOf, totalOf, totalsOfOrigin } from "../series/counts.ts";
 import { type Bucket, createReadSeries } from "../series/read.ts";
-import { type Clock, systemClock } from "../time/clock.ts";
+import type { Clock } from "../time/clock.ts";
 import { toIso } from "../time/iso.ts";
 import { count, isoTime } from "./view.ts";
 
@@ -84,7 +85,7 @@ export type FlowApi = {
 type Deps = { partition: Partition; clock?: Clock };
 
 /** What an operator sees of what flows. */
-export function createFlowApi({ partition, clock = systemClock }: Deps): FlowApi {
+export function createFlowApi({ partition, clock = redisClock(partition.redis).now }: Deps): FlowApi {
   const series = createReadSeries(partition, clock);
 
   async function readAll(span: FlowSpan): Promise<(job?: string) => FlowView> {

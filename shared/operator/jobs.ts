@@ -1,11 +1,13 @@
 import { z } from "zod";
 import { createAudit } from "../audit/audit.ts";
+import { AppError } from "../errors/app-error.ts";
 import { idsOfKey } from "../job-call/job-ids.ts";
 import { type JobGate, openJobs } from "../queue/jobs.ts";
 import type { OperateDeps } from "../queue/operate.ts";
-import { CALLBACKS_GATE, gateOf, isOfCallbacks, originOf } from "../queue/queue-name.ts";
+import { CALLBACKS_GATE, gateOf, isOfCallbacks, originOf, type QueueName } from "../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
 import { toIso } from "../time/iso.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { count, isoTime } from "./view.ts";
 
 /**
@@ -36,9 +38,14 @@ export type JobView = z.infer<typeof JobView>;
 export const JobChange = z.object({ changed: z.boolean(), job: JobView });
 export type JobChange = z.infer<typeof JobChange>;
 
+/** Jobs by service id and job index, then `callback`, then receivers by name. */
+export const JobPage = z.object({ jobs: z.array(JobView), next });
+export type JobPage = z.infer<typeof JobPage>;
+
 export type JobsApi = {
-  /** By service id and job index. */
-  list(): Promise<JobView[]>;
+  page(asked: PageAsked): Promise<JobPage>;
+  /** Throws `job.not_found` if the job has neither a queue nor a setting. */
+  show(job: string): Promise<JobView>;
   /** No producer takes calls of the job any more. Unchanged if it is paused already. */
   pause(job: string, reason: string): Promise<JobChange>;
   /** The calls of the job are taken again. Unchanged if it is not paused. */
@@ -51,25 +58,60 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
   const registry = openRegistry(partition);
   const audit = createAudit(partition, log);
 
-  async function list(): Promise<JobView[]> {
-    const [gates, depths] = await Promise.all([jobs.gates(), registry.depths()]);
+  /** By gate: its queues, none if it has only a setting. */
+  async function known(): Promise<Map<string, QueueName[]>> {
+    const [queues, named] = await Promise.all([registry.names(), jobs.named()]);
+    const queuesOf = new Map<string, QueueName[]>(named.map((gate) => [gate, []]));
+    for (const queue of queues) {
+      const gate = gateOf(queue);
+      const others = queuesOf.get(gate);
+      if (others === undefined) queuesOf.set(gate, [queue]);
+      else others.push(queue);
+    }
+    if (queuesOf.has(CALLBACKS_GATE)) queuesOf.set(CALLBACKS_GATE, queues.filter(isOfCallbacks));
+    return queuesOf;
+  }
+
+  async function views(asked: readonly string[], queuesOf: ReadonlyMap<string, QueueName[]>) {
+    const queues = [...new Set(asked.flatMap((gate) => queuesOf.get(gate) ?? []))];
+    const [gates, read] = await Promise.all([jobs.gates(asked), registry.depths(queues)]);
+    const depths = new Map(read.map((depth) => [depth.queue, depth]));
     const now = clock();
-    return [...gates]
-      .sort(([a], [b]) => byNumber(a, b))
-      .map(([job, gate]) => {
-        const own = depths.filter(({ queue }) => isBehind(job, queue));
-        const origins = [...new Set(own.map(({ queue }) => originOf(queue)))];
-        return toView(job, gate, { ...sumOfDepths(own), origins, now });
-      });
+    return asked.map((gate) => {
+      const own = (queuesOf.get(gate) ?? []).flatMap((queue) => depths.get(queue) ?? []);
+      const origins = [...new Set(own.map(({ queue }) => originOf(queue)))];
+      return toView(gate, gates.get(gate) ?? NO_GATE, { ...sumOfDepths(own), origins, now });
+    });
+  }
+
+  async function find(job: string): Promise<JobView | undefined> {
+    const queuesOf = await known();
+    return queuesOf.has(job) ? (await views([job], queuesOf))[0] : undefined;
   }
 
   async function now(job: string): Promise<JobView> {
-    const known = (await list()).find((each) => each.job === job);
-    return known ?? toView(job, NO_GATE, { ...sumOfDepths([]), origins: [], now: clock() });
+    const found = await find(job);
+    return found ?? toView(job, NO_GATE, { ...sumOfDepths([]), origins: [], now: clock() });
   }
 
   return {
-    list,
+    async page({ limit, cursor }) {
+      const after = fromCursor(z.string(), cursor);
+      const queuesOf = await known();
+      const rest = [...queuesOf.keys()]
+        .filter((gate) => after === undefined || byNumber(gate, after) > 0)
+        .sort(byNumber);
+      const shown = rest.slice(0, limit);
+      const last = rest.length > limit ? shown.at(-1) : undefined;
+      return { jobs: await views(shown, queuesOf), next: toCursor(last) };
+    },
+
+    async show(job) {
+      const found = await find(job);
+      if (found === undefined)
+        throw AppError.public("job.not_found", `job ${job} has no queue and no setting`);
+      return found;
+    },
 
     async pause(job, reason) {
       const at = clock();
@@ -86,12 +128,9 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
   };
 }
 
-function isBehind(gate: string, queue: string): boolean {
-  return gate === CALLBACKS_GATE ? isOfCallbacks(queue) : gateOf(queue) === gate;
-}
-
 /** Jobs by their numbers, then all callbacks together, then those to each receiver. */
 function byNumber(a: string, b: string): number {
+  if (a === b) return 0;
   const [isCallback, isOther] = [a, b].map((gate) => gate.startsWith(CALLBACKS_GATE));
   if (isCallback || isOther) return Number(isCallback) - Number(isOther) || (a < b ? -1 : 1);
   const [ids, others] = [idsOfKey(a), idsOfKey(b)];

@@ -3,8 +3,9 @@ import type { AcceptedToken } from "../config/x402-toml.ts";
 import { AppError } from "../errors/app-error.ts";
 import type { Chain } from "../ethereum/chain.ts";
 import type { Transfer } from "../ethereum/transfers.ts";
-import { createMatchTransfers, type Mismatch } from "../payments/audit.ts";
+import { createMatchTransfers, type Finding, type Mismatch } from "../payments/audit.ts";
 import { createPaymentList } from "../payments/list.ts";
+import { createRefunds } from "../payments/refunds.ts";
 import type { Partition } from "../redis/partition.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
@@ -42,12 +43,16 @@ export const TokenAudit = z.object({
   from_block: z.string(),
   to_block: z.string(),
   matched: count,
+  /** The matched transfers, as far as they are listed: what another deployment's audit is compared with. */
+  matches: z.array(z.object({ transaction: z.string(), position: z.int(), call_id: z.string() })),
   /** Money that no payment explains; `call_id` is the payment that its authorization names, which is unknown here. */
   orphans: z.array(TransferView.extend({ call_id: z.string().nullable() })),
   /** Money for payments that do not count as paid. */
   unsettled: z.array(TransferView.extend({ payment: PaymentView })),
   /** Payments that count as paid, and whose money the chain does not show. */
   missing: z.array(z.object({ payment: PaymentView })),
+  /** Refunds beyond the one that closed the payment's case. `from` is the sender in `refund_from`. */
+  surplus_refunds: z.array(TransferView.extend({ payment: PaymentView })),
   /** So many more do not match, and are not listed. */
   more: count,
 });
@@ -75,15 +80,18 @@ export function createAuditMoney(
   { listedMax = Number.POSITIVE_INFINITY } = {},
 ): AuditMoney {
   const payments = createPaymentList(partition);
+  const refunds = createRefunds(partition);
   const decimalsOf = decimalsFrom(tokens);
 
   async function auditOne(audit: TokenAudit, { token, chain }: Audited, work: AuditWork): Promise<void> {
-    const { network, asset, transfer_method: method, event_order: eventOrder, pay_to: payTo } = token;
+    const { network, asset, transfer_method: method, event_order: eventOrder } = token;
+    const { pay_to: payTo, refund_from: refundFrom } = token;
     const [fromBlock, toBlock] = [BigInt(audit.from_block), BigInt(audit.to_block)];
-    const matchTransfers = createMatchTransfers({ chain, payments });
-    const range = { network, asset, method, eventOrder, payTo, fromBlock, toBlock, signal: work.signal };
+    const matchTransfers = createMatchTransfers({ chain, payments, refunds });
+    const money = { network, asset, method, eventOrder, payTo, refundFrom };
+    const range = { ...money, fromBlock, toBlock, signal: work.signal };
     for await (const found of matchTransfers(range)) {
-      if (found.kind === "matched") audit.matched += 1;
+      if (found.kind === "matched") noteMatch(audit, found, listedMax);
       else if (listedIn(audit) >= listedMax) audit.more += 1;
       else note(audit, found, decimalsOf);
     }
@@ -146,25 +154,38 @@ function emptyAudit(
 ): TokenAudit {
   return {
     ...{ network, asset, symbol, decimals, pay_to },
-    ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0 },
-    ...{ orphans: [], unsettled: [], missing: [], more: 0 },
+    ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0, matches: [] },
+    ...{ orphans: [], unsettled: [], missing: [], surplus_refunds: [], more: 0 },
   };
 }
 
-function listedIn({ orphans, unsettled, missing }: TokenAudit): number {
-  return orphans.length + unsettled.length + missing.length;
+function listedIn({ orphans, unsettled, missing, surplus_refunds }: TokenAudit): number {
+  return orphans.length + unsettled.length + missing.length + surplus_refunds.length;
+}
+
+function noteMatch(
+  audit: TokenAudit,
+  { transfer: { transaction, position }, payment }: Extract<Finding, { kind: "matched" }>,
+  listedMax: number,
+): void {
+  audit.matched += 1;
+  if (audit.matches.length < listedMax) audit.matches.push({ transaction, position, call_id: payment.id });
 }
 
 function note(audit: TokenAudit, found: Mismatch, decimalsOf: DecimalsOf): void {
-  if (found.kind === "orphan")
-    audit.orphans.push({ ...toTransferView(found.transfer), call_id: found.callId ?? null });
-  else if (found.kind === "missing")
-    audit.missing.push({ payment: toPaymentView(found.payment, decimalsOf) });
-  else
-    audit.unsettled.push({
-      ...toTransferView(found.transfer),
-      payment: toPaymentView(found.payment, decimalsOf),
-    });
+  switch (found.kind) {
+    case "orphan":
+      audit.orphans.push({ ...toTransferView(found.transfer), call_id: found.callId ?? null });
+      return;
+    case "missing":
+      audit.missing.push({ payment: toPaymentView(found.payment, decimalsOf) });
+      return;
+    case "unsettled":
+    case "surplus": {
+      const list = found.kind === "surplus" ? audit.surplus_refunds : audit.unsettled;
+      list.push({ ...toTransferView(found.transfer), payment: toPaymentView(found.payment, decimalsOf) });
+    }
+  }
 }
 
 function toTransferView({ transaction, block: at, from, value, authorization }: Transfer) {

@@ -9,7 +9,7 @@ export const MEANINGS: Readonly<Record<PaymentState, string>> = {
   QUEUED: "paid; its call is in the queue",
   FAILED: "paid; its call failed and waits for an operator",
   INJECTED: "paid; its call was given to the runner",
-  DISCARDED: "paid; its call was discarded by an operator",
+  DISCARDED: "paid; an operator discarded its call, or dropped its body before it was paid",
   REFUND_PENDING: "paid; its refund is exported, and not seen on the chain yet",
   REFUNDED: "paid, and paid back",
   VOID: "not paid, and it cannot be any more",
@@ -26,6 +26,8 @@ export const PAYMENT_ACTIONS = [
   "void",
   /** Say that he has seen what contradicts it. */
   "acknowledge",
+  /** Delete its body although it may still be paid: no settle is sent any more. */
+  "drop",
   /** Of its call: run it again, or end it. */
   "replay",
   "discard",
@@ -38,7 +40,7 @@ export const PAYMENT_ACTIONS = [
 type PaymentAction = (typeof PAYMENT_ACTIONS)[number];
 
 const ACTIONS: Readonly<Record<PaymentState, readonly PaymentAction[]>> = {
-  SETTLING: ["reconcile"],
+  SETTLING: ["reconcile", "drop"],
   QUEUED: ["reconcile"],
   FAILED: ["replay", "discard", "refund"],
   INJECTED: [],
@@ -46,22 +48,23 @@ const ACTIONS: Readonly<Record<PaymentState, readonly PaymentAction[]>> = {
   REFUND_PENDING: ["refund-check"],
   REFUNDED: [],
   VOID: [],
-  REVIEW: ["settle", "void"],
+  REVIEW: ["settle", "void", "drop"],
 };
 
 export function actionsFor(
-  payment: Pick<Payment, "state" | "lateAt" | "reason" | "settlement" | "acknowledged">,
+  payment: Pick<Payment, "state" | "lateAt" | "reason" | "settlement" | "acknowledged" | "dropped">,
 ): PaymentAction[] {
   const isLate = payment.state === "REFUND_PENDING" && payment.lateAt !== undefined;
+  const actions = isLate ? (["refund-withdraw"] as const) : (ACTIONS[payment.state] ?? []);
   return [
     ...(isDisputed(payment) ? (["acknowledge"] as const) : []),
-    ...(isLate ? (["refund-withdraw"] as const) : (ACTIONS[payment.state] ?? [])),
+    ...actions.filter((action) => action !== "drop" || payment.dropped === undefined),
   ];
 }
 
 /** What is known of whether it is paid, and of what its job did, one sentence each. */
 export function evidenceOf(payment: Payment): string[] {
-  const { state, reason, facilitator, dispatches, dispatchedAt, decided, acknowledged } = payment;
+  const { state, reason, facilitator, dispatches, dispatchedAt, decided, acknowledged, dropped } = payment;
   const times = dispatches === 1 ? "once" : `${dispatches} times`;
   const why = isDisputed(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
   return [
@@ -71,6 +74,11 @@ export function evidenceOf(payment: Payment): string[] {
     ...ofSettlement(payment),
     ...ofJob(payment),
     ...ofRefund(payment),
+    ...(dropped === undefined
+      ? []
+      : [
+          `${dropped.by} dropped its body: ${dropped.reason}. No settle is sent any more, and it never runs.`,
+        ]),
     ...(decided === undefined ? [] : [`${decided.by} decided: ${decided.reason}.`]),
     ...(acknowledged === undefined ? [] : [`${acknowledged.by} has seen it: ${acknowledged.reason}.`]),
   ];

@@ -69,6 +69,8 @@ export type PaymentView = z.infer<typeof PaymentView>;
 export const PaymentDetail = PaymentView.extend({
   decided: Decided.nullable(),
   acknowledged: Decided.nullable(),
+  /** Who dropped its body before it was settled. */
+  dropped: Decided.nullable(),
   facilitator: z.string(),
   dispatched_at: isoTime,
   payment_identifier: z.string().nullable(),
@@ -121,6 +123,7 @@ export function toPaymentDetail(
     ...toPaymentView(payment, decimalsOf),
     decided: decided ?? null,
     acknowledged: payment.acknowledged ?? null,
+    dropped: payment.dropped ?? null,
     facilitator,
     dispatched_at: toIso(dispatchedAt),
     payment_identifier: identifier ?? null,

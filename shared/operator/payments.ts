@@ -48,10 +48,13 @@ export const PaymentFilter = z.strictObject({
 });
 export type PaymentFilter = z.infer<typeof PaymentFilter>;
 
-/** What an operator says of a payment in review, or that he has seen what contradicts a disputed one. */
+/**
+ * What an operator says of a payment in review, or that he has seen what contradicts a disputed one; or that the body of one whose outcome
+ * is open is dropped.
+ */
 export type Decide = { reason: string } & (
   | { verdict: "settled"; transaction: string }
-  | { verdict: "void" | "acknowledged" }
+  | { verdict: "void" | "acknowledged" | "dropped" }
 );
 
 export const PaymentPage = z.object({
@@ -71,7 +74,7 @@ export type PaymentsApi = {
   /** Throws `payment.unknown`. */
   show(id: string): Promise<PaymentDetail>;
   /**
-   * Throws `payment.unknown`; `payment.undecidable` if it is neither in review nor disputed; `payment.not_shown` if the chain does not show
+   * Throws `payment.unknown`; `payment.undecidable` if its state does not allow the decision; `payment.not_shown` if the chain does not show
    * the transaction as its payment; `payment.transfer_taken` if that pays for another call.
    */
   resolve(id: string, decide: Decide): Promise<void>;
@@ -98,7 +101,7 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
   const journal = createPaymentJournal(partition);
   const callHead = script(partition.redis, CALL_HEAD);
   const decide = createResolve({
-    ...{ journal, audit: createAudit(partition, log), clock, by },
+    ...{ journal, audit: createAudit(partition, log), clock, log, by },
     ...(countsEarned && { count: createCountOnce(partition, clock) }),
   });
   const decimalsOf = decimalsFrom(tokens);
@@ -170,15 +173,22 @@ function whyLeft({ id, decided, acknowledged }: Payment, verdict: Verdict, state
     return AppError.public("payment.transfer_taken", detail);
   }
   const isAcknowledged = verdict.kind === "acknowledged";
-  const which = isAcknowledged
-    ? "only a disputed payment can be acknowledged"
-    : "only a payment in review can be resolved";
+  const which = ONLY[verdict.kind];
   const left = `${id} is ${state?.toLowerCase() ?? "gone"}: ${which}; nothing was changed`;
   // An earlier decision may have died before its line in the audit.
   const earlier = isAcknowledged ? acknowledged : decided;
   const words = earlier === undefined ? left : `${left}. It was decided by ${earlier.by}: ${earlier.reason}`;
   return AppError.public("payment.undecidable", words);
 }
+
+const IN_REVIEW = "only a payment in review can be resolved";
+
+const ONLY = {
+  settled: IN_REVIEW,
+  void: IN_REVIEW,
+  acknowledged: "only a disputed payment can be acknowledged",
+  dropped: "only the body of a payment that is settling or in review can be dropped",
+} as const;
 
 /** Asks the chain for the transfer, unless the token has no node to ask. Throws what it shows instead. */
 async function settledBy(tokens: TokenSource, { id, terms }: Payment, transaction: string): Promise<Verdict> {

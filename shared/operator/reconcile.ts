@@ -58,9 +58,8 @@ export function createReconcile(partition: Partition, clock: Clock) {
       const known = { call_id: id, state_before: before?.toLowerCase() ?? null };
       if (before === undefined || dueAt === undefined)
         return { ...known, state: known.state_before, looked: null };
-      const pushedAt = clock();
-      await journal.lookAgain(id, pushedAt);
-      const { state, looked } = await watch(id, before, pushedAt, pushedAt + waitMs);
+      const pushedAt = await journal.lookAgain(id, 0);
+      const { state, looked } = await watch(id, before, pushedAt, clock() + waitMs);
       return { ...known, state: state?.toLowerCase() ?? null, looked };
     },
 

@@ -1,11 +1,13 @@
 import type { Chain } from "../ethereum/chain.ts";
 import type { EventOrder } from "../ethereum/eip3009.ts";
-import { chainIdOf } from "../ethereum/encoding.ts";
+import { chainIdOf, type Hex } from "../ethereum/encoding.ts";
 import type { TransferMethod } from "../ethereum/transfer-rules.ts";
-import type { Transfer } from "../ethereum/transfers.ts";
+import type { SentTransfer, Transfer } from "../ethereum/transfers.ts";
 import { inPages } from "../redis/pages.ts";
+import { isRefundOf } from "./close-refunds.ts";
 import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";
 import { type PaymentTerms, paymentCallId, showsTransfer, toAuthorization } from "./payment.ts";
+import type { Refunds } from "./refunds.ts";
 
 /** The transfers to audit: of one token, to one recipient, in a range of blocks, both ends inclusive. */
 type AuditedRange = {
@@ -16,6 +18,8 @@ type AuditedRange = {
   /** Of a token of EIP-3009. */
   eventOrder: EventOrder | undefined;
   payTo: string;
+  /** The addresses that pay back. */
+  refundFrom: readonly string[];
   fromBlock: bigint;
   toBlock: bigint;
   /** Aborted once nobody wants the rest: it throws. */
@@ -29,9 +33,11 @@ export type Mismatch =
   /** A transfer for a payment that does not count as paid in the journal. */
   | { kind: "unsettled"; transfer: Transfer; payment: PaymentSummary }
   /** A payment that counts as paid in the journal, in this range, but has no transfer on the chain. */
-  | { kind: "missing"; payment: PaymentSummary };
+  | { kind: "missing"; payment: PaymentSummary }
+  /** A transfer that pays back a payment whose refund was closed by another transfer, or withdrawn. */
+  | { kind: "surplus"; transfer: SentTransfer; payment: PaymentSummary };
 
-type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment: PaymentSummary };
+export type Finding = Mismatch | { kind: "matched"; transfer: Transfer; payment: PaymentSummary };
 
 const TRANSFERS_AT_ONCE = 100;
 
@@ -42,9 +48,11 @@ const TRANSFERS_AT_ONCE = 100;
 export function createMatchTransfers({
   chain,
   payments,
+  refunds,
 }: {
-  chain: Pick<Chain, "transfersTo" | "proofOf">;
+  chain: Pick<Chain, "transfersTo" | "transfersFrom" | "proofOf">;
   payments: PaymentList;
+  refunds: Pick<Refunds, "closedBy">;
 }) {
   return async function* matchTransfers(range: AuditedRange): AsyncGenerator<Finding> {
     const seen = new Set<string>();
@@ -52,22 +60,40 @@ export function createMatchTransfers({
       if (found.kind !== "orphan") seen.add(found.payment.id);
       yield found;
     }
-    yield* missing(range, seen);
+    const exported: PaymentSummary[] = [];
+    for await (const payment of payments.matching({})) {
+      range.signal?.throwIfAborted();
+      if (isExported(payment, range)) exported.push(payment);
+      const isUnseen = !seen.has(payment.id) && mayBeIn(payment, range);
+      if (isUnseen && (await isMissing(payment, range))) yield { kind: "missing", payment };
+    }
+    yield* surplus(range, exported);
   };
+
+  /** Transfers for a case that is still pending are left out: `refund-check` closes it with one of them. */
+  async function* surplus(
+    { network, asset, refundFrom, fromBlock, toBlock, signal }: AuditedRange,
+    exported: readonly PaymentSummary[],
+  ): AsyncGenerator<Mismatch> {
+    if (exported.length === 0) return;
+    const senders = refundFrom as readonly Hex[];
+    const sent = { asset: asset as Hex, senders, fromBlock, toBlock, signal };
+    const fitting = (transfer: Omit<SentTransfer, "position">) =>
+      exported.filter((payment) => isRefundOf(transfer, payment));
+    for await (const transfer of chain.transfersFrom(sent, (each) => fitting(each).length > 0)) {
+      const [payment, ...others] = fitting(transfer);
+      const isPending = [payment, ...others].some((each) => each?.state === "REFUND_PENDING");
+      if (payment === undefined || isPending) continue;
+      if ((await refunds.closedBy(network, transfer)) === undefined)
+        yield { kind: "surplus", transfer, payment };
+    }
+  }
 
   async function* findings(range: AuditedRange) {
     const { asset, payTo, ...rest } = range;
     const wanted = { ...rest, asset: asset as `0x${string}`, payTo: payTo as `0x${string}` };
     for await (const transfers of inPages(chain.transfersTo(wanted), TRANSFERS_AT_ONCE)) {
       yield* await judge(transfers, range);
-    }
-  }
-
-  async function* missing(range: AuditedRange, seen: ReadonlySet<string>): AsyncGenerator<Mismatch> {
-    for await (const payment of payments.matching({})) {
-      range.signal?.throwIfAborted();
-      const isUnseen = !seen.has(payment.id) && mayBeIn(payment, range);
-      if (isUnseen && (await isMissing(payment, range))) yield { kind: "missing", payment };
     }
   }
 
@@ -113,6 +139,13 @@ function idOf({ authorization }: Transfer, { network, asset, method }: AuditedRa
 /** The nonce alone is not enough, because its owner may sign another transfer with it. */
 function isFor({ from, to, value }: Transfer, { payer, pay_to, amount }: PaymentTerms): boolean {
   return from === payer && to === pay_to.toLowerCase() && value === BigInt(amount);
+}
+
+/** Whether a transfer of this token may pay it back, or has. */
+function isExported({ refund, terms }: PaymentSummary, { network, asset }: AuditedRange): boolean {
+  return (
+    refund !== undefined && terms.network === network && terms.asset.toLowerCase() === asset.toLowerCase()
+  );
 }
 
 /** A payment claimed after the range cannot be in it. If no chain was asked, `sinceBlock` is 0 and the payment is left out. */

@@ -70,9 +70,10 @@ export function createCloseRefunds({
   }
 }
 
-function isRefundOf(
+/** Whether the transfer is one to this payment's payer, of exactly its amount, in a block after its refund was exported. */
+export function isRefundOf(
   { to, from, value, block }: Omit<SentTransfer, "position">,
-  { terms, refund }: Payment,
+  { terms, refund }: Pick<Payment, "terms" | "refund">,
 ): boolean {
   const payer = terms.payer.toLowerCase();
   const isLater = refund !== undefined && block > BigInt(refund.block);

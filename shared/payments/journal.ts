@@ -16,13 +16,17 @@ import {
 } from "./payment.ts";
 import {
   ACKNOWLEDGE,
+  type CALL_DROPPED,
   CLAIM,
   DISPATCHING,
+  DROP,
+  type DROPPED,
   ENDED,
   ENQUEUE_AGAIN,
   ENQUEUE_SETTLED,
   FORGET,
   LOOK,
+  LOOK_AGAIN,
   PROVEN,
   READ,
   REVIEW,
@@ -45,6 +49,7 @@ export function createPaymentJournal(partition: Partition, large = partition) {
   const look = script(redis, LOOK);
   const takeDue = script(redis, TAKE_DUE);
   const forget = script(redis, FORGET);
+  const lookAgain = script(redis, LOOK_AGAIN);
 
   return {
     claim: createClaim(partition, large),
@@ -54,13 +59,13 @@ export function createPaymentJournal(partition: Partition, large = partition) {
     /** The whole payment, for whoever shows it: the body may be large. This and the other reads throw `queue.unavailable`. */
     async find(id: string): Promise<Payment | undefined> {
       const found = await read([keys.record(id), keys.payment(id)], []).catch(unreadable);
-      return toPayment(id, found as [string[], string[]]);
+      return toPayment(id, found as [string[], string[], number]);
     },
 
     /** Like `find`, but without `call`, so that a large body costs nothing. */
     async look(id: string): Promise<Payment | undefined> {
       const found = await look([keys.record(id), keys.payment(id)], []).catch(unreadable);
-      return toPayment(id, found as [string[], string[]]);
+      return toPayment(id, found as [string[], string[], number]);
     },
 
     /** The id of the call that this payer bought under this identifier or idempotency key. */
@@ -86,15 +91,16 @@ export function createPaymentJournal(partition: Partition, large = partition) {
       return redis.scard(keys.openPayments(payer)).catch(unreadable);
     },
 
-    /** Ids of up to `count` due payments. No other caller gets them before `until`. */
-    async takeDue({ now, until, count }: { now: number; until: number; count: number }): Promise<string[]> {
-      return (await takeDue([keys.paymentsDue], [now, until, count])) as string[];
+    /** Ids of up to `count` due payments. No other caller gets them before the lease has ended. */
+    async takeDue({ leaseMs, count }: { leaseMs: number; count: number }): Promise<string[]> {
+      return (await takeDue([keys.paymentsDue], [leaseMs, count])) as string[];
     },
 
     /** Takes a payment off all lists if nothing is known of its call any more. */
     async forget(id: string): Promise<void> {
       const lists = [keys.paymentsDue, keys.payments, keys.paymentsUnresolved, keys.paymentsInReview];
-      await forget([keys.record(id), keys.payment(id), ...lists], [id, keys.openPayments("")]);
+      const touched = [keys.record(id), keys.payment(id), ...lists, ...usageKeys(keys)];
+      await forget(touched, [id, keys.openPayments("")]);
     },
 
     /** Takes a payment off the reconciler's list. */
@@ -102,9 +108,9 @@ export function createPaymentJournal(partition: Partition, large = partition) {
       await redis.zrem(keys.paymentsDue, id);
     },
 
-    /** Sets when the reconciler looks again. Does nothing if the payment is not on its list. */
-    async lookAgain(id: string, at: number): Promise<void> {
-      await redis.zadd(keys.paymentsDue, "XX", at, id);
+    /** Sets when the reconciler looks again. Does nothing if the payment is not on its list. Resolves with when it looks (unix ms by Redis' clock). */
+    async lookAgain(id: string, afterMs: number): Promise<number> {
+      return (await lookAgain([keys.paymentsDue], [id, afterMs])) as number;
     },
   };
 }
@@ -118,15 +124,29 @@ function unreadable(cause: unknown): never {
 const REMEMBERED_MS = 30 * 86_400_000;
 
 export type Claimed =
-  | { kind: "new" }
+  /** `ageMs` is how long ago the payment was claimed; 0 unless an earlier try of the same request did it. */
+  | { kind: "new"; ageMs: number }
   /** The same request was paid for before, by this payment or under the same identifier. */
   | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "nonce_used" | "quote_used" };
+  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "drained" }
+  | { kind: "nonce_used" | "nonce_expired" | "quote_used" | "quote_expired" }
+  /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
+  | { kind: "client_full" | "full" | "too_large" };
 
-/**
- * Writes a whole paid call before money moves, or returns what is known of it. `by` identifies the claiming request: its own
- * repeat, after a lost reply, is `new` again. `openMax` limits the payer's open payments; the reconciler looks at `dueAt`.
- */
+type Claiming = {
+  /** Identifies the claiming request: its own repeat, after a lost reply, is `new` again. */
+  by: string;
+  /** Limit on the payer's open payments. */
+  openMax: number;
+  /** Rate-limit keys of the client's address, the narrowest first. */
+  clients: readonly string[];
+  /** Limit on the bytes of all unsettled payments. Each client may use an eighth of it, and less if others use much (`USAGE`). */
+  unsettledBytesMax: number;
+  /** After how many ms the reconciler looks. */
+  dueInMs: number;
+};
+
+/** Writes a whole paid call before money moves, or returns what is known of it. */
 function createClaim(partition: Partition, large: Partition) {
   const { keys } = partition;
   const claims = scriptByLane(partition, large, CLAIM);
@@ -146,28 +166,32 @@ function createClaim(partition: Partition, large: Partition) {
       keys.paymentsUnresolved,
       quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
       idempotencyKey,
+      ...usageKeys(keys),
+      keys.paymentsDrained,
     ];
   }
 
   return async (
     payment: NewPayment,
-    { now, by, openMax, dueAt }: { now: number; by: string; openMax: number; dueAt: number },
+    { by, openMax, clients, unsettledBytesMax, dueInMs }: Claiming,
     lane: Lane = "small",
   ): Promise<Claimed> => {
     const { call, route, callerNonce, quoteUse } = payment;
-    const head = [call.id, call.sha256, route, now, dueAt, REMEMBERED_MS, by, openMax];
-    const ttls = [callerNonce?.ttlMs ?? 0, quoteUse?.ttlMs ?? 0];
-    const reply = await claims[lane](claimKeys(payment), [...head, ...ttls, ...fieldsOf(payment, now)]);
-    return toClaimResult(reply as string[]);
+    const head = [call.id, call.sha256, route, dueInMs, REMEMBERED_MS, by, openMax];
+    const marks = [callerNonce?.keptUntil ?? 0, quoteUse?.keptUntil ?? 0];
+    const usage = [JSON.stringify(clients), unsettledBytesMax];
+    const args = [...head, ...marks, ...usage, ...fieldsOf(payment)];
+    const reply = await claims[lane](claimKeys(payment), args);
+    return toClaimResult(reply as [string, (string | number)?]);
   };
 }
 
-function toClaimResult([kind, id = ""]: string[]): Claimed {
+function toClaimResult([kind, detail]: [string, (string | number)?]): Claimed {
   switch (kind) {
     case "NEW":
-      return { kind: "new" };
+      return { kind: "new", ageMs: Number(detail) };
     case "KNOWN":
-      return { kind: "known", id };
+      return { kind: "known", id: String(detail) };
     case "CONFLICT":
       return { kind: "conflict" };
     case "IDENTIFIER_CONFLICT":
@@ -176,17 +200,33 @@ function toClaimResult([kind, id = ""]: string[]): Claimed {
       return { kind: "too_many_open" };
     case "NONCE_USED":
       return { kind: "nonce_used" };
+    case "NONCE_EXPIRED":
+      return { kind: "nonce_expired" };
     case "QUOTE_USED":
       return { kind: "quote_used" };
+    case "QUOTE_EXPIRED":
+      return { kind: "quote_expired" };
+    case "DRAINED":
+      return { kind: "drained" };
+    case "CLIENT_FULL":
+      return { kind: "client_full" };
+    case "FULL":
+      return { kind: "full" };
+    case "TOO_LARGE":
+      return { kind: "too_large" };
     default:
       throw new Error(`the claim answered ${kind}`);
   }
 }
 
-const VOID_REMEMBERED_MS = 86_400_000;
+/**
+ * How long a void payment is kept beyond its authorization's end. Whoever has many payments claimed that never settle leaves as many void ones
+ * behind, so they do not stay long. What an operator has decided may be wrong, and is not a stranger's to fill Redis with.
+ */
+const VOID_REMEMBERED_MS = { byProof: 3_600_000, byOperator: 86_400_000 };
 
 /** The states that a transition leaves. If it finds another one, it changes nothing. */
-type From = { now: number; from?: readonly PaymentState[] };
+type From = { from?: readonly PaymentState[] };
 
 type Ending = { reason: string; decided?: Decision; dispatches?: number };
 
@@ -198,21 +238,21 @@ function createEnqueueing(partition: Partition, large: Partition) {
   const settled = scriptByLane(partition, large, ENQUEUE_SETTLED());
   const again = scriptByLane(partition, large, ENQUEUE_AGAIN());
 
-  function named({ id, terms }: Payment, now: number): (string | number)[] {
+  function named({ id, terms }: Payment): string[] {
     const queue = paidQueueOf(terms);
-    return [now, prefix, jobOf(queue), queue, id];
+    return [prefix, jobOf(queue), queue, id];
   }
 
   return {
     /**
-     * The payment is settled: SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue. The
-     * reconciler looks at `dueAt`. If the chain has shown the transfer, it pays for this call alone from now on. Resolves with the
-     * state found.
+     * The payment is settled: SETTLING (or, for an operator, REVIEW) becomes QUEUED, and the call is added to its queue; or DISCARDED,
+     * if its call was dropped. The reconciler looks after `dueInMs`. If the chain has shown the transfer, it pays for this call alone from
+     * now on. Resolves with the state found.
      */
     async enqueueSettled(
       payment: Payment,
       { settlement, proven }: Settled,
-      { now, dueAt, from = ["SETTLING"] }: From & { dueAt: number },
+      { dueInMs, from = ["SETTLING"] }: From & { dueInMs: number },
       lane: Lane = "small",
     ): Promise<Found> {
       const { id, terms } = payment;
@@ -223,20 +263,17 @@ function createEnqueueing(partition: Partition, large: Partition) {
         keys.paymentsUnresolved,
         keys.paymentsInReview,
         transfer ?? keys.payment(id),
+        ...usageKeys(keys),
       ];
       const flags = [proven ? 1 : 0, transfer === undefined ? 0 : 1];
-      const args = [...named(payment, now), dueAt, JSON.stringify(settlement), ...flags, ...from];
+      const args = [...named(payment), dueInMs, JSON.stringify(settlement), ...flags, ...from];
       return toFound(await settled[lane]([keys.record(id), keys.payment(id), ...sets], args));
     },
 
     /** Adds the call of a payment that is QUEUED to its queue again. Resolves with the state found. */
-    async enqueueAgain(
-      payment: Payment,
-      now: number,
-      lane: Lane = "small",
-    ): Promise<PaymentState | undefined> {
+    async enqueueAgain(payment: Payment, lane: Lane = "small"): Promise<PaymentState | undefined> {
       const { id } = payment;
-      return toState(await again[lane]([keys.record(id), keys.payment(id)], named(payment, now)));
+      return toState(await again[lane]([keys.record(id), keys.payment(id)], named(payment)));
     },
   };
 }
@@ -252,6 +289,7 @@ function createTransitions({ redis, keys }: Partition) {
   const proven = script(redis, PROVEN);
   const searched = script(redis, SEARCHED);
   const acknowledge = script(redis, ACKNOWLEDGE);
+  const drop = script(redis, DROP);
   const ended = script(redis, ENDED);
   const unresolved = [keys.paymentsUnresolved, keys.paymentsInReview];
 
@@ -267,33 +305,34 @@ function createTransitions({ redis, keys }: Partition) {
   return {
     /**
      * SETTLING (or, for an operator, REVIEW) becomes VOID, and the body is dropped. With `dispatches` only if no more settle
-     * requests were sent: undefined if they were.
+     * requests were sent: undefined if they were. `now` is by the process's clock: while it or Redis' says that the chain may still take the
+     * authorization, the payment is remembered.
      */
     async markVoid(
       payment: Payment,
       { reason, decided, dispatches }: Ending,
-      { now, from = ["SETTLING"] }: From,
+      { now, from = ["SETTLING"] }: From & { now: number },
     ): Promise<PaymentState | undefined> {
       const { id, terms } = payment;
-      const ttlMs = Math.max(0, Number(terms.valid_before) * 1000 - now) + VOID_REMEMBERED_MS;
+      const rememberedMs = VOID_REMEMBERED_MS[decided === undefined ? "byProof" : "byOperator"];
+      const ttlMs =
+        Math.max(0, Number(terms.valid_before) * 1000 - Math.min(now, payment.readAt)) + rememberedMs;
       const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
       const [identifier, idempotencyKey] = nameKeys(keys, payment);
-      const touched = [...common, identifier, ...unresolved, ...usedKeys(payment), idempotencyKey];
+      const used = [...usedKeys(payment), idempotencyKey, ...usageKeys(keys)];
+      const touched = [...common, identifier, ...unresolved, ...used];
       const decision = decided === undefined ? "" : JSON.stringify(decided);
-      return toState(await toVoid(touched, [id, now, ttlMs, reason, decision, dispatches ?? "", ...from]));
+      return toState(await toVoid(touched, [id, ttlMs, reason, decision, dispatches ?? "", ...from]));
     },
 
     /** SETTLING becomes REVIEW, because the evidence is contradictory and an operator has to decide. */
-    async markForReview(
-      id: string,
-      { now, reason }: { now: number; reason: string },
-    ): Promise<PaymentState | undefined> {
-      return toState(await review([...own(id), keys.paymentsDue, ...unresolved], [id, now, reason]));
+    async markForReview(id: string, reason: string): Promise<PaymentState | undefined> {
+      return toState(await review([...own(id), keys.paymentsDue, ...unresolved], [id, reason]));
     },
 
-    /** Counts a settle request that is about to be sent again. False if the payment is no longer SETTLING. */
-    async markDispatching(id: string, now: number): Promise<boolean> {
-      return (await dispatching(own(id), [now])) === "SETTLING";
+    /** Counts a settle request that is about to be sent again. False if the payment is no longer SETTLING, or was claimed so long ago. */
+    async markDispatching(id: string, maxAgeMs: number): Promise<boolean> {
+      return (await dispatching(own(id), [maxAgeMs])) === 1;
     },
 
     /** Records that the chain has shown this settlement at the configured depth: its transfer pays for this call alone. */
@@ -318,22 +357,44 @@ function createTransitions({ redis, keys }: Partition) {
       return (await acknowledge(own(id), [JSON.stringify(decision)])) === 1;
     },
 
+    /**
+     * Drops the body of a payment that is SETTLING or in REVIEW, with a line in the audit (`auditWords`), in one step: no settle is sent any
+     * more, and money that comes all the same is due back. Resolves with the state found, or `DROPPED`, also if it was dropped before.
+     */
+    async drop(
+      id: string,
+      decision: Decision,
+      line: readonly (string | number)[],
+    ): Promise<PaymentState | typeof DROPPED | undefined> {
+      const touched = [...own(id), ...usageKeys(keys), keys.audit];
+      const found = await drop(touched, [id, JSON.stringify(decision), ...line]);
+      return (found as PaymentState | typeof DROPPED | null) ?? undefined;
+    },
+
     /** The call has ended: drops what was needed to finish it, and lets the rest expire. */
-    async markEnded(payment: Payment, now: number): Promise<void> {
+    async markEnded(payment: Payment): Promise<void> {
       const { id, terms, settlement } = payment;
       const transfer = settlement && transferKey(keys, terms, settlement);
       const [identifier, idempotencyKey] = nameKeys(keys, payment);
       const common = [...own(id), keys.paymentsDue, identifier, keys.paymentsUnresolved];
-      await ended([...common, transfer ?? keys.payment(id), idempotencyKey], [id, now]);
+      await ended([...common, transfer ?? keys.payment(id), idempotencyKey], [id]);
     },
   };
 }
 
-/** The state that a change has found, or that it was not made because the transfer pays for another call already. */
-export type Found = PaymentState | undefined | typeof TRANSFER_TAKEN;
+/**
+ * The state that a change has found; that it was not made, because the transfer pays for another call already; or that it was made of a
+ * payment whose call was dropped.
+ */
+export type Found = PaymentState | undefined | typeof TRANSFER_TAKEN | typeof CALL_DROPPED;
 
 function toFound(reply: unknown): Found {
   return (reply as Found | null) ?? undefined;
+}
+
+/** The keys of what unsettled payments use. */
+function usageKeys(keys: Partition["keys"]): [usage: string, byClient: string] {
+  return [keys.paymentsUsage, keys.paymentsUsageBy];
 }
 
 /** The queue that the call of a payment is added to. */

@@ -27,6 +27,7 @@ export type PaymentSummary = Pick<
   | "proven"
   | "reason"
   | "acknowledged"
+  | "dropped"
   | "effect"
   | "refund"
   | "refunded"
@@ -64,8 +65,8 @@ local found = {}
 for i, id in ipairs(ARGV) do
   local record = redis.call('HMGET', KEYS[2 * i], 'st', 'at', 'v', 'unsure', 'late')
   if record[1] then
-    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason', 'v', 'refund', 'refunded', 'acknowledged')
-    found[i] = {record[1], record[2], record[3], record[4], record[5], unpack(payment, 1, 11)}
+    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason', 'v', 'refund', 'refunded', 'acknowledged', 'dropped')
+    found[i] = {record[1], record[2], record[3], record[4], record[5], unpack(payment, 1, 12)}
   else
     redis.call('ZREM', KEYS[1], id)
     found[i] = {}
@@ -252,6 +253,7 @@ function toSummary(id: string, fields: readonly (string | null)[]): PaymentSumma
     refund,
     refunded,
     acknowledged,
+    dropped,
   ] = ofPayment;
   const isLater = isNewer("record", recordV) || isNewer("payment", v);
   if (state == null || (terms == null && !isLater)) return undefined;
@@ -268,6 +270,7 @@ function toSummary(id: string, fields: readonly (string | null)[]): PaymentSumma
     proven: proven === "1",
     reason: reason ?? (known.success || isLater ? undefined : "what is stored of it cannot be read"),
     acknowledged: parseIfPossible(acknowledged) as Decision | undefined,
+    dropped: parseIfPossible(dropped) as Decision | undefined,
     effect: toEffect(unsure),
     refund: parseIfPossible(refund) as Refund | undefined,
     refunded: parseIfPossible(refunded) as RefundTransfer | undefined,

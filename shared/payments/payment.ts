@@ -21,6 +21,8 @@ import { isNewer, isNewerError, newer, PLAIN_PAYMENT, VERSIONS } from "../redis/
  *                      │  └─ evidence contradicts ─► REVIEW ─ an operator decides ─► QUEUED | VOID
  *                      └─ proven never to pay ─► VOID
  *
+ *   SETTLING | REVIEW, after an operator has dropped its body ─paid─► DISCARDED: the call never runs, and the money is due back
+ *
  *   FAILED | DISCARDED ─exported─► REFUND_PENDING ─paid back─► REFUNDED      (refunds.ts)
  *
  * From QUEUED on it is a call like any other (shared/queue/protocol.ts). A record expires only in a final state.
@@ -94,7 +96,10 @@ export type RefundTransfer = { transaction: string; position: number; block: str
 /** What is known of whether the job has had an effect, from its attempts. `none` is certain. */
 export type Effect = "none" | "unknown";
 
-/** Everything that any gateway needs to finish a payment. `call` lacks what is known only after settlement. Times are unix ms. */
+/**
+ * Everything that any gateway needs to finish a payment. `call` lacks what is known only after settlement. Times are unix ms by Redis'
+ * clock.
+ */
 export type Payment = {
   id: string;
   state: PaymentState;
@@ -113,6 +118,8 @@ export type Payment = {
   dispatches: number;
   dispatchedAt: number;
   claimedAt: number;
+  /** When it was read, so that its ages are known whatever this process's clock says. */
+  readAt: number;
   /** The time of the last change of state. */
   changedAt: number;
   settlement: Settlement | undefined;
@@ -126,6 +133,8 @@ export type Payment = {
   decided?: Decision | undefined;
   /** The operator who has seen what contradicts it. */
   acknowledged?: Decision | undefined;
+  /** The operator who has dropped its body before it was settled: no settle is sent, and it never runs. */
+  dropped?: Decision | undefined;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
   /** What the `Idempotency-Key` of its request stands for. */
@@ -159,14 +168,14 @@ export type NewPayment = {
   idempotencyKey: string | undefined;
   /** If a contract has signed, the hash of what it signed and of its signature. */
   signedSha256: string | undefined;
-  /** A caller's nonce that this payment uses up. */
-  callerNonce: { hash: string; ttlMs: number } | undefined;
+  /** A caller's nonce that this payment uses up. It is remembered until then (unix ms by Redis' clock). */
+  callerNonce: { hash: string; keptUntil: number } | undefined;
   /** An operator's quote that this payment uses up. */
-  quoteUse: { digest: string; ttlMs: number } | undefined;
+  quoteUse: { digest: string; keptUntil: number } | undefined;
 };
 
-/** The fields of a new payment's hash, as a flat list in which names and values alternate. */
-export function fieldsOf(payment: NewPayment, now: number): (string | number | Buffer)[] {
+/** The fields of a new payment's hash without its times, as a flat list in which names and values alternate. */
+export function fieldsOf(payment: NewPayment): (string | number | Buffer)[] {
   const { call, terms, request, facilitator, sinceBlock, callerNonce } = payment;
   const { identifier, idempotencyKey, signedSha256 } = payment;
   const fields = [
@@ -177,8 +186,6 @@ export function fieldsOf(payment: NewPayment, now: number): (string | number | B
     ["facilitator", facilitator],
     ["since_block", String(sinceBlock)],
     ["dispatches", 1],
-    ["dispatched_at", now],
-    ["claimed_at", now],
     ...(call.keep_result ? [["keeps_result", 1]] : []),
     ...(identifier === undefined ? [] : [["identifier", identifier]]),
     ...(idempotencyKey === undefined ? [] : [["idempotency_key", idempotencyKey]]),
@@ -194,19 +201,19 @@ function isPlain({ idempotencyKey, terms }: NewPayment): boolean {
 }
 
 /**
- * Reads a payment from its record and its hash, each a flat list of names and values. Undefined if one of them is missing.
+ * Makes a payment of its record and its hash, each a flat list of names and values, and of when they were read. Undefined if one of them is missing.
  * Throws `record.newer`, and `record.unreadable` if what is stored is no payment.
  */
 export function toPayment(
   id: string,
-  [recordFields, paymentFields]: [string[], string[]],
+  [recordFields, paymentFields, readAt]: [string[], string[], number],
 ): Payment | undefined {
   const record = toObject(recordFields);
   const payment = toObject(paymentFields);
   if (isNewer("record", record["v"]) || isNewer("payment", payment["v"])) throw newer();
   if (record["st"] === undefined || payment["terms"] === undefined) return undefined;
   try {
-    return read(id, record, payment);
+    return { ...read(id, record, payment), readAt };
   } catch (cause) {
     if (isNewerError(cause)) throw cause;
     const reason = `what is stored of ${id} cannot be read: ${messageOf(cause)}`;
@@ -216,7 +223,7 @@ export function toPayment(
 
 type Fields = Record<string, string | undefined>;
 
-function read(id: string, record: Fields, payment: Fields): Payment {
+function read(id: string, record: Fields, payment: Fields): Omit<Payment, "readAt"> {
   const settlement = parsed<Settlement>(payment["settlement"]);
   return {
     id,
@@ -238,6 +245,7 @@ function read(id: string, record: Fields, payment: Fields): Payment {
     reason: payment["reason"],
     decided: settlement?.decided ?? parsed<Decision>(payment["decided"]),
     acknowledged: parsed<Decision>(payment["acknowledged"]),
+    dropped: parsed<Decision>(payment["dropped"]),
     identifier: payment["identifier"],
     idempotencyKey: payment["idempotency_key"],
     signedSha256: payment["signed_sha256"],

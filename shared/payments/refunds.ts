@@ -87,6 +87,8 @@ type NewExport = Omit<RefundExport, "rows"> & {
   lineOf: (callId: string) => AuditEntry;
 };
 
+type Place = Pick<RefundTransfer, "transaction" | "position">;
+
 export type Refunds = ReturnType<typeof createRefunds>;
 
 export function createRefunds(partition: Partition) {
@@ -145,6 +147,11 @@ export function createRefunds(partition: Partition) {
     },
 
     find,
+
+    /** The id of the call whose case this transfer has closed. */
+    async closedBy(network: string, { transaction, position }: Place): Promise<string | undefined> {
+      return (await redis.get(keys.refundTransfer(network, transaction, position))) ?? undefined;
+    },
 
     /** The ids of the calls whose refund is exported and not seen yet, in the order in which they were exported. */
     pending: (): Promise<string[]> => redis.zrange(keys.refundsPending, "0", "-1"),

@@ -11,6 +11,7 @@ import {
   uintWord,
 } from "../ethereum/encoding.ts";
 import { hashOfText, typedDataDigest } from "../ethereum/typed-data.ts";
+import { parseBoundedJson } from "../text/bounded-json.ts";
 import { type Solving, solveNow } from "./proof-of-work.ts";
 
 /** An operator's quote: the price of one job on these inputs, for this requester, until its expiry. */
@@ -124,11 +125,8 @@ function toSigned({ details, signature }: z.output<typeof signedQuote>): SignedJ
 function jsonIn(value: string): unknown {
   const bytes = Buffer.from(value, "base64");
   if (bytes.toString("base64") !== value) return undefined;
-  try {
-    return JSON.parse(bytes.toString("utf8"));
-  } catch {
-    return undefined;
-  }
+  const parsed = parseBoundedJson(bytes);
+  return parsed.ok ? parsed.value : undefined;
 }
 
 function decimal(max: bigint) {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { callbackHostWarnings } from "../config/callbacks-toml.ts";
 import { decimals, markupBps, rate } from "../config/evm-fields.ts";
 import { isLoopback } from "../config/fields.ts";
 import type { PriceList } from "../config/job-pricing-toml.ts";
@@ -57,7 +58,11 @@ export function x402Warnings(x402: X402Toml, prices: PriceList, ofClients: reado
         `job_policies: job ${job_index} of service ${service_id} has no price in ${JOB_PRICING}`,
     ),
   ];
-  return [...warnings.map((warning) => `${X402}: ${warning}`), ...secretWarnings(X402, x402)];
+  return [
+    ...warnings.map((warning) => `${X402}: ${warning}`),
+    ...secretWarnings(X402, x402),
+    ...callbackHostWarnings(X402, x402, [{ path: ["callback_hosts"], hosts: x402.callback_hosts }]),
+  ];
 }
 
 function noneOnSale(x402: X402Toml, prices: PriceList): string[] {

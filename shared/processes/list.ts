@@ -19,9 +19,14 @@ const Stored = z
     config: z.string(),
     durability: z.enum(["strict", "relaxed"]),
     started_at: z.coerce.number(),
+    clock_ahead_ms: z.coerce.number().default(0),
     runners: z.string().default("[]").transform(parseRunners),
   })
-  .transform(({ started_at, ...rest }) => ({ ...rest, startedAt: started_at }));
+  .transform(({ started_at, clock_ahead_ms: clockAheadMs, ...rest }) => ({
+    ...rest,
+    clockAheadMs,
+    startedAt: started_at - clockAheadMs,
+  }));
 
 export type Processes = {
   /** By kind, host and start. */

@@ -21,7 +21,9 @@ export type Process = {
   /** Tells configurations apart (config-hash.ts); processes of one kind that share one have the same. */
   config: string;
   durability: DurabilityMode;
-  /** Unix ms, by its own clock. */
+  /** How far its clock is ahead of Redis'; negative if it is behind. */
+  clockAheadMs: number;
+  /** Unix ms, by Redis' clock. */
   startedAt: number;
   /** How long ago it reported, by Redis' clock. */
   silentMs: number;

@@ -4,6 +4,7 @@ import type { PosternToml } from "../config/postern-toml.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { metered } from "../log/metered.ts";
+import { redisClock } from "../redis/clock.ts";
 import type { Redis } from "../redis/connect.ts";
 import { LAYOUT, RELEASE } from "../redis/layout.ts";
 import { type Partition, partitionOf } from "../redis/partition.ts";
@@ -72,10 +73,11 @@ export type Reports = {
  * nothing is told.
  */
 export function openReports(options: Options): Reports {
-  const { kind, postern, config = {}, serviceId, redis, log, clock = systemClock } = options;
+  const { kind, postern, config = {}, serviceId, redis, log } = options;
+  const { now, aheadMs, read } = redisClock(redis);
   if (!postern.console.report)
     return { log, watchRunners: () => {}, flush: async () => {}, stop: async () => {} };
-  const series = new Series(clock);
+  const series = new Series(options.clock ?? now);
   let runners: WatchedRunners | undefined;
   const record = {
     v: VERSIONS.process,
@@ -85,11 +87,18 @@ export function openReports(options: Options): Reports {
     version: RELEASE,
     config: configHash({ postern, ...config }),
     durability: postern.redis.durability,
-    started_at: clock(),
+    started_at: (options.clock ?? systemClock)(),
   };
-  const fields = () => ({ ...record, ...(runners && { runners: storeRunners(runners.health()) }) });
+  const fields = () => ({
+    ...record,
+    clock_ahead_ms: aheadMs() ?? 0,
+    ...(runners && { runners: storeRunners(runners.health()) }),
+  });
   const reporter = createReporter(partitionOf(redis), fields, series, log);
-  const flush = () => reporter.report(REPORT_MS);
+  const flush = async () => {
+    if (aheadMs() === undefined && redis.status === "ready") await within(REPORT_MS, read());
+    await reporter.report(REPORT_MS);
+  };
   const onTime = (): void => void flush();
   redis.on("ready", onTime);
   onTime();

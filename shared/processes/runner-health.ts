@@ -7,11 +7,11 @@ export type RunnerHealth = {
   /** Its name in the configuration. */
   name: string;
   url: string;
-  /** Unix ms, by the producer's clock: since when it is silent or away. */
+  /** Unix ms, by Redis' clock: since when it is silent or away. */
   since?: number | undefined;
   /** What its calls met instead of an answer. */
   reason?: string | undefined;
-  /** Unix ms, by the producer's clock. */
+  /** Unix ms, by Redis' clock. */
   answeredAt?: number | undefined;
 };
 

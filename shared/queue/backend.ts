@@ -34,8 +34,8 @@ export type FetchedCall = {
 /** What a fetch finds. */
 export type Fetched =
   | FetchedCall
-  /** Nothing can be taken now. `recheckAt` is when it may change (unix ms), if that is known. */
-  | { kind: "none"; recheckAt: number | undefined }
+  /** Nothing can be taken now. `recheckInMs` is when that may change, if it is known. */
+  | { kind: "none"; recheckInMs: number | undefined }
   /** The next call is so many bytes large as stored, and there is no room for it. */
   | { kind: "large"; bytes: number }
   /** The next call has ended processes, and is to be taken by a worker that has no other in hand. */
@@ -145,7 +145,7 @@ export class QueueBackend extends RedisQueueBackend {
     if (surrounded === undefined) return super.execCommand(client, command, args);
     const { keys, run } = surrounded;
     const words = args as Args;
-    return run(words.slice(0, keys) as string[], [...words.slice(keys), Date.now(), ...this.#tail]);
+    return run(words.slice(0, keys) as string[], [...words.slice(keys), ...this.#tail]);
   }
 }
 
@@ -170,7 +170,7 @@ function createSteps({ redis, keys, prefix }: Partition, work: Work | undefined)
     ...[resultMs, bytesMax],
   ];
   return new Batches(async (steps: readonly Args[]) => {
-    return (await run([keys.queues], [prefix, Date.now(), ...worker, ...steps.flat()])) as unknown[];
+    return (await run([keys.queues], [prefix, ...worker, ...steps.flat()])) as unknown[];
   });
 }
 
@@ -269,8 +269,8 @@ function toFetched(answer: unknown): Fetched {
   if (last === "LARGE") return { kind: "large", bytes: Number(id) };
   if (last === "ALONE") return { kind: "alone", id: String(id) };
   if (last === "REFETCH") return { kind: "refetch" };
-  if (closedMs > 0) return { kind: "none", recheckAt: Date.now() + closedMs };
-  return { kind: "none", recheckAt: Number(last) > 0 ? Number(last) : undefined };
+  const recheckInMs = closedMs > 0 ? closedMs : Number(last);
+  return { kind: "none", recheckInMs: recheckInMs > 0 ? recheckInMs : undefined };
 }
 
 function toCall(id: string, waiting: number, job: Job): FetchedCall {

@@ -136,7 +136,7 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   const { workerName, log } = options;
   const { take, toNext } = createTake(options, parts);
   const records = createCallRecords(options.partition);
-  const finish = createFinish({ backendOf, holds, records, dueAt: parts.upkeep.dueAt, log });
+  const finish = createFinish({ backendOf, holds, records, dueIn: parts.upkeep.dueIn, log });
   const working = new Set<Promise<void>>();
   let tokens = 0;
   let stopped = false;
@@ -235,7 +235,7 @@ function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upke
     if (fetched?.kind === "call") return fetched;
     if (fetched?.kind !== "none") return undefined;
     turns.none(queue, told);
-    if (fetched.recheckAt !== undefined) upkeep.dueAt(fetched.recheckAt);
+    if (fetched.recheckInMs !== undefined) upkeep.dueIn(fetched.recheckInMs);
     return undefined;
   }
 

@@ -1,6 +1,7 @@
 import type { Origin } from "../job-call/job-call.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
+import { CALLBACKS_GATE } from "./queue-name.ts";
 import { COUNT, type Depth, OLDEST } from "./registry.ts";
 
 /** The calls of one origin, for whoever may add more. */
@@ -12,7 +13,18 @@ export type OriginDepth = Depth & {
    * neither are calls that wait for a retry: no runner would end their wait any sooner.
    */
   untriedSince: ReadonlyMap<string, number>;
+  callbacks: CallbackBytes;
 };
+
+/** What the callbacks of all jobs take as stored, failed ones included. */
+type CallbackBytes = {
+  bytes: number;
+  /** Only the receivers that have more than a few callbacks. */
+  byReceiver: ReadonlyMap<string, number>;
+};
+
+/** A receiver's callbacks below this are not told of: a dozen or so. */
+const FEW_BYTES = 16_384;
 
 /** How long all gateways are told the same, so that looking costs Redis the same with one gateway and with fifty. */
 const KEPT_MS = 500;
@@ -36,11 +48,23 @@ local function untried(queue, q)
   end
 end
 
-local found = {waiting = 0, delayed = 0, active = 0, failed = 0, bytes = 0, untried = {}}
+local found = {waiting = 0, delayed = 0, active = 0, failed = 0, bytes = 0, untried = {}, callbacks = 0, receivers = {}}
+local sizes, receivers = redis.call('HGETALL', KEYS[3]), {}
+for i = 1, #sizes, 2 do
+  local bytes, receiver = tonumber(sizes[i + 1]), string.match(sizes[i], '^${CALLBACKS_GATE}/[^/]*/[^/]*/(.*)')
+  found.bytes = found.bytes + bytes
+  if receiver then
+    found.callbacks = found.callbacks + bytes
+    receivers[receiver] = (receivers[receiver] or 0) + bytes
+  end
+end
+for receiver, bytes in pairs(receivers) do
+  if bytes > ${FEW_BYTES} then found.receivers[receiver] = bytes end
+end
+local prefix = ARGV[2] .. '/'
 for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
-  found.bytes = found.bytes + (redis.call('HGET', KEYS[3], queue) or 0)
-  local origin, job = string.match(queue, '([^/]*)/(.*)')
-  if origin == ARGV[2] then
+  if string.sub(queue, 1, #prefix) == prefix then
+    local job = string.sub(queue, #prefix + 1)
     local q = ARGV[1] .. ':' .. queue .. ':'
     local waiting, delayed, active, failed = count(q)
     found.waiting, found.delayed = found.waiting + waiting, found.delayed + delayed
@@ -54,7 +78,11 @@ local json = cjson.encode(found)
 redis.call('SET', KEYS[2], json, 'PX', ${KEPT_MS})
 return json`;
 
-type Found = Omit<OriginDepth, "untriedSince"> & { untried: Record<string, number> };
+type Found = Omit<OriginDepth, "untriedSince" | "callbacks"> & {
+  untried: Record<string, number>;
+  callbacks: number;
+  receivers: Record<string, number>;
+};
 
 /** Reads what all queues of one origin hold together. It may be half a second old. */
 export function createReadDepth(
@@ -64,7 +92,10 @@ export function createReadDepth(
   const read = script(redis, READ);
   return async () => {
     const reply = await read([keys.queues, keys.depth(origin), keys.bytes], [prefix, origin]);
-    const { untried, oldestSince, ...counts } = JSON.parse(String(reply)) as Found;
-    return { ...counts, oldestSince, untriedSince: new Map(Object.entries(untried)) };
+    const { untried, oldestSince, callbacks, receivers, ...counts } = JSON.parse(String(reply)) as Found;
+    return {
+      ...{ ...counts, oldestSince, untriedSince: new Map(Object.entries(untried)) },
+      callbacks: { bytes: callbacks, byReceiver: new Map(Object.entries(receivers)) },
+    };
   };
 }

@@ -32,12 +32,12 @@ export type Enqueue = (call: JobCall, claim?: Claim, lane?: Lane) => Promise<Enq
 const WORDS_A_CALL = 7;
 
 /**
- * KEYS queues. ARGV prefix, now; then for each call: job, queue, id, the call as stored, by (empty without a claim), body sha256,
+ * KEYS queues. ARGV prefix; then for each call: job, queue, id, the call as stored, by (empty without a claim), body sha256,
  * window ms. Answers for each call NEW, CONFLICT, the state found, or NEWER, or ERROR and the error: one that fails fails alone. The
  * record comes after the add, so that it never says QUEUED of a call that is not there.
  */
 const enqueueLua = () => `
-local prefix, now = ARGV[1] .. ':', ARGV[2]
+local prefix = ARGV[1] .. ':'
 ${addLua()}
 local function enqueue(jobName, name, id, data, by, bodySha256, windowMs)
   if by == '' then
@@ -54,7 +54,7 @@ local function enqueue(jobName, name, id, data, by, bodySha256, windowMs)
     'jb', jobName)
   return 'NEW'
 end
-${eachAlone("enqueue", 3, WORDS_A_CALL)}`;
+${eachAlone("enqueue", 2, WORDS_A_CALL)}`;
 
 /**
  * Small calls that come in one turn of the event loop go to Redis together. For gateways: the connection must fail fast
@@ -66,7 +66,7 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
   const small = new Batches((calls: readonly Words[]) => send(run.small, calls));
 
   async function send(by: Script, calls: readonly Words[]): Promise<string[]> {
-    return (await by([partition.keys.queues], [partition.prefix, Date.now(), ...calls.flat()])) as string[];
+    return (await by([partition.keys.queues], [partition.prefix, ...calls.flat()])) as string[];
   }
 
   return async (call, claim, lane = "small") => {

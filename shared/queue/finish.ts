@@ -39,7 +39,7 @@ type Outcome =
   /** It waits and is taken again; the attempt counts. */
   | { kind: "retry"; afterMs: number; reason: string }
   /** It waits and is taken again; the attempt does not count. */
-  | { kind: "postpone"; untilMs: number }
+  | { kind: "postpone"; afterMs: number }
   /** It waits again at the head of its queue; the attempt does not count. */
   | { kind: "requeue" }
   /** It stays in the queue as failed, until an operator replays or discards it. `reason` starts with its error code. */
@@ -52,6 +52,8 @@ export function leaves({ kind }: Verdict): boolean {
 
 /** Pause after Redis refused to write what became of a call. */
 const RETRY_PAUSE_MS = 1000;
+/** BullMQ's parameter for the time. The script takes that of Redis (scripts.ts). */
+const BY_REDIS = 0;
 
 /** Writes what became of a call in hand. With `fetchNext`, resolves with what the fetch of the next call found. */
 export type Finish = (held: Held, verdict: Verdict, fetchNext: FetchNext) => Promise<Fetched | undefined>;
@@ -60,8 +62,8 @@ type FinishDeps = {
   backendOf: Backends;
   holds: Pick<Holds, "regain">;
   records: Pick<CallRecords, "unsure">;
-  /** Is told when a call that waits is due, unix ms. */
-  dueAt: (time: number) => void;
+  /** Is told in how many ms a call that waits is due. */
+  dueIn: (ms: number) => void;
   log: Logger;
 };
 
@@ -69,7 +71,7 @@ type FinishDeps = {
  * If Redis refuses the write, or the lock has run out and nobody has taken the call back, the write is repeated until the call is
  * no longer held: another worker may have it then.
  */
-export function createFinish({ backendOf, holds, records, dueAt, log }: FinishDeps): Finish {
+export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDeps): Finish {
   async function once(held: Held, verdict: Verdict, fetchNext: FetchNext): Promise<Fetched | undefined> {
     // Before the call can be taken again, or be found among the failed.
     if (verdict.unsure) await records.unsure(held.id);
@@ -89,9 +91,8 @@ export function createFinish({ backendOf, holds, records, dueAt, log }: FinishDe
     // It has been tried, and this process goes on.
     const harmless = crashes > 0 ? { stc: 0 } : undefined;
     const wait = async (ms: number, options: { fieldsToUpdate?: object; skipAttempt?: boolean }) => {
-      const now = Date.now();
-      await backend.moveToDelayed(id, now, ms, token, options);
-      dueAt(now + ms);
+      await backend.moveToDelayed(id, BY_REDIS, ms, token, options);
+      dueIn(ms);
       return undefined;
     };
     switch (verdict.kind) {
@@ -116,7 +117,7 @@ export function createFinish({ backendOf, holds, records, dueAt, log }: FinishDe
       case "retry":
         return wait(verdict.afterMs, { fieldsToUpdate: { failedReason: verdict.reason, ...harmless } });
       case "postpone":
-        return wait(Math.max(0, verdict.untilMs - Date.now()), {
+        return wait(verdict.afterMs, {
           skipAttempt: true,
           ...(harmless && { fieldsToUpdate: harmless }),
         });

@@ -1,6 +1,6 @@
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
-import { CALLBACKS_GATE, gateOf, isOfCallbacks, queuesOf, receiverOfGate } from "./queue-name.ts";
+import { CALLBACKS_GATE, isOfCallbacks, queuesOf, receiverOfGate } from "./queue-name.ts";
 import { AWAKE } from "./scripts.ts";
 
 /** What holds for all calls of a job together, over all producers and whatever their origin. */
@@ -11,7 +11,7 @@ export type JobLimits = {
   rate?: { max: number; periodMs: number } | undefined;
 };
 
-/** A job's gate (scripts.ts). The times are unix ms; `throttledUntil` is by Redis' clock. */
+/** A job's gate (scripts.ts). The times are unix ms by Redis' clock. */
 export type JobGate = JobLimits & {
   pausedAt: number | undefined;
   /** Who paused it, and why. */
@@ -21,12 +21,12 @@ export type JobGate = JobLimits & {
   throttledUntil: number | undefined;
 };
 
-/** KEYS job, wake, due. ARGV ms, now, then the job's queues. A longer throttle stays. */
+/** KEYS job, wake, due. ARGV ms, then the job's queues. A longer throttle stays. */
 const THROTTLE = `${EVEN_IF_FULL}${NOW}
 local till = math.max(now + ARGV[1], tonumber(redis.call('HGET', KEYS[1], 'throttled') or 0))
 redis.call('HSET', KEYS[1], 'throttled', string.format('%.0f', till))
-for i = 3, #ARGV do
-  if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', ARGV[2] + till - now, ARGV[i]) end
+for i = 2, #ARGV do
+  if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', till, ARGV[i]) end
 end`;
 
 /** KEYS job, jobs. ARGV job, now, by, reason. Answers 1 if it was not paused. */
@@ -94,7 +94,7 @@ export function openJobs({ redis, keys }: Partition) {
   return {
     /** No producer takes calls of the job for so long. */
     async throttle(job: string, ms: number): Promise<void> {
-      await throttle([keys.job(job), keys.wake, keys.due], [ms, Date.now(), ...(await queuesBehind(job))]);
+      await throttle([keys.job(job), keys.wake, keys.due], [ms, ...(await queuesBehind(job))]);
     },
 
     /** No producer takes calls of the job until it is resumed. False if it is paused already. */
@@ -123,12 +123,13 @@ export function openJobs({ redis, keys }: Partition) {
     /** Whether the limits are those that were set, and not lost with Redis' data. */
     areConfigured: async () => (await redis.exists(keys.configured)) === 1,
 
-    /** The gates of the jobs that have a queue in the registry or anything set. */
-    async gates(): Promise<Map<string, JobGate>> {
-      const [queues, set] = await Promise.all([redis.smembers(keys.queues), redis.smembers(keys.jobs)]);
-      const names = [...new Set([...queues.map(gateOf), ...set])];
+    /** The names of the gates with a limit or a pause. */
+    named: () => redis.smembers(keys.jobs),
+
+    /** These gates, or all that have a limit or a pause. */
+    async gates(names?: readonly string[]): Promise<Map<string, JobGate>> {
       const fields = ["paused", "by", "reason", "throttled", "concurrency", "max", "duration"] as const;
-      const read = names.map(async (job) => {
+      const read = (names ?? (await redis.smembers(keys.jobs))).map(async (job) => {
         const [paused, by, reason, throttled, concurrency, max, duration] = await redis.hmget(
           keys.job(job),
           ...fields,

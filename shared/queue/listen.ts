@@ -2,7 +2,7 @@ import { failpoint } from "../lifecycle/failpoint.ts";
 import { connectBeside, type Redis } from "../redis/connect.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, script } from "../redis/script.ts";
+import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
 import { delay, within } from "../time/clock.ts";
 import type { QueueName } from "./queue-name.ts";
 import type { Turns } from "./turns.ts";
@@ -86,20 +86,26 @@ export function createListen({ partition, serves, turns, fill, server }: Options
   };
 }
 
-/** KEYS wake or due. ARGV how an entry that is there changes, then for each queue: score, queue. */
-const TELL = `${EVEN_IF_FULL}
-redis.call('ZADD', KEYS[1], unpack(ARGV))`;
+/** KEYS wake. ARGV queues. */
+const TELL_NOW = `${EVEN_IF_FULL}
+for _, queue in ipairs(ARGV) do redis.call('ZADD', KEYS[1], 'NX', 0, queue) end`;
+
+/** KEYS due. ARGV ms, then queues. */
+const TELL_LATER = `${EVEN_IF_FULL}${NOW}
+for i = 2, #ARGV do redis.call('ZADD', KEYS[1], 'LT', now + ARGV[1], ARGV[i]) end`;
 
 /** Tells workers of queues that this one was told of and cannot use. */
 export function createTell({ redis, keys }: Partition) {
-  const run = script(redis, TELL);
-  async function tell(key: string, change: "NX" | "LT", score: number, queues: readonly QueueName[]) {
-    if (queues.length > 0) await run([key], [change, ...queues.flatMap((queue) => [score, queue])]);
-  }
+  const tellNow = script(redis, TELL_NOW);
+  const tellLater = script(redis, TELL_LATER);
   return {
-    now: (queues: readonly QueueName[]) => tell(keys.wake, "NX", 0, queues),
+    async now(queues: readonly QueueName[]): Promise<void> {
+      if (queues.length > 0) await tellNow([keys.wake], queues);
+    },
     /** In a while, when this one may have room. */
-    later: (queues: readonly QueueName[]) => tell(keys.due, "LT", Date.now() + PASSED_ON_MS, queues),
+    async later(queues: readonly QueueName[]): Promise<void> {
+      if (queues.length > 0) await tellLater([keys.due], [PASSED_ON_MS, ...queues]);
+    },
   };
 }
 

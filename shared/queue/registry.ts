@@ -57,7 +57,10 @@ local function count(q)
     redis.call('ZCARD', q .. 'failed')
 end`;
 
-/** KEYS registry. ARGV prefix, and how many minutes of metrics. */
+/** How many queues one script reads: strangers may name the receivers of callbacks, so there may be thousands. */
+const READ_AT_ONCE = 200;
+
+/** KEYS registry. ARGV prefix, how many minutes of metrics, then the names of queues. */
 const READ = `${COUNT}
 local function ended(key)
   local m = redis.call('HMGET', key, 'count', 'prevTS', 'prevCount')
@@ -67,7 +70,8 @@ end
 ${OLDEST}
 
 local rows = {}
-for _, queue in ipairs(redis.call('SMEMBERS', KEYS[1])) do
+for i = 3, #ARGV do
+  local queue = ARGV[i]
   local q = ARGV[1] .. ':' .. queue .. ':'
   local row = {queue, {count(q)}, oldest(queue, q)}
   if ARGV[2] ~= '0' then
@@ -137,22 +141,28 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
   const read = script(redis, READ);
   const find = script(redis, FIND);
   const remove = script(redis, REMOVE);
-  const byName = (a: { queue: string }, b: { queue: string }) => (a.queue < b.queue ? -1 : 1);
+  const names = async (): Promise<QueueName[]> => (await redis.smembers(keys.queues)).sort();
+
+  async function rowsOf(queues: readonly QueueName[], minutes: number): Promise<unknown[]> {
+    const rows: unknown[] = [];
+    for (let first = 0; first < queues.length; first += READ_AT_ONCE) {
+      const some = queues.slice(first, first + READ_AT_ONCE);
+      rows.push(...((await read([keys.queues], [prefix, minutes, ...some])) as unknown[]));
+    }
+    return rows;
+  }
 
   return {
-    async names(): Promise<QueueName[]> {
-      return (await redis.smembers(keys.queues)).sort();
+    names,
+
+    /** What each of these queues holds, or each of all queues. The reading takes several steps, between which calls move on. */
+    async depths(queues?: readonly QueueName[]): Promise<(Depth & { queue: QueueName })[]> {
+      return ((await rowsOf(queues ?? (await names()), 0)) as DepthRow[]).map(toDepth);
     },
 
-    /** What each queue holds, by name. */
-    async depths(): Promise<(Depth & { queue: QueueName })[]> {
-      return ((await read([keys.queues], [prefix, 0])) as DepthRow[]).map(toDepth).sort(byName);
-    },
-
-    /** What each queue holds and how quickly it moves, by name. */
+    /** What each queue holds and how quickly it moves, by name. Also in several steps. */
     async readings(): Promise<QueueReading[]> {
-      const rows = (await read([keys.queues], [prefix, METRIC_MINUTES])) as Row[];
-      return rows.map(toReading).sort(byName);
+      return ((await rowsOf(await names(), METRIC_MINUTES)) as Row[]).map(toReading);
     },
 
     /**

@@ -1,6 +1,6 @@
 import { JOB_ORIGINS } from "../job-call/job-call.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
-import { EVEN_IF_FULL } from "../redis/script.ts";
+import { EVEN_IF_FULL, NOW } from "../redis/script.ts";
 import { PLAIN_RECORD, VERSIONS } from "../redis/version.ts";
 import { RESULT, tellChange } from "../results/keep-result.ts";
 import { type Definition, scriptsOfBullmq } from "./bullmq-scripts.ts";
@@ -59,15 +59,18 @@ end`;
 
 /** Lua that reads what ends the ARGV of a script around one of BullMQ's, whose KEYS and ARGV come first. */
 const TAIL = `
-local tail = #ARGV - 3
-local now, prefix = tonumber(ARGV[tail]), ARGV[tail + 1] .. ':'`;
-const Q = "local q = queueOf(ARGV[tail + 2], ARGV[tail + 3])";
+local tail = #ARGV - 2
+local prefix = ARGV[tail] .. ':'`;
+const Q = "local q = queueOf(ARGV[tail + 1], ARGV[tail + 2])";
 
 /**
- * What our Lua does with one queue, `q`: behind a gate (`jobName`, since mostly it is that of a job), under `prefix`, at `now`. BullMQ too names most of its keys by a prefix;
- * all of them lie in one slot.
+ * What our Lua does with one queue, `q`: behind a gate (`jobName`, since mostly it is that of a job), under `prefix`, at `now`, by Redis'
+ * clock. BullMQ's scripts get the same time as `timestamp`, so that no process's clock decides when a call is due. BullMQ too names most
+ * of its keys by a prefix; all of them lie in one slot.
  */
 const FRAME = `
+${NOW}
+local timestamp = string.format('%.0f', now)
 ${DELAYS}${AWAKE}
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 
@@ -205,10 +208,12 @@ local function queued(id, crashes)
 end
 
 -- After a fetch by BullMQ. Answers whether it took a call. What is to be known of it comes in the reply's last place, where BullMQ
--- puts the time of the next delayed call if it took none.
+-- puts the time of the next delayed call if it took none; in its place comes for how many ms that call is still delayed.
 local function fetched(q, reply, limits)
   if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
     redis.call('ZREM', wake, q.name)
+    local nextAt = type(reply) == 'table' and tonumber(reply[4]) or 0
+    if nextAt > 0 then reply[4] = math.max(1, nextAt - now) end
     -- The place that this queue does not use is the job's.
     if limits.concurrency and redis.call('EXISTS', q.wait) == 0 then tell(q) end
     return false
@@ -248,8 +253,11 @@ local function added(q, waits)
 end
 `;
 
-/** A script under BullMQ's name of it. `keys` is how many KEYS BullMQ's has. */
-type NamedScript = { command: string; keys: number; lua: string };
+/**
+ * A script under BullMQ's name of it. `keys` is how many KEYS BullMQ's has, and `timestampAt` which of its ARGV is the time of the process,
+ * if one is.
+ */
+type NamedScript = { command: string; keys: number; lua: string; timestampAt?: number };
 
 /** A call in hand waits again. */
 const MOVE = `
@@ -312,21 +320,21 @@ tell(q)
 updateInHand(q)
 return reply`;
 
-/** ARGV[2] is now and ARGV[5] the delay, in ms. */
+/** ARGV[5] is the delay, in ms. */
 const DELAY = `
 local reply = bullmq()
 if type(reply) == 'number' and reply < 0 then return reply end
-redis.call('ZADD', due, 'LT', tonumber(ARGV[2]) + tonumber(ARGV[5]), q.name)
+redis.call('ZADD', due, 'LT', now + ARGV[5], q.name)
 tell(q)
 updateInHand(q)
 return reply`;
 
 /** Around BullMQ's scripts that change what producers must be told of. Each calls `bullmq()`, and returns what it answers. */
 const around = (): readonly NamedScript[] => [
-  { command: "moveToFinished", keys: 14, lua: FAIL() },
-  { command: "moveToDelayed", keys: 11, lua: DELAY },
+  { command: "moveToFinished", keys: 14, lua: FAIL(), timestampAt: 2 },
+  { command: "moveToDelayed", keys: 11, lua: DELAY, timestampAt: 2 },
   { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
-  { command: "moveStalledJobsToWait", keys: 9, lua: TAKE_BACK },
+  { command: "moveStalledJobsToWait", keys: 9, lua: TAKE_BACK, timestampAt: 3 },
   { command: "reprocessJob", keys: 9, lua: REPLAY },
   { command: "removeJob", keys: 2, lua: DISCARD },
 ];
@@ -335,11 +343,11 @@ let surrounded: readonly NamedScript[] | undefined;
 
 /** BullMQ's scripts, whole, with ours around them. Throws if BullMQ's are not those that ours were written for. */
 export function surroundedScripts(): readonly NamedScript[] {
-  surrounded ??= around().map(({ command, keys, lua }) => ({
-    command,
-    keys,
-    lua: `${EVEN_IF_FULL}${TAIL}${FRAME}${Q}\nlocal function bullmq()\n${bullmqs(command, keys)}\nend\n${lua}`,
-  }));
+  surrounded ??= around().map(({ command, keys, lua, timestampAt }) => {
+    const bullmq = `local function bullmq()\n${bullmqs(command, keys)}\nend`;
+    const stamped = timestampAt === undefined ? "" : `ARGV[${timestampAt}] = timestamp`;
+    return { command, keys, lua: `${EVEN_IF_FULL}${TAIL}${FRAME}${Q}\n${stamped}\n${bullmq}\n${lua}` };
+  });
   return surrounded;
 }
 
@@ -364,7 +372,7 @@ const ADD_KEYS = ["wait", "paused", "meta", "id", "completed", "delayed", "activ
 
 /**
  * Lua with a function that adds calls to queues, as BullMQ's own script does: a call that its queue has already is left alone. It
- * needs `prefix` and `now`; `add(jobName, name, id, data)` takes the call as stored. `endBatch()` ends the script.
+ * needs `prefix`; `add(jobName, name, id, data)` takes the call as stored. `endBatch()` ends the script.
  *
  * Nobody here reads BullMQ's event stream, which keeps 10,000 entries by default.
  */
@@ -375,7 +383,7 @@ local optionsOf = packer('jobId', {${jobOptions()}})
 local function add(jobName, name, id, data)
   local q = opened(jobName, name)
   q.length = q.length or redis.call('LLEN', q.wait)
-  bullmq(q.keys, {cmsgpack.pack({q.jobs, id, '${JOB_NAME}', now}), data, optionsOf(id)})
+  bullmq(q.keys, {cmsgpack.pack({q.jobs, id, '${JOB_NAME}', timestamp}), data, optionsOf(id)})
   local length = redis.call('LLEN', q.wait)
   if length > q.length then q.bytes = q.bytes + #data end
   q.length = length
@@ -411,14 +419,14 @@ local function queueCallback(callback)
   local keys = {${ADD_KEYS.map((key) => `q.jobs .. '${key}'`).join(", ")}}
   local options = {jobId = callback.id, ${jobOptions()}}
   local waited = redis.call('LLEN', q.wait)
-  local args = {q.jobs, callback.id, '${JOB_NAME}', string.format('%.0f', now)}
+  local args = {q.jobs, callback.id, '${JOB_NAME}', timestamp}
   bullmqsAdd(keys, {cmsgpack.pack(args), callback.data, cmsgpack.pack(options)})
   local waits = redis.call('LLEN', q.wait)
   if waits > waited then redis.call('HINCRBY', prefix .. 'bytes', q.name, #callback.data) end
   added(q, waits)
 end`;
 
-/** Lua for a script of another module that queues a callback: it needs `prefix`, with its colon, and `now`. */
+/** Lua for a script of another module that queues a callback: it needs `prefix`, with its colon. */
 export function callbacksLua(): string {
   return `${FRAME}${CALLBACKS()}`;
 }
@@ -534,7 +542,7 @@ export function answerOf(answer: unknown): unknown {
 }
 
 /**
- * What a worker does: a call leaves its queue, the next one is taken, or both. KEYS queues. ARGV prefix, now, worker, lockMs, how many
+ * What a worker does: a call leaves its queue, the next one is taken, or both. KEYS queues. ARGV prefix, worker, lockMs, how many
  * minutes of metrics BullMQ keeps, how long results are kept, and how many bytes they may take; then for each step: job, queue, token,
  * the call that leaves or none, keepMs, retried, takes, room, alone; nothing, or what is known of the call's result, or the result to
  * store; and nothing, or its callback as it was prepared (callbacks.ts). Answers for each what BullMQ's script does, or ERROR and the error: one that fails fails alone.
@@ -557,8 +565,8 @@ export function answerOf(answer: unknown): unknown {
  */
 export function workLua(): string {
   return `${EVEN_IF_FULL}
-local prefix, now, worker, lockMs, minutes = ARGV[1] .. ':', ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local resultMs, resultsBytesMax = tonumber(ARGV[6]), tonumber(ARGV[7])
+local prefix, worker, lockMs, minutes = ARGV[1] .. ':', ARGV[2], ARGV[3], ARGV[4]
+local resultMs, resultsBytesMax = tonumber(ARGV[5]), tonumber(ARGV[6])
 ${batchOf(FINISH_KEYS)}
 local newFinish = ${maker(bullmqs("moveToFinished", FINISH_KEYS.length))}
 local newTake = ${maker(bullmqs("moveToActive", TAKE_KEYS.length))}
@@ -577,7 +585,7 @@ local function finish(q, own, id, token, takes)
   else counted = counted or optionsWith(tonumber(minutes)) end
   local options = q.ended and uncounted or counted
   local next = takes and '1' or '0'
-  local reply = bullmqsFinish(q.keys, {id, now, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
+  local reply = bullmqsFinish(q.keys, {id, timestamp, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
   if type(reply) ~= 'number' or reply >= 0 then q.ended = (q.ended or -1) + 1 end
   return reply
 end
@@ -723,7 +731,7 @@ local function take(q, token, room, alone)
   toTake = toTake or packer('token', {name = worker, lockDuration = lockMs})
   local keys = {unpack(q.keys, 1, ${WORK_KEYS.length})}
   keys[${TAKE_KEYS.length}] = q.keys[${FINISH_KEYS.length}]
-  local reply = bullmqsTake(keys, {q.jobs, now, toTake(token)})
+  local reply = bullmqsTake(keys, {q.jobs, timestamp, toTake(token)})
   if fetched(q, reply, limits) then
     answered = answered + bytes
     if fails then reply[4][1] = '' end
@@ -740,7 +748,7 @@ local function step(jobName, name, token, id, keepMs, retried, takes, room, alon
   if id == '' then return take(q, token, tonumber(room), alone == '1') end
   return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared)
 end
-${eachAlone("step", 8, STEP_WORDS)}`;
+${eachAlone("step", 7, STEP_WORDS)}`;
 }
 
 /**

@@ -41,29 +41,29 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   const registry = openRegistry(partition);
   const due = createAlarm(moveDue, log);
   const polls = createAlarm(pollAgain, log);
-  let stalledCheckedAt = 0;
+  let stalledCheckedAt = Number.NEGATIVE_INFINITY;
   let isPrepared = false;
   let stopped = false;
 
   async function moveDue(): Promise<void> {
-    const next = await poll.moveDue(Date.now());
+    const nextInMs = await poll.moveDue();
     failpoint("producer.after_poll");
-    if (next !== undefined) due.at(next);
+    if (nextInMs !== undefined) due.after(nextInMs);
   }
 
   async function once(): Promise<void> {
     if (prepare !== undefined && !(isPrepared && (await areConfigured()))) await prepare();
     isPrepared = true;
     await moveDue();
-    const now = Date.now();
-    const { active, empty } = await poll.look(now);
+    const { active, empty } = await poll.look();
     await lostTakes.giveBack(active);
+    const now = performance.now();
     if (now - stalledCheckedAt >= stalledEveryMs) {
       stalledCheckedAt = now;
       await Promise.all(active.filter(serves).map(takeBack));
     }
-    for (const { queue, endedAt } of empty) {
-      if (endedAt < now - emptyMs && (await registry.remove(queue))) failpoint("producer.after_removed");
+    for (const { queue, idleMs } of empty) {
+      if (idleMs > emptyMs && (await registry.remove(queue))) failpoint("producer.after_removed");
     }
   }
 
@@ -76,7 +76,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   }
 
   async function pollAgain(): Promise<void> {
-    polls.at(Date.now() + pollMs);
+    polls.after(pollMs);
     if (server.isUsable) await once();
   }
 
@@ -87,13 +87,13 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   }
 
   return {
-    /** A queue is due at this time, unix ms. */
-    dueAt: due.at,
+    /** A queue is due after so many ms. */
+    dueIn: due.after,
 
     /** Resolves after the first poll, which is tried again until Redis takes it. Throws what does not pass by itself. */
     async start(): Promise<void> {
       while (!(server.isUsable && (await hasPolled())) && !stopped) await delay(START_PAUSE_MS);
-      polls.at(Date.now() + pollMs);
+      polls.after(pollMs);
     },
 
     stop(): void {
@@ -107,11 +107,11 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
 /** However many queues are due one after the other, they are moved no more often than this. */
 const ALARM_GAP_MS = 20;
 
-/** Runs `work` at the earliest time asked for, unix ms, and never twice at once. */
+/** Runs `work` at the earliest time asked for, and never twice at once. Times are by the process's monotonic clock. */
 function createAlarm(work: () => Promise<void>, log: Logger) {
   let timer: NodeJS.Timeout | undefined;
   let setFor = Number.POSITIVE_INFINITY;
-  let ranAt = 0;
+  let ranAt = Number.NEGATIVE_INFINITY;
   let isRunning = false;
   let stopped = false;
 
@@ -120,12 +120,13 @@ function createAlarm(work: () => Promise<void>, log: Logger) {
     clearTimeout(timer);
     setFor = time;
     if (isRunning) return;
-    timer = setTimeout(() => void run(), Math.max(1, time - Date.now(), ranAt + ALARM_GAP_MS - Date.now()));
+    const now = performance.now();
+    timer = setTimeout(() => void run(), Math.max(1, time - now, ranAt + ALARM_GAP_MS - now));
   }
 
   async function run(): Promise<void> {
     isRunning = true;
-    ranAt = Date.now();
+    ranAt = performance.now();
     setFor = Number.POSITIVE_INFINITY;
     await work().catch((error: unknown) => log.warn("queue.error", { reason: messageOf(error) }));
     isRunning = false;
@@ -135,7 +136,7 @@ function createAlarm(work: () => Promise<void>, log: Logger) {
   }
 
   return {
-    at,
+    after: (ms: number) => at(performance.now() + ms),
     stop(): void {
       stopped = true;
       clearTimeout(timer);

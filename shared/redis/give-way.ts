@@ -9,18 +9,22 @@ import { readServerState, type ServerState } from "./server-state.ts";
  *   answers     what the runner keeps whole of its answers (services/runner/kept-answers.ts)
  *   results     what is kept of them for whoever asks (shared/gateway/results-room.ts)
  *   history     refused requests, calls that runners took, and the failed attempts of a call but the newest (shared/gateway/history.ts)
- *   new calls   a gateway refuses them above `redis_memory_ratio_max` (shared/gateway/backpressure.ts)
+ *   payments    the x402 gateway refuses new ones (shared/gateway/backpressure.ts)
+ *   webhooks    the webhooks gateway refuses new ones, above `redis_memory_ratio_max`
  *
  * Never a call or a payment that was accepted: even a Redis above its `maxmemory` takes what follows from it (EVEN_IF_FULL in
  * script.ts). A Redis without `maxmemory` is never too full.
  */
 
-/** Above which parts of `maxmemory` the first three give way, if new calls are refused above this one. */
-export function givesWayAbove(newCalls: number): { answers: number; results: number; history: number } {
+/** Payments leave webhooks this part of what new calls may use. */
+export const PAYMENTS_PART = 0.9;
+
+/** Above which parts of `maxmemory` the first three give way, if new webhooks are refused above this one. */
+export function givesWayAbove(webhooks: number): { answers: number; results: number; history: number } {
   return {
-    answers: Math.min(0.75, 0.9 * newCalls),
-    results: Math.min(0.775, 0.925 * newCalls),
-    history: Math.min(0.8, 0.95 * newCalls),
+    answers: Math.min(0.675, 0.8 * webhooks),
+    results: Math.min(0.7, 0.825 * webhooks),
+    history: Math.min(0.725, 0.85 * webhooks),
   };
 }
 

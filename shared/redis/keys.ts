@@ -16,6 +16,11 @@
  *   {postern}:job:<gate>                    hash: what holds for a job in all its queues, by `<service id>/<job index>`; for a receiver of
  *                                           callbacks, `callback/<receiver>`; or for all of them, `callback` (shared/queue/jobs.ts)
  *   {postern}:receiver:<receiver>           set: the names of the queues with callbacks for this receiver
+ *   {postern}:callback-keys                 zset: the public keys that verify callbacks, by when a producer last told of them
+ *                                           (shared/processes/callback-keys.ts)
+ *   {postern}:named-receivers               zset: queues of callbacks whose receivers requests have named by wildcards of callback_hosts, by
+ *                                           when (shared/gateway/named-receivers.ts)
+ *   {postern}:named-receivers:<party>       zset: those of one endpoint, `endpoint:<path>`, or of one payer, `payer:<address>`
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
@@ -33,6 +38,9 @@
  *   {postern}:payments:unresolved           zset: payments that are SETTLING, by the time they were claimed
  *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
+ *   {postern}:payments:usage                hash: what a payment counts that is SETTLING or in REVIEW and has its body, as JSON:
+ *                                           `[bytes, client, ...]`, by its id
+ *   {postern}:payments:usage:by             hash: the sum of these bytes by client, and of all of them as `*`
  *   {postern}:payments:spent                zset: refused payments that were spent before they came, by when that was
  *   {postern}:payments:spent:of             hash: what is known of each of those
  *   {postern}:transfer:<network>:<tx>:<n>   string: the call that this transfer on the chain pays for
@@ -98,6 +106,9 @@ export function keysOf(prefix: string) {
     configured: `${prefix}:configured`,
     job: (gate: string) => `${prefix}:job:${gate}`,
     receiver: (receiver: string) => `${prefix}:receiver:${receiver}`,
+    callbackKeys: `${prefix}:callback-keys`,
+    namedReceivers: (party: string) => `${prefix}:named-receivers:${party}`,
+    allNamedReceivers: `${prefix}:named-receivers`,
     taken: (job: string) => `${prefix}:taken:${job}`,
     record: (callId: string) => `${prefix}:call:${callId}`,
     attempts: (callId: string) => `${prefix}:attempts:${callId}`,
@@ -111,8 +122,11 @@ export function keysOf(prefix: string) {
     payment: (callId: string) => `${prefix}:payment:${callId}`,
     payments: `${prefix}:payments`,
     paymentsDue: `${prefix}:payments:due`,
+    paymentsDrained: `${prefix}:payments:drained`,
     paymentsUnresolved: `${prefix}:payments:unresolved`,
     paymentsInReview: `${prefix}:payments:review`,
+    paymentsUsage: `${prefix}:payments:usage`,
+    paymentsUsageBy: `${prefix}:payments:usage:by`,
     spentElsewhere: `${prefix}:payments:spent`,
     spentElsewhereOf: `${prefix}:payments:spent:of`,
     paidTransfer: (network: string, transaction: string, position: number) =>

@@ -54,9 +54,10 @@ function requireOwn(text: unknown): void {
       : [`layout ${found.layout}, written by release ${found.release}`, `release ${found.release}`];
   throw new AppError("start.layout_mismatch", {
     reason:
-      `Redis holds ${what}, and this release (${version}) has layout ${LAYOUT}. Drain it with ${drain} (run its ` +
-      "producers and x402 gateways until `postern status` shows empty queues and `postern payments list --open` no " +
-      "payment) and empty it then; or give this release another Redis, or another database of this one",
+      `Redis holds ${what}, and this release (${version}) has layout ${LAYOUT}. Drain it with ${drain}: stop its ` +
+      "webhooks gateways, run its producers and `postern x402 --drain` until the log has `drain.done` and `postern status` " +
+      "shows empty queues, and empty it then. Do not start this release on another Redis meanwhile if it sells jobs to the " +
+      'same pay_to: a payment could be sold twice (docs/operations.md, "Another release")',
   });
 }
 

@@ -17,7 +17,12 @@ const BASE = words(`
 const QUEUE = words(`
   decrby getrange hgetall hmset hstrlen incr incrby lindex llen lpush rpush sadd smembers strlen xadd zscore`);
 const LISTEN = words("subscribe unsubscribe");
-const WEBHOOKS = [...BASE, ...QUEUE, ...LISTEN, ...words("hkeys ltrim scan unlink zremrangebyrank")];
+const WEBHOOKS = [
+  ...BASE,
+  ...QUEUE,
+  ...LISTEN,
+  ...words("hkeys ltrim scan sismember unlink zremrangebyrank zrevrangebyscore"),
+];
 
 const CHANNELS = [`${PREFIX}:changes`, `${PREFIX}:events`];
 const ALL = { keys: [`${PREFIX}:*`], channels: CHANNELS };
@@ -25,7 +30,7 @@ const ALL = { keys: [`${PREFIX}:*`], channels: CHANNELS };
 /** For each process. The operator's console and the commands have the same. */
 export const RIGHTS = {
   webhooks: { ...ALL, commands: WEBHOOKS },
-  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx scard srem zpopmin zrevrangebyscore")] },
+  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx scard srem zpopmin")] },
   producer: {
     ...ALL,
     commands: [

@@ -49,6 +49,8 @@ export const codeHosts = {
       delivery_id: "{header:X-Request-UUID|X-Request-Id}",
       event_type: "{header:X-Event-Key}",
       forward_headers: ["X-Event-Key", "X-Request-UUID", "X-Hook-UUID", "X-Attempt-Number"],
+      // "Test connection" in Data Center signs nothing.
+      handshakes: [{ when: { "{header:X-Event-Key}": "diagnostics:ping" }, proof: "none" }],
     },
   },
   jira: {

@@ -169,6 +169,8 @@ export const commerce = {
     endpoint: {
       auth: "signature",
       signature: { header: "Webhook-Signature", algorithm: "hmac-sha256" },
+      // A delivery is a batch of events; GoCardless sends it again under the same id.
+      delivery_id: "{body:/meta/webhook_id}",
       answer: { status: 200 },
     },
   },

@@ -29,7 +29,7 @@ export const SECRET_FORMATS = [
   "text",
   "hex",
   "base64",
-  /** `whsec_` and base64. */
+  /** `whsec_` and base64. The version of the signature may stand before it, as Supabase shows it: `v1,whsec_`. */
   "whsec",
   /** Base64 with or without `whsec_`. */
   "base64-or-whsec",
@@ -72,8 +72,11 @@ export type Scheme = {
   readonly prefix?: string;
   /** It may be missing. */
   readonly prefix_optional?: boolean;
-  /** The value is a list such as `t=1,v1=ab`: any item with this key may be the good signature, all others are ignored. */
-  readonly list?: { readonly separator: string; readonly assign?: string; readonly key: string };
+  /**
+   * The value is a list such as `t=1,v1=ab`: any item with this key may be the good signature, all others are ignored. Without a
+   * key, any item that is written as a signature may be it.
+   */
+  readonly list?: { readonly separator: string; readonly assign?: string; readonly key?: string };
   readonly encoding?: Encoding;
   readonly algorithm: Algorithm;
   readonly secret_format?: SecretFormat;
@@ -81,6 +84,11 @@ export type Scheme = {
   readonly signed?: string;
   /** A query parameter that is the hex SHA-256 of the body, if the request has it: then {form} is empty. */
   readonly body_sha256_query?: string;
+  /**
+   * The sender may add to the query of `public_url`, after `&`. Then {form}, which must follow {url}, must begin with this field,
+   * and the query must not hold its name, so that no byte can move between query and form.
+   */
+  readonly form_begins_with?: string;
   /** The URL may have been signed with its port or without. */
   readonly url_port_optional?: boolean;
   readonly timestamp?: Timestamp;
@@ -106,7 +114,12 @@ export type Handshake = {
   /** Values that the request must have, by template; a `*` at the end is any text. Only a signed handshake can be told by its body. */
   readonly when?: Readonly<Record<string, string>>;
   /**
-   * What is proven before the answer: nothing, the endpoint's credential, the verify token in this query parameter, or that
+   * The fields of which the whole body consists: a form of at most 1 KiB. A field with the value `*` may be missing. Only without
+   * a proof.
+   */
+  readonly form?: Readonly<Record<string, string>>;
+  /**
+   * What is proven before the answer: nothing (then a request with the method of a delivery must have no credential at all), the endpoint's credential, the verify token in this query parameter, or that
    * the operator has opened the endpoint (`postern endpoint open`) for the secret in this header.
    */
   readonly proof:

@@ -27,16 +27,19 @@ function formatOf(secret: Secret, schemes: readonly Scheme[]): SecretFormat | un
   return formats.find((format) => PARSERS[format](secret.reveal()) !== undefined);
 }
 
+/** Some senders show the version of the signature before the key, as Supabase does. */
+const WHSEC = /^(?:v1,)?whsec_/;
+const WHPK = /^(?:v1a,)?whpk_/;
+
 const PARSERS: Readonly<Record<SecretFormat, (text: string) => Key | undefined>> = {
   text: (text) => Buffer.from(text, "utf8"),
   hex: (text) => decodeHex(text),
   base64: decodeBase64,
-  whsec: (text) => after("whsec_", text, decodeBase64),
-  "base64-or-whsec": (text) => after("whsec_", text, decodeBase64) ?? decodeBase64(text),
-  "text-or-whsec": (text) =>
-    text.startsWith("whsec_") ? after("whsec_", text, decodeBase64) : Buffer.from(text, "utf8"),
+  whsec: (text) => after(WHSEC, text),
+  "base64-or-whsec": (text) => after(WHSEC, text) ?? decodeBase64(text),
+  "text-or-whsec": (text) => (WHSEC.test(text) ? after(WHSEC, text) : Buffer.from(text, "utf8")),
   "ed25519-hex": (text) => ed25519(decodeHex(text)),
-  "ed25519-whpk": (text) => ed25519(after("whpk_", text, decodeBase64)),
+  "ed25519-whpk": (text) => ed25519(after(WHPK, text)),
   spki,
 };
 
@@ -44,16 +47,17 @@ const EXPECTED: Readonly<Record<SecretFormat, string>> = {
   text: "text",
   hex: "hex digits",
   base64: "base64",
-  whsec: "whsec_ and base64",
-  "base64-or-whsec": "base64, with or without whsec_ before it",
-  "text-or-whsec": "text, or whsec_ and base64",
+  whsec: "whsec_ or v1,whsec_ and base64",
+  "base64-or-whsec": "base64, with or without whsec_ or v1,whsec_ before it",
+  "text-or-whsec": "text, or whsec_ or v1,whsec_ and base64",
   "ed25519-hex": "an Ed25519 public key of 64 hex digits",
-  "ed25519-whpk": "whpk_ and the base64 of an Ed25519 public key",
+  "ed25519-whpk": "whpk_ or v1a,whpk_ and the base64 of an Ed25519 public key",
   spki: "a P-256 public key, as the base64 of its SubjectPublicKeyInfo or as PEM",
 };
 
-function after<Result>(prefix: string, text: string, parse: (rest: string) => Result): Result | undefined {
-  return text.startsWith(prefix) ? parse(text.slice(prefix.length)) : undefined;
+/** The bytes of the base64 behind a prefix. */
+function after(prefix: RegExp, text: string): Buffer | undefined {
+  return prefix.test(text) ? decodeBase64(text.replace(prefix, "")) : undefined;
 }
 
 function decodeHex(text: string): Buffer | undefined {

@@ -6,7 +6,7 @@ import type { Key } from "./key.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
 import { oneItem, type Sent } from "./sent.ts";
 import { type Part, type RequestValues, toParts } from "./template.ts";
-import { isDigest } from "./verifier.ts";
+import { isStreamable } from "./verifier.ts";
 
 /** What the signed bytes are made of, once the head of a request is read. */
 export type Head = {
@@ -16,9 +16,12 @@ export type Head = {
   readonly sent: Sent | undefined;
   /** The time as it was sent. */
   readonly time: string | undefined;
-  /** Whether the hash of the body stands in the signed URL. */
+  /** Whether the hash of the body stands in the signed URL: then {form} is empty. */
   readonly hasBodySha256: boolean;
 };
+
+/** With the text of {form}. */
+type Told = Head & { readonly form?: string };
 
 /** Parts for which the body must be there. */
 const NEEDS_BODY: readonly Part["kind"][] = ["body", "field", "form"];
@@ -38,6 +41,8 @@ export class Message {
   readonly #urls: readonly string[];
   /** Whether the first byte of the body tells where it begins. */
   readonly #marksBody: boolean;
+  readonly #signsForm: boolean;
+  readonly #formBeginsWith: string | undefined;
 
   constructor(scheme: Scheme, publicUrl = "") {
     const parts = toParts(scheme.signed ?? "{body}");
@@ -47,17 +52,38 @@ export class Message {
     this.#after = this.#pieces.slice(bodyAt + 1);
     this.#marksBody = this.#pieces.some(({ ends }) => ends === "after-token");
     this.isStreamed =
-      isDigest(scheme.algorithm) &&
+      isStreamable(scheme.algorithm) &&
       bodyAt !== -1 &&
       parts.every(({ kind }, at) => at === bodyAt || !NEEDS_BODY.includes(kind));
+    this.#signsForm = parts.some(({ kind }) => kind === "form");
+    this.#formBeginsWith = scheme.form_begins_with;
     const signsUrl = parts.some(({ kind }) => kind === "url");
     this.#urls = signsUrl ? urlForms(publicUrl, scheme.url_port_optional === true) : NO_URL;
   }
 
-  /** The URLs of which one is signed; one empty text if none is. Throws `webhook.credential_rejected`. */
-  urls({ req, hasBodySha256 }: Head): readonly string[] {
+  /** The URLs of which one is signed, never made of Host; one empty text if none is. Throws `webhook.credential_rejected`. */
+  urls(head: Head): readonly string[] {
+    if (this.#adds(head)) this.#checkAdded(head);
     if (this.#urls === NO_URL) return NO_URL;
-    return this.#urls.map((url) => signedUrl(url, req, hasBodySha256));
+    const query = rawQuery(head.req.url ?? "");
+    return this.#urls.map((url) => (query === rawQuery(url) ? url : `${url.split("?")[0]}?${query}`));
+  }
+
+  /** Whether the request's query differs from that of the URL as it is written at the sender. */
+  #adds({ req }: Head): boolean {
+    if (this.#urls === NO_URL) return false;
+    return rawQuery(req.url ?? "") !== rawQuery(this.#urls[0] ?? "");
+  }
+
+  /** A longer query must continue the one that the sender was given, and must not hold the name with which the form begins. */
+  #checkAdded({ req, hasBodySha256 }: Head): void {
+    const name = this.#formBeginsWith;
+    const given = rawQuery(this.#urls[0] ?? "");
+    const query = rawQuery(req.url ?? "");
+    const goesOn = given === "" || query.startsWith(`${given}&`);
+    if (!goesOn || (name === undefined && !hasBodySha256))
+      throw rejected("mismatch", "the query is not that of public_url");
+    if (name !== undefined && query.includes(name)) throw rejected("mismatch", `the query holds ${name}`);
   }
 
   before(head: Head, url: string, key: Key): Buffer {
@@ -68,21 +94,35 @@ export class Message {
     return bytesOfAll(this.#after, head, url, key, head.values);
   }
 
-  /** `values` are those of the request with its body. */
-  whole(head: Head, url: string, key: Key, values: RequestValues): Buffer {
-    return bytesOfAll(this.#pieces, head, url, key, values);
+  /** One, or two for a form that can be sorted in two ways. `values` are those of the request with its body. */
+  wholes(head: Head, url: string, key: Key, values: RequestValues): readonly Buffer[] {
+    const forms =
+      this.#signsForm && !head.hasBodySha256 ? wellFormed(values.form(), tooManyFields).texts : [""];
+    return forms.map((form) => bytesOfAll(this.#pieces, { ...head, form }, url, key, values));
   }
 
-  /** Throws `webhook.credential_rejected` if a body that starts like this could have lost or won bytes at its beginning. */
-  checkFirst(byte: number | undefined): void {
-    if (this.#marksBody && byte !== undefined && isToken(String.fromCharCode(byte)))
+  /** Throws `webhook.credential_rejected` if bytes could have moved between the body and what is signed beside it. */
+  checkBounds(head: Head, values: RequestValues, firstByte: number | undefined): void {
+    if (this.#marksBody && firstByte !== undefined && isToken(String.fromCharCode(firstByte)))
       throw rejected("malformed", "the body begins like the value that is signed before it");
+    if (this.#signsForm && !head.hasBodySha256) this.#checkForm(head, values);
+  }
+
+  /** The form is signed right behind the URL. */
+  #checkForm(head: Head, values: RequestValues): void {
+    const { first, texts } = wellFormed(values.form(), tooManyFields);
+    const name = this.#formBeginsWith;
+    if (this.#adds(head)) {
+      if (first !== name)
+        throw rejected("mismatch", `behind a longer query the form must begin with ${name}`);
+    } else if (texts.some((text) => /^[?&]/.test(text)))
+      throw rejected("mismatch", "the form begins like a query");
   }
 }
 
 function bytesOfAll(
   pieces: readonly Piece[],
-  head: Head,
+  head: Told,
   url: string,
   key: Key,
   values: RequestValues,
@@ -98,7 +138,7 @@ function bytesOfAll(
   );
 }
 
-function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestValues): Buffer {
+function bytesOf(part: Part, head: Told, url: string, key: Key, values: RequestValues): Buffer {
   const { req, sent, time } = head;
   switch (part.kind) {
     case "literal":
@@ -106,7 +146,7 @@ function bytesOf(part: Part, head: Head, url: string, key: Key, values: RequestV
     case "body":
       return values.body;
     case "form":
-      return head.hasBodySha256 ? NOTHING : Buffer.from(wellFormed(values.form(), tooManyFields), "utf8");
+      return Buffer.from(head.form ?? "", "utf8");
     case "field":
       return Buffer.from(need(values.field(part.pointer)), "utf8");
     case "header":
@@ -158,15 +198,4 @@ function urlForms(publicUrl: string, portOptional: boolean): string[] {
   if (!portOptional || origin === undefined) return [publicUrl];
   const rest = publicUrl.slice(origin.length);
   return [`${scheme}://${host}${rest}`, `${scheme}://${host}:${port}${rest}`];
-}
-
-/**
- * The URL as it is written at the sender, never made of Host. The request's query must be the same, unless the sender adds
- * the hash of the body to it.
- */
-function signedUrl(url: string, req: IncomingMessage, hasBodySha256: boolean): string {
-  const query = rawQuery(req.url ?? "");
-  if (hasBodySha256) return `${url.split("?")[0]}?${query}`;
-  if (query !== rawQuery(url)) throw rejected("mismatch", "the query is not that of public_url");
-  return url;
 }

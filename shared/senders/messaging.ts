@@ -8,6 +8,19 @@ const discord: Scheme = {
   timestamp: { header: "X-Signature-Timestamp", unit: "s", past_secs: 300, future_secs: 300 },
 };
 
+/** A shared key may sign with either algorithm. X-Twilio-Webhooks-Signature-Settings, which names both, is not signed, and not read. */
+function twilio(algorithm: "hmac-sha1" | "hmac-sha256"): Scheme {
+  return {
+    header: "X-Twilio-Signature",
+    encoding: "base64",
+    algorithm,
+    signed: "{url}{form}",
+    body_sha256_query: "bodySHA256",
+    form_begins_with: "AccountSid",
+    url_port_optional: true,
+  };
+}
+
 /** Chat, mail, telephone, video and social networks. */
 export const messaging = {
   slack: {
@@ -30,6 +43,12 @@ export const messaging = {
       forward_headers: ["X-Slack-Retry-Num", "X-Slack-Retry-Reason"],
       handshakes: [
         { when: { "{body:/type}": "url_verification" }, proof: "credential", body: "{body:/challenge}" },
+        // Slack looks at the certificate of a command's URL now and then.
+        {
+          when: { "{header:Content-Type}": "application/x-www-form-urlencoded*" },
+          form: { ssl_check: "1", token: "*" },
+          proof: "none",
+        },
       ],
       // The answer to a slash command is shown in the chat.
       answer: { status: 200, body: "" },
@@ -72,20 +91,13 @@ export const messaging = {
     sender: "Twilio",
     source: "https://www.twilio.com/docs/usage/webhooks/webhooks-security",
     setup:
-      "Set the URL, with POST, at the number or service. `secret` is the account's auth token, `public_url` the URL as written there.",
+      "Set the URL, with POST, at the number or service. `secret` is the account's auth token, `public_url` the URL as written there. If a webhook rule signs with a shared key, put the key's secret into the list too: every secret is tried, whichever key the request names.",
     open: [
       "Form fields are signed one after the other without separators: `ab=c` and `a=bc` have the same signature. Nothing else of a form body is signed.",
     ],
     endpoint: {
       auth: "signature",
-      signature: {
-        header: "X-Twilio-Signature",
-        encoding: "base64",
-        algorithm: "hmac-sha1",
-        signed: "{url}{form}",
-        body_sha256_query: "bodySHA256",
-        url_port_optional: true,
-      },
+      signature: [twilio("hmac-sha1"), twilio("hmac-sha256")],
       delivery_id: "{header:I-Twilio-Idempotency-Token}",
       forward_headers: ["I-Twilio-Idempotency-Token"],
       // What is not TwiML is a warning at Twilio.

@@ -101,7 +101,12 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
     body: { meta: { event_name: "order_created" }, data: { type: "orders", id: "1" } },
   },
   "checkout-com": { body: { id: "", type: "payment_captured", data: { id: "pay_1" } } },
-  gocardless: { body: { events: [{ id: "EV1", resource_type: "payments", action: "confirmed" }] } },
+  gocardless: {
+    body: {
+      events: [{ id: "EV1", resource_type: "payments", action: "confirmed" }],
+      meta: { webhook_id: "" },
+    },
+  },
   paystack: { body: { event: "charge.success", data: { id: 302_961, reference: "r-1" } } },
   "authorize-net": {
     body: { notificationId: "", eventType: "net.authorize.payment.authcapture.created", payload: {} },
@@ -116,7 +121,9 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   "discord-events": {
     body: { version: 1, application_id: "1", type: 1, event: { type: "APPLICATION_AUTHORIZED" } },
   },
-  twilio: { body: "MessageSid=SM1f0e8ae6ade43cb3&SmsStatus=received&From=%2B14155551212&Body=hello" },
+  twilio: {
+    body: "AccountSid=AC0f1e2d3c4b5a69788796a5b4c3d2e1f0&MessageSid=SM1f0e8ae6ade43cb3&SmsStatus=received&From=%2B14155551212&Body=hello",
+  },
   sendgrid: { body: [{ email: "ann@example.com", event: "delivered", sg_event_id: "" }] },
   zoom: { body: { event: "meeting.started", event_ts: 1_769_882_400_000, payload: { account_id: "a" } } },
   meta: { body: { object: "page", entry: [{ id: "1", changes: [{ field: "feed", value: "hello" }] }] } },

@@ -1,6 +1,6 @@
 import { headerBytes } from "../http/headers.ts";
 import type { Encoding, Scheme } from "./description.ts";
-import { SIGNATURE_BYTES } from "./verifier.ts";
+import { isDigest, SIGNATURE_BYTES } from "./verifier.ts";
 
 /** What a request sends as its signature. */
 export type Sent = {
@@ -15,29 +15,40 @@ const ITEMS_MAX = 64;
 /** Senders that change their key sign with the old one and the new one. */
 const CANDIDATES_MAX = 8;
 
+/**
+ * The number of signatures that are tried. A digest is computed once for all of them, so there may be one in each header; a
+ * public key has to verify each.
+ */
+function candidatesMax({ header, algorithm }: Scheme): number {
+  const headers = [header ?? []].flat().length;
+  return isDigest(algorithm) ? Math.max(CANDIDATES_MAX, headers) : CANDIDATES_MAX;
+}
+
 /** Parses the text of the signature, of all headers that count. Undefined if it has not exactly the described form. */
 export function parseSent(texts: readonly string[], scheme: Scheme): Sent | undefined {
   const items = scheme.list === undefined ? undefined : itemsOf(texts, scheme.list);
   const candidates: Buffer[] = [];
-  for (const text of items === undefined ? texts : valuesOf(items, scheme.list?.key)) {
+  for (const text of items === undefined ? texts : signaturesOf(items, scheme.list?.key)) {
     const value = items === undefined ? withoutPrefix(text, scheme) : text;
     const bytes = value === undefined ? undefined : decode(value, scheme);
     if (bytes !== undefined) candidates.push(bytes);
   }
-  if (candidates.length === 0 || candidates.length > CANDIDATES_MAX) return undefined;
+  if (candidates.length === 0 || candidates.length > candidatesMax(scheme)) return undefined;
   return {
     candidates,
     pair(key) {
-      const [value, ...more] = valuesOf(items ?? [], key);
+      const [value, ...more] = signaturesOf(items ?? [], key);
       return more.length > 0 ? undefined : value;
     },
   };
 }
 
-type Item = [key: string, value: string];
+type Item = { whole: string; key: string; value: string };
 
-function valuesOf(items: readonly Item[], key: string | undefined): string[] {
-  return items.filter(([each]) => each === key).map(([, value]) => value);
+/** The values with this key. Without a key, all items as they stand: one with a key is no signature in any encoding. */
+function signaturesOf(items: readonly Item[], key: string | undefined): string[] {
+  if (key === undefined) return items.map(({ whole }) => whole);
+  return items.filter((item) => item.key === key).map(({ value }) => value);
 }
 
 /** The form that `parseSent` wants, for operators. */
@@ -51,7 +62,8 @@ export function formWanted({
   const bytes = SIGNATURE_BYTES[algorithm];
   const size = bytes === undefined ? "" : ` of ${bytes} bytes`;
   const value = `${encoding}${size}`;
-  if (list !== undefined) return `an item ${list.key}${list.assign ?? "="}… is to be ${value}`;
+  if (list?.key !== undefined) return `an item ${list.key}${list.assign ?? "="}… is to be ${value}`;
+  if (list !== undefined) return `an item of the list is to be ${value}`;
   if (prefix === "") return `the signature is to be ${value}`;
   const article = prefix_optional === true ? "perhaps " : "";
   return `the signature is to be ${article}${prefix} and ${value}`;
@@ -62,16 +74,12 @@ export function oneItem(key: string): string {
   return `the signature is to have one item ${key}`;
 }
 
-/** Whether a list has an item with the key of its signatures. */
-export function hasCandidate(texts: readonly string[], { list }: Scheme): boolean {
-  return list === undefined || itemsOf(texts, list).some(([key]) => key === list.key);
-}
-
 function itemsOf(texts: readonly string[], { separator, assign = "=" }: NonNullable<Scheme["list"]>): Item[] {
   return texts.flatMap((text) =>
-    text.split(separator, ITEMS_MAX).map((item): Item => {
-      const at = item.indexOf(assign);
-      return at === -1 ? [item, ""] : [item.slice(0, at), item.slice(at + assign.length)];
+    text.split(separator, ITEMS_MAX).map((whole): Item => {
+      const at = whole.indexOf(assign);
+      if (at === -1) return { whole, key: whole, value: "" };
+      return { whole, key: whole.slice(0, at), value: whole.slice(at + assign.length) };
     }),
   );
 }

@@ -36,9 +36,10 @@ export function signDelivery(draft: Draft, signing: Signing): Draft {
   const sent = { candidates: [], pair: (name: string) => pairs.get(name) };
   const head = { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
   const message = new Message(scheme, publicUrl);
-  message.checkFirst(asked.body[0]);
+  message.checkBounds(head, values, asked.body[0]);
   const [url = ""] = message.urls(head);
-  const signature = signatureOf(scheme, key, message.whole(head, url, key, values));
+  const [whole = asked.body] = message.wholes(head, url, key, values);
+  const signature = signatureOf(scheme, key, whole);
   return withSignature(asked, scheme, pairs, signature);
 }
 
@@ -122,12 +123,13 @@ function withSignature(
   draft: Draft,
   scheme: Scheme,
   pairs: ReadonlyMap<string, string>,
-  signature: Buffer,
+  bytes: Buffer,
 ): Draft {
   const { header, query, field, prefix = "", list, encoding = "hex", algorithm } = scheme;
-  const asText = algorithm === "equal" ? signature.toString(header === undefined ? "utf8" : "latin1") : "";
-  const text = algorithm === "equal" ? asText : ENCODERS[encoding](signature);
-  const items = list && [...pairs, [list.key, text]].map((item) => item.join(list.assign ?? "="));
+  const asText = algorithm === "equal" ? bytes.toString(header === undefined ? "utf8" : "latin1") : "";
+  const text = algorithm === "equal" ? asText : ENCODERS[encoding](bytes);
+  const signature = list?.key === undefined ? [text] : [list.key, text];
+  const items = list && [...pairs, signature].map((item) => item.join(list.assign ?? "="));
   const value = items === undefined ? prefix + text : items.join(list?.separator);
   if (query !== undefined) return withQuery(draft, query, value);
   if (field !== undefined) return withField(draft, toPointer(field), value);

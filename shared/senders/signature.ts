@@ -1,13 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../crypto/compare.ts";
 import type { Secret } from "../crypto/secret.ts";
+import { AppError } from "../errors/app-error.ts";
 import { headerValues } from "../http/headers.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Scheme } from "./description.ts";
 import { type Key, keysFor } from "./key.ts";
 import { type Head, Message } from "./message.ts";
-import { need, rejected, wellFormed } from "./rejected.ts";
-import { formWanted, hasCandidate, parseSent, type Sent } from "./sent.ts";
+import { need, reasonOf, rejected, wellFormed } from "./rejected.ts";
+import { formWanted, parseSent, type Sent } from "./sent.ts";
 import { type Found, RequestValues, toPointer } from "./template.ts";
 import { checkTime, timeInHead } from "./timestamp.ts";
 import { messageVerifier, some, streamVerifier, type Verifier } from "./verifier.ts";
@@ -33,8 +34,9 @@ type Context = {
 export type SignatureCheck = (req: IncomingMessage) => SignatureProof;
 
 /**
- * Checks signatures as the schemes describe them. Of several, the first that the request has must hold, even if a token beside
- * it is right. What the head proves is checked before the body is read. Throws `webhook.credential_rejected`.
+ * Checks signatures as the schemes describe them. The first place in which the request has a signature decides, even if a token
+ * beside it is right. Of the schemes of that place, one that has a key and holds is enough. What the head proves is checked
+ * before the body is read. Throws `webhook.credential_rejected`.
  */
 export function createSignatureCheck(
   schemes: readonly Scheme[],
@@ -49,13 +51,52 @@ export function createSignatureCheck(
   const readers = [only, ...more];
   const places = readers.map(({ place }) => place).join(" or ");
   return (req) => {
-    const present = readers.filter((reader) => reader.isIn(req));
-    const [first] = present;
+    const first = readers.find((reader) => reader.isIn(req));
     if (first === undefined) throw rejected("missing", places);
-    const rivals = present.filter(({ place }) => place === first.place);
-    return (rivals.find((reader) => reader.hasCandidate(req)) ?? first).begin(req);
+    const ofPlace = readers.filter(({ place }) => place === first.place);
+    const usable = ofPlace.filter(({ hasKey }) => hasKey);
+    return usable.length > 1 ? beginAny(usable, req) : (usable[0] ?? first).begin(req);
   };
 }
+
+/** Begins every scheme that the request's head does not refuse; one of them must hold in the end. */
+function beginAny(readers: readonly Reader[], req: IncomingMessage): SignatureProof {
+  const begun = readers.map((reader) => outcomeOf(() => reader.begin(req)));
+  const proofs = begun.flatMap((outcome) => (outcome instanceof AppError ? [] : [outcome]));
+  if (proofs.length === 0) throw mostTelling(begun.filter((outcome) => outcome instanceof AppError));
+  const ends = proofs.flatMap(({ checkTaken }) => checkTaken ?? []);
+  return {
+    take(chunk) {
+      for (const proof of proofs) proof.take(chunk);
+    },
+    checkTaken: ends.length < proofs.length ? undefined : () => requireAny(ends),
+    check: (values) => requireAny(proofs.map((proof) => () => proof.check(values))),
+  };
+}
+
+/** Makes every check, also after one that holds, so that the time does not tell which one it was. */
+function requireAny(checks: readonly (() => void)[]): void {
+  const refusals = checks.map(outcomeOf).filter((outcome) => outcome instanceof AppError);
+  if (refusals.length === checks.length) throw mostTelling(refusals);
+}
+
+/** The result of a step, or the error with which it refuses the request. */
+function outcomeOf<Result>(step: () => Result): Result | AppError {
+  try {
+    return step();
+  } catch (error) {
+    if (error instanceof AppError) return error;
+    throw error;
+  }
+}
+
+/** Prefers a refusal other than `malformed`: a signature of one version is always malformed as one of another. */
+function mostTelling(refusals: readonly AppError[]): AppError {
+  const [first = rejected("mismatch")] = refusals;
+  return refusals.find(({ message }) => reasonOf(message) !== "malformed") ?? first;
+}
+
+type Reader = ReturnType<typeof createReader>;
 
 function isDefined(value: unknown): boolean {
   return value !== undefined;
@@ -98,7 +139,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
         verifiers.push(
           message.isStreamed
             ? streamVerifier(algorithm, key, message.before(head, url, key), message.after(head, url, key))
-            : messageVerifier(algorithm, key, (values) => message.whole(head, url, key, values)),
+            : messageVerifier(algorithm, key, (values) => message.wholes(head, url, key, values)),
         );
       }
     }
@@ -113,7 +154,7 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
 
     function check(values: RequestValues): void {
       const { body } = values;
-      message.checkFirst(firstByte ?? body[0]);
+      message.checkBounds(head, values, firstByte ?? body[0]);
       const fieldOf = (pointer: string | undefined) => need(values.field(toPointer(pointer)));
       const { candidates } =
         head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme), () => formWanted(scheme));
@@ -137,8 +178,8 @@ function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, 
   return {
     /** Schemes of the same place are versions of one signature. */
     place,
+    hasKey: keys.length > 0,
     isIn: (req: IncomingMessage): boolean => isIn(req, scheme, headers),
-    hasCandidate: (req: IncomingMessage): boolean => hasCandidate(textsIn(req, scheme, headers), scheme),
     begin,
   };
 }

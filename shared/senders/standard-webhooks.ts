@@ -44,7 +44,8 @@ export const standardWebhooks = {
   "standard-webhooks": {
     sender: "Standard Webhooks (Replicate, Render, Supabase, Brex and others)",
     source: "https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md",
-    setup: "Take the secret (`whsec_…`) or the public key (`whpk_…`) that the sender shows for the endpoint.",
+    setup:
+      "Take the secret (`whsec_…`; at Supabase `v1,whsec_…`) or the public key (`whpk_…`) that the sender shows for the endpoint. If it signs with both, one of them is enough.",
     endpoint: webhook,
   },
   svix: {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { onlyHeaderValue, rawQuery } from "../http/headers.ts";
+import { headerText, onlyHeaderValue, rawQuery } from "../http/headers.ts";
+import { parseExactJson } from "./exact-json.ts";
 
 /** One piece of a template. */
 export type Part =
@@ -99,15 +100,15 @@ export class RequestValues {
   /** Empty before the body has been read. */
   readonly body: Buffer;
   readonly #req: IncomingMessage;
-  #json: { readonly value: unknown } | undefined;
-  #form: { readonly text: string | undefined } | undefined;
+  #json: { readonly value: unknown; readonly isExact: boolean } | undefined;
+  #form: { readonly value: Form | undefined } | undefined;
 
   constructor(req: IncomingMessage, body: Buffer = NOTHING) {
     this.#req = req;
     this.body = body;
   }
 
-  /** Of several names, the first that the request has; that must come once. */
+  /** Of several names, the first that the request has; that must come once. Its bytes, decoded as latin1. */
   header(names: readonly string[]): Found {
     for (const name of names) {
       const found = onlyHeaderValue(this.#req, name);
@@ -125,16 +126,29 @@ export class RequestValues {
   }
 
   /** The fields of the body, if that is a form, as Twilio signs them. Undefined if there are too many. */
-  form(): string | undefined {
-    this.#form ??= { text: formText(this.body) };
-    return this.#form.text;
+  form(): Form | undefined {
+    this.#form ??= { value: parseForm(this.body) };
+    return this.#form.value;
   }
 
   /** A field of the body, if that is JSON. */
   field(pointer: readonly string[]): Found {
-    this.#json ??= { value: parseJson(this.body) };
-    const value = fieldText(this.#json.value, pointer);
-    return value === undefined ? { problem: "missing", what: `field /${pointer.join("/")}` } : { value };
+    const what = `field /${pointer.join("/")}`;
+    const values = this.#valuesAt(pointer);
+    if (values.some(isTooLarge))
+      return { problem: "missing", what: `${what} (a large number with a point or an exponent)` };
+    const texts = values.map(textOfValue);
+    return texts.length === 0 || texts.includes(undefined)
+      ? { problem: "missing", what }
+      : { value: texts.join(",") };
+  }
+
+  #valuesAt(pointer: readonly string[]): readonly unknown[] {
+    this.#json ??= { value: parseJson(this.body), isExact: false };
+    const values = valuesAt(this.#json.value, pointer);
+    if (this.#json.isExact || !values.some(isTooLarge)) return values;
+    this.#json = { value: parseExactJson(this.body), isExact: true };
+    return valuesAt(this.#json.value, pointer);
   }
 }
 
@@ -161,8 +175,10 @@ function textOf(part: Part, values: RequestValues): Found {
   switch (part.kind) {
     case "literal":
       return { value: part.text };
-    case "header":
-      return values.header(part.names);
+    case "header": {
+      const found = values.header(part.names);
+      return "value" in found ? { value: headerText(found.value) } : found;
+    }
     case "query":
       return values.query(part.name);
     case "field":
@@ -172,34 +188,44 @@ function textOf(part: Part, values: RequestValues): Found {
   }
 }
 
-/**
- * The text of a field: a string, a boolean or a whole number; for a list (`*` in the pointer) those of all its elements.
- * Undefined if it is absent or something else, and for a number that JSON.parse may have rounded: two ids could become one.
- */
-function fieldText(json: unknown, pointer: readonly string[]): string | undefined {
+/** What a pointer leads to: the values of all elements of a list (`*`), or one value. Empty unless each is there. */
+function valuesAt(json: unknown, pointer: readonly string[]): readonly unknown[] {
   const [token, ...rest] = pointer;
-  if (token === undefined) {
-    if (typeof json === "string") return json;
-    return typeof json === "boolean" || Number.isSafeInteger(json) ? String(json) : undefined;
-  }
+  if (token === undefined) return [json];
   if (token === "*") {
-    if (!Array.isArray(json) || json.length === 0) return undefined;
-    const texts = json.map((element) => fieldText(element, rest));
-    return texts.includes(undefined) ? undefined : texts.join(",");
+    if (!Array.isArray(json)) return [];
+    const ofElements = json.map((element) => valuesAt(element, rest));
+    return ofElements.some((values) => values.length === 0) ? [] : ofElements.flat();
   }
-  if (typeof json !== "object" || json === null || !Object.hasOwn(json, token)) return undefined;
-  return fieldText((json as Record<string, unknown>)[token], rest);
+  if (typeof json !== "object" || json === null || !Object.hasOwn(json, token)) return [];
+  return valuesAt((json as Record<string, unknown>)[token], rest);
 }
+
+/** The text of a string, a boolean or a whole number. */
+function textOfValue(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  return typeof value === "boolean" || Number.isSafeInteger(value) ? String(value) : undefined;
+}
+
+/** Whether JSON.parse may have rounded a whole number. */
+function isTooLarge(value: unknown): boolean {
+  return typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER;
+}
+
+/** A form as Twilio signs it: its fields sorted by name, each name followed by its value. */
+export type Form = {
+  /** The name of the first field; undefined if there is none. */
+  readonly first: string | undefined;
+  /** One text, or two if the orders of code units and of code points differ: the sender's libraries differ too. */
+  readonly texts: readonly string[];
+};
 
 /** Senders of forms send a few dozen fields. */
 const FORM_FIELDS_MAX = 1000;
 const AMPERSAND = 0x26;
 
-/**
- * The fields of a form sorted by name, each name followed by its value, and of a repeated name each distinct value once,
- * sorted. Undefined for more than 1,000 fields, which nobody has to sort before anything is proven.
- */
-function formText(body: Buffer): string | undefined {
+/** Undefined for more than 1,000 fields, which nobody has to sort before anything is proven. */
+function parseForm(body: Buffer): Form | undefined {
   let fields = 1;
   for (let at = body.indexOf(AMPERSAND); at !== -1; at = body.indexOf(AMPERSAND, at + 1)) {
     fields += 1;
@@ -211,13 +237,26 @@ function formText(body: Buffer): string | undefined {
     if (known === undefined) values.set(name, new Set([value]));
     else known.add(value);
   }
+  const texts = [byCodeUnit, byCodePoint].map((order) => sortedText(values, order));
+  return { first: [...values.keys()].sort(byCodeUnit)[0], texts: [...new Set(texts)] };
+}
+
+type Order = (a: string, b: string) => number;
+
+/** Of a repeated name each distinct value stands once. */
+function sortedText(values: ReadonlyMap<string, ReadonlySet<string>>, order: Order): string {
   return [...values]
-    .sort(([a], [b]) => byCodeUnit(a, b))
-    .flatMap(([name, ofName]) => [...ofName].sort(byCodeUnit).map((value) => name + value))
+    .sort(([a], [b]) => order(a, b))
+    .flatMap(([name, ofName]) => [...ofName].sort(order).map((value) => name + value))
     .join("");
 }
 
 function byCodeUnit(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
+}
+
+/** The order of code points is that of the bytes in UTF-8. */
+function byCodePoint(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

@@ -28,7 +28,8 @@ export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Reco
     "webhook.refusals_limited": refusedWebhook,
     "webhook.refusals_unlogged": refusedWebhook,
     "webhook.dropped": ({ path }) => series.count(`endpoint:${String(path)}`, "dropped"),
-    "webhook.handshake_answered": ({ path }) => series.count(`endpoint:${String(path)}`, "handshakes"),
+    "webhook.handshake_answered": ({ path, times }) =>
+      series.count(`endpoint:${String(path)}`, "handshakes", Number(times ?? 1)),
     "webhook.path_unknown": ({ count }) =>
       series.countDetail("origin:webhook", "refused", "request.not_found", Number(count)),
     "payment.asked_for": ({ serviceId: id, jobIndex, times }) =>

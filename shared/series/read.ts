@@ -1,6 +1,7 @@
+import { redisClock } from "../redis/clock.ts";
 import type { Partition } from "../redis/partition.ts";
 import { isNewer } from "../redis/version.ts";
-import { type Clock, systemClock } from "../time/clock.ts";
+import type { Clock } from "../time/clock.ts";
 import { bucketStart, STEPS, type Step } from "./buckets.ts";
 import { type Counts, parseSubject, type Subject, toCounts } from "./counts.ts";
 import { dayOf } from "./series.ts";
@@ -47,7 +48,10 @@ export type ReadSeries = {
 const AT_ONCE = 60;
 const DAY_MS = 86_400_000;
 
-export function createReadSeries(partition: Partition, clock: Clock = systemClock): ReadSeries {
+export function createReadSeries(
+  partition: Partition,
+  clock: Clock = redisClock(partition.redis).now,
+): ReadSeries {
   const { redis, keys } = partition;
 
   function startsIn(

@@ -3,8 +3,11 @@ export type Clock = () => number;
 
 export const systemClock: Clock = () => Date.now();
 
-/** By how much the clocks of two replicas may differ. What must not be used again is remembered for that much longer. */
-export const REPLICA_CLOCK_SKEW_MS = 10 * 60_000;
+/**
+ * By how much Redis' clock may be set back, or another server's that takes over from it may be behind. What must not be used again is
+ * remembered for that much longer.
+ */
+export const CLOCK_CHANGE_MS = 10 * 60_000;
 
 /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
 export function delay(ms: number, signal?: AbortSignal): Promise<void> {

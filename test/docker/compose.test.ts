@@ -4,9 +4,10 @@ import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { type Config, loadConfig, loadPostern } from "../../shared/config/load-config.ts";
 import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
 import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
+import { createAddressList } from "../../shared/ip/address-list.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -19,7 +20,7 @@ type Service = {
   healthcheck?: { test: string[] };
   depends_on?: Record<string, { condition: string }>;
   ports?: string[];
-  networks?: string[];
+  networks?: string[] | { default: { ipv4_address: string } };
   read_only?: boolean;
   security_opt?: string[];
   cap_drop?: string[];
@@ -30,7 +31,10 @@ const redis = useRedis();
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), "utf8");
-const compose = parse(read("docker-compose.yml"), { merge: true }) as { services: Record<string, Service> };
+const compose = parse(read("docker-compose.yml"), { merge: true }) as {
+  services: Record<string, Service>;
+  networks: { default: { ipam: { config: Record<string, string>[] } } };
+};
 const { services } = compose;
 const ours = Object.entries(services).filter(([, { build }]) => build !== undefined);
 const dockerfile = read("Dockerfile").replaceAll("\\\n", " ").split("\n");
@@ -79,11 +83,15 @@ test("compose gives each process a valid configuration, and endpoints to gateway
   for (const [name, service] of ours) {
     const [command] = service.command ?? [];
     if (command === "operator") continue;
-    const { postern, webhooks, warnings } = loadConfig(mounted(service));
+    const config: Omit<Config, "webhooks"> & Partial<Config> =
+      command === "webhooks"
+        ? loadConfig({ ...mounted(service), reader: "gateway" })
+        : loadPostern({ ...mounted(service), reader: command as "producer" | "runner" });
+    const { postern, webhooks, warnings } = config;
     expect([name, warnings, postern.redis.durability]).toEqual([name, [], "strict"]);
     expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
-    expect(toRunnerRedis(postern).url.reveal()).toBe("redis://runner-redis:6379");
-    expect(toRunnerRedis(postern).durability).toBe("strict");
+    const own = command === "runner" ? "redis://runner-redis:6379" : "redis://redis:6379"; // only the runner reads of its own
+    expect([toRunnerRedis(postern).url.reveal(), toRunnerRedis(postern).durability]).toEqual([own, "strict"]);
     expect(postern.runner.url).toBe("http://runner:8645");
     expect(webhooks?.bind_address).toBe(command === "webhooks" ? "0.0.0.0:9090" : undefined);
   }
@@ -97,6 +105,29 @@ test("compose's console has a token and knows no other secret, and only this mac
   expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
   expect(operator.tokens.map(({ name, role }) => [name, role])).toEqual([["operator", "operator"]]);
   expect([operator.bind_address, service.ports]).toEqual(["0.0.0.0:9300", ["127.0.0.1:9300:9300"]]);
+});
+
+test("each process in compose knows the secrets that it needs, and no other", () => {
+  const known = ours.map(([name, { environment = {} }]) => [name, Object.keys(environment).sort()]);
+  const senders = ["POSTERN_ALERTS_TOKEN", "POSTERN_GITHUB_SECRET"];
+  expect(Object.fromEntries(known)).toEqual({
+    "webhooks-1": senders,
+    "webhooks-2": senders,
+    "producer-1": ["POSTERN_RUNNER_SECRET"],
+    "producer-2": ["POSTERN_RUNNER_SECRET"],
+    runner: ["POSTERN_RUNNER_SECRET"],
+    operator: ["POSTERN_OPERATOR_TOKEN"],
+  });
+});
+
+test("compose's gateways trust the address that nginx has, which no other container can get", () => {
+  const gateway = mounted(services["webhooks-1"] as Service);
+  const { postern } = loadConfig({ ...gateway, reader: "gateway" });
+  const attached = services["nginx"]?.networks as { default: { ipv4_address: string } };
+  expect(postern.http.trusted_proxies).toEqual([attached.default.ipv4_address]);
+  const [{ subnet, ip_range }] = compose.networks.default.ipam.config as [Record<string, string>];
+  const isIn = (range = "") => createAddressList([range]).matches(attached.default.ipv4_address);
+  expect([isIn(subnet), isIn(ip_range)]).toEqual([true, false]);
 });
 
 test("no secret in compose has a default, so that compose does not start without each of them", () => {
@@ -130,13 +161,16 @@ test("each Redis of compose keeps its data in a volume of its own and is reached
     expect(redis?.networks).toEqual([network]);
   }
   const { networks, volumes } = compose as { networks?: unknown; volumes?: object };
-  expect(networks).toEqual({ queue: { internal: true }, runner: { internal: true } });
+  expect(networks).toMatchObject({ queue: { internal: true }, runner: { internal: true } });
   expect(Object.keys(volumes ?? {})).toEqual(["redis-data", "runner-redis-data"]);
 });
 
 test("compose's runner cannot reach the queue, and nothing but the runner reaches what it remembers", () => {
   const reaching = (network: string) =>
-    Object.entries(services).flatMap(([name, { networks = [] }]) => (networks.includes(network) ? name : []));
+    Object.entries(services).flatMap(([name, { networks = [] }]) => {
+      const names = Array.isArray(networks) ? networks : Object.keys(networks);
+      return names.includes(network) ? name : [];
+    });
   expect(reaching("runner").sort()).toEqual(["runner", "runner-redis"]);
   expect(reaching("queue")).not.toContain("runner");
 });

@@ -26,6 +26,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run demo": "test/services/demo/demo.test.ts",
   "npm test": "the run of this test",
   "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
+  "postern callbacks secret https://hooks.example.com/postern": "test/services/cli/callbacks/secret.test.ts",
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",
 };
 

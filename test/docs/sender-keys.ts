@@ -29,7 +29,7 @@ const SIGNATURE_KEYS: KeyWords<Scheme> = {
   prefix_optional: ["`false`", "`true`: the prefix may be missing"],
   list: [
     "the value is the signature",
-    '`{ separator = ",", assign = "=", key = "v1" }`: the value is a list, and any item with this key may be the good signature. Other items are ignored. `assign` is `"="` if left out; the other two are required',
+    '`{ separator = ",", assign = "=", key = "v1" }`: the value is a list, and any item with this key may be the good signature. Without `key`, any item may be it that is written as a signature, as in `v0=<other>,<signature>`. Other items are ignored. `assign` is `"="` if left out; `separator` is required',
   ],
   encoding: ["`hex`", "how the signature is written: see below"],
   algorithm: ["required", "how the signature is made: see below"],
@@ -38,6 +38,10 @@ const SIGNATURE_KEYS: KeyWords<Scheme> = {
   body_sha256_query: [
     "none",
     "a parameter of the query that is the hex SHA-256 of the body. If the request has it, `{form}` is empty",
+  ],
+  form_begins_with: [
+    "the query must be that of `public_url`",
+    "the first field of the sorted form, which must follow `{url}` in `signed`. The query may then continue that of `public_url` after `&`, but must not hold this name",
   ],
   url_port_optional: ["`false`", "`true`: the URL may have been signed with its port or without"],
   timestamp: ["no time is checked", "when the sender signed. The signature must cover it"],
@@ -70,9 +74,13 @@ const HANDSHAKE_KEYS: KeyWords<Handshake> = {
     "every request with this method",
     'what the request must have: placeholders and their values, of which a `*` at the end is any text. Fields of the body only with `proof = "credential"`',
   ],
+  form: [
+    "the body is not looked at",
+    'the fields of which the whole body consists, a form of at most 1 KiB. One with the value `*` may be missing. Only with `proof = "none"`',
+  ],
   proof: [
     "required",
-    '`"none"`; `"credential"`; `{ verify_token = "name" }`, the parameter of the query that must be `verify_token`; `{ secret_header = "X-Name" }`, the header of a secret that is taken while `postern endpoint open` runs',
+    '`"none"`, where a request with the method of a delivery must have no credential; `"credential"`; `{ verify_token = "name" }`, the parameter of the query that must be `verify_token`; `{ secret_header = "X-Name" }`, the header of a secret that is taken while `postern endpoint open` runs',
   ],
   status: ["200", "200 or 204"],
   content_type: ["text/plain with `body`, application/json with `json`", "the Content-Type of the answer"],

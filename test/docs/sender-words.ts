@@ -42,11 +42,11 @@ export const SECRET_WORDS: Readonly<Record<SecretFormat, string>> = {
   text: "text, used as it stands",
   hex: "hex, which is decoded",
   base64: "base64, which is decoded",
-  whsec: "`whsec_` and base64, of which the decoded bytes are the key",
-  "base64-or-whsec": "base64, which is decoded, with or without `whsec_` before it",
-  "text-or-whsec": "text; or `whsec_` and base64, which is decoded",
+  whsec: "`whsec_` or `v1,whsec_` and base64, of which the decoded bytes are the key",
+  "base64-or-whsec": "base64, which is decoded, with or without `whsec_` or `v1,whsec_` before it",
+  "text-or-whsec": "text; or `whsec_` or `v1,whsec_` and base64, which is decoded",
   "ed25519-hex": "the sender's public key, 64 hex digits: it is no secret, but it stands in this key",
-  "ed25519-whpk": "the sender's public key, `whpk_` and base64",
+  "ed25519-whpk": "the sender's public key, `whpk_` or `v1a,whpk_` and base64",
   spki: "the sender's public key (SubjectPublicKeyInfo), as base64 or PEM",
 };
 
@@ -94,7 +94,8 @@ export function signatureWords(scheme: Scheme): string {
 }
 
 function placeOf({ header, query, field, any_header, prefix = "", list }: Scheme, form: string): string {
-  const value = list === undefined ? `${prefix}${form}` : `${list.key}${list.assign ?? "="}${form}`;
+  const key = list?.key === undefined ? "" : `${list.key}${list.assign ?? "="}`;
+  const value = `${prefix}${key}${form}`;
   if (query !== undefined) return `${code(`?${query}=${value}`)} in the query`;
   if (field !== undefined) return `The field ${code(field)} of the body, ${code(value)}`;
   const names = [header ?? []].flat();
@@ -109,18 +110,25 @@ function headerList(names: readonly string[]): string {
   return names.length > 4 ? `${code(first)} to ${code(last)}` : names.map(code).join(", ");
 }
 
-function extrasOf({ list, require, url_port_optional, body_sha256_query }: Scheme): string[] {
+function extrasOf(scheme: Scheme): string[] {
+  const { list, require, url_port_optional, body_sha256_query, form_begins_with } = scheme;
   const texts: string[] = [];
-  if (list !== undefined)
+  if (list !== undefined) {
+    const which = list.key === undefined ? "items" : code(list.key);
     texts.push(
-      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; of several ${code(list.key)} any may hold, and other items are ignored.`,
+      `The header is a list, separated by ${list.separator === " " ? "spaces" : code(list.separator)}; of several ${which} any may hold, and other items are ignored.`,
     );
+  }
   for (const [name, value] of Object.entries(require ?? {}))
     texts.push(`${code(name)} must be ${code(value)}.`);
   if (url_port_optional === true) texts.push(`${code("{url}")} may have its port or not.`);
   if (body_sha256_query !== undefined)
     texts.push(
       `If the query has ${code(body_sha256_query)}, that must be the SHA-256 of the body, and ${code("{form}")} is empty.`,
+    );
+  if (form_begins_with !== undefined)
+    texts.push(
+      `The query may continue that of ${code("public_url")} after ${code("&")}. It must not hold ${code(form_begins_with)}, and without ${code(body_sha256_query ?? "a hash")} the sorted form must begin with that field.`,
     );
   return texts;
 }
@@ -140,16 +148,25 @@ type HandshakeToml = EndpointToml["handshakes"][number];
 
 /** A handshake, what proves it, and its answer. */
 export function handshakeWords(handshake: HandshakeToml): string {
-  const { method, when, proof } = handshake;
+  const { method, when, form } = handshake;
   const conditions = Object.entries(when).map(([template, wanted]) => {
     if (wanted === "*") return `with ${code(template)}`;
     return wanted === "" ? `with an empty ${code(template)}` : `with ${code(template)} = ${code(wanted)}`;
   });
-  return `${[method, conditions.join(" and ")].join(" ").trim()}, ${proofWords(proof)}: ${replyWords(handshake)}.`;
+  if (form !== undefined) conditions.push(`as a form of ${formWords(form)}`);
+  return `${[method, conditions.join(" and ")].join(" ").trim()}, ${proofWords(handshake)}: ${replyWords(handshake)}.`;
 }
 
-function proofWords(proof: HandshakeToml["proof"]): string {
-  if (proof === "none") return "without any proof";
+/** The fields of which a form consists. */
+function formWords(form: Readonly<Record<string, string>>): string {
+  const fields = Object.entries(form).map(([name, value]) =>
+    value === "*" ? `perhaps ${code(name)}` : code(`${name}=${value}`),
+  );
+  return `${fields.join(" and ")}, at most 1 KiB`;
+}
+
+function proofWords({ proof, method }: HandshakeToml): string {
+  if (proof === "none") return method === "POST" ? "without any credential" : "without any proof";
   if (proof === "credential") return "whose signature holds";
   if ("verify_token" in proof)
     return `if ${code(`{query:${proof.verify_token}}`)} is the endpoint's ${code("verify_token")}, else 403`;

@@ -20,25 +20,28 @@ function packagesLoadedBy(...args: string[]): string[] {
   const dir = tempDir();
   const hook = join(dir, "hook.mjs");
   const preload = join(dir, "preload.mjs");
-  const report = 'writeSync(2, "loaded " + url + "\\n");';
+  const report = join(dir, "loaded"); // not stderr: a full pipe would cut off what is reported as the process exits
+  const tell = (text: string) => `appendFileSync(${JSON.stringify(report)}, ${text} + "\\n");`;
   writeFileSync(
     hook,
-    `import { writeSync } from "node:fs";\nexport async function load(url, context, next) { ${report} return next(url, context); }\n`,
+    `import { appendFileSync } from "node:fs";
+    export async function load(url, context, next) { ${tell("url")} return next(url, context); }`,
   );
   writeFileSync(
     preload,
-    `import Module, { register } from "node:module";
+    `import { appendFileSync } from "node:fs";
+    import Module, { register } from "node:module";
     import { pathToFileURL } from "node:url";
     register(pathToFileURL(${JSON.stringify(hook)}));
     process.on("exit", () => {
-      for (const file of Object.keys(Module._cache)) console.error("loaded file://" + file);
+      for (const file of Object.keys(Module._cache)) ${tell('"file://" + file')}
     });`,
   );
   const run = spawnSync(process.execPath, ["--import", preload, ...args], { cwd: root, encoding: "utf8" });
   if (run.status !== 0) throw new Error(run.stderr);
-  const names = [...run.stderr.matchAll(/^loaded file:.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/gm)].map(
-    (match) => match[1]!,
-  );
+  const names = [
+    ...readFileSync(report, "utf8").matchAll(/^file:.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/gm),
+  ].map((match) => match[1]!);
   return [...new Set(names)].sort();
 }
 

@@ -168,6 +168,27 @@ test.each(kinds)("a runner under a path of %s takes what a producer signed for i
   await eventually("the call ran", () => bodies.includes(body));
 });
 
+test.each(kinds)(
+  "a request with more headers than the server of %s keeps is refused, and none of its headers is missed",
+  async (kind) => {
+    const host = await hosts[kind]();
+    const open = [{ path: "/a", jobId: 1, auth: "none" as const }];
+    const gateway = await ready(
+      createWebhooksGateway({ redis: redis.url, endpoints: open, ...mountPathIn(kind) }),
+    );
+    host.mount(gateway.handler);
+    const withFillers = (count: number) =>
+      send(host.address, {
+        path: "/postern/a",
+        headers: [...Array.from({ length: count }, () => ["a", ""]).flat(), "Content-Length", "1"],
+        body: "x",
+      });
+    expect((await withFillers(900)).status).toBe(202);
+    const refused = await withFillers(2100);
+    expect([refused.status, refused.json()["code"]]).toEqual([431, "request.headers_too_large"]);
+  },
+);
+
 test("both gateways and the runner answer a body that express.json() has read with 500, and say what to do", async () => {
   const { address, mount } = await hosts.express(express.json());
   const jobs = createRouter().job(1, { name: "none", handler: () => ({}) });

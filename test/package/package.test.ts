@@ -10,7 +10,7 @@ import { bytesOf } from "../support/bytes-of.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const CEILING = { packages: 192, megabytes: 53 };
+const CEILING = { packages: 192, megabytes: 54 };
 
 type Locked = { dev?: boolean; devOptional?: boolean; link?: boolean };
 

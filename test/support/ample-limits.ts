@@ -6,4 +6,5 @@ export const AMPLE: Limits = {
   queueBytesMax: 1e12,
   oldestAgeMsMax: undefined,
   redisMemoryRatioMax: 0.85,
+  callbackReceiversMax: 100,
 };

@@ -6,10 +6,19 @@ import type { NewPayment, PaymentTerms } from "../../shared/payments/payment.ts"
 import { JOB_PATH } from "../fixtures/x402.ts";
 import { randomNonce } from "./sign-payment.ts";
 
-type Made = Partial<PaymentTerms> & Pick<PaymentTerms, "network" | "asset"> & { body?: Buffer };
+type Made = Partial<PaymentTerms> &
+  Pick<PaymentTerms, "network" | "asset"> & {
+    body?: Buffer;
+    /** Else one that no gateway knows. */
+    facilitator?: string;
+  };
+
+/** A claim that no limit refuses. */
+export const UNBOUNDED = { openMax: 1e6, clients: [], unsettledBytesMax: Number.MAX_SAFE_INTEGER };
 
 /** A payment that no gateway has seen. */
-export function makePayment({ network, asset, body = Buffer.from("hello"), ...rest }: Made): NewPayment {
+export function makePayment({ network, asset, ...made }: Made): NewPayment {
+  const { body = Buffer.from("hello"), facilitator = "http://127.0.0.1:1/", ...rest } = made;
   const terms: PaymentTerms = {
     service_id: 1,
     job_index: 7,
@@ -53,14 +62,14 @@ export function makePayment({ network, asset, body = Buffer.from("hello"), ...re
       sinceBlock: 0n,
     },
     request: { x402Version: 2, paymentPayload: {}, paymentRequirements: { network } },
-    facilitator: "http://127.0.0.1:1/",
+    facilitator,
   };
 }
 
 /** SETTLING, and due now. Resolves with its id. */
-export async function claimed(journal: PaymentJournal, made: Made, now = Date.now()): Promise<string> {
+export async function claimed(journal: PaymentJournal, made: Made): Promise<string> {
   const payment = makePayment(made);
-  await journal.claim(payment, { now, by: "a test", openMax: 1e6, dueAt: now });
+  await journal.claim(payment, { ...UNBOUNDED, by: "a test", dueInMs: 0 });
   return payment.call.id;
 }
 
@@ -71,7 +80,6 @@ export async function queued(journal: PaymentJournal, made: Made, proven = false
   if (payment === undefined) throw new Error(`${id} was not claimed`);
   const { network, payer } = payment.terms;
   const settlement = { transaction: randomNonce(), network, payer, by: "facilitator" } as const;
-  const now = Date.now();
-  await journal.enqueueSettled(payment, { settlement, proven }, { now, dueAt: now });
+  await journal.enqueueSettled(payment, { settlement, proven }, { dueInMs: 0 });
   return id;
 }

@@ -76,6 +76,7 @@ const ANSWERS = [
   "ShortYes",
   "Nothing",
   "LongYes",
+  "YesInCallsOnly",
 ] as const;
 
 /** Those that are none of a wallet that has signed. */

@@ -8,16 +8,22 @@ import { runnerKeys } from "../../shared/redis/keys.ts";
 import { createRejectedList } from "../../shared/rejected/list.ts";
 import { createResults } from "../../shared/results/store.ts";
 import { systemClock } from "../../shared/time/clock.ts";
+import { useDevnet } from "../fixtures/devnet.ts";
+import { useEnds } from "../fixtures/ends.ts";
 import { aCall, useProducer } from "../fixtures/producer.ts";
 import { keys, useOwnRedis } from "../fixtures/redis.ts";
 import { useRunners } from "../fixtures/runners.ts";
 import { useWebhooks } from "../fixtures/webhooks.ts";
+import { startX402 } from "../fixtures/x402.ts";
+import { newPayer } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
 
 const redis = useOwnRedis();
 const webhooks = useWebhooks({ redis });
 const producers = useProducer({ redis });
 const runners = useRunners({ redis });
+const devnet = useDevnet();
+const ends = useEnds();
 
 /** Beside it, what processes need for themselves changes nothing. */
 const OTHER_DATA_BYTES = 64 * 1024 * 1024;
@@ -78,19 +84,19 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   await eventually("the refused request is recorded", async () => (await refused()).length === 1);
   expect((await post()).status).toBe(202);
 
-  await useUpTo(0.76);
+  await useUpTo(0.69);
   await eventually("the kept answers are gone", async () => (await answers()) === 0);
   expect(await redis.client.zcard(keys.results)).toBe(2);
   expect((await post()).status).toBe(202);
 
-  await useUpTo(0.785);
+  await useUpTo(0.71);
   await eventually("the results are gone", async () => (await redis.client.zcard(keys.results)) === 0);
   expect(await deliver(RESULTS[2])).toBe("stored");
   expect(await Promise.all(RESULTS.map(kindOf))).toEqual(RESULTS.map(() => "unknown"));
   expect([await attempts(), (await refused()).length, await remembered()]).toEqual([[1, 2, 3], 1, 1]);
   expect((await post()).status).toBe(202);
 
-  await useUpTo(0.82);
+  await useUpTo(0.745);
   await eventually("the history is gone", async () => (await refused()).length === 0);
   await eventually("no call is remembered", async () => (await remembered()) === 0);
   await eventually("the attempts but the newest are gone", async () => (await attempts()).length === 1);
@@ -117,4 +123,27 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   await eventually("history is kept", async () => (await redis.client.exists(keys.historyOff)) === 0);
   await refuse();
   await eventually("the next entry counts the one without", async () => (await refused())[0]?.missed === 1);
+});
+
+test("payments that never settle use little of Redis, and payments are refused while webhooks still have their share of it", async () => {
+  await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
+  const gateway = await webhooks.start({ endpoints });
+  await useUpTo(0.6);
+  const x402 = await startX402({ devnet, redisUrl: redis.url, x402: { settle_timeout_secs: 1 } });
+  ends.defer(() => x402.close());
+  const pay = async (body: string | Buffer) =>
+    x402.post(await x402.pay({ payer: await newPayer(devnet) }), { body });
+  const sold = () => pay("a call");
+  expect((await sold()).status).toBe(202);
+
+  await devnet.control.fault({ on: "settle", kind: "status", status: 500 });
+  const answers = await Promise.all([1, 2, 3, 4].map(() => pay(Buffer.alloc(1024 * 1024))));
+  const codes = answers.map((answer) => answer.json()["code"]).sort();
+  const [claimed, refused] = ["payment.outcome_unknown", "payment.too_many_unsettled"];
+  expect(codes, "an eighth of a quarter of what calls may use").toEqual([claimed, claimed, refused, refused]);
+  await devnet.control.clearFaults();
+
+  await useUpTo(0.8);
+  await eventually("no payment is taken", async () => (await sold()).json()["code"] === "queue.overloaded");
+  expect((await send(gateway.address, { path: "/open", body: "a call" })).status).toBe(202);
 });

@@ -1,8 +1,7 @@
-import { z } from "zod";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Operations } from "../../../shared/operator/api.ts";
 import { CallLifeView, ForgottenView, FoundCalls } from "../../../shared/operator/calls.ts";
-import { JobChange, JobView } from "../../../shared/operator/jobs.ts";
+import { JobChange, JobPage, JobView } from "../../../shared/operator/jobs.ts";
 import { AuditRunView, RefundCheckRunView } from "../../../shared/operator/money-runs.ts";
 import { PaymentDetail } from "../../../shared/operator/payment-view.ts";
 import { PaymentPage, type PaymentsApi } from "../../../shared/operator/payments.ts";
@@ -24,7 +23,8 @@ export function createConsoleOperations(client: ConsoleClient): Operations {
   const { ask, bytes } = client;
   return {
     jobs: {
-      list: async () => (await ask(z.object({ jobs: z.array(JobView) }), "GET", "jobs")).jobs,
+      page: (page) => ask(JobPage, "GET", "jobs", { query: page }),
+      show: (job) => ask(JobView, "GET", `jobs/${job}`),
       pause: (job, reason) => ask(JobChange, "POST", `jobs/${job}/pause`, { body: { reason } }),
       resume: (job, reason = "by postern jobs resume") =>
         ask(JobChange, "POST", `jobs/${job}/resume`, { body: { reason } }),

@@ -3,7 +3,7 @@ import type { Preset } from "../../../shared/senders/description.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { toUnits } from "../text.ts";
 import type { Choices } from "./choices.ts";
-import { newSecret, newSecretFor } from "./secrets.ts";
+import { newSecret, newSecretFor, newWhsec } from "./secrets.ts";
 
 /** A file of the configuration, by its name in the directory. */
 export type NewFile = { name: string; text: string; isSecret?: boolean };
@@ -16,10 +16,12 @@ export function filesFor(dir: string, choices: Choices, schema: string | undefin
   const head = (name: string) => (schema === undefined ? "" : `#:schema ${schema}/${name}.json\n\n`);
   const toml = (name: string, text: string): NewFile => ({ name: `${name}.toml`, text: head(name) + text });
   const runnerSecret = secretFile(dir, "runner", newSecret());
+  const callbacksSecret = secretFile(dir, "callbacks", newWhsec());
   return [
     { name: ".gitignore", text: `/${SECRETS}/\n` },
     runnerSecret.file,
-    toml("postern", posternText(choices, runnerSecret.reference)),
+    callbacksSecret.file,
+    toml("postern", posternText(choices, runnerSecret.reference, callbacksSecret.reference)),
     ...(webhooks === undefined ? [] : webhookFiles(dir, choices.job, webhooks, toml)),
     ...(payments === undefined ? [] : paymentFiles(dir, choices.job, payments, toml)),
   ];
@@ -37,7 +39,7 @@ function quoted(text: string): string {
   return JSON.stringify(text);
 }
 
-function posternText({ redisUrl, runner }: Choices, secret: string): string {
+function posternText({ redisUrl, runner }: Choices, secret: string, callbacksSecret: string): string {
   return `# What all processes share; docs/configuration.md.
 
 [redis]
@@ -47,6 +49,9 @@ durability = "strict"               # Redis must run with appendonly yes and app
 [runner]
 url = ${quoted(runner)}
 secret = ${secret}   # signs what your runner gets; docs/runner.md says how it is checked
+
+[callbacks]
+secret = ${callbacksSecret}   # signs what receivers of callbacks get, if there are any; docs/callbacks.md
 `;
 }
 

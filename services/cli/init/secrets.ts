@@ -7,6 +7,11 @@ export function newSecret(): string {
   return randomBytes(32).toString("hex");
 }
 
+/** A secret of Standard Webhooks. */
+export function newWhsec(): string {
+  return `whsec_${randomBytes(32).toString("base64")}`;
+}
+
 /** A secret of the form that this sender's secrets have. */
 export function newSecretFor(preset: Preset | undefined): string {
   const schemes = ([preset?.endpoint.signature ?? []] as (Scheme | readonly Scheme[])[]).flat(2) as Scheme[];
@@ -20,7 +25,7 @@ export function newSecretFor(preset: Preset | undefined): string {
 /** In the order in which they are tried. The private parts of key pairs are thrown away: the sender's own key replaces these. */
 const FORMS: readonly (() => string)[] = [
   newSecret,
-  () => `whsec_${randomBytes(32).toString("base64")}`,
+  newWhsec,
   () => ed25519().toString("hex"),
   () => `whpk_${ed25519().toString("base64")}`,
   () =>

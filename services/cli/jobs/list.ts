@@ -1,5 +1,5 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { JobView } from "../../../shared/operator/jobs.ts";
+import type { JobPage, JobView } from "../../../shared/operator/jobs.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { duration, toSeconds } from "../text.ts";
@@ -7,10 +7,11 @@ import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ListOptions = Operated & { json?: boolean };
 
+const PAGE_MAX = 500;
+
 /** `postern jobs list`: what each job that has a queue or a setting holds, over all origins, and what holds it up. */
 export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
-    const jobs = await operations.jobs.list();
     const listing = createListing<JobView>(deps, options.json, {
       columns: [
         { heading: "JOB", width: 8 },
@@ -25,9 +26,16 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
       toCells,
       toJson: (job) => job,
     });
-    for (const job of jobs) listing.add(job);
-    const paused = jobs.filter(({ state }) => state === "paused").length;
-    listing.end(`${jobs.length} ${jobs.length === 1 ? "job" : "jobs"}, ${paused} paused`);
+    let [listed, paused] = [0, 0];
+    let next: string | null = null;
+    do {
+      const page: JobPage = await operations.jobs.page({ limit: PAGE_MAX, cursor: next ?? undefined });
+      for (const job of page.jobs) listing.add(job);
+      listed += page.jobs.length;
+      paused += page.jobs.filter(({ state }) => state === "paused").length;
+      next = page.next;
+    } while (next !== null);
+    listing.end(`${listed} ${listed === 1 ? "job" : "jobs"}, ${paused} paused`);
     return EXIT.ok;
   });
 }

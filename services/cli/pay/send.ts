@@ -59,7 +59,12 @@ function isOpen({ status, json }: Answer): boolean {
 }
 
 /** What a gateway answers before it has claimed the payment: nothing was charged. */
-const UNCHARGED: readonly unknown[] = ["payment.unavailable", "price.unavailable"];
+const UNCHARGED: readonly unknown[] = [
+  "payment.unavailable",
+  "payment.too_many_open",
+  "payment.too_many_unsettled",
+  "price.unavailable",
+];
 
 function retryAfterMs({ headers }: Answer): number {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);

@@ -1,5 +1,7 @@
+import { readFileSync } from "node:fs";
+import { AppError } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { TokenAudit } from "../../../shared/operator/money-audit.ts";
+import { MoneyAudit, type TokenAudit } from "../../../shared/operator/money-audit.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { inTokens, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -8,32 +10,98 @@ export type AuditOptions = Operated & {
   fromBlock: bigint;
   toBlock?: bigint;
   network?: string;
+  /** A file with the JSON of another deployment's audit. */
+  other?: string;
   json?: boolean;
 };
 
-/** `postern payments audit`: 0 if all money in the range has its payment, and all payments have their money. */
+/**
+ * `postern payments audit`: 0 if all money in the range has its payment, all payments have their money, and with `other` no transfer counts
+ * at both deployments.
+ */
 export async function auditPayments(deps: ProgramDeps, options: AuditOptions): Promise<number> {
-  const { fromBlock, toBlock, network, json } = options;
+  const { fromBlock, toBlock, network, other, json } = options;
   const order = { network, from_block: String(fromBlock), to_block: toBlock?.toString() };
   return withOperations(deps, options, async ({ auditMoney }) => {
+    const theirs = other === undefined ? undefined : readOther(other);
     const audit = await auditMoney(order);
-    if (json) deps.print(jsonLine(audit));
-    deps.say(audit.tokens.map(tokenText).join("\n"));
-    return audit.tokens.every(isClean) ? EXIT.ok : EXIT.failed;
+    const compared = theirs && audit.tokens.map((token) => compare(token, theirs));
+    const twice = compared?.flatMap(({ counted_twice }) => counted_twice) ?? [];
+    if (json) deps.print(jsonLine({ ...audit, ...(compared && { compared }) }));
+    deps.say([...audit.tokens.map(tokenText), ...(compared ?? []).map(comparedText)].join("\n"));
+    const isWhole = (compared ?? []).every(({ gaps }) => gaps.length === 0);
+    return audit.tokens.every(isClean) && twice.length === 0 && isWhole ? EXIT.ok : EXIT.failed;
   });
 }
 
-function isClean({ orphans, unsettled, missing, more }: TokenAudit): boolean {
-  return orphans.length + unsettled.length + missing.length + more === 0;
+function readOther(file: string): MoneyAudit {
+  try {
+    return MoneyAudit.parse(JSON.parse(readFileSync(file, "utf8")));
+  } catch (cause) {
+    const detail = `--other ${file}: is not the output of \`postern payments audit --json\``;
+    throw AppError.public("request.malformed", detail, { cause });
+  }
+}
+
+type Compared = {
+  token: Pick<TokenAudit, "network" | "asset" | "symbol" | "pay_to">;
+  counted_twice: TokenAudit["matches"];
+  /** Why the comparison may have missed some. */
+  gaps: string[];
+};
+
+/** The transfers that pay for a job here and there. */
+function compare(ours: TokenAudit, { tokens }: MoneyAudit): Compared {
+  const { network, asset, symbol, pay_to } = ours;
+  const nameOf = (token: TokenAudit) => `${token.network} ${token.asset} ${token.pay_to}`.toLowerCase();
+  const theirs = tokens.filter((token) => nameOf(token) === nameOf(ours));
+  const placeOf = ({ transaction, position }: TokenAudit["matches"][number]) => `${transaction} ${position}`;
+  const places = new Set(theirs.flatMap(({ matches }) => matches).map(placeOf));
+  return {
+    token: { network, asset, symbol, pay_to },
+    counted_twice: ours.matches.filter((match) => places.has(placeOf(match))),
+    gaps: gapsIn(ours, theirs),
+  };
+}
+
+function gapsIn(ours: TokenAudit, theirs: readonly TokenAudit[]): string[] {
+  const [theirOne] = theirs;
+  if (theirOne === undefined) return ["the other audit has no such token with this pay_to"];
+  const isCut = [ours, theirOne].some(({ matched, matches }) => matches.length < matched);
+  const isShorter =
+    BigInt(theirOne.from_block) > BigInt(ours.from_block) ||
+    BigInt(theirOne.to_block) < BigInt(ours.to_block);
+  return [
+    ...(isCut ? ["not all matches are listed: run both audits at Redis, without --operator"] : []),
+    ...(isShorter
+      ? [
+          `the other audit covers only blocks ${theirOne.from_block} to ${theirOne.to_block}: give both the same`,
+        ]
+      : []),
+  ];
+}
+
+function comparedText({ token: { symbol, network, pay_to }, counted_twice: twice, gaps }: Compared): string {
+  return [
+    `${symbol} on ${network}, to ${pay_to}: ${twice.length} transfers count at both deployments\n`,
+    ...twice.map(
+      ({ transaction, call_id }) => `  counted twice: transaction ${transaction}, call ${call_id}\n`,
+    ),
+    ...gaps.map((gap) => `  not compared: ${gap}\n`),
+  ].join("");
+}
+
+function isClean({ orphans, unsettled, missing, surplus_refunds: surplus, more }: TokenAudit): boolean {
+  return orphans.length + unsettled.length + missing.length + surplus.length + more === 0;
 }
 
 /** For people. */
 function tokenText(audit: TokenAudit): string {
-  const { symbol, asset, network, pay_to, from_block, to_block, matched, orphans, unsettled, missing, more } =
-    audit;
+  const { symbol, asset, network, pay_to, from_block, to_block } = audit;
+  const { matched, orphans, unsettled, missing, surplus_refunds: surplus, more } = audit;
   return [
     `${symbol} ${asset} on ${network}, to ${pay_to}, blocks ${from_block} to ${to_block}\n`,
-    `  ${matched} matched, ${orphans.length} orphans, ${unsettled.length} unsettled, ${missing.length} missing\n`,
+    `  ${matched} matched, ${orphans.length} orphans, ${unsettled.length} unsettled, ${missing.length} missing, ${surplus.length} surplus refunds\n`,
     ...orphans.map((each) => `  orphan: ${moneyOf(each, audit)}; ${whyOrphan(each.call_id)}\n`),
     ...unsettled.map(({ payment, ...transfer }) => {
       const says = `the journal says that ${payment.call_id} is ${payment.state}`;
@@ -42,6 +110,10 @@ function tokenText(audit: TokenAudit): string {
     ...missing.map(({ payment: { call_id: id, state, settlement, terms } }) => {
       const amount = `${inTokens(BigInt(terms.amount), audit.decimals)} ${symbol}`;
       return `  missing: ${id} is ${state}, ${amount} from ${terms.payer} in transaction ${settlement?.transaction}, which the chain does not show\n`;
+    }),
+    ...surplus.map(({ payment, ...transfer }) => {
+      const says = `the refund of ${payment.call_id} is ${payment.state === "refunded" ? "closed by another transfer" : "withdrawn"}`;
+      return `  surplus refund: ${moneyOf(transfer, audit)}; ${says}\n`;
     }),
     ...(more > 0 ? [`  ${more} more do not match\n`] : []),
   ].join("");

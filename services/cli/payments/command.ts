@@ -104,11 +104,14 @@ function addReconcile(payments: Command, deps: ProgramDeps): void {
 function addResolve(payments: Command, deps: ProgramDeps): void {
   payments
     .command("resolve")
-    .description("decide on a payment in review (a settled one runs its job), or acknowledge a disputed one")
+    .description(
+      "decide on a payment in review (a settled one runs its job), acknowledge a disputed one, or drop the body of an open one",
+    )
     .addArgument(callId())
     .option("--settled", "the money is there; needs --transaction")
     .option("--void", "it was not paid and is not going to be; its body is deleted")
     .option("--acknowledged", "it is disputed, and you have seen it: nothing else is done")
+    .option("--dropped", "delete its body and send no settle; money that comes all the same is due back")
     .option("--transaction <hash>", "the transaction that settled it", parseTransaction)
     .requiredOption("--reason <text>", "why, for the audit")
     .addOption(operatorUrl())
@@ -121,8 +124,9 @@ function addResolve(payments: Command, deps: ProgramDeps): void {
 }
 
 function requireVerdict(command: Command, options: ResolveOptions): void {
-  const verdicts = [options.settled, options.void, options.acknowledged].filter((given) => given === true);
-  if (verdicts.length !== 1) usageError(command, "say either --settled, --void or --acknowledged");
+  const { settled, void: isVoid, acknowledged, dropped } = options;
+  const verdicts = [settled, isVoid, acknowledged, dropped].filter((given) => given === true);
+  if (verdicts.length !== 1) usageError(command, "say either --settled, --void, --acknowledged or --dropped");
   if (options.settled && options.transaction === undefined)
     usageError(command, "--settled needs --transaction");
   if (!options.settled && options.transaction !== undefined)
@@ -205,6 +209,7 @@ function addAudit(payments: Command, deps: ProgramDeps): void {
     .requiredOption("--from-block <n>", "the first block", parseBlock)
     .option("--to-block <n>", "the last block (default: the latest)", parseBlock)
     .option("--network <network>", "as eip155:8453; needed if the tokens are on several")
+    .option("--other <file>", "the --json of another deployment's audit: find transfers that count at both")
     .option("--json", "one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir())

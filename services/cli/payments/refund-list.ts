@@ -105,18 +105,24 @@ function show(deps: ProgramDeps, { cases, leftOut, refused }: Chosen, { json }: 
 }
 
 function countText(count: number, leftOut: Chosen["leftOut"]): string {
-  const others = [...leftOut].map(([obstacle, times]) => {
-    const advice = obstacle === "effect unknown" ? " (--effect-unknown lists them too)" : "";
-    return `, ${times} left out: ${obstacle}${advice}`;
-  });
-  return `${count} to be paid back${others.join("")}`;
+  return [`${count} to be paid back`, ...leftOutText(leftOut)].join(", ");
+}
+
+/** What an operator may do about an obstacle. */
+const ADVICE: Readonly<Record<string, string>> = {
+  "effect unknown": " (--effect-unknown lists them too)",
+  "not proven": " (until the chain shows them at the configured depth: run this again)",
+};
+
+function leftOutText(leftOut: Chosen["leftOut"]): string[] {
+  return [...leftOut].map(([obstacle, times]) => `${times} left out: ${obstacle}${ADVICE[obstacle] ?? ""}`);
 }
 
 /** Exports the cases that were listed, as far as they are still cases. */
 async function exportCases(
   deps: ProgramDeps,
   { refunds }: Operations,
-  { cases, refused }: Chosen,
+  { cases, leftOut, refused }: Chosen,
   options: RefundListOptions,
 ): Promise<number> {
   const { printError, note, print } = deps;
@@ -126,7 +132,7 @@ async function exportCases(
   }
   const [network, ...others] = [...new Set(cases.map(({ terms }) => terms.network))];
   if (network === undefined) {
-    note("nothing is to be exported\n");
+    note(`nothing was exported: ${countText(0, leftOut)}\n`);
     return EXIT.ok;
   }
   if (others.length > 0) {
@@ -145,6 +151,7 @@ async function exportCases(
   printError(`export ${made.id}: ${made.rows.length} on ${network}\n`);
   const rest = cases.length - made.rows.length;
   if (rest > 0) note(`${rest} more are to be paid back: run this again\n`);
+  if (leftOut.size > 0) note(`not exported: ${leftOutText(leftOut).join(", ")}\n`);
   return EXIT.ok;
 }
 

@@ -8,12 +8,16 @@ export type ResolveOptions = Operated & {
   settled?: boolean;
   void?: boolean;
   acknowledged?: boolean;
+  dropped?: boolean;
   transaction?: string;
   reason: string;
   json?: boolean;
 };
 
-/** `postern payments resolve`: an operator decides on a payment in REVIEW, or acknowledges a disputed one. 1 if it is neither. */
+/**
+ * `postern payments resolve`: an operator decides on a payment in REVIEW, acknowledges a disputed one, or drops the body of one whose outcome
+ * is open. 1 if its state does not allow that.
+ */
 export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
   const { transaction, json } = options;
   const decision = decisionOf(options);
@@ -26,7 +30,8 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
   });
 }
 
-function decisionOf({ acknowledged, transaction, reason }: ResolveOptions): Decide {
+function decisionOf({ acknowledged, dropped, transaction, reason }: ResolveOptions): Decide {
+  if (dropped) return { verdict: "dropped", reason };
   if (acknowledged) return { verdict: "acknowledged", reason };
   return transaction === undefined
     ? { verdict: "void", reason }
@@ -36,5 +41,6 @@ function decisionOf({ acknowledged, transaction, reason }: ResolveOptions): Deci
 const DONE = {
   void: "void, by your word",
   settled: "settled; its call is in the queue",
+  dropped: "dropped: its body is deleted, and no settle is sent; money that comes all the same is due back",
   acknowledged: "acknowledged: it stays as it is, and is listed as disputed no more",
 };

@@ -26,7 +26,7 @@ const MEANING: Record<PaymentStateView, string> = {
   queued: "paid; its call is in the queue",
   failed: "paid; its call failed and waits for an operator (postern failed show)",
   injected: "paid; its call was given to the runner",
-  discarded: "paid; its call was discarded by an operator",
+  discarded: "paid; an operator discarded its call, or dropped its body before it was paid",
   refund_pending:
     "paid; its refund is exported, and not seen on the chain yet (postern payments refund-check)",
   refunded: "paid, and paid back",
@@ -43,6 +43,7 @@ function inWords(payment: PaymentDetail): string {
     [payment.disputed ? "DISPUTED" : "reason", payment.reason ?? undefined],
     ["decided", decisionText(payment.decided)],
     ["acknowledged", decisionText(payment.acknowledged)],
+    ["dropped", decisionText(payment.dropped)],
     ["claimed", payment.claimed_at],
     ["sent to settle", `${times(dispatches)}, last ${payment.dispatched_at}, to ${facilitator}`],
     ["settled by", settlement ? `transaction ${settlement.transaction} (${saidBy(payment)})` : undefined],

@@ -44,6 +44,7 @@ export type Payment = {
 export type PaymentDetail = Payment & {
   decided: Decision | null;
   acknowledged: Decision | null;
+  dropped: Decision | null;
   facilitator: string;
   dispatched_at: string;
   payment_identifier: string | null;
@@ -63,6 +64,7 @@ export type PaymentAction =
   | "settle"
   | "void"
   | "acknowledge"
+  | "drop"
   | "replay"
   | "discard"
   | "refund"
@@ -71,7 +73,7 @@ export type PaymentAction =
 
 export type PaymentPage = { payments: Payment[]; next: string | null };
 
-export type Verdict = "settled" | "void" | "acknowledged";
+export type Verdict = "settled" | "void" | "acknowledged" | "dropped";
 
 export const resolvePayment = (
   id: string,

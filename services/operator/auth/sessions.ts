@@ -5,10 +5,10 @@ import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
 import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
 import type { Who } from "./who.ts";
 
-/** By so much may the clocks of two replicas differ. */
+/** By how much a session may seem longer than any is, because Redis' clock was set back. */
 const SKEW_MS = 60_000;
 
 /** Apart from what else a token's secret might sign. */
@@ -32,6 +32,7 @@ type Options = {
   /** Whether browsers reach the service by https. */
   isSecure: boolean;
   sessionMs: number;
+  /** Redis', which also expires what is noted of ended sessions. */
   clock: Clock;
 };
 
@@ -92,7 +93,7 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
     async end(req) {
       const found = sessionsOf(req);
       for (const { id, until } of found) {
-        const left = Math.max(1, until - clock());
+        const left = Math.max(0, until - clock()) + CLOCK_CHANGE_MS;
         await redis.set(keys.endedSession(id), "1", "PX", left).catch(unavailable);
       }
       return { cookie: `${name}=; Max-Age=0; ${attributes}`, wasThere: found.length > 0 };

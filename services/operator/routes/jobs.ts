@@ -1,14 +1,11 @@
 import { z } from "zod";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import { JobChange, JobView } from "../../../shared/operator/jobs.ts";
+import { JobChange, JobPage, JobView } from "../../../shared/operator/jobs.ts";
 import { CALLBACKS_GATE } from "../../../shared/queue/queue-name.ts";
-import { jobParams, reason, whole } from "../parameters.ts";
+import { jobParams, page, reason, whole } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 
 const JOBS = "/api/v1/jobs";
 const JOB = `${JOBS}/{service_id}/{job_index}`;
-
-const JobList = z.object({ jobs: z.array(JobView) });
 
 const keyOf = ({ service_id, job_index }: z.infer<typeof jobParams>) => `${service_id}/${job_index}`;
 
@@ -23,41 +20,32 @@ export const jobRoutes: readonly Route[] = [
     path: JOBS,
     access: "viewer",
     summary: "List the jobs that have calls or settings: what waits, and whether calls are taken",
-    answers: { 200: { description: "The jobs, by service id and job index", schema: JobList } },
-    answer: async (_asked, { api }) => ({ status: 200, json: { jobs: await api.jobs.list() } }),
-  }),
-  route({
-    method: "GET",
-    path: JOB,
-    access: "viewer",
-    summary: "Show one job",
-    params: jobParams,
-    answers: { 200: { description: "The job", schema: JobView } },
-    problems: ["job.not_found"],
-    async answer({ params }, { api }) {
-      const key = keyOf(params);
-      const job = (await api.jobs.list()).find((each) => each.job === key);
-      if (job === undefined) throw AppError.public("job.not_found", `job ${key} has no queue and no setting`);
-      return { status: 200, json: job };
+    query: z.strictObject(page),
+    answers: {
+      200: {
+        description: "Jobs by service id and job index, then all callbacks together, then receivers by name",
+        schema: JobPage,
+      },
     },
+    answer: async ({ query }, { api }) => ({ status: 200, json: await api.jobs.page(query) }),
   }),
-  ...changesOf(`${JOBS}/${CALLBACKS_GATE}`, "all callbacks", z.strictObject({}), () => CALLBACKS_GATE),
-  ...changesOf(
+  ...routesOf(`${JOBS}/${CALLBACKS_GATE}`, "all callbacks", z.strictObject({}), () => CALLBACKS_GATE),
+  ...routesOf(
     `${JOBS}/${CALLBACKS_GATE}/{host}`,
     "the callbacks to a receiver at the port of its scheme",
     receiverParams,
     (params) => `${CALLBACKS_GATE}/${params.host}`,
   ),
-  ...changesOf(
+  ...routesOf(
     `${JOBS}/${CALLBACKS_GATE}/{host}/{port}`,
     "the callbacks to a receiver at another port",
     placeParams,
     (params) => `${CALLBACKS_GATE}/${params.host}/${params.port}`,
   ),
-  ...changesOf(JOB, "the calls of a job", jobParams, keyOf),
+  ...routesOf(JOB, "the calls of a job", jobParams, keyOf),
 ];
 
-function changesOf<Params extends z.ZodType>(
+function routesOf<Params extends z.ZodType>(
   path: string,
   what: string,
   params: Params,
@@ -65,6 +53,16 @@ function changesOf<Params extends z.ZodType>(
 ): Route[] {
   const body = z.strictObject({ reason });
   return [
+    route({
+      method: "GET",
+      path,
+      access: "viewer",
+      summary: `Show what holds ${what}`,
+      params,
+      answers: { 200: { description: "What waits, and whether calls are taken", schema: JobView } },
+      problems: ["job.not_found"],
+      answer: async (asked, { api }) => ({ status: 200, json: await api.jobs.show(jobOf(asked.params)) }),
+    }),
     route({
       method: "POST",
       path: `${path}/pause`,

@@ -29,6 +29,8 @@ const Decision = z.discriminatedUnion("verdict", [
   z.strictObject({ verdict: z.literal("void"), reason }),
   /** Of a disputed one: it was seen. */
   z.strictObject({ verdict: z.literal("acknowledged"), reason }),
+  /** Of one that is settling or in review: its body is deleted and no settle is sent. Money that comes all the same is due back. */
+  z.strictObject({ verdict: z.literal("dropped"), reason }),
 ]);
 
 /** As `postern payments`, but for refunds (refunds.ts) and what takes long (money-runs.ts). */
@@ -88,7 +90,7 @@ export const paymentRoutes: readonly Route[] = [
     path: `${PAYMENT}/resolve`,
     access: "operator",
     summary:
-      "Decide whether a payment in review is paid, or say that what contradicts a disputed one was seen",
+      "Decide whether a payment in review is paid, say that what contradicts a disputed one was seen, or drop the body of one that is open",
     params: callParams,
     body: Decision,
     answers: { 204: { description: "It is decided" } },

@@ -11,11 +11,11 @@ import type { Inject } from "../deliver.ts";
 import { exchange, type RunnerResponse } from "../exchange.ts";
 import { createBreaker } from "./breaker.ts";
 import { AddressForbidden, createGuardedAgent } from "./guarded-agent.ts";
-import { sign, toBody } from "./message.ts";
+import { createSign, type Message, toBody } from "./message.ts";
 import type { Resolve } from "./resolve.ts";
 
 export type CallbackOptions = {
-  /** `whsec_` and base64. Each signs. */
+  /** `whsec_` and base64. Each signs, by the keys that are derived from it. */
   secrets: readonly Secret[];
   /** Ranges that are called although they are not public, also without TLS. */
   allowCidrs: readonly string[];
@@ -48,7 +48,7 @@ export type Callbacks = { inject: Inject; close(): Promise<void> };
 export function createCallbacks(deps: CallbackDeps): Callbacks {
   const { secrets, allowCidrs, timeoutMs, concurrency, resultBytesMax, results, clock, log } = deps;
   const { resolve, ca } = deps;
-  const keys = secrets.map(keyOf);
+  const sign = createSign(secrets);
   const breaker = createBreaker({ clock, log });
   const agent = createGuardedAgent({
     allowed: createAddressList(allowCidrs),
@@ -68,7 +68,7 @@ export function createCallbacks(deps: CallbackDeps): Callbacks {
     }
     try {
       const body = toBody({ ...call, told }, await readEnd(results, told), resultBytesMax);
-      const message = sign(keys, call.id, body, Math.floor(clock() / 1000));
+      const message = sign(call.id, told.to.url, body, Math.floor(clock() / 1000));
       failpoint("callback.before_post");
       const response = await exchange(agent, toRequest(url, message), { timeoutMs }, hold);
       attempt.answered();
@@ -84,11 +84,6 @@ export function createCallbacks(deps: CallbackDeps): Callbacks {
   };
 
   return { inject, close: () => agent.destroy() };
-}
-
-/** The bytes of a `whsec_` secret. */
-function keyOf(secret: Secret): Buffer {
-  return Buffer.from(secret.reveal().replace(/^whsec_/, ""), "base64");
 }
 
 /** Of a call that Postern failed all is told already. */
@@ -108,7 +103,7 @@ function callable(text: string): URL {
   throw new AppError("callback.address_forbidden", { reason: "it is no http or https URL without a user" });
 }
 
-function toRequest({ origin, pathname, search }: URL, { headers, body }: ReturnType<typeof sign>) {
+function toRequest({ origin, pathname, search }: URL, { headers, body }: Message) {
   return { origin, path: `${pathname}${search}`, method: "POST", headers, body } as const;
 }
 

@@ -1,4 +1,6 @@
-import { createHmac } from "node:crypto";
+import { createHmac, type KeyObject, sign as signature } from "node:crypto";
+import { callbackSigningKey, receiverSecret } from "../../../shared/crypto/callback-keys.ts";
+import type { Secret } from "../../../shared/crypto/secret.ts";
 import type { Failure, Told } from "../../../shared/job-call/callback.ts";
 import type { CallHead } from "../../../shared/job-call/job-call.ts";
 import type { ProblemText } from "../../../shared/results/result.ts";
@@ -9,6 +11,8 @@ export type Message = { headers: Record<string, string>; body: Buffer };
 
 /** The `data` of a callback. */
 type Data = {
+  /** The receiver's exact URL: without it a message for one receiver could be passed on to another one. */
+  callback_url: string;
   call_id: string;
   origin: string;
   service_id: number;
@@ -32,7 +36,7 @@ export function toBody(
 ): Buffer {
   const { type, call_id, origin, to, failure } = told;
   const data: Data = {
-    ...{ call_id, origin, service_id, job_index: job_id },
+    ...{ callback_url: to.url, call_id, origin, service_id, job_index: job_id },
     state: failure === undefined ? "injected" : "failed",
     ...(type === "call.completed" ? ofCompleted(read, resultBytesMax) : ofFailed(failure, read)),
     ...(to.result_url !== undefined && { result_url: to.result_url }),
@@ -62,19 +66,38 @@ function ofFailed(failure: Failure | undefined, read: ResultRead): Pick<Data, "f
   return { failure: { status, ...text } };
 }
 
+/** Signs a message for the receiver at this URL. */
+export type Sign = (id: string, url: string, body: Buffer, atSec: number) => Message;
+
 /**
- * The headers of Standard Webhooks. Each key signs, so that a receiver that knows one of them can verify: that is how one is rotated.
+ * Signs as Standard Webhooks says, with each secret twice: by the receiver's own secret (`v1`), and by Ed25519 (`v1a`), for receivers that
+ * nobody gave a secret. Each secret signs, so that a receiver that knows one of them can verify: that is how one is rotated.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
-export function sign(keys: readonly Buffer[], id: string, body: Buffer, atSec: number): Message {
-  const head = `${id}.${atSec}.`;
-  const signatures = keys.map((key) => createHmac("sha256", key).update(head).update(body).digest("base64"));
-  const headers = {
-    "content-type": "application/json",
-    "user-agent": "Postern",
-    "webhook-id": id,
-    "webhook-timestamp": String(atSec),
-    "webhook-signature": signatures.map((signature) => `v1,${signature}`).join(" "),
+export function createSign(secrets: readonly Secret[]): Sign {
+  const signingKeys = secrets.map(callbackSigningKey);
+  return (id, url, body, atSec) => {
+    const signed = Buffer.concat([Buffer.from(`${id}.${atSec}.`), body]);
+    const signatures = [
+      ...secrets.map((secret) => `v1,${hmac(receiverSecret(secret, url), signed)}`),
+      ...signingKeys.map((key) => `v1a,${ed25519(key, signed)}`),
+    ];
+    const headers = {
+      "content-type": "application/json",
+      "user-agent": "Postern",
+      "webhook-id": id,
+      "webhook-timestamp": String(atSec),
+      "webhook-signature": signatures.join(" "),
+    };
+    return { headers, body };
   };
-  return { headers, body };
+}
+
+function hmac(secret: string, signed: Buffer): string {
+  const key = Buffer.from(secret.slice("whsec_".length), "base64");
+  return createHmac("sha256", key).update(signed).digest("base64");
+}
+
+function ed25519(key: KeyObject, signed: Buffer): string {
+  return signature(null, signed, key).toString("base64");
 }

@@ -100,8 +100,9 @@ export class Facilitator {
     this.#client = createFacilitatorClient({ url: config.url, credentials, clock });
   }
 
-  start(): void {
-    void this.#learn();
+  /** Resolves once it has said what it takes, or has not answered in time. */
+  start(): Promise<void> {
+    return this.#learn();
   }
 
   async close(): Promise<void> {

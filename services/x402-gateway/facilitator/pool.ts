@@ -16,7 +16,8 @@ const RETRY_AFTER_MS = 2000;
 const RETRY_AFTER_MS_MAX = 60_000;
 
 export type Facilitators = {
-  start(): void;
+  /** Resolves once each has said what it takes, or has not answered in time. */
+  start(): Promise<void>;
   close(): Promise<void>;
   /** Whether any facilitator that was reached once says that it takes such payments. */
   supports(kind: PaymentKind): boolean;
@@ -37,6 +38,8 @@ export type Facilitators = {
     kind: Omit<PaymentKind, "x402Version">,
     asker: Asker,
   ): Promise<{ verified: VerifyAnswer; url: string }>;
+  /** Whether this facilitator is configured. */
+  has(url: string): boolean;
   /** Asks this one facilitator, once. Never rejects: anything that is not an answer is an unknown outcome. */
   settle(request: FacilitatorRequest, url: string): Promise<SettleAnswer>;
 };
@@ -63,7 +66,7 @@ export function createFacilitators({ facilitators, onKinds, ...options }: Option
   const all = [...byUrl];
 
   return {
-    start: () => all.forEach(([, facilitator]) => void facilitator.start()),
+    start: async () => void (await Promise.all(all.map(([, facilitator]) => facilitator.start()))),
     close: async () => void (await Promise.all(all.map(([, facilitator]) => facilitator.close()))),
     supports: (kind) => all.some(([, facilitator]) => facilitator.supports(kind)),
     offerable: () => offerable,
@@ -79,10 +82,11 @@ export function createFacilitators({ facilitators, onKinds, ...options }: Option
       }
       throw new Unjudged(failures);
     },
+    has: (url) => byUrl.has(url),
     async settle(request, url) {
       const facilitator = byUrl.get(url);
       if (facilitator) return facilitator.settle(request);
-      return { kind: "unknown", reason: "the facilitator that verified it is configured no more" };
+      return { kind: "unknown", reason: "the facilitator that verified it is no longer configured" };
     },
   };
 }

@@ -236,7 +236,7 @@ function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError
 
 function decode(header: string): object {
   const decoded = decodeBase64Json(header);
-  if ("problem" in decoded) throw malformed(`the payment header ${decoded.problem}`, decoded.cause);
+  if ("problem" in decoded) throw malformed(`the payment header ${decoded.problem}`);
   return decoded.value;
 }
 

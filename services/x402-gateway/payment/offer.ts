@@ -120,23 +120,23 @@ type PaymentV2 = Extract<DecodedPayment, { version: 2 }>;
 
 /**
  * Finds the offer of this job that a payment fits, without asking anybody: terms and MAC, recipient, value, route and time
- * window. `now` is in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
+ * window. The quote is judged at `quoteAt`, by the clock that all gateways share, and the window at `windowAt`, as the chain will; both are in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
  */
 export function matchOffer(
   { decoded, token }: AcceptedPayment,
   job: Job,
   settings: OfferSettings,
-  now: number,
+  { quoteAt, windowAt }: { quoteAt: number; windowAt: number },
 ): MatchedOffer {
   const offer =
     decoded.version === 2
-      ? matchV2(decoded, token, job, settings, now)
+      ? matchV2(decoded, token, job, settings, quoteAt)
       : matchV1(decoded, token, job, settings);
   const { to, value } = decoded.authorization;
   if (!isOfToken(decoded, token)) throw notOffered("it permits another token");
   if (to.toLowerCase() !== token.payTo.toLowerCase()) throw notOffered("it pays to another address");
   if (String(value) !== offer.amount) throw notOffered(`it pays ${value}, and the offer is ${offer.amount}`);
-  assertWindow(decoded, settings, now);
+  assertWindow(decoded, settings, windowAt);
   return offer;
 }
 

@@ -13,7 +13,7 @@ import {
   jobQuoteDigest,
   type SignedJobQuote,
 } from "../../../shared/pricing/job-quote.ts";
-import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
 
 /** A quote of an operator's pricing engine, which a request brings to buy at its price. */
 export type OperatorQuote = { quote: JobQuote; digest: `0x${string}` };
@@ -27,6 +27,7 @@ type Deps = {
   /** The EIP-712 domain that they sign for; undefined if no quotes are honoured. */
   domain: Eip712Domain | undefined;
   metadataPrefix: string;
+  /** Redis', which also expires what is remembered of used quotes. */
   clock: Clock;
 };
 
@@ -68,9 +69,9 @@ export function createReadOperatorQuote(deps: Deps): ReadOperatorQuote {
   };
 }
 
-/** What the claim uses up: the digest, and how long it is remembered, past any replica's expiry of the quote. */
-export function toQuoteUse({ quote, digest }: OperatorQuote, now: number): { digest: string; ttlMs: number } {
-  return { digest, ttlMs: Number(quote.expiry) * 1000 - now + REPLICA_CLOCK_SKEW_MS };
+/** What the claim uses up: the digest, and until when it is remembered. In its last second the quote is still good. */
+export function toQuoteUse({ quote, digest }: OperatorQuote): { digest: string; keptUntil: number } {
+  return { digest, keptUntil: (Number(quote.expiry) + 1) * 1000 + CLOCK_CHANGE_MS };
 }
 
 /** Throws `quote.rejected` if the payer is not the one the quote was made for. */
@@ -99,13 +100,17 @@ function assertJob({ serviceId, jobIndex }: JobQuote, ids: JobIds): void {
 }
 
 function assertLasts({ timestamp, expiry }: JobQuote, now: bigint): void {
-  if (expiry < now) throw AppError.public("quote.expired", "the quote has expired; ask for a new one");
+  if (expiry < now) throw expiredQuote();
   if (timestamp > now + CLOCK_SKEW_SECONDS) throw rejectedQuote("it is not valid yet");
   if (expiry > now + LIFE_SECONDS_MAX) throw rejectedQuote("it lasts for more than 30 days");
 }
 
 function malformed(detail: string): AppError {
   return AppError.public("quote.malformed", detail);
+}
+
+export function expiredQuote(): AppError {
+  return AppError.public("quote.expired", "the quote has expired; ask for a new one");
 }
 
 export function rejectedQuote(detail: string): AppError {

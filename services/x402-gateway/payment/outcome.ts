@@ -14,9 +14,11 @@ import {
   type SettledPayment,
   type Settlement,
 } from "../../../shared/payments/payment.ts";
-import { type Clock, delay } from "../../../shared/time/clock.ts";
-import { jobPath } from "../catalog.ts";
+import { type Clock, delay, within } from "../../../shared/time/clock.ts";
+import { jobPath, soldNoLonger } from "../catalog.ts";
+import { expiredProof } from "../policy/caller.ts";
 import type { SignedPayment } from "./header.ts";
+import { expiredQuote } from "./operator-quote.ts";
 
 /** What a 202 tells of a payment. */
 export type PaidCall = {
@@ -95,10 +97,10 @@ function toReceipt(terms: PaymentTerms, transaction: string) {
 }
 
 /**
- * The payment has a call. `open` if this request has just brought it, and does not know what became of it; `isClaimed` if it knows at
- * least that it has claimed it.
+ * The payment has a call. `open` if this request has just brought it, and does not know what became of it; `onSettled` if it knows at
+ * least that it has claimed it: called if the payment settles while the request waits.
  */
-export type Known = { kind: "known"; id: string; open?: OpenOutcome; isClaimed?: boolean };
+export type Known = { kind: "known"; id: string; open?: OpenOutcome; onSettled?: () => void };
 
 /** A request with a payment that may be known. */
 type Asked = {
@@ -234,14 +236,37 @@ export function createKnownOutcome({ journal, clock, patienceMs, waitingMax = WA
   }
 
   return async function knownOutcome(known: Known, isGone: () => boolean): Promise<PaidCall> {
-    const { id, open, isClaimed = false } = known;
+    const { id, open, onSettled } = known;
     const payment = await whenDecided(known, isGone);
     if (payment === undefined)
       throw open?.error ?? outcomeUnknown(id, `${id} was in the journal, and is gone`);
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
-    return toPaidCall(payment, { replayed: open === undefined, isFirst: isClaimed });
+    onSettled?.();
+    const isFirst = onSettled !== undefined;
+    return toPaidCall(payment, { replayed: open === undefined && !isFirst, isFirst });
+  };
+}
+
+/** Before this, a facilitator that answers in the usual time needs no look at the journal, and no reconciler has looked at the chain. */
+const UNWATCHED_MS = 3000;
+
+export type UntilDecided = ReturnType<typeof createUntilDecided>;
+
+/**
+ * Resolves with a payment that has been decided while the facilitator is still settling it: a reconciler of any replica has found the
+ * proof on the chain. Undefined if `settling` ends before.
+ */
+export function createUntilDecided(journal: Pick<PaymentJournal, "look">) {
+  return async function untilDecided(id: string, settling: Promise<unknown>): Promise<Payment | undefined> {
+    let pauseMs = UNWATCHED_MS;
+    while ((await within(pauseMs, settling)).kind === "late") {
+      const payment = await journal.look(id).catch(() => undefined);
+      if (payment !== undefined && payment.state !== "SETTLING") return payment;
+      pauseMs = LOOK_EVERY_MS;
+    }
+    return undefined;
   };
 }
 
@@ -308,9 +333,32 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
         reason: "too many of the payer's payments are open",
         retryAfterMs: 5000,
       });
+    case "client_full":
+      return new AppError("payment.too_many_unsettled", {
+        reason: "the unsettled payments of the client's address take up its share",
+        publicDetail: "Too many payments from your address are not settled yet. This one was not charged.",
+        retryAfterMs: 5000,
+      });
+    case "full":
+      return new AppError("payment.unavailable", {
+        reason: "the unsettled payments of other addresses leave no room",
+        publicDetail: "Too many payments are not settled yet. This one was not charged.",
+        retryAfterMs: 5000,
+      });
+    case "too_large":
+      return new AppError("request.too_large", {
+        reason: "the payment takes up more than an eighth of what unsettled payments may take in Redis",
+        publicDetail: "The body is larger than this server can take with a payment. It was not charged.",
+      });
     case "nonce_used":
       return new AppError("caller.nonce_used", { reason: "the caller's nonce was used by another payment" });
+    case "nonce_expired":
+      return expiredProof();
     case "quote_used":
       return new AppError("quote.used", { reason: "the quote was used by another payment" });
+    case "quote_expired":
+      return expiredQuote();
+    case "drained":
+      return soldNoLonger();
   }
 }

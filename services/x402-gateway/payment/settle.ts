@@ -3,9 +3,10 @@ import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
+import type { CallbackAsked } from "../../../shared/gateway/read-callback.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
+import { networksOf } from "../../../shared/ip/address.ts";
 import type { Callback } from "../../../shared/job-call/callback.ts";
-import type { Target } from "../../../shared/job-call/callback-target.ts";
 import {
   type JobCall,
   platformKeys,
@@ -15,7 +16,7 @@ import {
 } from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Claimed, Found, PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   type FacilitatorRequest,
   type NewPayment,
@@ -27,7 +28,7 @@ import {
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
-import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
+import { CALL_DROPPED, TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";
@@ -44,23 +45,40 @@ import type { Verified } from "./unpaid-verifies.ts";
 /** The reconciler looks at a payment this soon after its claim, in case the request that claimed it has died. */
 const FIRST_LOOK_MS = 3000;
 
-type ClaimDeps = { journal: PaymentJournal; beginWrite: BeginWrite; openMax: number; clock: Clock };
+type ClaimDeps = {
+  journal: PaymentJournal;
+  beginWrite: BeginWrite;
+  openMax: number;
+  /** Limit on the bytes of all unsettled payments. */
+  unsettledBytesMax: () => number;
+  clock: Clock;
+};
+
+/** What became of a claim. A new one was written no longer than `ageMs` ago. */
+type ClaimedNow = { kind: "new"; ageMs: number } | { kind: "known"; id: string };
 
 export type ClaimPayment = ReturnType<typeof createClaimPayment>;
 
 /**
- * Writes the whole call to disk before money moves, or tells that the payment was known before. Throws the error of a refused
- * claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes on with it.
+ * Writes the whole call to disk before money moves, or tells that the payment was known before. `party` is the rate-limit key of the
+ * client's address. Throws the error of a refused claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes
+ * on with it.
  */
-export function createClaimPayment({ journal, beginWrite, openMax, clock }: ClaimDeps) {
-  return async function claim(payment: NewPayment): Promise<{ kind: "new" } | { kind: "known"; id: string }> {
+export function createClaimPayment(deps: ClaimDeps) {
+  const { journal, beginWrite, openMax, unsettledBytesMax, clock } = deps;
+
+  return async function claim(payment: NewPayment, party: string): Promise<ClaimedNow> {
     const by = randomUUID();
+    const clients = networksOf(party);
     const bytes = storedBytes(payment.call);
     const write = beginWrite(bytes);
-    const attempt = (lane: Lane) => {
-      const now = clock(); // a large one may have waited for its turn
-      const dueAt = now + FIRST_LOOK_MS + extraMs(bytes);
-      return journal.claim(payment, { now, by, openMax, dueAt }, lane);
+    const dueInMs = FIRST_LOOK_MS + extraMs(bytes);
+    const attempt = async (lane: Lane): Promise<Claimed> => {
+      const sentAt = clock();
+      const limits = { openMax, clients, unsettledBytesMax: unsettledBytesMax() };
+      const claimed = await journal.claim(payment, { by, dueInMs, ...limits }, lane);
+      // The reply may have been long on its way.
+      return claimed.kind === "new" ? { ...claimed, ageMs: claimed.ageMs + clock() - sentAt } : claimed;
     };
     const claimed = await write(attempt, bytes).catch((cause) => {
       throw isUnknown(cause)
@@ -110,12 +128,12 @@ export function createSettle(deps: SettleDeps) {
       log.info("payment.settle_answered", fields);
       const settlement = await confirmSettlement(payment, answer.transaction);
       if (settlement !== undefined) return settlement;
-      await journal.lookAgain(payment.id, clock()).catch(() => {});
+      await journal.lookAgain(payment.id, 0).catch(() => {});
       throw outcomeUnknown(payment.id, `the chain does not show transaction ${answer.transaction} yet`);
     }
     log.warn("payment.settle_answered", { ...fields, reason: answer.reason });
     if (answer.kind === "refused" && chainOf(payment) === "trusted") await endRefused(payment, answer.reason);
-    await journal.lookAgain(payment.id, clock()).catch(() => {});
+    await journal.lookAgain(payment.id, 0).catch(() => {});
     throw outcomeUnknown(payment.id, `the facilitator's answer was ${answer.kind}: ${answer.reason}`);
   }
 
@@ -134,28 +152,37 @@ export function createSettle(deps: SettleDeps) {
     throw new AppError("payment.rejected", { reason, publicDetail: `the facilitator says: ${reason}` });
   }
 
-  return async function settle(payment: NewPayment): Promise<SettledPayment> {
-    const claimed = toSettling(payment, clock());
-    if (isTooLate(claimed, clock(), maxTimeoutMs))
+  /** The payment was claimed `ageMs` ago. */
+  return async function settle(payment: NewPayment, ageMs: number): Promise<SettledPayment> {
+    const claimed = toSettling(payment, ageMs);
+    if (ageMs >= maxTimeoutMs || hasEnded(claimed, clock()))
       throw outcomeUnknown(claimed.id, "its claim took so long that no settle was sent");
     const settlement = await askToSettle(claimed, payment.request);
     try {
       if (!(await enqueueSettled(claimed, settlement))) throw new Error("it was ended otherwise meanwhile");
       return { ...claimed, state: "QUEUED", settlement };
     } catch (cause) {
-      await journal.lookAgain(claimed.id, clock()).catch(() => {});
+      await journal.lookAgain(claimed.id, 0).catch(() => {});
       throw outcomeUnknown(claimed.id, "the payment settled, and its call is still to be queued", cause);
     }
   };
 }
 
-/** Whether no settle is sent any more: the authorization has ended, or its payer may have bought anew. */
-export function isTooLate({ claimedAt, terms }: Payment, now: number, maxTimeoutMs: number): boolean {
-  return now >= claimedAt + maxTimeoutMs || now / 1000 >= Number(terms.valid_before);
+/** Whether no settle request is sent any more: the authorization has ended, or its payer may have bought again. `now` is by the process's clock. */
+export function isTooLate(payment: Payment, now: number, maxTimeoutMs: number): boolean {
+  return payment.readAt - payment.claimedAt >= maxTimeoutMs || hasEnded(payment, now);
 }
 
-/** The payment as its claim has just made it. */
-function toSettling(payment: NewPayment, now: number): Payment {
+/**
+ * Whether the authorization has ended so long ago, where no chain is asked. Both the process's clock (`now`) and Redis' must say so: a
+ * replica that is ahead would give up a payment that the others can still settle, and Redis' clock alone must not decide it.
+ */
+export function hasEnded({ terms, readAt }: Payment, now: number, agoMs = 0): boolean {
+  return Math.min(now, readAt) >= Number(terms.valid_before) * 1000 + agoMs;
+}
+
+/** The payment as its claim has just made it, `ageMs` ago. */
+function toSettling(payment: NewPayment, ageMs: number): Payment {
   const { call, terms, request, facilitator, sinceBlock, route, callerNonce } = payment;
   const { identifier, idempotencyKey, signedSha256 } = payment;
   return {
@@ -169,9 +196,10 @@ function toSettling(payment: NewPayment, now: number): Payment {
     sinceBlock,
     searched: undefined,
     dispatches: 1,
-    dispatchedAt: now,
+    dispatchedAt: call.accepted_at,
     claimedAt: call.accepted_at,
-    changedAt: now,
+    readAt: call.accepted_at + ageMs,
+    changedAt: call.accepted_at,
     settlement: undefined,
     proven: false,
     reason: undefined,
@@ -223,14 +251,14 @@ export function createConfirmSettlement({ chainOf, clock }: ConfirmDeps) {
 /** How long after queueing the chain is asked: early enough to settle a payment again if its transaction has vanished. */
 const PROVE_AFTER_MS = 30_000;
 
-type ReviewDeps = { journal: PaymentJournal; clock: Clock; log: Logger };
+type ReviewDeps = { journal: PaymentJournal; log: Logger };
 
 export type Review = ReturnType<typeof createReview>;
 
 /** Leaves a payment to an operator, since the evidence does not say what became of it. */
-export function createReview({ journal, clock, log }: ReviewDeps) {
+export function createReview({ journal, log }: ReviewDeps) {
   return async function review(id: string, reason: string): Promise<void> {
-    await journal.markForReview(id, { now: clock(), reason });
+    await journal.markForReview(id, reason);
     log.error("payment.in_review", { callId: id, reason });
   };
 }
@@ -244,31 +272,36 @@ type EnqueueDeps = {
   journal: PaymentJournal;
   beginWrite: BeginWrite;
   review: Review;
-  clock: Clock;
   log: Logger;
 };
 
 export type EnqueueSettled = ReturnType<typeof createEnqueueSettled>;
 
+/** What is found of a payment that has no call in a queue, and gets none. */
+const ENDED_OTHERWISE: readonly Found[] = ["VOID", "REVIEW", "DISCARDED", CALL_DROPPED];
+
 /**
  * Records a settlement and brings the call into its queue, in one step, for the request that settled or the reconciler of any
- * replica. It may be done again and by several at once. False if the payment has ended otherwise: VOID or in REVIEW.
+ * replica. It may be done again and by several at once. False if the payment has ended otherwise: VOID, in REVIEW, or DISCARDED.
  */
-export function createEnqueueSettled({ journal, beginWrite, review, clock, log }: EnqueueDeps) {
+export function createEnqueueSettled({ journal, beginWrite, review, log }: EnqueueDeps) {
   return async function enqueueSettled(payment: Payment, settlement: Settlement): Promise<boolean> {
     const { callBytes } = payment;
     const known = { settlement, proven: settlement.by === "chain" };
-    const found = await beginWrite(callBytes)((lane) => {
-      const now = clock();
-      return journal.enqueueSettled(payment, known, { now, dueAt: now + PROVE_AFTER_MS }, lane);
-    }, callBytes);
+    const due = { dueInMs: PROVE_AFTER_MS };
+    const found = await beginWrite(callBytes)(
+      (lane) => journal.enqueueSettled(payment, known, due, lane),
+      callBytes,
+    );
     failpoint("x402.after_queued");
     if (found === TRANSFER_TAKEN) {
       await review(payment.id, paysForAnother(settlement));
       return false;
     }
-    if (found === "SETTLING") log.info("payment.settled", settledFields(payment, settlement));
-    return found !== undefined && found !== "VOID" && found !== "REVIEW";
+    if (found === "SETTLING" || found === CALL_DROPPED)
+      log.info("payment.settled", settledFields(payment, settlement));
+    if (found === CALL_DROPPED) log.warn("payment.refund_due", { callId: payment.id });
+    return found !== undefined && !ENDED_OTHERWISE.includes(found);
   };
 }
 
@@ -276,14 +309,12 @@ export function createEnqueueSettled({ journal, beginWrite, review, clock, log }
 export type Admitted = {
   kind: "admitted";
   signed: AcceptedPayment;
-  /** A contract can say something else to whoever settles, at no cost. So its verify counts until its payment has settled. */
-  signer: "key" | "contract";
   job: Job;
   offer: MatchedOffer;
   body: Buffer;
   caller: AuthorizedCaller | undefined;
   /** Who is told of the call's end. */
-  callback: Target | undefined;
+  callback: CallbackAsked | undefined;
   request: FacilitatorRequest;
   verified: Verified;
   since: Since;
@@ -333,7 +364,7 @@ export function toNewPayment(
     acceptedAt: now,
     traceparent: traceparentOf(req),
     keepsResult,
-    callback: callback && { ...callback, ...(keepsResult && accessOf(callId)) },
+    callback: callback && { ...callback.target, ...(keepsResult && accessOf(callId)) },
   });
   return {
     call,
@@ -346,7 +377,7 @@ export function toNewPayment(
     idempotencyKey,
     signedSha256: signed.signedSha256,
     callerNonce: caller?.nonce,
-    quoteUse: job.operatorQuote && toQuoteUse(job.operatorQuote, now),
+    quoteUse: job.operatorQuote && toQuoteUse(job.operatorQuote),
   };
 }
 

@@ -47,7 +47,10 @@ export type Verifying = {
 export type Verified = {
   /** The URL of the facilitator that said yes, which is the one to settle. */
   facilitator: string;
-  /** Its verify does not count any more: it has led to a payment, or our journal has failed. Twice does nothing. */
+  /**
+   * Its verify does not count any more: its payment has settled, or our journal has failed. A claim is not enough: keys can cancel and
+   * contracts can change their mind before the settle. Twice does nothing.
+   */
   giveBack(): void;
 };
 

@@ -5,13 +5,14 @@ import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
 import { addressWord, keccak256Hex, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
+import { createEthCall } from "../../../shared/ethereum/rpc.ts";
 import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
 import { platformKeys } from "../../../shared/job-call/job-call.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
 import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
-import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };
 
@@ -20,7 +21,14 @@ export type JobPolicy =
   | { mode: "public_paid" }
   | { mode: "disabled" }
   | (Restricted & { authMode: "payer_is_caller" })
-  | (Restricted & { authMode: "delegated_caller_signature"; expirySecsMax: number });
+  | (Restricted & DelegatedPolicy);
+
+type DelegatedPolicy = {
+  authMode: "delegated_caller_signature";
+  expirySecsMax: number;
+  /** Whether a proof must name this gateway. */
+  boundProof: boolean;
+};
 
 /** The policy of every job: its entry in x402.toml, or the default. */
 export function createPolicies(
@@ -42,7 +50,12 @@ function toPolicy(entry: PolicyToml): JobPolicy {
     case "payer_is_caller":
       return { ...restricted, authMode: entry.auth_mode };
     case "delegated_caller_signature":
-      return { ...restricted, authMode: entry.auth_mode, expirySecsMax: entry.caller_expiry_secs_max };
+      return {
+        ...restricted,
+        authMode: entry.auth_mode,
+        expirySecsMax: entry.caller_expiry_secs_max,
+        boundProof: entry.bound_caller_proof,
+      };
   }
 }
 
@@ -61,13 +74,20 @@ export type CallerRequest = {
 export type AuthorizedCaller = {
   /** In lower case. */
   address: Address;
-  /** Of a delegated proof: what the claim uses up, and for how long this is remembered. */
-  nonce?: { hash: string; ttlMs: number };
+  /** Of a delegated proof: what the claim uses up, and until when this is remembered (unix ms). */
+  nonce?: { hash: string; keptUntil: number };
 };
 
 export type AuthorizeCaller = (request: CallerRequest) => Promise<AuthorizedCaller | undefined>;
 
-type CallerPolicyDeps = { metadataPrefix: string; clock: Clock; isPermittedCaller: IsPermittedCaller };
+type CallerPolicyDeps = {
+  /** A bound proof names its `public_url`. */
+  x402: Pick<X402Toml, "public_url">;
+  metadataPrefix: string;
+  /** Redis', which also expires what is remembered of used nonces. */
+  clock: Clock;
+  isPermittedCaller: IsPermittedCaller;
+};
 
 /**
  * Resolves with the caller of a restricted job, and with undefined if anybody may call the job. Throws `job.disabled`,
@@ -76,6 +96,7 @@ type CallerPolicyDeps = { metadataPrefix: string; clock: Clock; isPermittedCalle
  */
 export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
   const { metadataPrefix, clock, isPermittedCaller } = deps;
+  const { public_url: publicUrl } = deps.x402;
 
   function proven(request: CallerRequest, policy: JobPolicy & Restricted): AuthorizedCaller {
     switch (policy.authMode) {
@@ -84,10 +105,15 @@ export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
       case "delegated_caller_signature": {
         const { job, req, body } = request;
         const proof = readCallerProof(req, metadataPrefix);
-        const ttlMs = nonceTtlMs(proof, clock(), policy.expirySecsMax);
-        if (!isSignedByCaller(proof, job, body))
-          throw invalidProof("the caller's signature is not theirs for this job, body, nonce and expiry");
-        return { address: proof.caller, nonce: { hash: nonceHash(job, proof), ttlMs } };
+        assertLasts(proof, clock(), policy.expirySecsMax);
+        const { plain, bound } = signedTexts(proof, { job, body, publicUrl });
+        const texts = policy.boundProof ? [bound] : [plain, bound];
+        if (!texts.some((text) => isSignedByCaller(proof, text)))
+          throw invalidProof(
+            `the caller's signature is not theirs for this job, body, nonce and expiry${policy.boundProof ? ` at ${publicUrl}, which this job demands` : ""}`,
+          );
+        const keptUntil = proof.expirySecs * 1000 + CLOCK_CHANGE_MS;
+        return { address: proof.caller, nonce: { hash: nonceHash(job, proof), keptUntil } };
       }
     }
   }
@@ -141,29 +167,37 @@ function requiredHeader(req: IncomingMessage, name: string): string {
   throw AppError.public("caller.missing", `the header ${name} is missing`);
 }
 
+type SignedFor = { job: JobIds; body: Uint8Array; publicUrl: string };
+
 /**
- * Whether the claimed caller's key signed this job, body, nonce and expiry (EIP-191 `personal_sign`). The nonce may hold
- * colons; the expiry follows the last one, so no two proofs share a text.
+ * The texts that a caller may sign: for this job, body, nonce and expiry, at any gateway or bound to this one. The nonce may hold colons; the
+ * expiry follows the last one, so no two proofs share a text.
  */
-function isSignedByCaller(proof: CallerProof, { serviceId, jobIndex }: JobIds, body: Uint8Array): boolean {
-  const { caller, nonce, expirySecs, signature } = proof;
+function signedTexts({ nonce, expirySecs }: CallerProof, { job, body, publicUrl }: SignedFor) {
   const bodyHash = keccak256Hex(body).slice(2);
-  const text = `x402-authorize:${serviceId}:${jobIndex}:${bodyHash}:${nonce}:${expirySecs}`;
+  const what = `${job.serviceId}:${job.jobIndex}:${bodyHash}:${nonce}:${expirySecs}`;
+  return { plain: `x402-authorize:${what}`, bound: `x402-authorize@${publicUrl}:${what}` };
+}
+
+/** Whether the claimed caller's key signed this text (EIP-191 `personal_sign`). */
+function isSignedByCaller({ caller, signature }: CallerProof, text: string): boolean {
   return recoverAddress(personalMessageDigest(text), signature) === caller;
 }
 
-/** How long the proof's nonce has to be remembered as used. */
-function nonceTtlMs({ expirySecs }: CallerProof, now: number, expirySecsMax: number): number {
+function assertLasts({ expirySecs }: CallerProof, now: number, expirySecsMax: number): void {
   const leftMs = expirySecs * 1000 - now;
-  if (leftMs <= 0) throw invalidProof("the caller's proof has expired");
+  if (leftMs <= 0) throw expiredProof();
   if (leftMs > expirySecsMax * 1000)
     throw invalidProof(`the caller's proof expires more than ${expirySecsMax} seconds ahead`);
-  return leftMs + REPLICA_CLOCK_SKEW_MS;
 }
 
 /** The nonce stands last, since it may hold any separator. */
 function nonceHash(ids: JobIds, { caller, nonce }: CallerProof): string {
   return sha256Hex(Buffer.from(`${jobKey(ids)}/${caller}/${nonce}`));
+}
+
+export function expiredProof(): AppError {
+  return invalidProof("the caller's proof has expired");
 }
 
 function invalidProof(detail: string): AppError {
@@ -185,6 +219,7 @@ export type IsPermittedCaller = (question: CallerQuestion) => Promise<boolean>;
 
 /** A revocation takes this long to be seen. */
 const PERMITTED_MS = 30_000;
+const QUESTION_MS = 3000;
 /** Anybody can make up callers, and each is a question: strangers get no more of the node's time than this. */
 const QUESTIONS = { max: 64, waitingMax: 256, waitMs: 3000 };
 
@@ -192,7 +227,7 @@ const SELECTOR = selectorOf("isPermittedCaller(uint64,address)");
 
 type PermittedOptions = {
   /** Called once for each node. */
-  ethCallAt: (rpcUrl: Secret) => EthCall;
+  ethCallAt?: (rpcUrl: Secret) => EthCall;
   clock: Clock;
   callersMax?: number;
 };
@@ -203,7 +238,7 @@ type PermittedOptions = {
  * on: libraries put the RPC URL, which may hold a key, into both.
  */
 export function createIsPermittedCaller({
-  ethCallAt,
+  ethCallAt = (rpcUrl) => createEthCall({ rpcUrl, timeoutMs: QUESTION_MS }),
   clock,
   callersMax,
 }: PermittedOptions): IsPermittedCaller {

@@ -1,5 +1,5 @@
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
+import type { Fields, Logger } from "../../../shared/log/logger.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   type Payment,
@@ -12,11 +12,13 @@ import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
+import { toIso } from "../../../shared/time/iso.ts";
 import type { PaymentChain, TokenChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import {
   type ConfirmSettlement,
   type EnqueueSettled,
+  hasEnded,
   isTooLate,
   paysForAnother,
   type Review,
@@ -55,9 +57,10 @@ export type Reconcile = ReturnType<typeof createReconcile>;
  */
 export function createReconcile(deps: ReconcileDeps) {
   const { journal, chainOf, beginWrite, isQueued, clock, log } = deps;
-  const lookAgain = createLookAgain({ journal, chainOf, clock, log });
-  const settleOpen = createSettleOpen(deps, lookAgain);
-  const prove = createProve(deps);
+  const tellMissing = createTellMissing(clock, log);
+  const lookAgain = createLookAgain({ journal, chainOf, tellMissing });
+  const settleOpen = createSettleOpen(deps, tellMissing, lookAgain);
+  const prove = createProve(deps, tellMissing);
 
   /** Adds a call again if the queue has lost it; the record tells whether it has ended meanwhile. */
   async function watchQueued(payment: Payment): Promise<void> {
@@ -67,17 +70,17 @@ export function createReconcile(deps: ReconcileDeps) {
       if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(now);
     }
     if (!(await prove(payment))) return lookAgain(payment);
-    await journal.lookAgain(payment.id, clock() + SELDOM_MS);
+    await journal.lookAgain(payment.id, SELDOM_MS);
   }
 
   async function enqueueAgain(payment: Payment): Promise<void> {
     log.error("payment.call_missing", { callId: payment.id });
     const { callBytes } = payment;
-    await beginWrite(callBytes)((lane) => journal.enqueueAgain(payment, clock(), lane), callBytes);
+    await beginWrite(callBytes)((lane) => journal.enqueueAgain(payment, lane), callBytes);
   }
 
   async function conclude(payment: Payment): Promise<void> {
-    if (await prove(payment)) return journal.markEnded(payment, clock());
+    if (await prove(payment)) return journal.markEnded(payment);
     return lookAgain(payment);
   }
 
@@ -104,7 +107,11 @@ export function createReconcile(deps: ReconcileDeps) {
 }
 
 /** Finds out what became of a payment in SETTLING: the chain decides; if it is silent the facilitator is asked again. */
-function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => Promise<void>) {
+function createSettleOpen(
+  deps: ReconcileDeps,
+  tellMissing: TellMissing,
+  lookAgain: (payment: Payment) => Promise<void>,
+) {
   const { journal, chainOf, facilitators, confirmSettlement, enqueueSettled, review, clock, log } = deps;
   const { settleTimeoutMs, maxTimeoutMs } = deps;
 
@@ -133,13 +140,17 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
 
   /** Asking again is safe: the same payment can be charged only once. */
   async function settleAgain(payment: Payment): Promise<void> {
-    const { id, request, facilitator, dispatchedAt, callBytes } = payment;
-    const now = clock();
-    // The first request followed the claim, which takes longer for a large call.
-    const mayBeUnderWay = now < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
-    if (request === undefined || mayBeUnderWay || isTooLate(payment, now, maxTimeoutMs))
+    const { id, request, facilitator, dispatchedAt, readAt, callBytes } = payment;
+    if (!facilitators.has(facilitator)) {
+      tellMissing.facilitator(payment);
       return lookAgain(payment);
-    if (!(await journal.markDispatching(id, now))) return lookAgain(payment);
+    }
+    // The first request followed the claim, which takes longer for a large call.
+    const mayBeUnderWay = readAt < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
+    if (request === undefined || mayBeUnderWay || isTooLate(payment, clock(), maxTimeoutMs))
+      return lookAgain(payment);
+    // The chain may have taken long to answer, so the age is looked at once more.
+    if (!(await journal.markDispatching(id, maxTimeoutMs))) return lookAgain(payment);
     const outcome = await facilitators.settle(request, facilitator);
     log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
     const settlement =
@@ -157,7 +168,7 @@ function createSettleOpen(deps: ReconcileDeps, lookAgain: (payment: Payment) => 
     const chain = chainOf(payment);
     if (chain === "unknown") return lookAgain(payment);
     if (chain !== "trusted") return askChain(chain, payment);
-    if (clock() < Number(payment.terms.valid_before) * 1000 + GRACE_MS) return settleAgain(payment);
+    if (!hasEnded(payment, clock(), GRACE_MS)) return settleAgain(payment);
     return review(
       payment.id,
       "the authorization has ended, and the facilitator never said what became of it",
@@ -169,29 +180,46 @@ function evidenceOf({ chain, eventOrder }: TokenChain, { terms, sinceBlock, sear
   return chain.evidenceOf(toAuthorization(terms, eventOrder), { since: sinceBlock, searched });
 }
 
-/** Puts the next look off: a little at first, then for longer. */
-function createLookAgain({
-  journal,
-  chainOf,
-  clock,
-  log,
-}: Pick<ReconcileDeps, "journal" | "chainOf" | "clock" | "log">) {
-  const missed = new Map<string, number>();
+type TellMissing = ReturnType<typeof createTellMissing>;
 
+/** Tells an operator what a payment needs and the configuration no longer has: each token and facilitator every ten minutes. */
+function createTellMissing(clock: Clock, log: Logger) {
+  const told = new Map<string, number>();
+
+  function tell(event: string, name: string, fields: Fields): void {
+    if (clock() < (told.get(name) ?? 0)) return;
+    log.error(event, fields);
+    told.set(name, clock() + SELDOM_MS);
+  }
+
+  return {
+    token({ id: callId, state, terms: { network, asset } }: Payment): void {
+      tell("payment.token_unknown", `${network}/${asset}`, { callId, state, network, asset });
+    },
+
+    /** Nobody else may be asked to settle the payment: it ends as VOID, unless the chain shows that it was settled. */
+    facilitator({ id: callId, state, facilitator: url, terms }: Payment): void {
+      const facilitator = URL.canParse(url) ? new URL(url).origin : ""; // its path may hold a key
+      const endsAt = toIso(Number(terms.valid_before) * 1000);
+      tell("payment.facilitator_unknown", url, { callId, state, facilitator, endsAt });
+    },
+  };
+}
+
+type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chainOf"> & { tellMissing: TellMissing };
+
+/** Postpones the next look: a little at first, then for longer. */
+function createLookAgain({ journal, chainOf, tellMissing }: LookAgainDeps) {
   /** The payment stays as it is until its token is configured again. Another replica may have the token, so it is soon handed back. */
-  async function waitForToken({ id, state, terms: { network, asset } }: Payment): Promise<void> {
-    const token = `${network}/${asset}`;
-    if (clock() >= (missed.get(token) ?? 0)) {
-      log.error("payment.token_unknown", { callId: id, state, network, asset });
-      missed.set(token, clock() + SELDOM_MS);
-    }
-    await journal.lookAgain(id, clock() + LOOK_MS_MAX * Math.random());
+  async function waitForToken(payment: Payment): Promise<void> {
+    tellMissing.token(payment);
+    await journal.lookAgain(payment.id, LOOK_MS_MAX * Math.random());
   }
 
   return async function lookAgain(payment: Payment): Promise<void> {
     if (chainOf(payment) === "unknown") return waitForToken(payment);
-    const age = clock() - payment.claimedAt;
-    await journal.lookAgain(payment.id, clock() + Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, age / 2)));
+    const ageMs = payment.readAt - payment.claimedAt;
+    await journal.lookAgain(payment.id, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, ageMs / 2)));
   };
 }
 
@@ -199,7 +227,9 @@ function createLookAgain({
  * Checks on the chain what a facilitator has said. True once there is nothing more to find out. A payment that the chain
  * contradicts keeps its call, which the runner may have; the log and the journal tell of it.
  */
-function createProve({ journal, chainOf, facilitators, maxTimeoutMs, clock, log }: ReconcileDeps) {
+function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
+  const { journal, chainOf, facilitators, maxTimeoutMs, clock, log } = deps;
+
   /** The settlement, if its transaction shows it. One question to the node; evidence takes several. */
   async function shownBy(
     { chain, eventOrder }: TokenChain,
@@ -219,6 +249,7 @@ function createProve({ journal, chainOf, facilitators, maxTimeoutMs, clock, log 
   async function settleVanished(payment: Payment): Promise<void> {
     const { id, request, facilitator } = payment;
     if (request === undefined || isTooLate(payment, clock(), maxTimeoutMs)) return;
+    if (!facilitators.has(facilitator)) return tellMissing.facilitator(payment);
     const outcome = await facilitators.settle(request, facilitator);
     log.warn("payment.vanished", { callId: id, settledAgain: outcome.kind });
   }

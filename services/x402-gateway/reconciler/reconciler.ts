@@ -36,7 +36,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   const { reconcile, journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
   const bulkheads = createBulkheads();
   // What is put off together does not come back together.
-  const later = (ms: number): number => clock() + ms * (0.5 + Math.random());
+  const later = (ms: number): number => ms * (0.5 + Math.random());
   const prune = createPrune(partition, clock);
   // No other replica takes the same payment during this lease; if this one dies, the payment waits for the lease to end.
   const leaseMs = settleTimeoutMs + READING_MS;
@@ -48,8 +48,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   async function look(): Promise<void> {
     let taken = AT_ONCE;
     while (taken === AT_ONCE && !stopped) {
-      const now = clock();
-      const ids = await journal.takeDue({ now, until: now + leaseMs, count: AT_ONCE });
+      const ids = await journal.takeDue({ leaseMs, count: AT_ONCE });
       const payments = await Promise.all(ids.map((id) => journal.look(id).catch(unlessOfRecord)));
       for (const [i, id] of ids.entries()) await begin(id, bulkheadOf(payments[i]));
       taken = ids.length;
@@ -59,7 +58,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
   async function begin(id: string, bulkhead: BulkheadName): Promise<void> {
     if (bulkheads.isUnderWay(id)) return;
     const work = () => reconcile(id).catch((error) => putOff(id, error));
-    if (stopped) await journal.lookAgain(id, clock());
+    if (stopped) await journal.lookAgain(id, 0);
     else if (!(await bulkheads.begin(id, bulkhead, work))) await journal.lookAgain(id, later(LATER_MS));
   }
 
@@ -77,7 +76,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
 
   /** Nobody can go on with it but an operator. A call that is queued stays so. */
   async function setApart(id: string, reason: string): Promise<void> {
-    const state = await journal.markForReview(id, { now: clock(), reason });
+    const state = await journal.markForReview(id, reason);
     if (state !== "SETTLING") await journal.markDisputed(id, reason);
     log.error("payment.unreadable", { callId: id, state, reason });
     await journal.leave(id);

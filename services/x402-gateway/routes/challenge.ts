@@ -34,6 +34,7 @@ type Deps = {
   offerSettings: OfferSettings;
   /** Sent with every challenge, beside the headers of every answer. */
   headers: Readonly<Record<string, string>>;
+  /** Redis', so that an offer expires at the same time at every gateway. */
   clock: Clock;
   log: Logger;
 };
@@ -84,8 +85,7 @@ export function createChallenge(deps: Deps) {
   function send(req: IncomingMessage, res: ServerResponse, { status, headers, body }: Prepared): void {
     if (res.headersSent || res.destroyed) return;
     leaveUnread(req, res);
-    // A flat list replaces the headers that were set before, so `Connection` has to be in it.
-    res.writeHead(status, res.hasHeader("Connection") ? ["Connection", "close", ...headers] : headers);
+    res.writeHead(status, headers);
     res.end(body);
   }
 

@@ -3,11 +3,16 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import { CODES } from "../../../shared/errors/codes.ts";
 import type { Admission } from "../../../shared/gateway/admission.ts";
+import type { AdmitReceiver } from "../../../shared/gateway/named-receivers.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
+import { hasInputEnded, onInputEnd } from "../../../shared/http/input-end.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import type { ConcurrencyLimit } from "../../../shared/lifecycle/concurrency-limit.ts";
+import {
+  type ConcurrencyLimit,
+  createConcurrencyLimit,
+} from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
@@ -25,9 +30,11 @@ import {
   type FindKnown,
   type Known,
   type KnownOutcome,
+  outcomeUnknown,
   type PaidCall,
   toOpenOutcome,
   toPaidCall,
+  type UntilDecided,
 } from "../payment/outcome.ts";
 import type { PayersResult } from "../payment/payers-result.ts";
 import { type Admitted, type ClaimPayment, type Settle, toNewPayment } from "../payment/settle.ts";
@@ -43,11 +50,14 @@ type PayJobDeps = {
   check: CheckPayment;
   claim: ClaimPayment;
   settle: Settle;
+  untilDecided: UntilDecided;
   noteSpent: NoteSpent;
   statusUrlOf: (callId: string) => string;
   payersResult: PayersResult;
   metadataPrefix: string;
   clock: Clock;
+  /** Redis', by which quotes are made and judged, and calls are dated. */
+  redisTime: Clock;
   log: Logger;
 };
 
@@ -61,16 +71,14 @@ export type PayJob = ReturnType<typeof createPayJob>;
  * refuse it, before money moves.
  */
 export function createPayJob(deps: PayJobDeps) {
-  const { readPaidRequest, findKnown, knownOutcome, paymentsInFlight, check, claim, settle } = deps;
-  const { noteSpent, statusUrlOf, payersResult, metadataPrefix, clock, log } = deps;
-  const { accessOf } = payersResult;
-  /** The claims that are under way here, by call. */
-  const claims = new Map<string, ReturnType<ClaimPayment>>();
+  const { readPaidRequest, findKnown, knownOutcome, check, noteSpent, statusUrlOf, payersResult } = deps;
+  const { clock, log } = deps;
+  const { claims, payNew } = createPayNew(deps);
 
   return async function payJob(req: IncomingMessage, res: ServerResponse, attempt: PaymentAttempt) {
     const request = readPaidRequest(req, res, attempt.ids);
     attempt.signed = request.signed;
-    const paid = await pay(req, request);
+    const paid = await beforeItsEnd(req, request, pay(req, request));
 
     const access = await payersResult.accessFor(req, paid);
     if (!payersResult.answerLater({ req, res, startedAt: attempt.startedAt }, paid, access))
@@ -93,35 +101,10 @@ export function createPayJob(deps: PayJobDeps) {
     if (admitted.kind === "known") return admitted;
     for (;;) {
       const ahead = claims.get(admitted.signed.callId);
-      if (ahead === undefined) return paymentsInFlight.within(() => payNew(req, request, admitted));
+      if (ahead === undefined) return payNew(req, request, admitted);
       const claimed = await afterClaim(ahead, request);
       if (claimed !== undefined) return claimed;
     }
-  }
-
-  async function payNew(
-    req: IncomingMessage,
-    { lease }: PaidRequest,
-    admitted: Admitted,
-  ): Promise<Known | Paid> {
-    const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: clock() });
-    const { id } = payment.call;
-    const claiming = claim(payment);
-    claims.set(id, claiming);
-    const claimed = await settled(claiming).finally(() => claims.delete(id));
-    if (claimed.kind === "failed") {
-      if (isOurFault(claimed.error)) admitted.verified.giveBack();
-      return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
-    }
-    if (claimed.result.kind === "known") return claimed.result;
-    if (admitted.signer === "key") admitted.verified.giveBack();
-    lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
-    const since = clock();
-    const settling = await settled(settle(payment));
-    if (settling.kind === "failed")
-      return { kind: "known", id, open: toOpenOutcome(settling.error, since), isClaimed: true };
-    admitted.verified.giveBack();
-    return { kind: "paid", paid: toPaidCall(settling.result, { replayed: false, isFirst: true }) };
   }
 
   /**
@@ -149,10 +132,104 @@ export function createPayJob(deps: PayJobDeps) {
   }
 }
 
+/** Less than a connection has after its client has ended its side. */
+const ANSWERED_IN_MS = 8000;
+
+/**
+ * What the work on a payment comes to. If the client has ended its side, it is told after a while that the outcome is unknown, before its
+ * connection is destroyed; the work goes on.
+ */
+async function beforeItsEnd<Result>(
+  req: IncomingMessage,
+  { signed: { callId } }: PaidRequest,
+  work: Promise<Result>,
+): Promise<Result> {
+  if (callId === undefined) return work;
+  let timer: NodeJS.Timeout | undefined;
+  let stopListening = () => {};
+  const late = new Promise<never>((_, reject) => {
+    const begin = () => {
+      const tell = () => reject(outcomeUnknown(callId, "its client has ended its side meanwhile"));
+      timer = setTimeout(tell, ANSWERED_IN_MS);
+    };
+    if (hasInputEnded(req)) begin();
+    else stopListening = onInputEnd(req, begin);
+  });
+  return Promise.race([work, late]).finally(() => {
+    clearTimeout(timer);
+    stopListening();
+  });
+}
+
+/** Claims and settles payments that nothing refuses. */
+function createPayNew(deps: PayJobDeps) {
+  const { paymentsInFlight, claim, settle, untilDecided, payersResult, metadataPrefix } = deps;
+  const { clock, redisTime } = deps;
+  const { accessOf } = payersResult;
+  /** The claims that are under way here, by call. */
+  const claims = new Map<string, ReturnType<ClaimPayment>>();
+
+  async function claimAndSettle(
+    req: IncomingMessage,
+    { lease, party }: PaidRequest,
+    admitted: Admitted,
+    onDecided: (known: Known) => void,
+  ): Promise<Known | Paid> {
+    const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: redisTime() });
+    const { id } = payment.call;
+    const { giveBack } = admitted.verified;
+    const claiming = claim(payment, party);
+    claims.set(id, claiming);
+    const claimed = await settled(claiming).finally(() => claims.delete(id));
+    if (claimed.kind === "failed") {
+      if (isJournalsFault(claimed.error)) giveBack();
+      return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
+    }
+    if (claimed.result.kind === "known") return claimed.result;
+    lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
+    const since = clock();
+    const settling = settle(payment, claimed.result.ageMs);
+    void untilDecided(id, settling).then((decided) => {
+      if (decided !== undefined) onDecided({ kind: "known", id, onSettled: giveBack });
+    });
+    const outcome = await settled(settling);
+    if (outcome.kind === "failed")
+      return { kind: "known", id, open: toOpenOutcome(outcome.error, since), onSettled: giveBack };
+    giveBack();
+    return { kind: "paid", paid: toPaidCall(outcome.result, { replayed: false, isFirst: true }) };
+  }
+
+  return {
+    claims,
+
+    /** Resolves with the first outcome. The place is held until the facilitator has answered: it still settles the payment. */
+    payNew(req: IncomingMessage, request: PaidRequest, admitted: Admitted): Promise<Known | Paid> {
+      return new Promise((resolve, reject) => {
+        const paying = paymentsInFlight.within(() => claimAndSettle(req, request, admitted, resolve));
+        paying.then(resolve, reject);
+      });
+    },
+  };
+}
+
+/** All bodies of payments that are claimed and settled stay under this together. */
+const IN_FLIGHT_BYTES_MAX = 1024 ** 3;
+
+export function createPaymentsInFlight(bodyBytesMax: number): ConcurrencyLimit {
+  const bodiesMax = Math.floor(IN_FLIGHT_BYTES_MAX / Math.max(1, bodyBytesMax));
+  const max = Math.max(16, Math.min(1024, bodiesMax));
+  return createConcurrencyLimit({ max, what: "payments", code: "payment.unavailable" });
+}
+
 type Paid = { kind: "paid"; paid: PaidCall };
 
 function isOurFault(refusal: unknown): boolean {
   return CODES[toAppError(refusal).code].status >= 500;
+}
+
+/** A full house is not: it is refused to those who have filled it. */
+function isJournalsFault(refusal: unknown): boolean {
+  return isOurFault(refusal) && toAppError(refusal).code !== "payment.unavailable";
 }
 
 function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
@@ -182,7 +259,7 @@ type PaidRequest = {
   bodySha256: (limitBytes: number) => Promise<string>;
   /** The body is not needed any more, and nothing of it is kept. Whoever reads the request calls it in the end. */
   release: () => void;
-  /** Whether the client has hung up. */
+  /** Whether the client has ended its side: nothing is waited for any longer. */
   isGone: () => boolean;
 };
 
@@ -228,7 +305,7 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
         body = undefined;
         lease.release();
       },
-      isGone: () => res.destroyed,
+      isGone: () => hasInputEnded(req),
     };
   };
 }
@@ -246,6 +323,7 @@ type CheckDeps = {
   bodyBytesMax: number;
   manner: Manner;
   clock: Clock;
+  redisTime: Clock;
 };
 
 /** In which the paid route and the dry-run differ. */
@@ -267,7 +345,7 @@ export type CheckPayment = ReturnType<typeof createCheckPayment>;
 export function createCheckPayment(deps: CheckDeps) {
   const { requestedJob, callbackFor, admission, askSigner, assertFits, authorizeCaller, verify, sinceOf } =
     deps;
-  const { offerSettings, bodyBytesMax, manner, clock } = deps;
+  const { offerSettings, bodyBytesMax, manner, clock, redisTime } = deps;
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
   async function verifyUnspent(verifying: Verifying): Promise<Verified> {
@@ -292,7 +370,7 @@ export function createCheckPayment(deps: CheckDeps) {
     const signed = inAcceptedToken(paid.signed);
     const { decoded, payer } = signed;
     const { party } = paid;
-    const offer = matchOffer(signed, job, offerSettings, clock());
+    const offer = matchOffer(signed, job, offerSettings, { quoteAt: redisTime(), windowAt: clock() });
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
     const contractSigned = signed.isProven
       ? undefined
@@ -317,11 +395,21 @@ export function createCheckPayment(deps: CheckDeps) {
       const unused = await recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
-      const signer = contractSigned === undefined ? "key" : "contract";
       const callback = callbackFor(req, job);
-      const found = { signed, signer, job, offer, body, caller, callback, request, since: unused } as const;
+      const found = { signed, job, offer, body, caller, callback, request, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
+  };
+}
+
+/** The same for a payment that is not only tried: a receiver that its request names by a wildcard counts for its payer. */
+export function countingReceivers(check: CheckPayment, admitReceiver: AdmitReceiver): CheckPayment {
+  return async (req, paid) => {
+    const admitted = await check(req, paid);
+    const { callback, signed } = admitted;
+    if (callback?.byWildcard)
+      await admitReceiver(`payer:${signed.payer}`, jobKey(paid.ids), callback.target.receiver);
+    return admitted;
   };
 }
 

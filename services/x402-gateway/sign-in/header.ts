@@ -56,6 +56,8 @@ export type ClaimedSignIn = {
   message: SignInMessage;
   signature: Hex;
   nonce: string;
+  /** When the nonce was issued (unix ms). */
+  nonceIssuedAt: number;
 };
 
 type Deps = {
@@ -89,6 +91,7 @@ export function createReadSignIn({ nonces, termsOf, networks, clock }: Deps) {
       message: { ...terms, address, chainId, nonce, issuedAt, expirationTime, notBefore },
       signature,
       nonce,
+      nonceIssuedAt: checked.issuedAt,
     };
   };
 }
@@ -105,7 +108,7 @@ function decode([header, ...more]: string[]): Signed {
   if (header === undefined) throw notSignedIn(NO_PROOF);
   if (more.length > 0) throw notSignedIn("two were sent");
   const decoded = decodeBase64Json(header);
-  if ("problem" in decoded) throw notSignedIn(`the header ${decoded.problem}`, decoded.cause);
+  if ("problem" in decoded) throw notSignedIn(`the header ${decoded.problem}`);
   const result = Signed.safeParse(decoded.value, { error: messageForJson });
   if (result.success) return result.data;
   throw notSignedIn(firstProblem(result.error, "the header"), result.error);

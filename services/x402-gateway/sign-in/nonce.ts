@@ -3,8 +3,8 @@ import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
-import { EVEN_IF_FULL, script } from "../../../shared/redis/script.ts";
-import { type Clock, REPLICA_CLOCK_SKEW_MS } from "../../../shared/time/clock.ts";
+import { EVEN_IF_FULL, NOW, script } from "../../../shared/redis/script.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
 
 /** For so long a nonce is good. */
 export const NONCE_MS = 5 * 60_000;
@@ -21,7 +21,7 @@ export type SignInNonces = ReturnType<typeof createSignInNonces>;
 
 /**
  * Nonces that no one has to remember before they are used: each is an HMAC over the call's id, the time and randomness. The first secret
- * makes them, all are taken.
+ * makes them, all are taken. The clock is Redis', which also expires what is remembered of used nonces.
  */
 export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], clock: Clock) {
   const signed = (callId: string, stamp: Buffer) =>
@@ -46,29 +46,32 @@ export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], cloc
         return { problem: "is not one of this gateway's for this call" };
       const issuedAt = stamp.readUIntBE(0, TIME_BYTES);
       const ageMs = clock() - issuedAt;
-      if (ageMs > NONCE_MS || ageMs < -REPLICA_CLOCK_SKEW_MS) return { problem: "has expired" };
+      if (ageMs > NONCE_MS || ageMs < -CLOCK_CHANGE_MS) return { problem: "has expired" };
       return { issuedAt };
     },
   };
 }
 
-/** KEYS used. ARGV ms. Answers 1 to the first who uses it. It stands for a result that was paid for, so it has room. */
-const USE = `${EVEN_IF_FULL}
-return redis.call('SET', KEYS[1], '', 'NX', 'PX', ARGV[1]) and 1 or 0`;
-
-/** So long after its use a nonce may be good by the clock of some replica. */
-const USED_MS = NONCE_MS + REPLICA_CLOCK_SKEW_MS;
+/**
+ * KEYS used. ARGV until when it is remembered (unix ms). Answers nothing to the first who uses it, and else why it is good for nothing. One
+ * that can no longer be remembered has expired, whatever the gateway's clock said. It stands for a result that was paid for, so it has room.
+ */
+const USE = `${EVEN_IF_FULL}${NOW}
+local ms = ARGV[1] - now
+if ms <= 0 then return 'has expired' end
+return not redis.call('SET', KEYS[1], '', 'NX', 'PX', ms) and 'was used before'`;
 
 export type UseNonce = ReturnType<typeof createUseNonce>;
 
-/** Uses up a nonce. False if it was used before, at any replica. Throws `queue.unavailable`. */
+/** Uses up a nonce. Resolves with why it is good for nothing, if it was used before, at any replica, or has expired. Throws `queue.unavailable`. */
 export function createUseNonce({ redis, keys }: Partition) {
   const use = script(redis, USE);
-  return async (nonce: string): Promise<boolean> => {
-    const reply = await use([keys.usedSignIn(nonce)], [USED_MS]).catch((cause: unknown) => {
+  return async (nonce: string, issuedAt: number): Promise<string | undefined> => {
+    const keptUntil = issuedAt + NONCE_MS + CLOCK_CHANGE_MS;
+    const reply = await use([keys.usedSignIn(nonce)], [keptUntil]).catch((cause: unknown) => {
       const reason = "whether the nonce was used before cannot be asked";
       throw new AppError("queue.unavailable", { reason, retryAfterMs: 2000, cause });
     });
-    return reply === 1;
+    return reply === null ? undefined : String(reply);
   };
 }

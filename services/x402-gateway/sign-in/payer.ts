@@ -78,7 +78,7 @@ export function createAssertSignedIn(deps: Deps) {
 
   return async function assertSignedIn(req: IncomingMessage, callId: string): Promise<void> {
     const claimed = readSignIn(req, callId);
-    const { address, message, signature, nonce } = claimed;
+    const { address, message, signature, nonce, nonceIssuedAt } = claimed;
     const digest = personalMessageDigest(toSignInText(message));
     const isByKey = recoverAddress(digest, withParity(signature)) === address;
     const payment = await look(callId);
@@ -93,9 +93,10 @@ export function createAssertSignedIn(deps: Deps) {
       giveBack();
     }
     const giveBackCall = allowances.ofCalls.use(callId);
-    if (await useNonce(nonce)) return;
+    const problem = await useNonce(nonce, nonceIssuedAt);
+    if (problem === undefined) return;
     giveBackCall();
-    throw notSignedIn("nonce: was used before");
+    throw notSignedIn(`nonce: ${problem}`);
   };
 }
 

@@ -17,6 +17,8 @@ type Deps = {
   partition: Partition;
   partyOf: (req: IncomingMessage) => string;
   clock: Clock;
+  /** By which nonces are made and judged. */
+  redisTime: Clock;
 };
 
 /** How whoever has paid for a call proves it with his wallet: the x402 extension sign-in-with-x (CAIP-122, EIP-4361). */
@@ -28,12 +30,12 @@ export type SignIn = {
 };
 
 export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
-  const { journal, chainOf, partition, partyOf, clock } = deps;
-  const nonces = createSignInNonces(x402.quote_secret as [Secret, ...Secret[]], clock);
+  const { journal, chainOf, partition, partyOf, clock, redisTime } = deps;
+  const nonces = createSignInNonces(x402.quote_secret as [Secret, ...Secret[]], redisTime);
   const termsOf = createTermsOf(x402.public_url);
   const networks = [...new Set(x402.accepted_tokens.map(({ network }) => network))];
   const assertPayer = createAssertSignedIn({
-    readSignIn: createReadSignIn({ nonces, termsOf, networks, clock }),
+    readSignIn: createReadSignIn({ nonces, termsOf, networks, clock: redisTime }),
     look: journal.look,
     chainOf,
     useNonce: createUseNonce(partition),

@@ -28,7 +28,8 @@ export type Feed = {
   ageMs(): number | undefined;
   /** Of the last read, by whichever replica; undefined if it went well. */
   failure(): RateFailure | undefined;
-  start(): void;
+  /** Resolves after the first read. */
+  start(): Promise<void>;
   /** Ends the feed; the result of a read that is under way is dropped. */
   close(): void;
 };
@@ -38,6 +39,7 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
   const held = createHeldRate(token, clock);
   const reports = createReports(describeSource(token.rate_per_native_unit), names, log);
   let timer: NodeJS.Timeout | undefined;
+  let started: Promise<void> | undefined;
   let open = true;
 
   async function poll(): Promise<void> {
@@ -69,7 +71,8 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
     ageMs: held.ageMs,
     failure: reports.failure,
     start: () => {
-      timer ??= setTimeout(begin, 0);
+      started ??= next();
+      return started;
     },
     close() {
       open = false;

@@ -28,8 +28,11 @@ export type Rates<Token> = {
   /** What 10^18 wei are worth in the token now; undefined if that is not known. Reads memory only. */
   of(token: Token): string | undefined;
   observed(): ObservedRate[];
-  /** Begins to read the sources. If all rates are fixed, it starts nothing and asks Redis nothing. */
-  start(): void;
+  /**
+   * Begins to read the sources, and resolves once each has answered or timed out. If all rates are fixed, it starts nothing and asks
+   * Redis nothing.
+   */
+  start(): Promise<void>;
   close(): void;
 };
 
@@ -76,9 +79,7 @@ export function createRates<Token extends RatedToken>(options: Options<Token>): 
   return {
     of,
     observed: () => tokens.map(observe),
-    start: () => {
-      for (const feed of feeds) feed.start();
-    },
+    start: async () => void (await Promise.all(feeds.map((feed) => feed.start()))),
     close: () => {
       for (const feed of feeds) feed.close();
     },

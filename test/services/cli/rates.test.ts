@@ -55,7 +55,7 @@ async function shareOnce(): Promise<void> {
   const tokens = x402?.accepted_tokens ?? [];
   const partition = partitionOf(connection);
   const running = createRates({ tokens, partition, clock: () => Date.now(), log: silentLogger });
-  running.start();
+  void running.start();
   const [token] = tokens.filter(isLive);
   const shared = createSharedValue(partition, token!);
   await eventually("it is shared", async () => (await shared.peek()).known !== undefined);

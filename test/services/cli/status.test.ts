@@ -3,6 +3,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
+import { clockAhead } from "../../support/clock-ahead.ts";
 
 const fixture = useFailedCalls({ redis: useOwnRedis() });
 afterEach(async () => {
@@ -45,7 +46,7 @@ test("postern status says how much of its maxmemory Redis uses, and what it mean
   }
 });
 
-test("postern status shows what all processes did in the last hour, and who they are until they stop", async () => {
+test("postern status shows what all processes did in the last hour, who they are until they stop, and whose clock is wrong", async () => {
   const webhooks = { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] };
   const tables = (drain_secs: number) => ({
     postern: { redis: { url: fixture.redis.url }, drain_secs },
@@ -55,7 +56,8 @@ test("postern status shows what all processes did in the last hour, and who they
   postern.configure(tables(0));
   const gateway = postern.start(["webhooks", "--service-id", "7", ...ports]);
   postern.configure(tables(1));
-  const other = postern.start(["webhooks", "--service-id", "7", ...ports]);
+  const env = clockAhead(-7_200_000);
+  const other = postern.start(["webhooks", "--service-id", "7", ...ports], { env });
   const { address } = await gateway.waitForEvent("service.started");
   await Promise.all([gateway, other].map((each) => each.waitForEvent("redis.ready")));
   expect((await fetch(`http://${address}/a`, { method: "POST", body: "hello" })).status).toBe(202);
@@ -63,11 +65,14 @@ test("postern status shows what all processes did in the last hour, and who they
 
   const running = await eventually("both have reported", async () => {
     const { stdout } = await run(["status"]);
-    return stdout.split("\n").filter((line) => line.startsWith("webhooks ")).length === 2
+    return stdout.split("\n").filter((line) => /^webhooks .* strict /.test(line)).length === 2
       ? stdout
       : undefined;
   });
   expect(running).toMatch(/^webhooks: 2 configurations run side by side$/m);
+  expect(running.match(/: its clock is .*/g)).toEqual([
+    ": its clock is 2h0m behind Redis' clock; set the clocks of both machines (NTP)",
+  ]);
 
   await gateway.kill("SIGTERM");
   await other.kill("SIGKILL");
@@ -78,6 +83,7 @@ test("postern status shows what all processes did in the last hour, and who they
     { origin: "callback", injected: 0, failed: 0 },
   ]);
   expect(processes).toMatchObject([{ kind: "webhooks", durability: "strict", pid: other.pid }]);
+  expect(processes[0].clock_ahead_ms).toBeCloseTo(-7_200_000, -4);
   expect(processes_unreadable).toBe(0);
 });
 

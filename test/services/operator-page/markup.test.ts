@@ -65,7 +65,7 @@ describe.skipIf(chromium === undefined)("markup of a stranger, of a process or o
     const journal = createPaymentJournal(redis.partition);
     const { network, asset } = tokenTable(0);
     const id = await claimed(journal, { network, asset: asset.toLowerCase() });
-    await journal.markForReview(id, { now: Date.now(), reason: EVIL });
+    await journal.markForReview(id, EVIL);
     return id;
   }
 

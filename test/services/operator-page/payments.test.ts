@@ -66,6 +66,21 @@ describe.skipIf(chromium === undefined)("the page of payments", () => {
     expect(await stateOf(id)).toBe("VOID");
   });
 
+  test("the body of an open payment is dropped with a reason, and then can be dropped no more", async () => {
+    const id = await payments.claim();
+    const { address: at } = await service();
+    const page = await open({ at, hash: `#/payments/${id}` });
+    await page.getByRole("button", { name: "Drop its body…" }).click();
+    const dialog = page.getByRole("dialog");
+    expect(await dialog.getByRole("button", { name: "Drop it" }).isDisabled()).toBe(true);
+    await dialog.getByRole("textbox", { name: "Reason" }).fill("it fills Redis");
+    expect(await violationsOf(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Drop it" }).click();
+    await page.getByText(/^otto dropped its body: it fills Redis\./).waitFor();
+    expect(await page.getByRole("button", { name: "Drop its body…" }).count()).toBe(0);
+    expect(await payments.gateway.journal.find(id)).toMatchObject({ state: "SETTLING", call: undefined });
+  });
+
   test("what contradicts a paid one is shown until somebody has seen it", async () => {
     const id = await payments.buy();
     await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");

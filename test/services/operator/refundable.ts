@@ -27,7 +27,7 @@ export async function refundable(
   for (let i = 0; i < count; i++) ids.push(await payments.buy());
   await payments.startProducer(() => Promise.reject(failure));
   await eventually("all have failed, and are proven", async () => {
-    for (const id of ids) await payments.gateway.journal.lookAgain(id, Date.now());
+    for (const id of ids) await payments.gateway.journal.lookAgain(id, 0);
     const found = await createPaymentList(payments.redis.partition).read(ids);
     return found.every((each) => each?.state === "FAILED" && each.proven);
   });

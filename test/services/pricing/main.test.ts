@@ -8,7 +8,10 @@ import { afterAll, describe, expect, test } from "vitest";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { builtEntry, type PosternProcess, startProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { DOMAIN, ENGINE, KEY, OPERATOR, wireRequest } from "../../fixtures/pricing.ts";
+import { toHex } from "../../../shared/ethereum/encoding.ts";
+import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
+import { DOMAIN, ENGINE, KEY, OPERATOR, SEPARATOR, toQuote, wireRequest } from "../../fixtures/pricing.ts";
 import { useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 import { reflectedClient } from "../../support/reflected.ts";
@@ -44,8 +47,11 @@ function startPricing(dir: string, more: { args?: string[]; env?: NodeJS.Process
   return engine;
 }
 
-async function start(redisUrl = redis.url) {
-  const engine = startPricing(configDir(redisUrl));
+/** Has the loader of native modules look for a binary that no package brings. */
+const WITHOUT_NATIVE = { npm_config_arch: "none" };
+
+async function start(redisUrl = redis.url, env: NodeJS.ProcessEnv = {}) {
+  const engine = startPricing(configDir(redisUrl), { env });
   const { address, opsAddress, operator } = await engine.waitForEvent("service.started");
   await engine.waitForEvent("redis.ready");
   return { engine, address: String(address), ops: String(opsAddress), operator };
@@ -84,6 +90,22 @@ describe.concurrent("each in a process of its own", () => {
     expect(performance.now() - startedAt).toBeLessThan(9000);
     expect(told.at(-1)).toBe("NOT_SERVING");
     client.close();
+  });
+
+  test("without the native module of secp256k1, `postern pricing` says so once at its start and signs the same quotes", async () => {
+    const withModule = await start();
+    expect(withModule.engine.events("signatures.slow")).toEqual([]);
+    const { engine, address, operator } = await start(redis.url, WITHOUT_NATIVE);
+    expect(engine.events("signatures.slow")).toMatchObject([
+      { remedy: expect.stringContaining("npm rebuild secp256k1") },
+    ]);
+    expect(operator).toBe(OPERATOR);
+    const request = wireRequest({ challenge_timestamp: String(Math.floor(Date.now() / 1000)) });
+    const client = reflectedClient(address);
+    const { response = {} } = await client.call(ENGINE, "GetJobPrice", request);
+    client.close();
+    const digest = jobQuoteDigest(SEPARATOR, toQuote(response));
+    expect(recoverAddress(digest, toHex(response["signature"] as Buffer))).toBe(OPERATOR);
   });
 
   test("`postern pricing` stops with 0 on SIGTERM though Redis is away", async () => {

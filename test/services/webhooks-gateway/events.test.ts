@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { send } from "../../support/http.ts";
 
@@ -7,8 +8,18 @@ const open = { auth: "none" };
 const endpoints = [
   { ...open, path: "/by-header", route_by: { header: "X-GitHub-Event", jobs } },
   { ...open, path: "/by-field", route_by: { field: "/event/type", jobs } },
+  { ...open, path: "/by-number", route_by: { field: "/id", jobs: { "9007199254740993": 4, "100": 5 } } },
   { ...open, path: "/refuses", route_by: { header: "X-GitHub-Event", jobs, unmatched: "refuse" } },
   { ...open, path: "/204", answer: { status: 204 }, route_by: { header: "X-GitHub-Event", jobs } },
+  { ...open, path: "/by-body", job_id: 1, event_type: "{body:/type}" },
+  {
+    ...open,
+    path: "/topics",
+    route_by: { header: "X-Topic", jobs: { "order.created\u2122": 6 } },
+    forward_headers: ["X-Topic", "X-Shop"],
+    event_type: "{header:X-Topic}",
+    delivery_id: "{header:X-Topic}:{header:X-Id}",
+  },
   {
     ...open,
     path: "/forwards",
@@ -34,6 +45,8 @@ test.each([
   ["a header", "/by-header", ["X-GitHub-Event", "push"], "{}", 3],
   ["a header, for the job with the index 0", "/by-header", ["X-GitHub-Event", "ping"], "{}", 0],
   ["a field of the body", "/by-field", [], '{"event":{"type":"push"}}', 3],
+  ["a number that a double cannot hold", "/by-number", [], '{"id":9007199254740993}', 4],
+  ["a number with an exponent", "/by-number", [], '{"id":1e2}', 5],
 ])("the job is chosen by %s", async (_what, path, headers, body, job) => {
   const answer = await post(path, headers, body);
   expect(answer.json()).toMatchObject({ status: "accepted", job_id: job });
@@ -46,6 +59,8 @@ const unmatched: [string, string, string[], string][] = [
   ["an event twice", "/by-header", ["X-GitHub-Event", "push", "X-GitHub-Event", "push"], "{}"],
   ["the name of a property that every object has", "/by-header", ["X-GitHub-Event", "constructor"], "{}"],
   ["a body that is no JSON", "/by-field", [], "push"],
+  ["a number beside one of a job", "/by-number", [], '{"id":9007199254740992}'],
+  ["a large number with a point", "/by-number", [], '{"id":9007199254740993.0}'],
   ["a field that is no text", "/by-field", [], '{"event":{"type":["push"]}}'],
 ];
 test.each(unmatched)(
@@ -78,6 +93,51 @@ test("the runner sees the forwarded headers, the query, the delivery's id and th
     "X-WEBHOOK-QUERY": "a=1&b=%20",
   });
   expect(Object.keys(metadata)).not.toContain("X-Other");
+});
+
+test.each([
+  ["a letter beyond ASCII", "order.created\u2122", "UTF-8''order.created%E2%84%A2"],
+  ["half a surrogate pair", "a\ud800", "UTF-8''a%EF%BF%BD"],
+  ["a line break and a header behind it", "a\r\nX-X402-PAYER: 0x1", "UTF-8''a%0D%0AX-X402-PAYER%3A%200x1"],
+  ["a space at its end, and marks", "a*('%') ", "UTF-8''a%2A%28%27%25%27%29%20"],
+])(
+  "the type of an event that has %s reaches the runner encoded, and in no other header",
+  async (_what, type, sent) => {
+    expect((await post("/by-body", [], JSON.stringify({ type }))).status).toBe(202);
+    const { metadata } = await webhooks.onlyCall();
+    expect(metadata).toMatchObject({ "X-WEBHOOK-EVENT-UTF8": sent });
+    expect(metadata).not.toHaveProperty("X-WEBHOOK-EVENT");
+  },
+);
+
+test("an event in a header is read as it was sent: by route_by, in the delivery's id, and by the runner", async () => {
+  const asSent = Buffer.from("order.created\u2122").toString("latin1");
+  const headers = ["X-Topic", asSent, "X-Id", "7", "X-Shop", "a"];
+  expect((await post("/topics", headers)).json()).toMatchObject({ status: "accepted", job_id: 6 });
+  expect((await post("/topics", headers)).headers["idempotent-replayed"]).toBe("true");
+  const { metadata } = await webhooks.onlyCall();
+  expect(metadata).toMatchObject({
+    "X-WEBHOOK-EVENT-UTF8": "UTF-8''order.created%E2%84%A2",
+    "X-WEBHOOK-DELIVERY-ID": sha256Hex(Buffer.from("order.created\u2122:7")),
+    "X-WEBHOOK-FORWARDED": "X-Shop",
+  });
+  expect(metadata).not.toHaveProperty("X-Topic");
+});
+
+test.each([
+  ["twice", ["X-Topic", "order.created\u00e2", "X-Topic", "order.created\u00e2"]],
+  ["in other bytes", ["X-Topic", "order.created\u0099"]],
+])("an event whose header comes %s is no event of a job", async (_what, headers) => {
+  expect((await post("/topics", headers)).text).toBe('{"status":"dropped"}');
+});
+
+test.each([
+  ["a header of the event twice", ["X-GitHub-Event", "caf\u00e9", "X-GitHub-Event", "caf\u00e9"], "{}"],
+  ["a type of 1,026 bytes", ["X-GitHub-Event", "a"], JSON.stringify({ action: "\u00e9".repeat(512) })],
+])("a webhook with %s is refused with 400", async (_what, headers, body) => {
+  const answer = (await post("/forwards", headers, body)).json();
+  expect(answer).toMatchObject({ status: 400, code: "webhook.metadata_invalid" });
+  expect(await webhooks.waiting()).toEqual([]);
 });
 
 test("what a sender leaves out or leaves empty is not forwarded", async () => {

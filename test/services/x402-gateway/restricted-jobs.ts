@@ -7,16 +7,23 @@ import type { TestX402Options } from "../../fixtures/x402.ts";
 export const BY_PAYER = "/x402/jobs/1/8";
 /** Sold to anybody who pays, with the proof of a caller whom the registry permits. */
 export const DELEGATED = "/x402/jobs/1/9";
+/** The same, and the proof must name the gateway. */
+export const BOUND = "/x402/jobs/1/10";
 /** How long a caller's proof may last. */
 export const EXPIRY_SECS_MAX = 600;
 
 type Registry = { callerRegistry: string; rpcUrl: string };
 
-/** Three jobs at one price; anybody may buy the first. */
+/** Four jobs at one price; anybody may buy the first. */
 export function restrictedJobs({ callerRegistry: contract, rpcUrl: rpc_url }: Registry) {
   const restricted = { service_id: 1, invocation_mode: "restricted_paid", contract, rpc_url };
   return {
-    prices: { "7": "1000000000000000", "8": "1000000000000000", "9": "1000000000000000" },
+    prices: {
+      "7": "1000000000000000",
+      "8": "1000000000000000",
+      "9": "1000000000000000",
+      "10": "1000000000000000",
+    },
     x402: {
       job_policies: [
         { ...restricted, job_index: 8, auth_mode: "payer_is_caller" },
@@ -26,18 +33,31 @@ export function restrictedJobs({ callerRegistry: contract, rpcUrl: rpc_url }: Re
           auth_mode: "delegated_caller_signature",
           caller_expiry_secs_max: EXPIRY_SECS_MAX,
         },
+        {
+          ...restricted,
+          job_index: 10,
+          auth_mode: "delegated_caller_signature",
+          bound_caller_proof: true,
+        },
       ],
     },
   } satisfies Partial<TestX402Options>;
 }
 
-type Proof = { by: DevAccount; nonce?: string; body?: string; expiresIn?: number; job?: number };
+type Proof = { by: DevAccount; nonce?: string; body?: string; expiresIn?: number; job?: number; at?: string };
 
-/** The headers by which a caller proves that he asks for this body of this job. */
-export async function proofOf({ by, nonce = "nonce-1", body = "hello", expiresIn = 300, job = 9 }: Proof) {
+/** The headers by which a caller proves that they ask for this body of this job, at any gateway or at this one. */
+export async function proofOf({
+  by,
+  nonce = "nonce-1",
+  body = "hello",
+  expiresIn = 300,
+  job = 9,
+  at,
+}: Proof) {
   const expiry = String(Math.floor(Date.now() / 1000) + expiresIn);
   const bodyHash = keccak256(Buffer.from(body)).slice(2);
-  const message = `x402-authorize:1:${job}:${bodyHash}:${nonce}:${expiry}`;
+  const message = `x402-authorize${at === undefined ? "" : `@${at}`}:1:${job}:${bodyHash}:${nonce}:${expiry}`;
   return {
     "X-PLATFORM-CALLER": by.address,
     "X-PLATFORM-CALLER-NONCE": nonce,

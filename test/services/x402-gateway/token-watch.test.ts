@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { expect, test } from "vitest";
 import { createTokenWatch } from "../../../services/x402-gateway/token-watch.ts";
 import { acceptedToken } from "../../../shared/config/x402-toml.ts";
@@ -10,6 +12,7 @@ import { useDevnet } from "../../fixtures/devnet.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useX402 } from "../../fixtures/x402.ts";
 import { codeOf } from "../../support/books.ts";
+import { send } from "../../support/http.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
@@ -31,14 +34,28 @@ test.each([
       code: "start.config_invalid",
       message: expect.stringContaining(problem),
     });
-    await eventually("it takes calls", () => x402.gateway.readiness().ready);
+    await eventually("Redis is ready", () => x402.gateway.readiness().checks["redis"] === "always");
+    expect(x402.gateway.readiness()).toMatchObject({ ready: false, checks: { starting: true } });
     expect(codeOf(await x402.post())).toBe("price.unavailable");
   },
 );
 
+test("a gateway is not ready before the check of its tokens, nor its health well, and is ready once the node was silent for its time-out", async () => {
+  const silent = createServer(() => {}); // takes connections, and says nothing
+  await once(silent.listen(0, "127.0.0.1"), "listening");
+  ends.defer(() => silent.close());
+  const { port } = silent.address() as AddressInfo;
+  const x402 = await fixture.gateway({ token: { rpc_url: `http://127.0.0.1:${port}` }, early: true });
+  await eventually("Redis is ready", () => x402.gateway.readiness().checks["redis"] === "always");
+  expect(x402.gateway.readiness()).toMatchObject({ ready: false, checks: { starting: true } });
+  expect((await send(x402.address, { method: "GET", path: "/x402/health" })).status).toBe(503);
+  await x402.gateway.firstCheck;
+  expect(x402.gateway.readiness()).toMatchObject({ ready: true, checks: { starting: false } });
+});
+
 test("a gateway whose node answers no eth_call at the hash of a block does not start", async () => {
   await fixture.devnet.control.makeIll({ hashes: false });
-  const { gateway } = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl } });
+  const { gateway } = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl }, early: true });
   await expect(gateway.firstCheck).rejects.toThrow("EIP-1898");
 });
 
@@ -91,7 +108,7 @@ test.each([
 ])("a node with %o is warned of, and its token is sold", async (ills, warning) => {
   await fixture.devnet.chain.mine(40);
   await fixture.devnet.control.makeIll(ills);
-  const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl } });
+  const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl }, early: true });
   await x402.gateway.firstCheck;
   expect(x402.log.text()).toContain(warning);
   expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);

@@ -35,7 +35,7 @@ test("the gauges count payments that wait for an end by state, with the age of t
   const reviewed = await payments.claim({ payer: PAYER, now: agoMs(500_000) });
   expect(await gauges()).toEqual({ settling: [2, 9], review: [0, 0] });
 
-  await journal.markForReview(reviewed, { now: Date.now(), reason: "the node lacks logs" });
+  await journal.markForReview(reviewed, "the node lacks logs");
   expect(await gauges()).toEqual({ settling: [1, 9], review: [1, 5] });
 
   const found = await journal.find(oldest);
@@ -45,9 +45,8 @@ test("the gauges count payments that wait for an end by state, with the age of t
 
   const inReview = await journal.find(reviewed);
   if (inReview === undefined) throw new Error("it is not there");
-  const now = Date.now();
   const settled = { settlement: SETTLEMENT, proven: false };
-  await journal.enqueueSettled(inReview, settled, { now, dueAt: now, from: ["REVIEW"] });
+  await journal.enqueueSettled(inReview, settled, { dueInMs: 0, from: ["REVIEW"] });
   expect(await gauges()).toEqual({ settling: [0, 0], review: [0, 0] });
   expect((await journal.find(reviewed))?.state).toBe("QUEUED");
 });

@@ -21,7 +21,7 @@ import { createResults, type Results } from "../../../shared/results/store.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { claimed, makePayment, queued } from "../../support/made-payment.ts";
+import { claimed, makePayment, queued, UNBOUNDED } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
 
 const redis = useRedis();
@@ -289,7 +289,7 @@ describe("a call is not forgotten", () => {
   test("whose payment is not decided: call.undecided, in review too", async () => {
     const id = await claimed(journal, { network: "eip155:1", asset: "0xa" });
     expect(await refused(id)).toBe("call.undecided");
-    await journal.markForReview(id, { now: Date.now(), reason: "it contradicts itself" });
+    await journal.markForReview(id, "it contradicts itself");
     expect(await refused(id)).toBe("call.undecided");
     expect((await journal.find(id))?.call).toBeDefined();
   });
@@ -445,14 +445,13 @@ describe("of a forgotten paid call", () => {
     await forget(id, "the law");
     const open = await journal.find(id);
     expect([open?.call, open?.request]).toEqual([undefined, expect.any(Object)]);
-    if (open !== undefined) await journal.markEnded(open, Date.now());
+    if (open !== undefined) await journal.markEnded(open);
     expect((await journal.find(id))?.request).toBeUndefined();
   });
 
   test("the same payment is known, and is not claimed again", async () => {
     const payment = makePayment(TOKEN_OF);
-    const claim = (by: string) =>
-      journal.claim(payment, { now: Date.now(), by, openMax: 10, dueAt: Date.now() });
+    const claim = (by: string) => journal.claim(payment, { ...UNBOUNDED, by, dueInMs: 0 });
     await claim("the first");
     const { id } = payment.call;
     const found = await journal.find(id);

@@ -98,7 +98,9 @@ describe("the life of a webhook's call", () => {
       expect((await lifeOf(call.id)).place?.as).toBe("active");
       const now = Date.now();
       await backend.moveToDelayed(call.id, now, 60_000, TOKEN, {});
-      expect((await lifeOf(call.id)).place).toEqual({ queue: QUEUE, as: "delayed", dueAt: now + 60_000 });
+      const { place } = await lifeOf(call.id);
+      expect(place).toMatchObject({ queue: QUEUE, as: "delayed" });
+      expect(Math.abs(Number(place?.dueAt) - (now + 60_000))).toBeLessThan(5000);
     },
   );
 
@@ -214,7 +216,7 @@ describe("the life of a webhook's call", () => {
 
 describe("the life of a paid call", () => {
   test("begins with its claim, while nobody knows whether it is paid", async () => {
-    const id = await claimed(journal, PAID, Date.now() + 1000);
+    const id = await claimed(journal, PAID);
     const life = await lifeOf(id);
     expect(life).toMatchObject({ state: "settling", origin: "x402", job: "1/7", place: undefined });
     expect(life).toMatchObject({
@@ -222,7 +224,7 @@ describe("the life of a paid call", () => {
       payment: { state: "SETTLING", call: undefined },
     });
     expect(kinds(life)).toEqual(["accepted", "claimed"]);
-    await journal.markForReview(id, { now: Date.now() + 2000, reason: "it contradicts itself" });
+    await journal.markForReview(id, "it contradicts itself");
     expect(stepOf(await lifeOf(id), "in review")).toMatchObject({ reason: "it contradicts itself" });
   });
 

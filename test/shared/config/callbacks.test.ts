@@ -98,3 +98,16 @@ test.each([
   );
   expect(more).toEqual([]);
 });
+
+test("a wildcard below a public suffix is warned of, with its port or without, and no other entry", () => {
+  const hosts =
+    '["*.github.io", "*.co.uk:8443", "*.example.org", "a.github.io", "*.a.github.io", "*.internal.lan"]';
+  const { warnings } = loadConfig({
+    dir: dirWith({ "postern.toml": on(), "webhooks.toml": `${ENDPOINT}callback_hosts = ${hosts}\n` }),
+    env: {},
+  });
+  const warning = (place: number, host: string, domain: string) =>
+    `webhooks.toml: endpoint /a: callback_hosts[${place}]: ${host} allows hosts of anybody, since ${domain} is a public suffix; ` +
+    "list hosts, or wildcards below domains that you know";
+  expect(warnings).toEqual([warning(0, "*.github.io", "github.io"), warning(1, "*.co.uk:8443", "co.uk")]);
+});

@@ -15,6 +15,10 @@ test.each([
   ],
   [`${hmac}\npublic_url = "https://a.example/x"`, "public_url: is not used: this sender does not sign it"],
   [`${bearer}\npublic_url = "https://a.example/x"`, "public_url: is not used: this sender does not sign it"],
+  [
+    'job_id = 1\npreset = "twilio"\nsecret = "0123456789abcdef"\npublic_url = "https://a.example/x?"',
+    "public_url: ends with ?, behind which nobody can tell a query from the form",
+  ],
   [`${bearer}\nforward_headers = ["X-A", "X-B", "x-a"]`, "forward_headers[2]: is there twice"],
   [`${bearer}\nevent_type = "{header:X A}"`, "event_type: has a placeholder that is not known: {header:X A}"],
   [

@@ -16,6 +16,12 @@ test.each([
   ...["Content-Length", "transfer-encoding", "Connection", "Set-Cookie", "Date", "Cache-Control"].map(
     (name) => [`${GET}, headers = { ${name} = "a" }`, `headers.${name}: is set by the gateway itself`],
   ),
+  [`${GET}, form = { a = "1" }`, "form: is read only of a handshake that comes with POST"],
+  [`${POST}, form = { a = "1" }`, 'form: is read only of a handshake with proof = "none"'],
+  [
+    'when = { "{query:a}" = "1" }, proof = "none", form = { a = "*" }',
+    "form: holds no field with a value, so every form would be this handshake",
+  ],
   [`${GET}, headers = { content-type = "a" }`, "headers.content-type: is what content_type sets"],
   [`${GET}, headers = { X-A = "a", x-a = "b" }`, "headers.x-a: is there twice"],
   ...[
@@ -37,6 +43,16 @@ test.each(['proof = "none"', 'proof = "credential"', 'proof = { secret_header = 
   (proof) => {
     expect(endpointProblems(endpoint(proof))).toEqual(
       onlyProblem("handshakes[0].when: is missing: every delivery would be this handshake"),
+    );
+  },
+);
+
+test.each(['auth = "none"', 'auth = "token"\ntoken_field = "/t"\nsecret = "0123456789abcdef"'])(
+  "a handshake with a form is refused where deliveries show no credential in their head: %s",
+  (auth) => {
+    const form = 'when = { "{query:a}" = "1" }, proof = "none", form = { a = "1" }';
+    expect(endpointProblems(`job_id = 1\n${auth}\nhandshakes = [{ ${form} }]`)).toEqual(
+      onlyProblem("handshakes[0].form: is read only where deliveries have their credential in a header"),
     );
   },
 );

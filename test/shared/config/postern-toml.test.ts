@@ -162,7 +162,7 @@ test("by default an answer is kept for longer than the retries of a call may tak
   const failure = new AppError("runner.failed", { reason: "503", retryAfterMs: 2 ** 40 });
   let tookMs = producer.attempts * runner.timeout_ms;
   for (let attempt = 1; attempt < producer.attempts; attempt++) {
-    const verdict = judge(failure, attempt, 0, "7/1");
+    const verdict = judge(failure, attempt, "7/1");
     tookMs += verdict.kind === "retry" ? verdict.afterMs : Number.NaN;
   }
   expect(tookMs / 3_600_000).toBeCloseTo(19.06, 2);

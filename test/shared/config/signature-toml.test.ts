@@ -60,6 +60,14 @@ test.each([
     hmac('signed = "{url}", body_sha256_query = "sha"'),
     "signature.signed: holds nothing of the body, which then anybody could replace",
   ],
+  [
+    hmac('signed = "{url}.{form}", form_begins_with = "AccountSid"'),
+    "signature.form_begins_with: is not used: in signed, {form} does not follow {url}",
+  ],
+  [
+    hmac('signed = "{url}{form}", form_begins_with = "ana"'),
+    "signature.form_begins_with: ends as it begins, so it does not tell where the form begins",
+  ],
   [equal('encoding = "hex"'), 'signature.encoding: is not used: "equal" compares the secret itself'],
   [equal('signed = "{body}"'), 'signature.signed: is not used: "equal" compares the secret itself'],
   [

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { hashTypedData, recoverTypedDataAddress } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { nativeCurve, portableCurve } from "../../../shared/ethereum/secp256k1.ts";
 import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import {
   type Authorization,
@@ -85,3 +86,65 @@ test("only one form of a signature is taken: 65 bytes, v 27 or 28, low s", async
   ])
     expect(recoverAddress(digest, bad), bad).toBeUndefined();
 });
+
+describe("libsecp256k1 and the curve in JavaScript", () => {
+  if (nativeCurve === undefined) throw new Error("these tests need the native module of secp256k1");
+  const curves = [nativeCurve, portableCurve] as const;
+  const scalar = fc.oneof(
+    { weight: 5, arbitrary: fc.bigInt({ min: 1n, max: ORDER - 1n }) },
+    fc.constantFrom(0n, 1n, ORDER / 2n, ORDER / 2n + 1n, ORDER - 1n, ORDER, ORDER + 1n, 2n ** 256n - 1n),
+  );
+  const key = fc.bigInt({ min: 1n, max: ORDER - 1n }).map(bytes32);
+  const v = fc.constantFrom(0, 1, 26, 27, 28, 29, 30, 255);
+
+  test("give the same verdict and the same signer for any r, s, v and digest", () => {
+    const verdicts = new Set<boolean>();
+    fc.assert(
+      fc.property(scalar, scalar, v, scalar, (r, s, itsV, digest) => {
+        const signature = `0x${Buffer.concat([bytes32(r), bytes32(s), Buffer.of(itsV)]).toString("hex")}`;
+        const [native, portable] = curves.map((curve) => recoverAddress(bytes32(digest), signature, curve));
+        expect(portable).toBe(native);
+        verdicts.add(native !== undefined);
+      }),
+      { numRuns: 1000 },
+    );
+    expect(verdicts.size).toBe(2);
+  });
+
+  test("make the same signature, recover its signer, and refuse it changed to a high s or another v", () => {
+    fc.assert(
+      fc.property(key, fc.bigInt({ min: 0n, max: ORDER - 1n }).map(bytes32), (its, digest) => {
+        const [native, portable] = curves.map((curve) => curve.sign(digest, its));
+        expect(Buffer.from(portable?.signature ?? [])).toEqual(Buffer.from(native?.signature ?? []));
+        expect(portable?.recoveryId).toBe(native?.recoveryId);
+        const { signature, recoveryId } = curves[0].sign(digest, its);
+        const [r, s] = [signature.subarray(0, 32), signature.subarray(32)];
+        const highS = bytes32(ORDER - BigInt(`0x${Buffer.from(s).toString("hex")}`));
+        for (const curve of curves) {
+          const recovered = (s: Uint8Array, v: number) =>
+            recoverAddress(digest, `0x${Buffer.concat([r, s, Buffer.of(v)]).toString("hex")}`, curve);
+          const signer = recovered(s, 27 + recoveryId);
+          expect(signer).toBe(privateKeyToAccount(`0x${its.toString("hex")}`).address.toLowerCase());
+          expect(recovered(s, 28 - recoveryId)).not.toBe(signer);
+          expect(recovered(highS, 28 - recoveryId)).toBeUndefined();
+          expect(recovered(s, recoveryId)).toBeUndefined();
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test("take the same private keys", () => {
+    fc.assert(
+      fc.property(scalar, (its) => {
+        const [native, portable] = curves.map((curve) => curve.isPrivateKey(bytes32(its)));
+        expect(portable).toBe(native);
+        expect(native).toBe(its > 0n && its < ORDER);
+      }),
+    );
+  });
+});
+
+function bytes32(number: bigint): Buffer {
+  return Buffer.from(number.toString(16).padStart(64, "0"), "hex");
+}

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
@@ -92,6 +93,36 @@ test("a client that hangs up is waited for no more, and its call is left alone",
   await untilWaiting(gateway, 0);
   expect(endingsOf(gateway)).toEqual(["hung_up"]);
   expect((await webhooks.waiting()).map(({ bytes }) => bytes)).toEqual([2]);
+});
+
+const REQUEST = `POST ${PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello`;
+
+test("a client that ends its side before or while it waits gets its 202 at once", async () => {
+  const gateway = await start();
+  const clients = [openRaw(gateway.address, REQUEST), openRaw(gateway.address, REQUEST)];
+  await untilWaiting(gateway, 2);
+  clients.push(openRaw(gateway.address, REQUEST));
+  await Promise.all(
+    clients.map(async ({ socket, received }) => {
+      socket.end();
+      await once(socket, "close");
+      expect(received()).toMatch(/^HTTP\/1\.1 202 /);
+    }),
+  );
+  expect(gateway.gateway.waiting()).toBe(0);
+});
+
+test("nothing is left of 2000 clients that hang up while they wait, whether they close or end their side and read nothing", async () => {
+  const gateway = await start({ waitersMax: 2000 });
+  const clients = Array.from({ length: 2000 }, () => openRaw(gateway.address, REQUEST).socket);
+  await untilWaiting(gateway, 2000);
+  clients.forEach((socket, i) => {
+    if (i % 2 === 0) socket.destroy();
+    else socket.pause().end();
+  });
+  await untilWaiting(gateway, 0);
+  await eventually("no connection is open", () => gateway.connections() === 0, 20_000);
+  for (const socket of clients) socket.destroy();
 });
 
 test("above the bound the answer is 202 at once, and those who wait already go on", async () => {

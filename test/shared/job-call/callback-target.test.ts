@@ -53,16 +53,21 @@ const LIST = createReceiverList([
 ]);
 
 test.each([
-  ["https://hooks.example.com/any?path"],
-  ["https://HOOKS.example.com/"],
-  ["https://a.example.org/"],
-  ["https://a.b.example.org/"],
-  ["https://hooks.example.net:8443/"],
-  ["http://hooks.internal:8080/"],
-  ["https://203.0.113.7/"],
-  ["https://0xcb.0.0x71.7/"],
-])("a request may name %s", (text) => {
-  expect(LIST.has(readUrl(text))).toBe(true);
+  ["https://hooks.example.com/any?path", "host"],
+  ["https://HOOKS.example.com/", "host"],
+  ["https://a.example.org/", "wildcard"],
+  ["https://a.b.example.org/", "wildcard"],
+  ["https://hooks.example.net:8443/", "host"],
+  ["http://hooks.internal:8080/", "host"],
+  ["https://203.0.113.7/", "host"],
+  ["https://0xcb.0.0x71.7/", "host"],
+])("a request may name %s, by an entry that is a %s", (text, match) => {
+  expect(LIST.match(readUrl(text))).toBe(match);
+});
+
+test("a host with an entry of its own is allowed by that, also below a wildcard", () => {
+  const list = createReceiverList(["*.example.org", "a.example.org"]);
+  expect(list.match(readUrl("https://a.example.org/"))).toBe("host");
 });
 
 test.each([
@@ -79,7 +84,7 @@ test.each([
   ["another address", "https://203.0.113.8/"],
   ["loopback in another form", "https://2130706433/"],
 ])("a request may not name %s: %s", (_what, text) => {
-  expect(LIST.has(readUrl(text))).toBe(false);
+  expect(LIST.match(readUrl(text))).toBeUndefined();
 });
 
 test.each([

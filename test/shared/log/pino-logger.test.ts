@@ -1,21 +1,21 @@
-import { spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, type StdioOptions, spawn } from "node:child_process";
 import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { useEnds } from "../../fixtures/ends.ts";
 
 const { defer } = useEnds();
 
 /** A process that does this with its log once its stdin has ended. */
-function logging(script: string) {
+function logging(script: string, stdio: StdioOptions = ["pipe", "pipe", "inherit"]) {
   const logger = new URL("../../../dist/shared/log/pino-logger.js", import.meta.url).href;
   const program = `
     const { createProcessLogger } = await import(${JSON.stringify(logger)});
     const log = createProcessLogger("sample", { pretty: false });
     process.on("SIGTERM", () => {});
     process.stdin.resume().on("end", () => { ${script} });`;
-  const sample = spawn(process.execPath, ["--input-type=module", "-e", program], {
-    stdio: ["pipe", "pipe", "inherit"],
-  });
+  const args = ["--input-type=module", "-e", program];
+  const sample = spawn(process.execPath, args, { stdio }) as ChildProcessWithoutNullStreams;
   defer(() => sample.kill("SIGKILL"));
   return sample;
 }
@@ -91,4 +91,41 @@ test("lines are written in the order in which they are logged, though they come 
   sample.stdin.end();
   await once(sample, "close");
   expect(lines.map((line) => JSON.parse(line).n)).toEqual(Array.from({ length: 20_000 }, (_, n) => n));
+});
+
+/** Logs 400 MB, most of it while nobody reads, and says on stderr what that took of the process. */
+const FAR_TOO_MUCH = `
+  const text = "x".repeat(10_000);
+  const before = process.memoryUsage().rss;
+  let longestMs = 0;
+  let last = performance.now();
+  let n = 0;
+  const more = setInterval(() => {
+    const now = performance.now();
+    longestMs = Math.max(longestMs, now - last);
+    last = now;
+    for (const end = n + 200; n < end; n++) log.info("line", { n, text });
+    if (n < 40_000) return;
+    clearInterval(more);
+    const grownMib = (process.memoryUsage().rss - before) / 1024 / 1024;
+    console.error(JSON.stringify({ grownMib, longestMs }));
+    setTimeout(() => log.info("after"), 1000);
+  }, 5);`;
+
+test("a reader that stops costs bounded memory and no time, and is told when it reads again which lines it has lost", async () => {
+  const sample = logging(FAR_TOO_MUCH, ["pipe", "pipe", "pipe"]);
+  const lines: Record<string, unknown>[] = [];
+  sample.stdout.pause();
+  sample.stdin.end();
+  const [said] = (await once(sample.stderr, "data")) as [Buffer];
+  const { grownMib, longestMs } = JSON.parse(said.toString()) as Record<string, number>;
+  expect(grownMib).toBeLessThan(150);
+  expect(longestMs).toBeLessThan(1000);
+
+  for await (const line of createInterface(sample.stdout)) lines.push(JSON.parse(line));
+  const gap = lines.findIndex(({ event }) => event === "log.lines_dropped");
+  expect(lines.slice(0, gap).map(({ n }) => n)).toEqual(Array.from({ length: gap }, (_, n) => n));
+  const rest = lines.slice(gap + 1);
+  expect(gap + Number(lines[gap]?.["lines"]) + rest.length).toBe(40_001);
+  expect(rest.at(-1)).toMatchObject({ event: "after" });
 });

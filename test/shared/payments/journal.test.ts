@@ -3,7 +3,7 @@ import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
-import { makePayment } from "../../support/made-payment.ts";
+import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { openQueues } from "../../support/queues.ts";
 import { randomNonce } from "../../support/sign-payment.ts";
 
@@ -32,25 +32,27 @@ test("a payment that is not final never expires, and one that is final is rememb
   const { journal } = payments.gateway;
   const id = await payments.claim({ payer: PAYER });
   expect(await ttls(id)).toEqual([-1, -1]);
-  await journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
+  await journal.markForReview(id, "the node lacks logs");
   expect(await ttls(id)).toEqual([-1, -1]);
   expect(
     await payments.redis.client.zscore(keys.paymentsDue, id),
     "nobody looks at it by himself",
   ).toBeNull();
   const settled = { settlement, proven: true };
-  const now = Date.now();
-  await journal.enqueueSettled(await found(id), settled, { now, dueAt: now + DAY_MS, from: ["REVIEW"] });
+  await journal.enqueueSettled(await found(id), settled, { dueInMs: DAY_MS, from: ["REVIEW"] });
   expect(await ttls(id)).toEqual([-1, -1]);
 
-  await journal.markEnded(await found(id), Date.now());
+  await journal.markEnded(await found(id));
   for (const ttl of await ttls(id)) expect(Math.round(ttl / DAY_MS)).toBe(30);
 
-  const voided = await payments.claim({ payer: PAYER });
-  const { terms } = await found(voided);
-  await journal.markVoid(await found(voided), { reason: "it expired" }, { now: Date.now() });
-  const untilEndMs = Math.max(0, Number(terms.valid_before) * 1000 - Date.now());
-  for (const ttl of await ttls(voided)) expect(Math.round((ttl - untilEndMs) / DAY_MS)).toBe(1);
+  const decided = { by: "me", reason: "seen" };
+  const HOUR_MS = 3_600_000;
+  for (const [ending, hours] of [[{}, 1] as const, [{ decided }, 24] as const]) {
+    const voided = await found(await payments.claim({ payer: PAYER }));
+    await journal.markVoid(voided, { reason: "it expired", ...ending }, { now: Date.now() });
+    const untilEndMs = Math.max(0, Number(voided.terms.valid_before) * 1000 - Date.now());
+    for (const ttl of await ttls(voided.id)) expect(Math.round((ttl - untilEndMs) / HOUR_MS)).toBe(hours);
+  }
 });
 
 test("a payment that is void uses up no caller's nonce, whatever another payment has used", async () => {
@@ -61,6 +63,30 @@ test("a payment that is void uses up no caller's nonce, whatever another payment
   expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([true, true]);
   await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
   expect([await journal.isNonceUsed(mine), await journal.isNonceUsed(theirs)]).toEqual([false, true]);
+});
+
+test("a claim whose caller's nonce or quote has expired by Redis' clock is refused, whatever the gateway's clock says, and takes nothing", async () => {
+  const { journal, redis } = payments.gateway;
+  const over = Date.now() - 1000;
+  const uses = {
+    nonce_expired: { callerNonce: { hash: "c".repeat(64), keptUntil: over } },
+    quote_expired: { quoteUse: { digest: `0x${"d".repeat(64)}`, keptUntil: over } },
+  };
+  const before = await redis.dbsize();
+  for (const [kind, use] of Object.entries(uses)) {
+    const payment = { ...makePayment({ network: "eip155:84532", asset: "0x1" }), ...use };
+    expect(await journal.claim(payment, { ...UNBOUNDED, by: "a test", dueInMs: DAY_MS })).toEqual({ kind });
+  }
+  expect(await redis.dbsize()).toBe(before);
+});
+
+test("a settle request is counted only while the payment is young enough by Redis' clock", async () => {
+  const { journal } = payments.gateway;
+  const id = await payments.claim({ payer: PAYER, now: Date.now() - 10_000 });
+  expect(await journal.markDispatching(id, 9000)).toBe(false);
+  expect((await found(id)).dispatches).toBe(1);
+  expect(await journal.markDispatching(id, 60_000)).toBe(true);
+  expect((await found(id)).dispatches).toBe(2);
 });
 
 test("of two claims of one payment, for two jobs or two bodies, the second is a conflict", async () => {
@@ -74,9 +100,11 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   const claim = (changed: object, by = "another request") =>
     journal.claim(
       { ...again, callerNonce: undefined, quoteUse: undefined, ...changed },
-      { now: Date.now(), by, openMax: 100, dueAt: Date.now() + DAY_MS },
+      { ...UNBOUNDED, by, dueInMs: DAY_MS },
     );
-  expect(await claim({}, "a test"), "the request that made it, after a lost reply").toEqual({ kind: "new" });
+  expect(await claim({}, "a test"), "the request that made it, after a lost reply").toMatchObject({
+    kind: "new",
+  });
   expect(await claim({})).toEqual({ kind: "known", id: first.id });
   expect(await claim({ route: "/x402/jobs/1/8" })).toEqual({ kind: "conflict" });
   expect(await claim({ call: { ...call, sha256: "0".repeat(64) } })).toEqual({ kind: "conflict" });
@@ -87,7 +115,7 @@ test("a look at a payment reads all of it but its call, of which it tells the si
   const id = await payments.claim({ payer: PAYER });
   const { call, ...rest } = await found(id);
   expect(rest.callBytes).toBe(Buffer.byteLength(JSON.stringify(call)));
-  expect(await journal.look(id)).toEqual({ ...rest, call: undefined });
+  expect(await journal.look(id)).toEqual({ ...rest, readAt: expect.any(Number), call: undefined });
 
   await journal.markVoid(await found(id), { reason: "it expired" }, { now: Date.now() });
   expect(await journal.look(id)).toMatchObject({ state: "VOID", callBytes: 0 });
@@ -102,16 +130,13 @@ test("a settled payment's call is in its queue as it was claimed, with the trans
     for (const known of [metadata, {}]) {
       const payment = makePayment({ network: devnet.network, asset: devnet.token, body });
       const call = { ...payment.call, metadata: known, later: { metadata: {} } };
-      const now = Date.now();
-      await journal.claim({ ...payment, call }, { now, by: "a test", openMax: 100, dueAt: now + DAY_MS });
+      await journal.claim({ ...payment, call }, { ...UNBOUNDED, by: "a test", dueInMs: DAY_MS });
       const transaction = `0x"\\/\u2028\n${"ü".repeat(20)}`;
       const settled = { settlement: { ...settlement, transaction }, proven: false };
-      expect(await journal.enqueueSettled(await found(call.id), settled, { now, dueAt: now })).toBe(
-        "SETTLING",
-      );
+      expect(await journal.enqueueSettled(await found(call.id), settled, { dueInMs: 0 })).toBe("SETTLING");
       const queued = await queues.find(call.id);
       expect(queued?.data).toEqual({ ...call, metadata: { ...known, "X-X402-TRANSACTION": transaction } });
-      expect(await journal.enqueueSettled(await found(call.id), settled, { now, dueAt: now })).toBe("QUEUED");
+      expect(await journal.enqueueSettled(await found(call.id), settled, { dueInMs: 0 })).toBe("QUEUED");
     }
   }
 });
@@ -124,16 +149,15 @@ test("a payment of a later release is neither read nor changed, and is listed wi
   const stored = () =>
     Promise.all([keys.record(id), keys.payment(id)].map((key) => payments.redis.client.hgetall(key)));
   const before = await stored();
-  const now = Date.now();
   for (const touch of [
     () => journal.find(id),
     () => journal.look(id),
-    () => journal.enqueueSettled(payment, { settlement, proven: true }, { now, dueAt: now }),
-    () => journal.enqueueAgain(payment, now),
-    () => journal.markVoid(payment, { reason: "it expired" }, { now }),
-    () => journal.markForReview(id, { now, reason: "why not" }),
-    () => journal.markDispatching(id, now),
-    () => journal.markEnded(payment, now),
+    () => journal.enqueueSettled(payment, { settlement, proven: true }, { dueInMs: 0 }),
+    () => journal.enqueueAgain(payment),
+    () => journal.markVoid(payment, { reason: "it expired" }, { now: Date.now() }),
+    () => journal.markForReview(id, "why not"),
+    () => journal.markDispatching(id, 60_000),
+    () => journal.markEnded(payment),
   ])
     await expect(touch()).rejects.toMatchObject({ code: "record.newer" });
   expect(await stored()).toEqual(before);
@@ -153,8 +177,7 @@ test("a transfer pays for one call only, whichever way it is told of again, and 
   const claim = async () => found(await payments.claim({ payer: PAYER }));
   const [first, second, third] = [await claim(), await claim(), await claim()];
   const shown = { ...settlement, position: 3 };
-  const now = Date.now();
-  const at = { now, dueAt: now + DAY_MS };
+  const at = { dueInMs: DAY_MS };
   const enqueue = (payment: Payment, its: Settlement) =>
     journal.enqueueSettled(payment, { settlement: its, proven: false }, at);
 
@@ -176,6 +199,6 @@ test("a transfer pays for one call only, whichever way it is told of again, and 
 
   const key = keys.paidTransfer(first.terms.network, shown.transaction, 3);
   expect(await payments.redis.client.pttl(key)).toBe(-1);
-  await journal.markEnded(await found(first.id), now);
+  await journal.markEnded(await found(first.id));
   expect(Math.round((await payments.redis.client.pttl(key)) / DAY_MS)).toBe(30);
 });

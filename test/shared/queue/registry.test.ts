@@ -134,7 +134,7 @@ test("a call is found in whatever queue and state it is", async () => {
   const consumer = await consumers.start({
     serves: (queue) => queue !== QUEUE,
     deliver({ id }) {
-      if (id === calls.delayed.id) return { kind: "postpone", untilMs: Date.now() + 60_000 };
+      if (id === calls.delayed.id) return { kind: "postpone", afterMs: 60_000 };
       if (id === calls.failed.id) return { kind: "fail", reason: "runner.failed: it did" };
       return new Promise(() => {});
     },

@@ -16,7 +16,7 @@ import { JOB_NAME, JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
 import { type QueueName, queueOf } from "../../../shared/queue/queue-name.ts";
 import { type Partition, partitionOf } from "../../../shared/redis/partition.ts";
 import { useRedis } from "../../fixtures/redis.ts";
-import { makePayment } from "../../support/made-payment.ts";
+import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
 
 /*
@@ -26,7 +26,9 @@ import { contentsOf } from "../../support/redis-content.ts";
 const QUEUE = "webhook/7/1";
 const SECOND = "webhook/7/2";
 const QUEUES: readonly QueueName[] = [QUEUE, SECOND, "x402/1/7"];
-const NOW = 1_800_000_000_000;
+/** By the clock of this process, which is not Redis'. */
+const NOW = 1_900_000_000_000;
+const MINUTE_MS = 60_000;
 const WORK = {
   name: "a worker",
   lockDuration: 10_000,
@@ -37,7 +39,8 @@ const WORK = {
 const TOKEN = "the token of c_1";
 const ID = "c_1";
 const REASON = "runner.failed: it did";
-const PAYMENT = makePayment({ network: "eip155:1", asset: "0x1" });
+const MADE = makePayment({ network: "eip155:1", asset: "0x1" });
+const PAYMENT = { ...MADE, call: { ...MADE.call, accepted_at: 1 } };
 const { network, payer } = PAYMENT.terms;
 const SETTLEMENT: Settlement = { transaction: `0x${"ab".repeat(32)}`, network, payer, by: "chain" };
 
@@ -79,14 +82,10 @@ function ours(partition: Partition): Side {
     of,
     add: (calls, claim) => Promise.all(calls.map((call) => enqueue(call, claim))),
     async buy() {
-      await journal.claim(PAYMENT, { now: NOW, by: "a test", openMax: 1, dueAt: NOW });
+      await journal.claim(PAYMENT, { ...UNBOUNDED, by: "a test", dueInMs: 0 });
       const payment = await journal.look(PAYMENT.call.id);
       if (payment === undefined) throw new Error("the payment was not claimed");
-      await journal.enqueueSettled(
-        payment,
-        { settlement: SETTLEMENT, proven: true },
-        { now: NOW, dueAt: NOW },
-      );
+      await journal.enqueueSettled(payment, { settlement: SETTLEMENT, proven: true }, { dueInMs: 0 });
     },
     take: (takes) =>
       Promise.all(
@@ -151,7 +150,7 @@ type Step = (side: Side) => Promise<unknown>;
 
 const callTo = (id: string, job_id = 1, body = "hello"): JobCall => {
   const { call } = makePayment({ network: "eip155:1", asset: "0x1", body: Buffer.from(body) });
-  return { ...call, id, origin: "webhook", service_id: 7, job_id, accepted_at: NOW };
+  return { ...call, id, origin: "webhook", service_id: 7, job_id, accepted_at: 1 };
 };
 const claimOf = ({ sha256 }: JobCall): Claim => ({ by: "a test", bodySha256: sha256, windowMs: 1000 });
 
@@ -182,23 +181,35 @@ const atOnce =
     side.atOnce(steps);
 const fail: Step = ({ of }) => of(QUEUE).moveToFailed(minimal(), REASON, false, TOKEN, false);
 const retryLater: Step = ({ of }) =>
-  of(QUEUE).moveToDelayed(ID, NOW, 1000, TOKEN, { fieldsToUpdate: { failedReason: REASON } });
-const putOff: Step = ({ of }) => of(QUEUE).moveToDelayed(ID, NOW, 1000, TOKEN, { skipAttempt: true });
+  of(QUEUE).moveToDelayed(ID, NOW, MINUTE_MS, TOKEN, { fieldsToUpdate: { failedReason: REASON } });
+const putOff: Step = ({ of }) => of(QUEUE).moveToDelayed(ID, NOW, MINUTE_MS, TOKEN, { skipAttempt: true });
 const back: Step = ({ of }) => of(QUEUE).moveJobFromActiveToWait(ID, TOKEN);
 const replay: Step = ({ of }) =>
   of(QUEUE).retryFinishedJob(minimal(), "failed", { resetAttemptsMade: true, resetAttemptsStarted: true });
-const later: Step = async () => vi.setSystemTime(NOW + 2000);
+/** The calls that wait for their delay are due. */
+const later: Step = async ({ prefix }) => {
+  const delayed = `${prefix}:${QUEUE}:delayed`;
+  for (const id of await redis.client.zrange(delayed, "0", "-1")) await redis.client.zadd(delayed, 1, id);
+};
 const lookForStalled: Step = async ({ of, prefix }) => {
   await redis.client.del(`${prefix}:${QUEUE}:stalled-check`);
   return of(QUEUE).moveStalledJobsToWait();
 };
 const loseLock: Step = ({ prefix }) => redis.client.del(`${prefix}:${QUEUE}:${ID}:lock`);
 
-/** All that stands under BullMQ's names, without what differs by the time in Redis. */
-async function contents(prefix: string): Promise<Record<string, unknown>> {
+/**
+ * All that stands under BullMQ's names. Times are in whole minutes since `began`: BullMQ's are by the clock of this process, and ours by
+ * Redis'. A delayed call's score holds its time above 12 bits of a counter.
+ */
+async function contents(prefix: string, began: number): Promise<Record<string, unknown>> {
   const found = await Promise.all(QUEUES.map((queue) => redis.client.keys(`${prefix}:${queue}:*`)));
   const contents = await contentsOf(redis.client, found.flat());
-  return JSON.parse(JSON.stringify(contents).replaceAll(prefix, ""));
+  const minutes = (time: number) => `began + ${Math.round((time - began) / MINUTE_MS)} min`;
+  const text = JSON.stringify(contents)
+    .replaceAll(prefix, "")
+    .replaceAll(/\b\d{16}\b/g, (score) => minutes(Number(score) / 0x1000))
+    .replaceAll(/\b\d{13}\b/g, (time) => minutes(Number(time)));
+  return JSON.parse(text);
 }
 
 const STEPS: Record<string, readonly Step[]> = {
@@ -252,16 +263,16 @@ const STEPS: Record<string, readonly Step[]> = {
 };
 
 test.each(Object.entries(STEPS))("to %s changes BullMQ's keys as BullMQ alone does", async (_, steps) => {
-  const run = async (side: Side) => {
-    vi.setSystemTime(NOW);
+  const run = async (side: Side, began: number) => {
     for (const queue of QUEUES)
       await redis.client.hset(`${side.prefix}:${queue}:meta`, { "opts.maxLenEvents": "100" });
     for (const step of steps) await step(side).catch(refused);
-    return contents(side.prefix);
+    return contents(side.prefix, began);
   };
+  const [secs] = await redis.client.time();
   const [found, wanted] = [
-    await run(ours(partitionOf(redis.client, "{ours}"))),
-    await run(bullmq("{bullmq}")),
+    await run(ours(partitionOf(redis.client, "{ours}")), Number(secs) * 1000),
+    await run(bullmq("{bullmq}"), NOW),
   ];
   expect(Object.keys(wanted).length).toBeGreaterThanOrEqual(QUEUES.length);
   expect(found).toEqual(wanted);

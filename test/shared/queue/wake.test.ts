@@ -264,7 +264,7 @@ test("the end of a rate's period wakes the producer that is left", async () => {
 test("the end of a throttle wakes the producer that is left", async () => {
   const two = await startTwo(async () => {
     await jobs.throttle(JOB, 700);
-    return { kind: "postpone", untilMs: Date.now() + 100 };
+    return { kind: "postpone", afterMs: 100 };
   });
   const id = await add();
   await hide(QUEUE);

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { givesWayAbove } from "../../../shared/redis/give-way.ts";
+import { givesWayAbove, PAYMENTS_PART } from "../../../shared/redis/give-way.ts";
 
-test("whatever part of maxmemory closes the gateways, answers give way below it, then results, then history", () => {
-  expect(givesWayAbove(0.85)).toEqual({ answers: 0.75, results: 0.775, history: 0.8 });
-  for (const newCalls of [0.01, 0.2, 0.5, 0.8, 0.84, 0.9, 1]) {
-    const { answers, results, history } = givesWayAbove(newCalls);
+test("whatever part of maxmemory closes the webhooks gateway, answers give way below it, then results, then history, then payments are refused", () => {
+  expect(givesWayAbove(0.85)).toEqual({ answers: 0.675, results: 0.7, history: expect.closeTo(0.7225) });
+  for (const webhooks of [0.01, 0.2, 0.5, 0.8, 0.84, 0.9, 1]) {
+    const { answers, results, history } = givesWayAbove(webhooks);
     expect(answers).toBeLessThan(results);
     expect(results).toBeLessThan(history);
-    expect(history).toBeLessThan(newCalls);
+    expect(history).toBeLessThan(PAYMENTS_PART * webhooks);
   }
 });

@@ -155,10 +155,9 @@ describe("a change of a payment is told of once:", () => {
     const payment = await found(settled);
     const { network, payer } = payment.terms;
     const settlement = { transaction: `0x${"b".repeat(64)}`, network, payer, by: "facilitator" } as const;
-    const now = Date.now();
-    await journal().enqueueSettled(payment, { settlement, proven: true }, { now, dueAt: now });
-    await journal().markVoid(await found(unpaid), { reason: "it expired" }, { now });
-    await journal().markForReview(odd, { now, reason: "the node lacks logs" });
+    await journal().enqueueSettled(payment, { settlement, proven: true }, { dueInMs: 0 });
+    await journal().markVoid(await found(unpaid), { reason: "it expired" }, { now: Date.now() });
+    await journal().markForReview(odd, "the node lacks logs");
     expect(await heardNow()).toEqual(ids);
   });
 

@@ -3,16 +3,24 @@ import { createCallHistory } from "../../../shared/call-history/keep.ts";
 import { createReadHistory } from "../../../shared/call-history/read.ts";
 import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
+import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys } from "../../fixtures/redis.ts";
+import { claimed } from "../../support/made-payment.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
 
-const POINTS = FAILPOINTS.filter((point) => point.startsWith("operator."));
+const pointsOf = (what: string) =>
+  FAILPOINTS.filter((point) => point.startsWith("operator.") && point.endsWith(what));
+
+test("an operator's command is killed here at every failpoint of its own", () => {
+  const own = FAILPOINTS.filter((point) => point.startsWith("operator."));
+  expect([...pointsOf("_forgotten"), ...pointsOf("_dropped")]).toEqual(own);
+});
 
 /** Has a producer remember the call, and tells later whether that is still so. */
 async function remember(id: string): Promise<() => Promise<boolean>> {
@@ -25,7 +33,7 @@ async function remember(id: string): Promise<() => Promise<boolean>> {
   return async () => (await createReadHistory(fixture.redis.partition)({ id }).next()).done !== true;
 }
 
-test.each(POINTS)(
+test.each(pointsOf("_forgotten"))(
   "postern calls forget killed at %s has changed nothing, or has deleted all and has its line in the audit; run again it is done once",
   async (point) => {
     const [id = ""] = await fixture.fail([{}]);
@@ -42,5 +50,26 @@ test.each(POINTS)(
     expect(await fixture.audited()).toMatchObject([{ action: "forget", call_id: id, reason: "a test" }]);
     expect(await fixture.redis.client.exists(keys.inQueue("webhook/7/1", id), keys.attempts(id))).toBe(0);
     expect(await remembered()).toBe(false);
+  },
+);
+
+test.each(pointsOf("_dropped"))(
+  "postern payments resolve --dropped killed at %s has changed nothing, or has dropped the body and has its line in the audit; run again it is done once",
+  async (point) => {
+    const { client, partition } = fixture.redis;
+    const journal = createPaymentJournal(partition);
+    const id = await claimed(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
+    const drop = (env?: NodeJS.ProcessEnv) =>
+      postern.run(["payments", "resolve", id, "--dropped", "--reason", "a test"], env && { env });
+    const left = async () => [
+      (await journal.look(id))?.callBytes !== 0,
+      await client.hexists(keys.paymentsUsage, id),
+      (await fixture.audited()).length,
+    ];
+    expect(await drop({ POSTERN_FAILPOINT: point })).toMatchObject({ code: null, stdout: "", stderr: "" });
+    expect(await left()).toEqual(point === "operator.before_dropped" ? [true, 1, 0] : [false, 0, 1]);
+    expect(await drop()).toMatchObject({ code: 0 });
+    expect(await left()).toEqual([false, 0, 1]);
+    expect(await fixture.audited()).toMatchObject([{ action: "drop", call_id: id, reason: "a test" }]);
   },
 );

@@ -12,6 +12,7 @@ import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { signOffer } from "../../fixtures/x402.ts";
 import { send } from "../../support/http.ts";
+import { signedIn } from "../../support/sign-payment.ts";
 import { setAnswers } from "../../support/wallets.ts";
 import {
   type Customer,
@@ -275,6 +276,33 @@ describe("with one gateway, which reconciles, dies and comes back", () => {
       expect([...stack.effectsOf([callId]), await chargesOf(payer)]).toEqual([1, 1]);
     }
   });
+
+  const DROPPED_POINTS = ["x402.after_evidence", "x402.after_queued"] as const;
+
+  test.each(DROPPED_POINTS)(
+    "a gateway killed at %s of a payment whose body was dropped, and whose money has come, leaves it due back and runs nothing",
+    async (point) => {
+      await startAgain(gateway);
+      await devnet.control.fault({ on: "settle", kind: "drop" });
+      const payment = await aPayment("key");
+      const { payer, header } = payment;
+      await killedDuringSettle([payment], async () => (await paymentOf(payer)) !== undefined);
+      await putDue(payer, NOT_DUE);
+      const id = (await paymentOf(payer))?.id ?? "";
+      const journal = createPaymentJournal(stack.redis.partition);
+      await journal.drop(id, { by: "me", reason: "a test" }, ["*", "action", "drop"]);
+      await devnet.chain.frontRun(signedIn(header));
+      await makeDue(payer);
+      await diesAt(point, async () => {});
+      await startAgain(gateway);
+      await makeDue(payer);
+      await inState(payer, "DISCARDED");
+      expect([...stack.effectsOf([id]), await chargesOf(payer)]).toEqual([0, 1]);
+      expect(await paymentOf(payer)).toMatchObject({ effect: "none", call: undefined });
+      const again = await post(header);
+      expect([again.status, again.json()["status"]]).toEqual([202, "discarded"]);
+    },
+  );
 
   // The last one: from here on the chain's time is ahead of ours, and no payment would last.
   test("a gateway killed at x402.after_void leaves a payment void that is void", async () => {

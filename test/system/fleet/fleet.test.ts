@@ -38,8 +38,10 @@ describe.skipIf(nginxProgram === undefined)(
           secret: TOKEN,
           idempotency_header: "X-Delivery-Id",
         },
+        { path: "/hooks/listed", job_id: 1, auth: "none", allow_ips: ["203.0.113.0/24"] },
       ],
       gateways: 2,
+      postern: { http: { trusted_proxies: ["127.0.0.1"] } },
       producers: 2,
     }));
     let nginx: Nginx;
@@ -123,6 +125,12 @@ describe.skipIf(nginxProgram === undefined)(
         ofNobody: [],
       });
       expect(await stack.denials()).toEqual([]);
+    });
+
+    test("what a client says of its own address does not pass nginx, though the gateways believe nginx", async () => {
+      const headers = { "X-Forwarded-For": "203.0.113.9", Forwarded: "for=203.0.113.9" };
+      const answer = await send(nginx.address, { path: "/hooks/listed", headers, body: "x" });
+      expect([answer.status, answer.json()["code"]]).toEqual([403, "request.address_refused"]);
     });
 
     test("nginx passes bodies up to the gateway's limit, and lets the gateway refuse what is over it", async () => {

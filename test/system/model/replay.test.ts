@@ -4,7 +4,7 @@ import { createPaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { isGone, openBackends } from "../../../shared/queue/backend.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { makePayment } from "../../support/made-payment.ts";
+import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import type { Action } from "./action.ts";
 import { modelOf } from "./model.ts";
 import { PROTOCOL } from "./protocol.ts";
@@ -60,24 +60,23 @@ const unlessGone = (error: unknown): void => {
 /** What the step, in this state of the model, does to Redis. */
 type Deed = (s: State, body: Body) => Promise<unknown>;
 
-const now = () => Date.now();
-
 /** By the end of the step's name. All other steps leave Redis alone. */
 const DEEDS: Readonly<Record<string, Deed>> = {
   async "claims the payment with its body"(s, body) {
     const call = { ...made.call, sha256: hashOf(body), body: Buffer.from(body).toString("base64") };
     const by = `request ${body} of ${Math.random()}`;
-    const claimed = await journal().claim({ ...made, call }, { now: now(), by, openMax: 10, dueAt: now() });
+    const claimed = await journal().claim({ ...made, call }, { ...UNBOUNDED, by, dueInMs: 0 });
     const known = s.recordBody === body ? "known" : "conflict";
     expect(claimed.kind).toBe(s.record === "none" ? "new" : known);
   },
   async "records the settlement"(s) {
     const known = { settlement, proven: true };
-    const before = await journal().enqueueSettled(await found(), known, { now: now(), dueAt: now() });
+    const before = await journal().enqueueSettled(await found(), known, { dueInMs: 0 });
     expect(before).toBe(s.record);
   },
-  "marks it VOID": async () => journal().markVoid(await found(), { reason: "it expired" }, { now: now() }),
-  "adds the missing job while the record is QUEUED": async () => journal().enqueueAgain(await found(), now()),
+  "marks it VOID": async () =>
+    journal().markVoid(await found(), { reason: "it expired" }, { now: Date.now() }),
+  "adds the missing job while the record is QUEUED": async () => journal().enqueueAgain(await found()),
   async "takes the job and reads its record"(s) {
     const fetched = await backend().fetch(TOKEN, { bytes: undefined, alone: true });
     expect(fetched).toMatchObject({ kind: "call", id, record: s.record });

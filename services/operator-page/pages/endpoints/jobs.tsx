@@ -11,11 +11,19 @@ import { Badge, Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { Ago, duration, Time } from "../../ui/time.tsx";
 
+/** As many as the stream tells of. */
+const SHOWN = 200;
+
 /** What waits at each job, what holds it up, and the switch that does. */
 export function JobsView() {
-  const answer = useAnswer<{ jobs: Job[] }>("api/v1/jobs", {}, { everyMs: 3000, live: "jobs" });
+  const [cursor, goTo] = useState<string | undefined>();
+  const answer = useAnswer<{ jobs: Job[]; next: string | null }>(
+    "api/v1/jobs",
+    { limit: SHOWN, cursor },
+    { everyMs: 3000, ...(cursor === undefined && { live: "jobs" }) },
+  );
   const [chosen, choose] = useState<Job | undefined>();
-  const jobs = answer.data?.jobs;
+  const { jobs, next = null } = answer.data ?? {};
   const close = () => {
     choose(undefined);
     answer.reload();
@@ -31,6 +39,16 @@ export function JobsView() {
         )}
         {jobs !== undefined && jobs.length > 0 && <Table jobs={jobs} onChoose={choose} />}
       </Card>
+      {(cursor !== undefined || next !== null) && (
+        <p>
+          <button type="button" disabled={cursor === undefined} onClick={() => goTo(undefined)}>
+            First page
+          </button>{" "}
+          <button type="button" disabled={next === null} onClick={() => goTo(next ?? undefined)}>
+            Next page
+          </button>
+        </p>
+      )}
       {chosen !== undefined && <PauseDialog job={chosen} onClose={close} />}
     </>
   );

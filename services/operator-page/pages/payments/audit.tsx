@@ -23,6 +23,7 @@ type TokenAudit = {
   orphans: (Transfer & { call_id: string | null })[];
   unsettled: (Transfer & { payment: Payment })[];
   missing: { payment: Payment }[];
+  surplus_refunds: (Transfer & { payment: Payment })[];
   /** So many more do not match. */
   more: number;
 };
@@ -54,8 +55,9 @@ export function AuditView() {
 }
 
 function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) {
-  const { symbol, network, from_block, to_block, matched, orphans, unsettled, missing, more } = token;
-  const wrong = orphans.length + unsettled.length + missing.length + more;
+  const { symbol, network, from_block, to_block, matched } = token;
+  const { orphans, unsettled, missing, surplus_refunds: surplus, more } = token;
+  const wrong = orphans.length + unsettled.length + missing.length + surplus.length + more;
   return (
     <Card
       title={`${symbol} on ${network}`}
@@ -87,6 +89,12 @@ function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) 
           <li key={payment.call_id}>
             <Badge tone="bad">missing</Badge> <PaymentLink payment={payment} /> counts as paid, and the chain
             does not show it.
+          </li>
+        ))}
+        {surplus.map((each) => (
+          <li key={each.transaction}>
+            <Badge tone="bad">surplus refund</Badge> <Money transfer={each} token={token} />:{" "}
+            <PaymentLink payment={each.payment} />, and this transfer has not closed its refund.
           </li>
         ))}
       </ul>

@@ -3,11 +3,14 @@ import { type PaymentDetail, resolvePayment, type Verdict } from "../../api/paym
 import { Confirm } from "../../ui/confirm.tsx";
 import { amountOf } from "./list.tsx";
 
+/** What is decided of a payment in review, or said of a disputed one. */
+type Decided = Exclude<Verdict, "dropped">;
+
 const TRANSACTION = /^0x[0-9a-fA-F]{64}$/;
 
 /** Asks whether a payment in review is paid, or that a disputed one was seen. */
 export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; onClose: () => void }) {
-  const [verdict, setVerdict] = useState<Verdict | undefined>(payment.disputed ? "acknowledged" : undefined);
+  const [verdict, setVerdict] = useState<Decided | undefined>(payment.disputed ? "acknowledged" : undefined);
   const [transaction, setTransaction] = useState(payment.settlement?.transaction ?? "");
   const isSettled = verdict === "settled";
   const act = (reason: string) => {
@@ -59,9 +62,9 @@ export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; on
 const VERB = { settled: "It is paid", void: "It is not paid", acknowledged: "Acknowledge" } as const;
 
 type ChoiceProps = {
-  value: Verdict;
-  chosen: Verdict | undefined;
-  onChoose: (value: Verdict) => void;
+  value: Decided;
+  chosen: Decided | undefined;
+  onChoose: (value: Decided) => void;
   title: string;
   children: string;
 };

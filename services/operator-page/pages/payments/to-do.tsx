@@ -5,6 +5,7 @@ import {
   type PaymentAction,
   type PaymentDetail,
   reconcilePayment,
+  resolvePayment,
   withdrawRefund,
 } from "../../api/payments.ts";
 import { useMayOperate } from "../../api/session.ts";
@@ -15,7 +16,7 @@ import { type Act, ActDialog } from "../failed/act.tsx";
 import { amountOf } from "./list.tsx";
 import { ResolveDialog } from "./resolve.tsx";
 
-type Open = "resolve" | "refund-withdraw" | Act;
+type Open = "resolve" | "refund-withdraw" | "drop" | Act;
 
 /** What somebody can do about a payment, each with what comes of it. `onDone` is called after each. */
 export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: () => void }) {
@@ -30,7 +31,7 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
   if (choices.length === 0)
     return <p class="muted">Nothing: it is settled, and its call is where it belongs.</p>;
   const begin = (choice: Choice) => {
-    if (choice === "resolve" || choice === "refund-withdraw") setOpen(choice);
+    if (choice === "resolve" || choice === "refund-withdraw" || choice === "drop") setOpen(choice);
     else if (choice === "replay" || choice === "discard")
       setOpen({ action: choice, selection: { ids: [call_id] }, count: 1 });
   };
@@ -60,6 +61,7 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
       </ul>
       {!mayOperate && <p class="muted small">A viewer cannot do it.</p>}
       {open === "resolve" && <ResolveDialog payment={payment} onClose={close} />}
+      {open === "drop" && <DropDialog id={call_id} onClose={close} />}
       {open === "refund-withdraw" && <WithdrawDialog id={call_id} onClose={close} />}
       {typeof open === "object" && <ActDialog act={open} onClose={close} />}
     </>
@@ -78,6 +80,7 @@ function choicesFor(actions: readonly PaymentAction[]): Choice[] {
 
 const VERBS: Partial<Record<Choice, string>> = {
   resolve: "Decide…",
+  drop: "Drop its body…",
   replay: "Replay…",
   discard: "Discard…",
   "refund-withdraw": "Take it off…",
@@ -89,6 +92,8 @@ const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
       ? "Look at the transaction, and say that you have seen it. Nothing else changes."
       : `Look in an explorer, at the payer's address, for a transfer of ${amountOf(payment)} to the address that is paid, and decide. If it is there, name its transaction, which is checked, and the call runs.`,
   reconcile: () => "The gateways look at it by themselves. You can have one look at once.",
+  drop: () =>
+    "If it only takes up space in Redis, delete its body. No settle is sent any more, and its call never runs.",
   replay: () => "Mend what its runner refused, and run its call again. It is paid already.",
   discard: () => "End its call for good. The money may then be due back.",
   refund: () => "Pay the money back, with the list of refunds.",
@@ -96,6 +101,23 @@ const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
   "refund-withdraw": () =>
     "The runner has done the job although its refund was exported. Take it off the export, if it is not paid back yet.",
 };
+
+function DropDialog({ id, onClose }: { id: string; onClose: () => void }) {
+  return (
+    <Confirm
+      title="Drop the body of this payment"
+      verb="Drop it"
+      isDangerous
+      onClose={onClose}
+      act={(reason) => resolvePayment(id, { verdict: "dropped", reason })}
+    >
+      <p>
+        Its body is deleted, and no settle is sent any more. If its payer or somebody else sends the money all
+        the same, the call does not run and the money is due back. This cannot be undone.
+      </p>
+    </Confirm>
+  );
+}
 
 function WithdrawDialog({ id, onClose }: { id: string; onClose: () => void }) {
   return (

@@ -24,7 +24,8 @@ const STATES: Readonly<Record<string, Words>> = {
   discarded: {
     word: "paid, discarded",
     tone: "warn",
-    meaning: "It is paid, and an operator has discarded its call. The money may be due back.",
+    meaning:
+      "It is paid, and an operator has discarded its call or dropped its body. The money may be due back.",
   },
   refund_pending: {
     word: "refund exported",

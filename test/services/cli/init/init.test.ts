@@ -85,7 +85,7 @@ test("the secrets of postern init are new, readable by their owner alone, and ig
       for (const secret of secrets)
         expect(readFileSync(join(dir, name), "utf8")).not.toContain(secret.trim());
   }
-  expect(secrets.size).toBe(6);
+  expect(secrets.size).toBe(8);
 });
 
 test("postern init makes a valid configuration for every preset", async () => {

@@ -43,7 +43,7 @@ test("an audit matches all that was paid for, and then exits with 0", async () =
   const ran = await run(["payments", "audit", "--from-block", fromBlock, "--json"]);
   expect(found(ran)).toMatchObject({ matched: 3, orphans: [], unsettled: [], missing: [] });
   expect(ran.code).toBe(0);
-  expect((await audit()).stdout).toContain("3 matched, 0 orphans, 0 unsettled, 0 missing");
+  expect((await audit()).stdout).toContain("3 matched, 0 orphans, 0 unsettled, 0 missing, 0 surplus refunds");
   await payments.devnet.chain.mine();
   const later = String(await payments.devnet.chain.client.getBlockNumber());
   const none = await auditFrom(later, "--to-block", later, "--json");
@@ -79,7 +79,7 @@ test("an audit names money an orphan whose authorization was spent on another am
 
 test("an audit tells of money for a payment that the journal does not hold to be paid, with its state", async () => {
   const id = await payments.claim({ nonce: await payments.payOnChain() });
-  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "x" });
+  await payments.gateway.journal.markForReview(id, "x");
   const ran = await audit("--json");
   expect(ran.code).toBe(1);
   expect(found(ran).unsettled).toEqual([

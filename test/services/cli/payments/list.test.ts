@@ -31,10 +31,10 @@ test("postern payments list shows the newest first, and picks by state, payer, t
     payer: "0x",
     by: "facilitator",
   } as const;
-  await journal.enqueueSettled(await found(disputed), { settlement, proven: false }, { now: 1, dueAt: 1 });
+  await journal.enqueueSettled(await found(disputed), { settlement, proven: false }, { dueInMs: 0 });
   await journal.markDisputed(disputed, "the chain says: expired");
   await journal.markVoid(await found(voided), { reason: "expired" }, { now: Date.now() });
-  await journal.markForReview(review, { now: 1, reason: "spent" });
+  await journal.markForReview(review, "spent");
   const all = [review, voided, disputed, other];
   const ran = await payments.postern.run(["payments", "list", "--json"]);
   expect([ran.code, jsonLines(ran).map((line) => line["call_id"])]).toEqual([0, all]);

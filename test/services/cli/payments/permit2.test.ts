@@ -43,7 +43,7 @@ async function wrapped(): Promise<{ id: string; transaction: Hex }> {
   await eventually("it is claimed", async () => (await settles()) > 0);
   const transaction = await devnet.chain.permit2.settle(signed, { wrapped: true });
   const id = idIn(await posted);
-  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "wrapped" });
+  await payments.gateway.journal.markForReview(id, "wrapped");
   return { id, transaction };
 }
 

@@ -69,11 +69,13 @@ async function bought(count = 1, inject: Inject = refuse, state: PaymentState = 
 
 async function until(ids: readonly string[], state: PaymentState): Promise<void> {
   await eventually(`all are ${state}`, async () => {
-    for (const id of ids) await payments.gateway.journal.lookAgain(id, Date.now());
+    for (const id of ids) await payments.gateway.journal.lookAgain(id, 0);
     const found = await createPaymentList(redis.partition).read(ids);
     return found.every((each) => each?.state === state && each.proven);
   });
 }
+
+const NOTHING = "nothing was exported: 0 to be paid back\n";
 
 const stateOf = async (id: string) => (await payments.gateway.journal.look(id))?.state;
 
@@ -168,7 +170,7 @@ test("of several exports at once each case is in exactly one, and one of nothing
   expect(open.reduce((sum, count) => sum + Number(count), 0)).toBe(6);
   for (const { code, stdout } of rans) expect([code, stdout === "" || /0x/.test(stdout)]).toEqual([0, true]);
   const before = await redis.client.keys("*refund*");
-  expect(await list("--csv")).toMatchObject({ code: 0, stdout: "", stderr: "nothing is to be exported\n" });
+  expect(await list("--csv")).toMatchObject({ code: 0, stdout: "", stderr: NOTHING });
   expect((await redis.client.keys("*refund*")).toSorted()).toEqual(before.toSorted());
 });
 
@@ -211,7 +213,7 @@ test("an exported call is on no list of failed calls, keeps no body, never expir
     runHere(["failed", ...args, "--config-dir", payments.postern.configDir]);
   expect((await failed("discard", other, "--yes", "--reason", "x")).code).toBe(0);
   await eventually("the gateway lets it expire", async () => {
-    await payments.gateway.journal.lookAgain(other, Date.now());
+    await payments.gateway.journal.lookAgain(other, 0);
     return (await redis.client.pttl(keys.payment(other))) > 0;
   });
   await exported();
@@ -236,7 +238,7 @@ test("an exported call is on no list of failed calls, keeps no body, never expir
   expect(await redis.client.zrange(keys.paymentsDue, "0", "-1")).toEqual([]);
   const { journal } = payments.gateway;
   const payment = await journal.look(id);
-  if (payment !== undefined) await journal.markEnded(payment, Date.now());
+  if (payment !== undefined) await journal.markEnded(payment);
   expect(await redis.client.pttl(keys.record(id))).toBe(-1);
   const audited = await redis.client.xrange(keys.audit, "-", "+");
   expect(audited.filter(([, fields]) => fields.includes("refund"))).toHaveLength(2);
@@ -368,7 +370,12 @@ test("a payment that is disputed, not proven or not of this release is never exp
   expect(stdout).toContain("1 left out: disputed");
   expect(stdout).toContain("1 left out: not proven");
   expect(stdout).toContain("1 left out: of a later release");
-  await exported("--effect-unknown");
+  const made = await list("--csv", "--effect-unknown");
+  expect(made.stdout).not.toBe("");
+  expect(made.stderr).toContain("1 left out: not proven (until the chain shows them");
+  const none = await list("--csv", "--effect-unknown");
+  expect([none.code, none.stdout]).toEqual([0, ""]);
+  expect(none.stderr).toMatch(/^nothing was exported: 0 to be paid back, .*1 left out: not proven \(/);
   const states = await Promise.all(
     ["st", "st", "st", "st"].map((st, i) =>
       redis.client.hget(keys.record([disputed, unproven, later, settled][i] as string), st),
@@ -415,7 +422,7 @@ test("payments in any other state are no cases", async () => {
   }
   await payments.startProducer(async () => {});
   await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
-  expect((await list("--csv", "--effect-unknown")).stderr).toBe("nothing is to be exported\n");
+  expect((await list("--csv", "--effect-unknown")).stderr).toBe(NOTHING);
 });
 
 test("without a sender or a node that could see the refund nothing is exported, and an unknown export is told so", async () => {
@@ -524,4 +531,42 @@ test("a call that is named is on the network that is named, or nothing is export
   const ran = await list(id, "--csv", "--network", "eip155:1");
   expect([ran.code, ran.stderr]).toEqual([1, expect.stringContaining(`${id} is on ${devnet.network}`)]);
   expect(await stateOf(id)).toBe("FAILED");
+});
+
+type Audited = { surplus_refunds: { transaction: string; from: string; payment: { call_id: string } }[] };
+
+/** What the audit of all blocks from this one on says of surplus refunds. It says nothing else. */
+async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> {
+  const ran = await run("audit", "--from-block", String(block), "--json");
+  const { tokens } = jsonLines(ran)[0] as { tokens: [Audited] };
+  const [{ surplus_refunds: surplus }] = tokens;
+  expect(ran.code).toBe(surplus.length === 0 ? 0 : 1);
+  return surplus;
+}
+
+test("the audit tells of a refund that was sent twice, or after it was withdrawn, and of no other transfer", async () => {
+  const begun = await devnet.chain.client.getBlockNumber();
+  const surplus = () => surplusSince(begun);
+  const [paid = "", late = ""] = await bought(2);
+  await exported(paid);
+  const first = await payBack();
+  await transfer(safe, payments.payer.address, PRICE - 1n);
+  await transfer(stranger, payments.payer.address, PRICE);
+  expect(await surplus()).toEqual([]);
+  expect((await check()).closed).toMatchObject([{ call_id: paid, transaction: first }]);
+  expect(await surplus()).toEqual([]);
+
+  const second = await payBack();
+  expect((await check()).closed).toEqual([]);
+  const twice = { transaction: second, from: safe, payment: { call_id: paid } };
+  expect(await surplus()).toMatchObject([twice]);
+  expect((await run("audit", "--from-block", String(begun))).stdout).toContain(
+    `transaction ${second}, block`,
+  );
+
+  await exported(late);
+  const third = await payBack();
+  await redis.client.hset(keys.record(late), "late", Date.now());
+  expect((await run("refund-withdraw", late, "--reason", "the runner took it")).code).toBe(0);
+  expect((await surplus()).map(({ transaction }) => transaction)).toEqual([second, third]);
 });

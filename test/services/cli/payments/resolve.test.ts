@@ -11,7 +11,7 @@ const { run } = payments.postern;
 async function paidInReview(): Promise<{ id: string; transaction: string }> {
   const nonce = await payments.payOnChain();
   const id = await payments.claim({ nonce });
-  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
+  await payments.gateway.journal.markForReview(id, "the node lacks logs");
   return { id, transaction: await transactionOf(nonce) };
 }
 
@@ -61,7 +61,7 @@ test("the payer of a payment that an operator voids is told that an operator dec
   const payload = Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString();
   const { nonce } = JSON.parse(payload).payload.authorization as { nonce: string };
   const id = await payments.claim({ nonce });
-  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "x" });
+  await payments.gateway.journal.markForReview(id, "x");
   await run(["payments", "resolve", id, "--void", "--reason", "this payer is a fraud"]);
   const answer = await payments.gateway.post(headers);
   expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.void"]);

@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createOpenedEndpoints } from "../../../../shared/gateway/opened-endpoints.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
-import { send } from "../../../support/http.ts";
+import { send, sendRaw } from "../../../support/http.ts";
 
 const endpoints = [
   { path: "/elsewhere", job_id: 1, auth: "none", allow_ips: ["203.0.113.0/24", "2001:db8::/32"] },
@@ -36,6 +36,15 @@ test("a webhook counts for the address that a trusted proxy names, and a strange
   expect((await to(gateway.address, "203.0.113.9")).status).toBe(403);
   expect((await to(proxied.address, "203.0.113.9")).status).toBe(202);
   expect((await to(proxied.address, "203.0.113.9, 198.51.100.1")).status).toBe(403);
+});
+
+test("fillers between a client's X-Forwarded-For and the proxy's own line do not hide the proxy's", async () => {
+  const head = [
+    ...["POST /elsewhere HTTP/1.1", "Host: x", "X-Forwarded-For: 203.0.113.9"],
+    ...Array.from({ length: 2100 }, () => "a:"),
+    ...["X-Forwarded-For: 198.51.100.1", "Connection: close", "Content-Length: 1"],
+  ];
+  expect(await sendRaw(proxied.address, `${head.join("\r\n")}\r\n\r\nx`)).toMatch(/^HTTP\/1\.1 403 /);
 });
 
 const handshake = (secret = SECRET) =>

@@ -15,6 +15,7 @@ const endpoints = [
   { ...dedupes, path: "/hmac", auth: "hmac-sha256", secret: SECRET },
   { ...dedupes, path: "/none", auth: "none" },
   { job_id: 1, path: "/by-field", auth: "none", delivery_id: "{body:/a}:{body:/b}" },
+  { job_id: 1, path: "/by-list", auth: "none", delivery_id: "{body:/*/id}" },
 ];
 
 const webhooks = useWebhooks();
@@ -60,6 +61,41 @@ test.each([
   expect(again.headers["idempotent-replayed"]).toBe("true");
   const { metadata } = await webhooks.onlyCall();
   expect(metadata["X-WEBHOOK-DELIVERY-ID"]).toBe(sha256Hex(Buffer.from(`1:${text}`)));
+});
+
+test("of numbers that a double cannot tell apart, each is an id of its own", async () => {
+  const deliver = (id: string) => post(first, "/by-list", undefined, `[{"id":${id}},{"id":7}]`);
+  const ids = ["9007199254740992", "9007199254740993", "-9007199254740993", "1e2"];
+  for (const id of ids) expect((await deliver(id)).headers["idempotent-replayed"]).toBeUndefined();
+  for (const id of ids) expect((await deliver(id)).headers["idempotent-replayed"]).toBe("true");
+  const calls = await webhooks.waiting();
+  expect(calls.map(({ metadata }) => metadata["X-WEBHOOK-DELIVERY-ID"]).sort()).toEqual(
+    ["9007199254740992,7", "9007199254740993,7", "-9007199254740993,7", "100,7"].sort(),
+  );
+});
+
+test("of an id that comes more than once in an object, the last counts", async () => {
+  await post(first, "/by-list", undefined, '[{"id":9007199254740993,"id":9007199254740995}]');
+  expect((await webhooks.onlyCall()).metadata["X-WEBHOOK-DELIVERY-ID"]).toBe("9007199254740995");
+});
+
+test.each([
+  [
+    "a large number with a point",
+    '[{"id":12345678901234567890.5}]',
+    " (a large number with a point or an exponent)",
+  ],
+  ["a large number with an exponent", '[{"id":1e300}]', " (a large number with a point or an exponent)"],
+  ["a number with a point", '[{"id":1.5}]', ""],
+  ["no id in one element", '[{"id":1},{}]', ""],
+])("the log says of a call that it has no id, since there is %s", async (_what, body, why) => {
+  await post(first, "/by-list", undefined, body);
+  await post(first, "/by-list", undefined, body);
+  expect(await webhooks.waiting()).toHaveLength(2);
+  expect(first.log.events.at(-1)).toMatchObject({
+    event: "webhook.accepted",
+    fields: { noId: `field /*/id${why}` },
+  });
 });
 
 test("the same body twice without a delivery id is two calls", async () => {

@@ -30,7 +30,7 @@ function clientOf(all: readonly FaultyFacilitator[], verifyTimeoutMs: number) {
   });
   for (const its of all) ends.defer(() => its.close());
   ends.defer(() => facilitators.close());
-  facilitators.start();
+  void facilitators.start();
   return facilitators;
 }
 

@@ -50,7 +50,7 @@ async function clientOf(all: readonly FaultyFacilitator[], { hanging = 20_000 } 
     log,
   });
   ends.defer(() => facilitators.close());
-  facilitators.start();
+  void facilitators.start();
   await eventually("all are known", () => facilitators.available().every(({ ok }) => ok));
   const verify = (payer: string) => facilitators.verify(requestOf(payer), KIND, by(payer));
   return {

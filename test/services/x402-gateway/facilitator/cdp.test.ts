@@ -40,7 +40,7 @@ async function tokensSent(secret: string) {
   });
   ends.defer(() => its.close());
   ends.defer(() => facilitators.close());
-  facilitators.start();
+  void facilitators.start();
   await eventually("it is known", () => facilitators.available()[0]?.ok);
   await facilitators.verify(REQUEST, KIND, by(PAYER));
   await facilitators.settle(REQUEST, its.url);

@@ -36,7 +36,7 @@ async function clientOf(count: number, { headers = [], authorize }: Given) {
   });
   for (const its of all) ends.defer(() => its.close());
   ends.defer(() => facilitators.close());
-  facilitators.start();
+  void facilitators.start();
   await eventually("all are known", () => facilitators.available().every(({ ok }) => ok));
   return { all: all as [FaultyFacilitator, ...FaultyFacilitator[]], facilitators, log };
 }

@@ -61,7 +61,7 @@ function clientOf(
     log,
   });
   ends.defer(() => facilitators.close());
-  facilitators.start();
+  void facilitators.start();
   return facilitators;
 }
 

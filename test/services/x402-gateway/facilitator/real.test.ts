@@ -27,7 +27,7 @@ beforeAll(async () => {
     ...common,
   });
   ends.defer(() => facilitators.close());
-  facilitators.start();
+  void facilitators.start();
   await eventually("it is known", () => facilitators.available()[0]?.ok);
 });
 function requirements(extra = { name: "USDC", version: "2" }): PaymentRequirements {

@@ -206,7 +206,9 @@ test("a permit that another contract brings to the proxy is in review, and its t
   await devnet.chain.permit2.invalidate(payer, BigInt(two.signed.permit2Authorization.nonce));
   const payment = await reviewed(x402, one.id);
   const other = await reviewed(x402, two.id);
-  const resolve = createResolve({ journal: x402.journal, audit: async () => {}, clock: Date.now, by: "me" });
+  const resolve = createResolve({
+    ...{ journal: x402.journal, audit: async () => {}, clock: Date.now, log: x402.log, by: "me" },
+  });
   const receipt = await devnet.chain.client.getTransactionReceipt({ hash: transaction });
   const position = receipt.logs.findIndex(({ address }) => address !== EXACT_PROXY.toLowerCase());
   const verdict = { kind: "settled", transaction, positions: [position] } as const;

@@ -29,14 +29,16 @@ const KNOWN_SIGNATURE =
   "0x814d0eea80800217fd84c9cb9daa1b72c17f30745366958bd0e2798190875c145a27d3ce7ab1dfd8937282633c978a81ba053734cc2869d016af6457b3b5c5e81b";
 const KNOWN_EXPIRY = 4_102_444_800;
 const NOW = 1_790_000_000_000;
+const HERE = "https://pay.example.com";
 const RPC = new Secret("https://node.example.com/canary-key");
 
 const restricted = { mode: "restricted_paid", contract: CONTRACT, rpcUrl: RPC } as const;
-const delegated: JobPolicy = {
+const delegated = {
   ...restricted,
   authMode: "delegated_caller_signature",
   expirySecsMax: 10_000_000_000,
-};
+  boundProof: false,
+} as const satisfies JobPolicy;
 const byPayer: JobPolicy = { ...restricted, authMode: "payer_is_caller" };
 
 type Headers = Record<string, string | undefined>;
@@ -59,12 +61,14 @@ type Asked = Partial<Omit<CallerRequest, "job">> & {
   serviceId?: number;
   jobIndex?: number;
   prefix?: string;
+  publicUrl?: string;
   isPermittedCaller?: IsPermittedCaller;
 };
 
 function authorize({ policy = delegated, serviceId = 1, jobIndex = 7, ...asked }: Asked = {}) {
   const authorizeCaller = createCallerPolicy({
     metadataPrefix: asked.prefix ?? "X-PLATFORM",
+    x402: { public_url: asked.publicUrl ?? HERE },
     clock: () => NOW,
     isPermittedCaller: asked.isPermittedCaller ?? (async () => true),
   });
@@ -94,10 +98,12 @@ async function signed({
   nonce = "nonce-123",
   expiry = String(KNOWN_EXPIRY),
   key = KEY,
+  /** What follows `x402-authorize`: nothing, or the gateway that the proof is bound to. */
+  at = "",
 } = {}): Promise<Headers> {
   const account = privateKeyToAccount(key as `0x${string}`);
   const bodyHash = "1c8aff950685c2ed4bc3174f3472287b56d9517b9c948127319a09a7a36deac8"; // keccak256("hello")
-  const message = `x402-authorize:1:7:${bodyHash}:${nonce}:${expiry}`;
+  const message = `x402-authorize${at}:1:7:${bodyHash}:${nonce}:${expiry}`;
   return {
     "X-PLATFORM-CALLER": account.address,
     "X-PLATFORM-CALLER-NONCE": nonce,
@@ -111,7 +117,7 @@ describe("a delegated caller", () => {
     const caller = await authorize();
     expect(caller?.address).toBe(CALLER.toLowerCase());
     expect(caller?.nonce?.hash).toMatch(/^[0-9a-f]{64}$/);
-    expect(caller?.nonce?.ttlMs).toBeGreaterThan(KNOWN_EXPIRY * 1000 - NOW);
+    expect(caller?.nonce?.keptUntil).toBeGreaterThan(KNOWN_EXPIRY * 1000);
   });
 
   test("a delegated caller is the one who signed, whoever pays, in any case of the address", async () => {
@@ -197,9 +203,31 @@ describe("a delegated caller", () => {
   });
 });
 
+describe("a proof that names its gateway", () => {
+  const bound = { ...delegated, boundProof: true };
+  const THERE = "https://pay.example.org";
+  const ask = async (at: string, more: Asked = {}) => ({ ...more, req: withHeaders(await signed({ at })) });
+
+  test("a proof that names its gateway is accepted there, by a job that demands it and by one that does not, and nowhere else", async () => {
+    for (const policy of [bound, delegated]) {
+      const here = await ask(`@${HERE}`, { policy });
+      expect((await authorize(here))?.address).toBe(CALLER.toLowerCase());
+      expect(await code({ ...here, publicUrl: THERE })).toBe("caller.proof_invalid");
+    }
+  });
+
+  test("a job that demands a bound proof refuses one that names no gateway or another one, and says what it demands", async () => {
+    for (const at of ["", `@${THERE}`, "@", `@${HERE}/`, `:${HERE}`])
+      expect(await refusal(await ask(at, { policy: bound }))).toEqual({
+        code: "caller.proof_invalid",
+        detail: expect.stringContaining(`at ${HERE}, which this job demands`),
+      });
+  });
+});
+
 describe("the expiry of a caller's proof", () => {
   const nowSecs = NOW / 1000;
-  const hour: JobPolicy = { ...delegated, authMode: "delegated_caller_signature", expirySecsMax: 3600 };
+  const hour: JobPolicy = { ...delegated, expirySecsMax: 3600 };
   const at = async (expiry: number) => ({
     policy: hour,
     req: withHeaders(await signed({ expiry: String(expiry) })),
@@ -270,6 +298,7 @@ describe("other policies", () => {
           rpc_url: RPC,
           contract: CONTRACT,
           caller_expiry_secs_max: 9,
+          bound_caller_proof: false,
         },
       ],
     });

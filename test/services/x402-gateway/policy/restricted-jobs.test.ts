@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { DevAccount } from "../../../../services/devnet/chain.ts";
-import { PRICE, signOffer, type TestX402, useX402 } from "../../../fixtures/x402.ts";
+import { PRICE, PUBLIC_URL, signOffer, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
-import { BY_PAYER, DELEGATED, EXPIRY_SECS_MAX, proofOf, restrictedJobs } from "../restricted-jobs.ts";
+import { BOUND, BY_PAYER, DELEGATED, EXPIRY_SECS_MAX, proofOf, restrictedJobs } from "../restricted-jobs.ts";
 
 const fixture = useX402();
 
@@ -138,4 +138,15 @@ describe("a job whose caller must have signed", () => {
     expect(outcomes.map(([status]) => status).sort()).toEqual([202, 403, 403]);
     expect(await fixture.charged()).toEqual([PRICE]);
   });
+});
+
+test("a proof seen at one gateway buys nothing at another gateway's job that demands one bound to its public_url", async () => {
+  await fixture.devnet.chain.permitCaller(1n, caller.address);
+  const pay = async (proof: Record<string, string>) => outcome({ ...(await payFor(BOUND)), ...proof }, BOUND);
+  expect(await pay(await proofOf({ by: caller, job: 10 }))).toEqual([403, "caller.proof_invalid"]);
+  const elsewhere = await proofOf({ by: caller, job: 10, at: "https://other.example" });
+  expect(await pay(elsewhere)).toEqual([403, "caller.proof_invalid"]);
+  await expectFree();
+  expect(await pay(await proofOf({ by: caller, job: 10, at: PUBLIC_URL }))).toEqual([202, "accepted"]);
+  expect(await fixture.charged()).toEqual([PRICE]);
 });

@@ -5,6 +5,7 @@ import { keys } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import type { TestX402, TestX402Options } from "../../../fixtures/x402.ts";
 import { claimed, queued } from "../../../support/made-payment.ts";
+import { passTime } from "../../../support/pass-time.ts";
 
 /** Large: 400 KiB as stored. */
 const BODY = Buffer.alloc(300 * 1024, "x");
@@ -18,11 +19,15 @@ const proxy = useRedisProxy(redis);
 const gateway = (options: Partial<TestX402Options> = {}): Promise<TestX402> =>
   payments.gateway({ redisUrl: proxy.url, directUrl: redis.url, ...options });
 
-const made = () => ({ network: devnet.network, asset: devnet.token, body: BODY });
+const made = () => ({
+  ...{ network: devnet.network, asset: devnet.token, body: BODY },
+  facilitator: devnet.facilitatorUrl,
+});
 const eventsOf = ({ log }: TestX402) => log.events.map(({ event }) => event);
 
 test("the reconciler reads no body, not even of a large call that its queue has lost and that it adds again", async () => {
-  const open = await claimed(payments.journal, made(), Date.now() - MINUTE_MS);
+  const open = await claimed(payments.journal, made());
+  await passTime(redis.client, MINUTE_MS);
   const [waiting, ended, lost] = [
     await queued(payments.journal, made()),
     await queued(payments.journal, made()),

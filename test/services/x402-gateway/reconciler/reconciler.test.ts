@@ -57,7 +57,7 @@ const hungPayments = (count: number) =>
 async function lost(made: Parameters<typeof queued>[1]): Promise<string> {
   const id = await queued(payments.journal, made, true);
   await payments.queues.remove(id);
-  await payments.journal.lookAgain(id, Date.now()); // a gateway may have looked while it was there
+  await payments.journal.lookAgain(id, 0); // a gateway may have looked while it was there
   return id;
 }
 

@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { keys } from "../../../fixtures/redis.ts";
-import { PRICE, requiredIn, type TestX402Options, useX402 } from "../../../fixtures/x402.ts";
+import {
+  idIn,
+  PRICE,
+  requiredIn,
+  type TestX402,
+  type TestX402Options,
+  useX402,
+} from "../../../fixtures/x402.ts";
 
 const fixture = useX402();
 const trusting: Partial<TestX402Options> = {
@@ -17,6 +24,13 @@ async function ready(options: Partial<TestX402Options> = {}) {
     return isReady && (checks["facilitators"] as { ok: boolean }[]).every(({ ok }) => ok);
   });
   return x402;
+}
+
+/** As if the authorization had ended a while ago. */
+async function endAuthorization({ redis }: TestX402, id: string): Promise<void> {
+  const terms = JSON.parse(String(await redis.hget(keys.payment(id), "terms")));
+  const valid_before = String(Math.floor(Date.now() / 1000) - 100);
+  await redis.hset(keys.payment(id), "terms", JSON.stringify({ ...terms, valid_before }));
 }
 
 test("a gateway that trusts its facilitator says so in its readiness, and takes payments without a chain", async () => {
@@ -82,7 +96,7 @@ test("a trusted facilitator's refusal ends no payment that another replica has s
       "it is claimed",
       async () => (await x402.redis.zrevrange(keys.payments, 0, 0))[0],
     );
-    await x402.journal.markDispatching(id, Date.now());
+    await x402.journal.markDispatching(id, 60_000);
     expect((await answered).json()["code"]).toBe("payment.outcome_unknown");
     expect((await x402.journal.find(id))?.state).toBe("SETTLING");
   });
@@ -95,7 +109,9 @@ test("a payment whose outcome a trusted facilitator never says goes to review, a
   const x402 = await ready();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-  expect((await x402.post(headers)).status).toBe(503);
+  const unknown = await x402.post(headers);
+  expect(unknown.status).toBe(503);
+  await endAuthorization(x402, idIn(unknown));
   const answer = await eventually("it is in review", async () => {
     x402.skip(60_000);
     const said = await x402.post(headers);
@@ -105,4 +121,15 @@ test("a payment whose outcome a trusted facilitator never says goes to review, a
   expect(answer.json()["status_url"]).toBeDefined();
   expect(x402.log.events.some(({ event }) => event === "payment.in_review")).toBe(true);
   expect(await x402.waiting()).toEqual([]);
+});
+
+test("a gateway two hours ahead gives no open payment of a trusted facilitator up before its authorization has ended", async () => {
+  const first = await ready();
+  const headers = await first.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+  const id = idIn(await first.undisturbed(() => first.post(headers)));
+  await fixture.stop(first);
+  const ahead = await ready({ clock: () => Date.now() + 7_200_000 });
+  await ahead.untilState(id, "QUEUED");
+  expect(await fixture.charged()).toEqual([PRICE]);
 });

@@ -53,7 +53,7 @@ export function useDoors() {
       chainOf: chains.of,
       partition,
       partyOf: (req) => String(req.headers["x-party"]),
-      clock,
+      ...{ clock, redisTime: clock },
     });
     const server = await listen(async (req, res) => {
       const callId = String(req.url).slice(1);

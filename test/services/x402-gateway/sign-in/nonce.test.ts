@@ -46,6 +46,15 @@ test("a used nonce is remembered for as long as any replica's clock may take it 
   expect(left).toBeLessThanOrEqual(15 * MINUTE_MS);
 });
 
+test("a sign-in of two hours ago is refused at a gateway that takes it to be two hours ago, since its use may be forgotten", async () => {
+  const behind = await openDoor({
+    ...{ devnet: fixture.devnet, redisUrl: proxy.url, x402: { quote_secret: [OLD] } },
+    clock: () => Date.now() - 120 * MINUTE_MS,
+  });
+  const header = await signIn(await behind.asked(bought.id));
+  expect(detailIn(await behind.knock(bought.id, header))).toEqual([402, "nonce: has expired"]);
+});
+
 test("a sign-in is good for five minutes, and no longer", async () => {
   const [first, second] = [await door.asked(bought.id), await door.asked(bought.id)];
   door.skip(4.9 * MINUTE_MS);

@@ -127,7 +127,14 @@ test("a header that is too long, no base64, no JSON or no object, or that came t
   const good = (await signInAs(asked, { payer: bought.payer }))["SIGN-IN-WITH-X"];
   const encoded = (text: string) => Buffer.from(text).toString("base64");
   const details = [];
-  for (const header of ["A".repeat(14 * 1024 + 4), "?", encoded("hello"), encoded("[]"), ""])
+  for (const header of [
+    "A".repeat(14 * 1024 + 4),
+    "?",
+    encoded("hello"),
+    encoded("[".repeat(65)),
+    encoded("[]"),
+    "",
+  ])
     details.push((await door.knock(bought.id, { "SIGN-IN-WITH-X": header })).json()["detail"]);
   details.push(
     (await door.knock(bought.id, ["SIGN-IN-WITH-X", good, "Sign-In-With-X", good])).json()["detail"],
@@ -135,7 +142,8 @@ test("a header that is too long, no base64, no JSON or no object, or that came t
   expect(details).toEqual([
     "the header is over 14336 bytes",
     "the header is not padded base64",
-    "the header does not hold JSON",
+    "the header holds text that is not JSON in UTF-8",
+    "the header holds text that is nested more than 64 deep",
     "the header does not hold a JSON object",
     "the header is not padded base64",
     "two were sent",

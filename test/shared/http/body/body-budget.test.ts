@@ -16,7 +16,7 @@ const LIMIT = 8 * KIB * KIB;
 
 /**
  * A server with a budget of 1 MiB that answers with the number of bytes. A request to /proven is proven before its body, one
- * to /held is answered when `held` is told to, and one to /decoded makes as many bytes of its body as its query says.
+ * to /held is answered when `held` is told to, one to /waiting waits unproven until it is cut, and one to /decoded makes as many bytes of its body as its query says.
  */
 async function serve() {
   const log = recordingLog();
@@ -29,6 +29,7 @@ async function serve() {
       const body = await readBody(req, res, LIMIT, { lease });
       if (req.url?.startsWith("/decoded")) lease.reserve(Number(req.url.split("?")[1]));
       if (req.url === "/held") await new Promise<void>((resolve) => held.push(resolve));
+      if (req.url === "/waiting") await new Promise<void>((_, reject) => lease.wait(reject));
       res.end(String(body.length));
     } catch (thrown) {
       sendProblem(req, res, toAppError(thrown));
@@ -110,6 +111,19 @@ test("a body that is whole is not cut, and counts until its request is over", as
   await eventually("it is answered", () => isAnswered(whole));
   expect(whole.received()).toMatch(/^HTTP\/1\.1 200/);
   expect(bodies.bytes()).toBe(0);
+});
+
+test("a whole body that waits unproven is cut like one that is arriving, also if it came in one piece", async () => {
+  const { begin, bodies } = await serve();
+  const small = await begin("127.0.0.2", 2 * KIB, { of: 2 * KIB, path: "/waiting" });
+  const large = await begin("127.0.0.2", 700 * KIB, { of: 700 * KIB, path: "/waiting" });
+  const other = await begin("127.0.0.3", 400 * KIB, { of: 400 * KIB + 1, cuts: [large] });
+  expect(large.received()).toContain('"code":"request.over_budget"');
+  expect(bodies.bytes()).toBeGreaterThanOrEqual(402 * KIB);
+  expect(await finish(other, 1)).toMatch(/^HTTP\/1\.1 200/);
+  const more = await begin("127.0.0.2", 1023 * KIB, { of: KIB * KIB, cuts: [small] });
+  expect(small.received()).toBe("");
+  more.socket.destroy();
 });
 
 test("a body that would become larger than the room there is, is refused with 503", async () => {

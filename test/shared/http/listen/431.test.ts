@@ -14,3 +14,13 @@ test("a request whose headers are too long is refused with 431, as a problem doc
   expect(raw).toContain('"code":"request.headers_too_large"');
   expect(raw).toContain("application/problem+json");
 });
+
+test("every header of a request that stays under 16 KiB counts, however many there are", async () => {
+  const server = await servers.serve(echo);
+  const fillers = "a:\r\n".repeat(3900);
+  const raw = await sendRaw(
+    server.address,
+    `POST / HTTP/1.1\r\nHost: x\r\n${fillers}Connection: close\r\nContent-Length: 4\r\n\r\nbody`,
+  );
+  expect(raw).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n\r\nbody/);
+});

@@ -61,7 +61,7 @@ const untilFailed = () =>
 
 test("a rate's source that failed is asked again long before the period is over", async () => {
   fixture.proxy.answer = "failing";
-  running.start();
+  void running.start();
   const key = await untilFailed();
   expect(failures()).toHaveLength(1);
   const [secs] = await redis.client.time();
@@ -75,12 +75,12 @@ test("a rate's source that failed is asked again long before the period is over"
 
 test("a replica that has not asked a failing source itself says why there is no rate, and since when", async () => {
   fixture.proxy.answer = "failing";
-  running.start();
+  void running.start();
   await untilFailed();
   running.close();
   fixture.proxy.calls = 0;
   const other = replica(token);
-  other.rates.start();
+  void other.rates.start();
   await eventually("it is told", () => eventsOf("rate.failed", other.log).length > 0);
   expect(eventsOf("rate.failed", other.log)).toMatchObject([
     { fields: { reason: BECAUSE, failedAt: expect.stringMatching(A_TIME) } },
@@ -119,7 +119,7 @@ test("a replica whose rate gets too old says why, though another one has asked t
 test("what is read stands in the history of every token that has this rate", async () => {
   const other = { ...token, network: "eip155:10", symbol: "OTHER" } as Token;
   const { rates } = replica(token, other);
-  rates.start();
+  void rates.start();
   const readHistory = createReadRateHistory(partitionOf(redis.client));
   for (const each of [token, other])
     await eventually("its history has it", async () => {
@@ -130,7 +130,7 @@ test("what is read stands in the history of every token that has this rate", asy
 
 test("that Redis refuses to share a rate is told once, and the rate is there once it does not", async () => {
   await redis.client.call("ACL", "SETUSER", "default", "-@scripting");
-  running.start();
+  void running.start();
   await eventually("it is told", () => failures().length > 0);
   const refused = async () => Number(/rejected_calls=(\d+)/.exec(await evalshaStats())?.[1] ?? 0);
   const before = await refused();

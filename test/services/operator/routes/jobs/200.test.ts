@@ -40,5 +40,6 @@ test("the list of jobs shows what each holds over all origins, its limits, and w
         throttled_until: expect.any(String),
       },
     ],
+    next: null,
   });
 });

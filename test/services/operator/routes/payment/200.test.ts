@@ -16,7 +16,8 @@ test("a payment in review says why, what is known of it in sentences, and what a
   const id = await payments.claimForReview("the node lacks logs");
   const { evidence, ...payment } = await shown(id);
   expect(payment).toMatchObject({
-    ...{ state: "review", reason: "the node lacks logs", actions: ["settle", "void"], body_kept: true },
+    ...{ state: "review", reason: "the node lacks logs", body_kept: true },
+    actions: ["settle", "void", "drop"],
     meaning: "the evidence does not tell whether it is paid",
   });
   expect(evidence).toEqual([

@@ -28,6 +28,14 @@ test("a payment in review that is decided to be void is not paid, and its body i
   ]);
 });
 
+test("a payment whose outcome is open loses its body when it is dropped, and the audit says who dropped it", async () => {
+  const id = await payments.claim();
+  expect((await decide(id, { verdict: "dropped", reason: "it fills Redis" })).status).toBe(204);
+  const dropped = { by: "otto", reason: "it fills Redis" };
+  expect(await payments.gateway.journal.find(id)).toMatchObject({ state: "SETTLING", callBytes: 0, dropped });
+  expect(await auditOf(payments.redis)).toMatchObject([{ action: "drop", call_id: id, ...dropped }]);
+});
+
 test("a disputed payment that is acknowledged stays as it is, and is disputed no more", async () => {
   const id = await payments.buy();
   await payments.gateway.journal.markDisputed(id, "the chain says: expired");

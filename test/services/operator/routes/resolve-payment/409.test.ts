@@ -16,6 +16,8 @@ test("a payment that is not in review is left as it is, and so is one that is no
   expect(voided.json()["detail"]).toContain("is queued: only a payment in review can be resolved");
   const seen = await decide(id, { verdict: "acknowledged", reason: "x" });
   expect(refusalOf(seen)).toEqual([409, "payment.undecidable"]);
+  const dropped = await decide(id, { verdict: "dropped", reason: "x" });
+  expect(refusalOf(dropped)).toEqual([409, "payment.undecidable"]);
   expect(await stateOf(id)).toBe("QUEUED");
 });
 

@@ -5,7 +5,7 @@ import type { Payments } from "../../../../fixtures/payments.ts";
 export async function paidInReview(payments: Payments): Promise<{ id: string; transaction: string }> {
   const nonce = await payments.payOnChain();
   const id = await payments.claim({ nonce });
-  await payments.gateway.journal.markForReview(id, { now: Date.now(), reason: "the node lacks logs" });
+  await payments.gateway.journal.markForReview(id, "the node lacks logs");
   const transfers = await payments.devnet.chain.transfers(payments.devnet.seller);
   const transaction = transfers.find((each) => each.nonce === nonce)?.transaction;
   return { id, transaction: String(transaction) };

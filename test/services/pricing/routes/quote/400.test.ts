@@ -42,7 +42,10 @@ test.each<[string, object, RegExp]>([
   });
 });
 
-test("a request for a quote whose body is not JSON is refused with 400", async () => {
-  const broken = await send(engine.http.address, { path: "/pricing/jobs/42/3/quote", body: "{" });
-  expect(broken.json()).toMatchObject({ status: 400, code: "pricing.request_invalid" });
+test.each([
+  ["is not JSON", "{", "body: is not JSON in UTF-8"],
+  ["is too deep to be parsed", "[".repeat(65), "body: is nested more than 64 deep"],
+])("a request for a quote whose body %s is refused with 400", async (_what, body, detail) => {
+  const broken = await send(engine.http.address, { path: "/pricing/jobs/42/3/quote", body });
+  expect(broken.json()).toMatchObject({ status: 400, code: "pricing.request_invalid", detail });
 });

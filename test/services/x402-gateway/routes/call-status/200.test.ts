@@ -116,7 +116,7 @@ const states: Record<string, () => Promise<Answer>> = {
   async review() {
     await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
     const answer = await x402.post(headers);
-    await x402.journal.markForReview(idIn(answer), { now: Date.now(), reason: "a contradiction" });
+    await x402.journal.markForReview(idIn(answer), "a contradiction");
     return answer;
   },
 };

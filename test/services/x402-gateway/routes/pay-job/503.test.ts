@@ -204,7 +204,7 @@ test("a payment whose outcome is unknown or in review is 503, and is told where 
   await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
   const open = await x402.post(headers);
   const id = idIn(open);
-  await x402.journal.markForReview(id, { now: Date.now(), reason: "a contradiction" });
+  await x402.journal.markForReview(id, "a contradiction");
   const inReview = await x402.post(headers);
   for (const [answer, code] of [
     [open, "payment.outcome_unknown"],

@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
 import { Secret } from "../../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
+import { partitionOf } from "../../../../../shared/redis/partition.ts";
 import { createResultTokens } from "../../../../../shared/results/token.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL, signOffer, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
+import { addCallbacks } from "../../../../support/callback-queues.ts";
+import { newPayer } from "../../../../support/devnet.ts";
 import { send } from "../../../../support/http.ts";
 
 const fixture = useX402();
@@ -121,6 +124,37 @@ test("the receiver is part of what the claim writes: it is told, too, of a payme
   x402.skip(3000);
   await eventually("the job is queued", async () => (await x402.waiting()).length === 1);
   expect((await onlyCall(x402)).callback?.url).toBe(URL_OF_CLIENT);
+});
+
+test("a payer names so many receivers by wildcards: one more is refused before money moves, and a dry-run counts none", async () => {
+  const x402 = await fixture.gateway({
+    x402: { callback_hosts: ["hooks.example.com", "*.example.org"] },
+    limits: { callbackReceiversMax: 1 },
+  });
+  const buy = async (url: string, payer = fixture.payer, path = JOB_PATH) =>
+    x402.post({ ...(await x402.pay({ payer })), [CALLBACK]: url }, { path });
+  const other = await newPayer(fixture.devnet);
+  const dryRun = `${JOB_PATH}/auth-dry-run`;
+  expect((await buy("https://tried.example.org/", fixture.payer, dryRun)).status).toBe(200);
+  expect((await buy("https://a.example.org/")).status).toBe(202);
+  const refused = await buy("https://b.example.org/");
+  expect([refused.status, refused.json()["code"]]).toEqual([503, "queue.overloaded"]);
+  expect((await buy("https://a.example.org/again")).status).toBe(202);
+  expect((await buy(URL_OF_CLIENT)).status).toBe(202);
+  expect((await buy("https://b.example.org/", other)).status).toBe(202);
+  expect(await fixture.charged()).toEqual([PRICE, PRICE, PRICE]);
+});
+
+test("a receiver with too many callbacks is refused before anybody is asked to pay, and others are sold to", async () => {
+  const x402 = await fixture.gateway({ x402: HOSTS, limits: { queueBytesMax: 8 * 2 ** 20 } });
+  const crowd = Array.from({ length: 300 }, () => "hooks.example.com");
+  await addCallbacks(partitionOf(x402.redis), crowd, "x".repeat(1024));
+  const refused = await eventually("it is seen", async () => {
+    const answer = await x402.post({ [CALLBACK]: URL_OF_CLIENT });
+    return answer.status === 402 ? undefined : answer;
+  });
+  expect([refused.status, refused.json()["code"]]).toEqual([503, "queue.overloaded"]);
+  expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
 });
 
 test("a page of any origin may name a receiver", async () => {

@@ -146,7 +146,7 @@ test("an Idempotency-Key is forgotten with its payment, and not before", async (
   expect(await x402.redis.pttl(key)).toBe(-1);
   const payment = await x402.journal.find(id);
   if (payment === undefined) throw new Error("it was bought");
-  await x402.journal.markEnded(payment, Date.now());
+  await x402.journal.markEnded(payment);
   const [left, leftOfPayment] = [await x402.redis.pttl(key), await x402.redis.pttl(keys.payment(id))];
   expect(Math.abs(left - leftOfPayment)).toBeLessThan(1000);
 });

@@ -1,0 +1,40 @@
+import { z } from "zod";
+import { callbacks } from "../../../shared/config/callbacks-toml.ts";
+import { openConfigDir } from "../../../shared/config/config-dir.ts";
+import { receiverSecret } from "../../../shared/crypto/callback-keys.ts";
+import { toAppError } from "../../../shared/errors/app-error.ts";
+import { readTarget, toTarget } from "../../../shared/job-call/callback-target.ts";
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { jsonLine } from "../text.ts";
+
+export type SecretOptions = { configDir: string; json?: boolean };
+
+/** `postern callbacks secret`: reads no other secret of the configuration, so those need not be there. */
+export function printReceiverSecret(
+  deps: ProgramDeps,
+  text: string,
+  { configDir, json }: SecretOptions,
+): number {
+  const read = readTarget(text);
+  if ("problem" in read) {
+    deps.printError(`error: the URL ${read.problem}\n`);
+    return EXIT.usage;
+  }
+  const { url } = toTarget(read.url);
+  try {
+    const files = openConfigDir(configDir);
+    const schema = z.looseObject({ callbacks: callbacks(deps.env).optional() });
+    const postern = files.checked(files.read({ name: "postern.toml", schema }));
+    const secrets = (postern.callbacks?.secret ?? []).map((secret) => receiverSecret(secret, url));
+    if (secrets.length === 0)
+      throw new Error("postern.toml has no [callbacks] secret; docs/callbacks.md says how to make one");
+    if (url !== text) deps.note(`callbacks go to ${url}, as this URL is written there\n`);
+    if (json) deps.print(jsonLine({ url, secrets }));
+    else deps.print(`${secrets.join("\n")}\n`);
+    return EXIT.ok;
+  } catch (thrown) {
+    deps.printError(`${toAppError(thrown).message}\n`);
+    return EXIT.config;
+  }
+}

@@ -1,0 +1,131 @@
+import type { X402Toml } from "../../shared/config/x402-toml.ts";
+import { messageOf } from "../../shared/errors/app-error.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { createPaymentList } from "../../shared/payments/list.ts";
+import { redisClock } from "../../shared/redis/clock.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../shared/time/clock.ts";
+import { toIso } from "../../shared/time/iso.ts";
+
+const LOOK_EVERY_MS = 10_000;
+/** The mark outlives a restart of the draining gateway. A minute after the last one has ended, gateways sell again. */
+const MARK_MS = 60_000;
+/** Limit on how long an authorization lasts after its claim: the largest `payment_window_secs_max`. */
+const WINDOW_MS_MAX = 86_400_000;
+/** An offer lasts up to this much longer, since those of ten seconds share an expiry. */
+const OFFER_ROUNDING_MS = 10_000;
+
+/** The reasons why another deployment with the same `pay_to` must not start yet. */
+export type DrainState = {
+  /** Whether another deployment may start. */
+  drained: boolean;
+  open_payments: number;
+  /** When the last authorization that was claimed here has ended; null if all have. */
+  authorizations_until: string | null;
+  /** When the last offer has ended; null if all have. */
+  offers_until: string | null;
+  /** Operator quotes and caller proofs that were used here and have not expired. */
+  used_quotes_and_proofs: number;
+};
+
+type Deps = {
+  partition: Partition;
+  x402: X402Toml;
+  /** Close to the chain's, which ends authorizations. */
+  clock: Clock;
+  log: Logger;
+};
+
+export type Drain = {
+  /** The state at the last look; undefined before the first. */
+  state(): DrainState | undefined;
+  stop(): Promise<void>;
+};
+
+/**
+ * Keeps a mark in Redis that refuses the claim of every new payment, at every gateway of this Redis. Tells when all that was offered
+ * or used here has expired: from then on no authorization, quote or proof can buy at two deployments.
+ */
+export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
+  const { partition, log } = deps;
+  const redisTime = redisClock(partition.redis).now;
+  const look = createLookAtDrain(deps, redisTime);
+  let last: DrainState | undefined;
+
+  async function round(): Promise<void> {
+    try {
+      const since = await mark(partition, redisTime());
+      const state = await look(since);
+      if (JSON.stringify(state) !== JSON.stringify(last))
+        log.info(state.drained ? "drain.done" : "drain.waiting", state);
+      last = state;
+    } catch (error) {
+      last = undefined;
+      log.warn("drain.look_failed", { reason: messageOf(error) });
+    }
+  }
+
+  let rounds = round();
+  const timer = setInterval(() => {
+    rounds = rounds.then(round);
+  }, everyMs);
+  return {
+    state: () => last,
+    async stop() {
+      clearInterval(timer);
+      await rounds;
+    },
+  };
+}
+
+/** Sets the mark or renews it. Resolves with when it was set first (unix ms). */
+async function mark({ redis, keys }: Partition, now: number): Promise<number> {
+  await redis.set(keys.paymentsDrained, now, "PX", MARK_MS, "NX");
+  await redis.pexpire(keys.paymentsDrained, MARK_MS);
+  return Number(await redis.get(keys.paymentsDrained));
+}
+
+function createLookAtDrain({ partition, x402, clock }: Deps, redisTime: Clock) {
+  const { redis, keys } = partition;
+  const payments = createPaymentList(partition);
+  const offersMs = x402.quote_ttl_secs * 1000 + OFFER_ROUNDING_MS + CLOCK_CHANGE_MS;
+
+  /** The end of the last authorization among those that were claimed (unix ms). */
+  async function lastAuthorization(): Promise<number> {
+    let last = 0;
+    const since = redisTime() - WINDOW_MS_MAX - CLOCK_CHANGE_MS;
+    for await (const { terms } of payments.matching({ since }))
+      last = Math.max(last, Number(terms.valid_before) * 1000 + CLOCK_CHANGE_MS);
+    return last;
+  }
+
+  /** Each is remembered until what it was used for has expired, by any replica's clock. */
+  async function countUsed(): Promise<number> {
+    const found = new Set<string>();
+    for (const pattern of [keys.usedQuote("*"), keys.callerNonce("*")]) {
+      for await (const batch of redis.scanStream({ match: pattern.replace(/[{}]/g, "?"), count: 1000 }))
+        for (const key of batch as string[]) found.add(key);
+    }
+    return found.size;
+  }
+
+  return async function lookAtDrain(since: number): Promise<DrainState> {
+    const [unresolved, inReview, authorizationsUntil, used] = await Promise.all([
+      redis.zcard(keys.paymentsUnresolved),
+      redis.zcard(keys.paymentsInReview),
+      lastAuthorization(),
+      countUsed(),
+    ]);
+    const open = unresolved + inReview;
+    const offersUntil = since + offersMs;
+    const authorizationsEnded = Math.min(clock(), redisTime()) >= authorizationsUntil; // either may be wrong
+    const offersEnded = redisTime() >= offersUntil;
+    return {
+      drained: open === 0 && used === 0 && authorizationsEnded && offersEnded,
+      open_payments: open,
+      authorizations_until: authorizationsEnded ? null : toIso(authorizationsUntil),
+      offers_until: offersEnded ? null : toIso(offersUntil),
+      used_quotes_and_proofs: used,
+    };
+  };
+}

@@ -1,0 +1,98 @@
+import { expect, test } from "vitest";
+import type { FaultOrder } from "../../../../services/devnet/faults.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { useDevnet } from "../../../fixtures/devnet.ts";
+import { keys } from "../../../fixtures/redis.ts";
+import { idIn, PRICE, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";
+import { codeOf } from "../../../support/books.ts";
+
+const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
+
+/** The facilitator settles at once, and says this much later what it says. The gateway would wait for a minute. */
+const LATE_MS = 6000;
+const SETTLE_SECS = { settle_timeout_secs: 60 };
+const late = { on: "settle", times: 1, acts: true, replyDelayMs: LATE_MS } as const;
+
+const saidOf = ({ log }: TestX402, event: string) => log.events.filter((each) => each.event === event);
+
+/** Resolves once a reconciler has looked at the payment again. */
+async function lookedAt(x402: TestX402, id: string): Promise<void> {
+  const due = await x402.redis.zscore(keys.paymentsDue, id);
+  await eventually("it was looked at", async () => {
+    x402.skip(1000);
+    return (await x402.redis.zscore(keys.paymentsDue, id)) !== due;
+  });
+}
+
+test.each<[string, FaultOrder]>([
+  ["says the same", { ...late, kind: "slow" }],
+  ["says that it did not settle", { ...late, kind: "refuse" }],
+  ["names another transaction", { ...late, kind: "accept", transaction: `0x${"ab".repeat(32)}` }],
+  ["hangs up", { ...late, kind: "drop" }],
+])(
+  "the chain's proof answers the payer while the facilitator is silent; that it later %s changes nothing",
+  async (_what, fault) => {
+    const x402 = await fixture.gateway({ x402: SETTLE_SECS });
+    const headers = await x402.pay({ payer: fixture.payer });
+    await fixture.devnet.control.fault(fault);
+    const answered = x402.post({ ...headers, Prefer: "wait=1" });
+    await eventually("it lands", async () => (await fixture.charged()).length === 1);
+    x402.skip(3000);
+    const answer = await answered;
+    expect(saidOf(x402, "payment.settle_answered")).toEqual([]);
+    expect([answer.status, answer.headers["idempotent-replayed"]]).toEqual([202, undefined]);
+    expect(answer.json()).toHaveProperty("result_token");
+
+    await eventually("the facilitator answers", () => saidOf(x402, "payment.settle_answered").length === 1);
+    await lookedAt(x402, idIn(answer));
+    const again = await x402.post(headers);
+    expect([again.status, toAnybody(again)]).toEqual([202, toAnybody(answer)]);
+    const transfers = await fixture.devnet.chain.transfers(fixture.devnet.seller);
+    expect(transfers).toMatchObject([{ value: PRICE, transaction: answer.json()["transaction"] }]);
+    expect(await x402.waiting()).toHaveLength(1);
+    expect(saidOf(x402, "payment.settled")).toHaveLength(1);
+  },
+);
+
+test("the chain's proof that a payment cannot be made any more answers its payer while the facilitator is silent", async () => {
+  const x402 = await fixture.gateway({ x402: SETTLE_SECS });
+  const headers = await x402.pay({ payer: fixture.payer });
+  await fixture.devnet.control.fault({ on: "settle", times: 1, kind: "slow", delayMs: LATE_MS });
+  const answered = x402.post(headers);
+  await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+  const { payload } = JSON.parse(Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString());
+  await fixture.devnet.chain.cancelAuthorization(fixture.payer, payload.authorization.nonce);
+  await fixture.devnet.chain.finalize();
+  x402.skip(3000);
+  const answer = await answered;
+  expect([answer.status, codeOf(answer)]).toEqual([402, "payment.void"]);
+  expect(saidOf(x402, "payment.settle_answered")).toEqual([]);
+});
+
+test("a transfer that is not yet deep answers nobody, and if a reorganisation takes it away its payer gets the job once it is paid again", async () => {
+  const x402 = await fixture.gateway({ x402: SETTLE_SECS, token: { confirmations: 3 } });
+  const headers = await x402.pay({ payer: fixture.payer });
+  const before = await fixture.devnet.chain.snapshot();
+  await fixture.devnet.control.fault({ ...late, kind: "slow" });
+  let isAnswered = false;
+  const answered = x402.post(headers).finally(() => {
+    isAnswered = true;
+  });
+  await eventually("it lands", async () => (await fixture.charged()).length === 1);
+  const [id = ""] = await x402.redis.zrevrange(keys.payments, 0, 0);
+  for (let looks = 0; looks < 3; looks++) await lookedAt(x402, id);
+  expect([isAnswered, (await x402.journal.find(id))?.state]).toEqual([false, "SETTLING"]);
+
+  await fixture.devnet.chain.revert(before);
+  await eventually("the facilitator answers", () => saidOf(x402, "payment.settle_answered").length === 1);
+  await fixture.devnet.chain.mine();
+  await eventually("it is paid again", async () => {
+    x402.skip(2000);
+    return (await fixture.charged()).length === 1;
+  });
+  const answer = await answered;
+  expect([202, 503]).toContain(answer.status);
+  await fixture.devnet.chain.mine(4);
+  await x402.untilState(id, "QUEUED");
+  expect(await x402.waiting()).toMatchObject([{ id }]);
+});

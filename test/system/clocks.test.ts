@@ -1,0 +1,149 @@
+import { describe, expect, test } from "vitest";
+import type { Part } from "../../shared/dev/process.ts";
+import { untilReady, untilSelling } from "../../shared/dev/stack.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import { useDevnet } from "../fixtures/devnet.ts";
+import { useFakeRunner } from "../fixtures/fake-runner.ts";
+import { keys } from "../fixtures/redis.ts";
+import { useStack } from "../fixtures/stack.ts";
+import { idIn, signOffer } from "../fixtures/x402.ts";
+import { clockAhead } from "../support/clock-ahead.ts";
+import { newPayer } from "../support/devnet.ts";
+import { type Answer, send } from "../support/http.ts";
+import { sellingToAllKinds } from "./payers.ts";
+
+/** Time enough on a busy machine, and little beside the two hours by which a clock is wrong. */
+const SOON_MS = 60_000;
+const TWO_HOURS_MS = 7_200_000;
+const WRONG: [string, number][] = [
+  ["ahead", TWO_HOURS_MS],
+  ["behind", -TWO_HOURS_MS],
+];
+const PATH = "/x402/jobs/1/1";
+
+const devnet = useDevnet();
+/** Has job 3, and fails on command. */
+const failing = useFakeRunner();
+const stack = useStack(() => ({
+  endpoints: [
+    { path: "/hooks/runs", job_id: 1, auth: "none" },
+    { path: "/hooks/fails", job_id: 3, auth: "none" },
+  ],
+  postern: {
+    runners: { failing: { url: failing.url, timeout_ms: 2000 } },
+    jobs: { "0/3": { runner: "failing" } },
+  },
+  // An authorization of three hours is one of an hour or of five to a gateway whose clock is wrong.
+  x402: sellingToAllKinds(devnet, { payment_window_secs_max: 86_400 }),
+  producers: 2,
+  drainSecs: 0.1,
+}));
+
+async function deliver(path: string): Promise<string> {
+  const answer = await send((stack.gateways[0] as Part).address, { path, body: "hello" });
+  expect(answer.status).toBe(202);
+  return idIn(answer);
+}
+
+async function checksOf({ opsAddress = "" }: Part): Promise<Record<string, unknown>> {
+  return (await send(opsAddress, { method: "GET", path: "/readyz" })).json();
+}
+
+async function restart(part: Part, env: NodeJS.ProcessEnv): Promise<void> {
+  await part.restart(env);
+  await untilReady(part);
+}
+
+/** In a buyer's words, with three hours to settle it. */
+async function payFor(challenge: Answer, payer: Awaited<ReturnType<typeof newPayer>>) {
+  const validBefore = BigInt(Math.floor(Date.now() / 1000) + 3 * 3600);
+  return signOffer(challenge, { payer, validBefore }, devnet.token.toLowerCase());
+}
+
+describe.each(WRONG)("with a clock two hours %s", (_, ms) => {
+  const [one, other] = [() => stack.producers[0] as Part, () => stack.producers[1] as Part];
+
+  test("a gateway and a producer run calls at once, and say how far their clock is from Redis'", {
+    timeout: 120_000,
+  }, async () => {
+    const gateway = stack.gateways[0] as Part;
+    await other().kill("SIGKILL");
+    await Promise.all([restart(gateway, clockAhead(ms)), restart(one(), clockAhead(ms))]);
+    const id = await deliver("/hooks/runs");
+    await eventually("its job has run", () => stack.effectsOf([id])[0] === 1, SOON_MS);
+
+    for (const part of [gateway, one()]) {
+      expect(Math.abs(Number((await checksOf(part))["clock_ahead_ms"]) - ms)).toBeLessThan(5000);
+      const metrics = await send(part.opsAddress ?? "", { method: "GET", path: "/metrics" });
+      const seconds = /^postern_clock_ahead_seconds (.*)$/m.exec(metrics.text)?.[1];
+      expect(Math.abs(Number(seconds) - ms / 1000)).toBeLessThan(5);
+    }
+    await Promise.all([restart(gateway, {}), restart(other(), {})]);
+  });
+
+  test("the failed attempt of a producer that dies is repeated by another one after its backoff", {
+    timeout: 120_000,
+  }, async () => {
+    await other().kill("SIGKILL");
+    await restart(one(), clockAhead(ms));
+    failing.answer = () => ({ status: 500 });
+    const id = await deliver("/hooks/fails");
+    await one().process.waitForEvent("call.delayed", { where: ({ callId }) => callId === id });
+    await one().kill("SIGKILL");
+    failing.answer = () => ({ status: 200 });
+    await restart(other(), {});
+    await other().process.waitForEvent("call.injected", {
+      where: ({ callId }) => callId === id,
+      deadlineMs: SOON_MS,
+    });
+    await restart(one(), {});
+  });
+
+  test("a payment gateway sells, and its offers are good at another one, as that one's are at it", {
+    timeout: 120_000,
+  }, async () => {
+    const [wrong, right] = stack.x402 as [Part, Part];
+    await restart(wrong, clockAhead(ms));
+    await untilSelling(wrong);
+    for (const [asked, paid] of [
+      [wrong, right],
+      [right, wrong],
+    ] as const) {
+      const payer = await newPayer(devnet);
+      const challenge = await send(asked.address, { path: PATH, body: "" });
+      const answer = await send(paid.address, {
+        ...{ path: PATH, body: "hello" },
+        headers: await payFor(challenge, payer),
+      });
+      expect([answer.status, answer.text]).toEqual([202, expect.anything()]);
+      const id = idIn(answer);
+      await eventually("its job has run", () => stack.effectsOf([id])[0] === 1, SOON_MS);
+    }
+    await restart(wrong, {});
+  });
+
+  test("a payment gateway leaves no open payment to wait, neither its own nor another one's", {
+    timeout: 180_000,
+  }, async () => {
+    const [wrong, right] = stack.x402 as [Part, Part];
+    await restart(wrong, clockAhead(ms));
+    await Promise.all([untilSelling(wrong), untilSelling(right)]);
+    const open = await Promise.all(
+      [wrong, right].map(async (gateway) => {
+        const payer = await newPayer(devnet);
+        const challenge = await send(right.address, { path: PATH, body: "" });
+        const headers = await payFor(challenge, payer);
+        await devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+        const answer = await send(gateway.address, { path: PATH, body: "hello", headers });
+        expect(answer.status).toBe(503);
+        return idIn(answer);
+      }),
+    );
+    // The one whose clock is wrong has to do it alone.
+    await right.kill("SIGKILL");
+    await eventually("their jobs have run", () => stack.effectsOf(open).every((runs) => runs === 1), SOON_MS);
+    const due = await Promise.all(open.map((id) => stack.redis.client.zscore(keys.paymentsDue, id)));
+    for (const at of due) if (at !== null) expect(Math.abs(Number(at) - Date.now())).toBeLessThan(3_600_000);
+    await Promise.all([restart(right, {}), restart(wrong, {})]);
+  });
+});
