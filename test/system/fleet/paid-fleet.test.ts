@@ -112,7 +112,11 @@ function disastersOf(bought: Bought[]) {
       await second.restart();
     },
     () => stack.producers[0]?.restart(),
-    () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()),
+    async () => {
+      expect(await stack.denials()).toEqual([]);
+      await stack.redis.server.kill("SIGKILL");
+      await stack.redis.server.restart();
+    },
   ];
   const every = Math.floor(plans.length / (strikes.length + 1));
   return chance.shuffle(strikes).map((strike, i) => ({ after: every * (i + 1), strike }));
@@ -223,4 +227,5 @@ test("every payment is one charge, one job and one answer, though gateways, a pr
     "some were cut off",
   ).toBe(true);
   expect(bought.some(({ told }) => told.some(({ status }) => status === 503))).toBe(true);
+  expect(await stack.denials(), "no process lacks a right").toEqual([]);
 });
