@@ -1,4 +1,4 @@
-import { Command, CommanderError, Help } from "commander";
+import { Argument, Command, CommanderError, Help } from "commander";
 import type { Env } from "../../shared/config/secrets.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
@@ -6,6 +6,7 @@ import { environmentWarnings, failpointOf, logLevelOf } from "../../shared/lifec
 import { armFailpoint } from "../../shared/lifecycle/failpoint.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
+import { KINDS, type ProcessKind } from "../../shared/processes/process.ts";
 import { addCallbacks } from "./callbacks/command.ts";
 import { addCalls } from "./calls/command.ts";
 import type { CheckOptions } from "./check-config.ts";
@@ -86,6 +87,7 @@ export function buildProgram(given: Surroundings): Command {
   addRates(program, deps);
   addStatus(program, deps);
   addTail(program, deps);
+  addRedisAcl(program, deps);
   addCheckConfig(program, deps);
   addOutputOptions(program);
   return program;
@@ -257,6 +259,17 @@ function addStatus(program: Command, deps: ProgramDeps): void {
     .action(async (options: StatusOptions) => {
       const { showStatus } = await import("./status.ts");
       deps.exitWith(await showStatus(deps, options));
+    });
+}
+
+function addRedisAcl(program: Command, deps: ProgramDeps): void {
+  program
+    .command("redis-acl")
+    .description("print the rights that a process needs of its Redis user, as a command for redis-cli")
+    .addArgument(new Argument("<process>", "operator: the console, and the commands").choices(KINDS))
+    .action(async (process: ProcessKind) => {
+      const { aclRules } = await import("../../shared/redis/rights.ts");
+      deps.print(`ACL SETUSER ${process} on >PASSWORD ${aclRules(process)}\n`);
     });
 }
 

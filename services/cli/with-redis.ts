@@ -9,6 +9,7 @@ import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { createTokenSource, type TokenSource } from "../../shared/operator/tokens.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
+import { unlessRedis } from "../../shared/redis/failure.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { whenReady } from "../../shared/redis/ready.ts";
@@ -93,7 +94,7 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
   try {
     return await work();
   } catch (thrown) {
-    const error = toAppError(thrown);
+    const error = toAppError(unlessRedis(thrown));
     printError(error);
     return EXIT_CODES[error.code] ?? EXIT.failed;
   }
@@ -101,6 +102,7 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
 
 async function connected(redis: Redis, url: Secret): Promise<void> {
   await whenReady(redis, READY_DEADLINE_MS).catch((cause: unknown) => {
+    if (cause instanceof AppError && cause.code === "queue.denied") throw cause;
     const reason = `Redis at ${hostOf(url)} cannot be reached: ${messageOf(cause)}`;
     throw new AppError("queue.unavailable", { reason, cause });
   });

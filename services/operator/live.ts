@@ -6,7 +6,7 @@ import { hasInputEnded } from "../../shared/http/input-end.ts";
 import type { ConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import type { FlowSpan } from "../../shared/operator/flow.ts";
 import type { Overview } from "../../shared/operator/overview.ts";
-import { unlessRedis } from "../../shared/redis/unavailable.ts";
+import { unlessRedis } from "../../shared/redis/failure.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Who } from "./auth/who.ts";
 

@@ -10,7 +10,7 @@ import { metered } from "../../shared/log/metered.ts";
 import { createMetrics } from "../../shared/metrics/metrics.ts";
 import { openReports } from "../../shared/processes/report.ts";
 import { registerClock } from "../../shared/redis/clock.ts";
-import { connectForRequests } from "../../shared/redis/connect.ts";
+import { connectBeside, connectForRequests } from "../../shared/redis/connect.ts";
 import { createMeters } from "./metrics.ts";
 import { composeOperator } from "./operator.ts";
 import { builtPage } from "./page.ts";
@@ -40,8 +40,7 @@ export function runOperator(options: OperatorProcess): Promise<number> {
     const redis = connectForRequests(postern.redis.url, meteredLog);
     shutdown.defer("redis", () => redis.disconnect());
     registerClock(metrics, redis);
-    const workRedis = redis.duplicate({ commandTimeout: PATIENCE_MS });
-    workRedis.on("error", () => {}); // the other connection tells of it
+    const workRedis = connectBeside(redis, { commandTimeout: PATIENCE_MS });
     shutdown.defer("redis for long work", () => workRedis.disconnect());
 
     const reports = openReports({ kind: "operator", postern, config: { operator }, redis, log: meteredLog });

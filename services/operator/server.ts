@@ -12,7 +12,7 @@ import type { ConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.
 import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { OperatorApi } from "../../shared/operator/api.ts";
 import type { Overview } from "../../shared/operator/overview.ts";
-import { unlessRedis } from "../../shared/redis/unavailable.ts";
+import { unlessRedis } from "../../shared/redis/failure.ts";
 import { parseBoundedJson } from "../../shared/text/bounded-json.ts";
 import type { createAssertHost } from "./auth/hosts.ts";
 import type { CheckToken, Identify } from "./auth/identify.ts";

@@ -6,7 +6,7 @@ import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
-import type { Readiness } from "../../shared/http/readiness.ts";
+import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import type { Origin } from "../../shared/job-call/job-call.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
@@ -26,6 +26,8 @@ import {
 } from "../../shared/queue/queue-name.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
+import { DurableRedis } from "../../shared/redis/durable.ts";
+import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { RESULT_LIMITS, type ResultLimits } from "../../shared/results/keep-result.ts";
 import { createResults } from "../../shared/results/store.ts";
@@ -132,7 +134,14 @@ export function openProducer({ postern, inject, setsLimits, origins, redis, log 
     runners,
     readiness(): Readiness {
       const beating = producer.isAlive();
-      return { ready: beating && !stopped, checks: { redis: redis.status, beating, ...clockCheck(redis) } };
+      const found = explain(() => {
+        producer.assertUsable();
+        return redis.status;
+      });
+      return {
+        ready: beating && found.ok && !stopped,
+        checks: { redis: found.text, beating, ...clockCheck(redis) },
+      };
     },
     /** How long injections under way may take to end. */
     graceMs: longestMs + 1000,
@@ -215,6 +224,8 @@ export type ComposedOptions = {
 export type ComposedProducer = {
   readonly workerId: string;
   ready(): Promise<void>;
+  /** Throws why Redis cannot be used now. */
+  assertUsable(): void;
   /** Whether Redis has answered this worker's heartbeat lately. */
   isAlive(): boolean;
   /** Takes no more calls. Those in hand go on. */
@@ -289,12 +300,19 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const partition = partitionOf(redis);
   const redisTime = options.clock ?? redisClock(redis).now;
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
+  const durable = new DurableRedis({
+    redis,
+    mode: "relaxed", // what is lost of its writes is done again
+    claimLayout: createClaimLayout(partition),
+    log: { ...log, info() {} }, // it would say how durable they are
+  });
   const history =
     options.history && createCallHistory({ partition, limits: options.history, clock: redisTime, log });
   const stopPublishing = callbacks && publishCallbackKeys(partition, callbacks.secrets);
   const delivering = createDelivering(options, partition, history, log, workerId);
   const consumer = consume({
     partition,
+    server: durable,
     serves: (queue) =>
       isKnown(queue) &&
       (callbacks !== undefined || !isOfCallbacks(queue)) &&
@@ -314,6 +332,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   return {
     workerId,
     ready: consumer.ready,
+    assertUsable: () => durable.assertUsable(),
     isAlive: heartbeat.isFresh,
     stop: consumer.stop,
     close: async (graceMs) => {
@@ -321,6 +340,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
       await delivering.close();
       stopPublishing?.();
       await history?.stop();
+      durable.stop();
       await heartbeat.stop();
       log.stop();
       log.info("producer.stopped", { workerId });

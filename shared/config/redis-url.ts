@@ -21,11 +21,21 @@ export function redisUrlProblem(text: string): string | undefined {
   return partProblem(new URL(text));
 }
 
-function partProblem({ username, password, hostname, port, pathname, hash }: URL): string | undefined {
+function partProblem({
+  username,
+  password,
+  hostname,
+  port,
+  pathname,
+  searchParams,
+  hash,
+}: URL): string | undefined {
   if (hostname === "") return "names no host";
   if (port === "0") return PORT;
   if (!/^\/?\d{0,5}$/.test(pathname))
     return "names a database that is no number, as redis://127.0.0.1:6379/0 does";
+  if ([...searchParams].some(([name, value]) => name !== "family" || !/^[046]$/.test(value)))
+    return "has parameters after its ? of which only family=4 and family=6 are known";
   if (hash !== "") return "ends with a # and more, which no URL of a Redis has";
   return [username, password].every(isDecodable)
     ? undefined

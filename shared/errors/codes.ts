@@ -140,6 +140,7 @@ export const CODES = {
   "service.starting": { status: 503, retryable: true, title: "Service is starting" },
   "service.draining": { status: 503, retryable: true, title: "Service is shutting down" },
   "queue.unavailable": { status: 503, retryable: true, title: "Queue is unavailable" },
+  "queue.denied": { status: 503, retryable: true, title: "Redis denies this process what it needs" },
   "queue.not_durable": { status: 503, retryable: true, title: "Queue cannot keep its promise" },
   "queue.outcome_unknown": { status: 503, retryable: true, title: "Whether the call was queued is unknown" },
   "record.unreadable": { status: 503, retryable: true, title: "What is stored of this call cannot be read" },
@@ -259,6 +260,11 @@ export const CODES = {
     status: 500,
     retryable: false,
     title: "Redis cannot keep what a 202 promises",
+  },
+  "start.redis_denied": {
+    status: 500,
+    retryable: false,
+    title: "Redis denies this process what it needs",
   },
   "start.layout_mismatch": {
     status: 500,

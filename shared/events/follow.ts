@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { messageOf } from "../errors/app-error.ts";
+import { connectBeside } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { delay } from "../time/clock.ts";
@@ -47,7 +48,7 @@ export async function follow(partition: Partition, follower: Follower): Promise<
   const lease = script(redis, FOLLOW);
   const id = randomUUID();
   const hold = (isNew: boolean) => lease([keys.followed], [id, LEASE_MS, isNew ? 1 : 0]);
-  const connection = redis.duplicate({ enableOfflineQueue: true, maxRetriesPerRequest: null });
+  const connection = connectBeside(redis, { enableOfflineQueue: true, maxRetriesPerRequest: null });
   let isLost = false;
   const lost = (reason: string): void => {
     if (!isLost) follower.onLost(reason);

@@ -53,6 +53,7 @@ export class Admission {
       ready: redis.ok && !this.ending,
       checks: {
         redis: redis.text,
+        writes: this.#durable.fullReason ?? "taken",
         durability: this.#durable.durability.mode,
         maxmemory_bytes: this.#durable.isUsable ? this.#durable.server().maxMemoryBytes : null,
         ...clockCheck(this.#durable.redis),

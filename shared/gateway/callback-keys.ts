@@ -1,7 +1,7 @@
 import type { OpsRoutes } from "../http/ops.ts";
 import { createReadCallbackKeys } from "../processes/callback-keys.ts";
+import { unlessRedis } from "../redis/failure.ts";
 import type { Partition } from "../redis/partition.ts";
-import { unlessRedis } from "../redis/unavailable.ts";
 
 /** Anybody may ask: Redis is asked once in this time. */
 const ASKED_EVERY_MS = 5000;

@@ -1,8 +1,8 @@
 import { AppError } from "../errors/app-error.ts";
 import { callbackQueueOf } from "../queue/queue-name.ts";
+import { unlessRedis } from "../redis/failure.ts";
 import type { Partition } from "../redis/partition.ts";
 import { NOW, script } from "../redis/script.ts";
-import { unlessRedis } from "../redis/unavailable.ts";
 
 /** Queues of callbacks that wildcards of `callback_hosts` may make in a deployment, whoever names their receivers. */
 export const NAMED_QUEUES_MAX = 5000;

@@ -1,6 +1,6 @@
 import type { Secret } from "../crypto/secret.ts";
 import type { Logger } from "../log/logger.ts";
-import { connectForRequests, connectForWork, type Redis } from "../redis/connect.ts";
+import { connectForRequests, connectForWork, inItsDatabase, type Redis } from "../redis/connect.ts";
 
 /** A URL, or a connection of the host's own. */
 export type RedisOption = string | Redis;
@@ -50,7 +50,11 @@ export function redisProblem(redis: unknown, need: Need): string | undefined {
 /** @internal Connects, or takes the host's connection, which `close` leaves open. `url` is the checked one. */
 export function openConnection(redis: RedisOption, url: Secret, need: Need, log: Logger): Connection {
   if (typeof redis !== "string") {
+    inItsDatabase(redis);
     if (redis.status === "wait") redis.connect().catch(() => {}); // lazyConnect: nothing else would
+    // One that is open may have begun in another database.
+    if (redis.status === "ready" && redis.options.db)
+      redis.select(redis.options.db).catch(() => redis.disconnect(true));
     return { redis, close() {} };
   }
   const own = need === "requests" ? connectForRequests(url, log) : connectForWork(url, log);

@@ -1,6 +1,7 @@
 import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
+import type { DurableRedis } from "../redis/durable.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { ResultLimits } from "../results/keep-result.ts";
 import { delay, within } from "../time/clock.ts";
@@ -27,6 +28,8 @@ export type Deliver = (taken: Taken, hold: Hold) => Promise<Verdict>;
 
 export type ConsumeOptions = {
   partition: Partition;
+  /** Whether the partition's Redis can be used (shared/redis/durable.ts). */
+  server: Pick<DurableRedis, "firstCheck" | "isUsable" | "isRefused">;
   /** Which queues this worker takes calls from. */
   serves: (queue: QueueName) => boolean;
   /** Whether the calls that go through a gate cannot be delivered now, so that this worker takes none. */
@@ -67,7 +70,7 @@ const GIVE_BACK_MS = 1000;
  * it needs two connections: `partition.redis`, from connectForWork, and one of its own on which it waits to be woken.
  */
 export function consume(options: ConsumeOptions): Consumer {
-  const { partition, serves, lockMs, workerName } = options;
+  const { partition, server, serves, lockMs, workerName } = options;
   const backendOf = openBackends(partition, {
     name: workerName,
     lockDuration: lockMs,
@@ -81,15 +84,14 @@ export function consume(options: ConsumeOptions): Consumer {
   });
   const upkeep = createUpkeep(options, backendOf, lostTakes);
   const holds = createHolds(partition, lockMs);
-  const isRefused = () => upkeep.refused;
   const turns = new Turns({
     slots: options.slots,
     bytes: options.bodyBudgetBytes,
-    isClosed: (gate) => isRefused() || options.isClosed(gate),
+    isClosed: (gate) => server.isRefused || options.isClosed(gate),
   });
   const work = createWork(options, { backendOf, turns, upkeep, holds, lostTakes });
-  const listen = createListen({ partition, serves, turns, fill: work.fill, isRefused });
-  const started = upkeep.start().then(listen.start);
+  const listen = createListen({ partition, serves, turns, fill: work.fill, server });
+  const started = server.firstCheck.then(upkeep.start).then(listen.start);
   started.catch(() => {});
   const renew = (): void => {
     holds.renew().catch(() => {});

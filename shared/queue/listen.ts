@@ -1,5 +1,5 @@
 import { failpoint } from "../lifecycle/failpoint.ts";
-import type { Redis } from "../redis/connect.ts";
+import { connectBeside, type Redis } from "../redis/connect.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
@@ -27,15 +27,15 @@ type Options = {
   turns: Turns;
   /** Takes from the queues that may have calls. */
   fill: () => void;
-  /** Whether nothing may be taken at all. */
-  isRefused: () => boolean;
+  /** While it is refused nothing may be taken at all. */
+  server: { readonly isRefused: boolean };
 };
 
 /**
  * Waits on a connection of its own to be told of queues with calls, while there is room for one. A name that is popped from
  * `wake` is told to nobody else, so a worker that cannot use it passes it on.
  */
-export function createListen({ partition, serves, turns, fill, isRefused }: Options) {
+export function createListen({ partition, serves, turns, fill, server }: Options) {
   const { redis } = partition;
   const tell = createTell(partition);
   const blocking = connectToBlock(redis);
@@ -45,7 +45,7 @@ export function createListen({ partition, serves, turns, fill, isRefused }: Opti
   async function once(): Promise<void> {
     await turns.untilFreeSlot();
     if (stopped) return;
-    if (isRefused()) return delay(REFUSED_PAUSE_MS);
+    if (server.isRefused) return delay(REFUSED_PAUSE_MS);
     const queues = await nextWoken(blocking, partition, Math.min(turns.freeSlots, NAMES_MAX));
     if (queues.length === 0) return;
     failpoint("producer.after_wake");
@@ -111,14 +111,11 @@ export function createTell({ redis, keys }: Partition) {
 
 /** A connection like this one, for waiting. No command is sent again, since nobody may wait for its answer any more. */
 function connectToBlock(redis: Redis): Redis {
-  const blocking = redis.duplicate({
+  return connectBeside(redis, {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   });
-  // The other connection to the same Redis logs that it is away.
-  blocking.on("error", () => {});
-  return blocking;
 }
 
 /** The queues that have waited longest to be told of. None if there was none for some seconds. */

@@ -1,8 +1,9 @@
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
-import { createClaimLayout } from "../redis/layout.ts";
+import { failureOf, isLasting, unlessRedis } from "../redis/failure.ts";
 import type { Partition } from "../redis/partition.ts";
+import { delay, settled } from "../time/clock.ts";
 import type { Backends } from "./backend.ts";
 import { openJobs } from "./jobs.ts";
 import type { LostTakes } from "./lost-takes.ts";
@@ -12,6 +13,7 @@ import { openRegistry } from "./registry.ts";
 
 type Options = {
   partition: Partition;
+  server: { readonly isUsable: boolean };
   serves: (queue: QueueName) => boolean;
   /** Done before the first call is taken, and again if Redis has lost what it wrote. */
   prepare?: (() => Promise<void>) | undefined;
@@ -22,6 +24,8 @@ type Options = {
 };
 
 const POLL_MS = 1000;
+/** Pause before a first poll that failed is tried again. */
+const START_PAUSE_MS = 1000;
 /** A queue that is registered again costs nothing but its metrics. */
 const EMPTY_MS = 3_600_000;
 
@@ -30,9 +34,8 @@ const EMPTY_MS = 3_600_000;
  * back the calls of workers that have died, and forgets queues without a call.
  */
 export function createUpkeep(options: Options, backendOf: Backends, lostTakes: LostTakes) {
-  const { partition, serves, prepare, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
+  const { partition, server, serves, prepare, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
   const stalledEveryMs = stalledIntervalOf(options.lockMs);
-  const claimLayout = createClaimLayout(partition);
   const { areConfigured } = openJobs(partition);
   const poll = createPoll(partition);
   const registry = openRegistry(partition);
@@ -40,18 +43,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   const polls = createAlarm(pollAgain, log);
   let stalledCheckedAt = Number.NEGATIVE_INFINITY;
   let isPrepared = false;
-  let refused: AppError | undefined;
-
-  /** Redis may have lost its data, and a release with another layout may have come first. */
-  async function requireLayout(): Promise<void> {
-    try {
-      await claimLayout();
-      refused = undefined;
-    } catch (error) {
-      if (error instanceof AppError) refused = error;
-      throw error;
-    }
-  }
+  let stopped = false;
 
   async function moveDue(): Promise<void> {
     const nextInMs = await poll.moveDue();
@@ -60,7 +52,6 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   }
 
   async function once(): Promise<void> {
-    await requireLayout();
     if (prepare !== undefined && !(isPrepared && (await areConfigured()))) await prepare();
     isPrepared = true;
     await moveDue();
@@ -76,9 +67,17 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
     }
   }
 
+  /** False if that fails for a reason that passes. */
+  async function hasPolled(): Promise<boolean> {
+    const polled = await settled(once());
+    if (polled.kind === "done") return true;
+    if (failureOf(polled.error) === undefined || isLasting(polled.error)) throw unlessRedis(polled.error);
+    return false;
+  }
+
   async function pollAgain(): Promise<void> {
     polls.after(pollMs);
-    await once();
+    if (server.isUsable) await once();
   }
 
   async function takeBack(queue: QueueName): Promise<void> {
@@ -91,18 +90,14 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
     /** A queue is due after so many ms. */
     dueIn: due.after,
 
-    /** Whether nothing may be taken, because Redis holds another release's layout. */
-    get refused(): boolean {
-      return refused !== undefined;
-    },
-
-    /** Resolves after the first poll. Throws `start.layout_mismatch`. */
+    /** Resolves after the first poll, which is tried again until Redis takes it. Throws what does not pass by itself. */
     async start(): Promise<void> {
-      await once();
+      while (!(server.isUsable && (await hasPolled())) && !stopped) await delay(START_PAUSE_MS);
       polls.after(pollMs);
     },
 
     stop(): void {
+      stopped = true;
       due.stop();
       polls.stop();
     },

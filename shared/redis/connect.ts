@@ -2,6 +2,7 @@ import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
+import { isOfSelect } from "./failure.ts";
 
 export type { Redis } from "ioredis";
 
@@ -10,6 +11,7 @@ const RECONNECT_MS_MAX = 1000;
 const COMMON = {
   connectTimeout: 2000,
   keepAlive: 10_000,
+  disableClientInfo: true, // needs a right that only newer servers have
   retryStrategy: (attempt: number) =>
     Math.min(50 * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
 } satisfies RedisOptions;
@@ -29,7 +31,7 @@ export function connectForRequests(url: Secret, log: Logger): Redis {
     disconnectTimeout: 500,
     reconnectOnError: (error) => error.message.includes("READONLY"),
   });
-  return logged(redis, log);
+  return logged(inItsDatabase(redis), log);
 }
 
 /** For workers: commands wait for Redis to return. Safe to resend only because every id is deterministic. */
@@ -39,7 +41,25 @@ export function connectForWork(url: Secret, log: Logger): Redis {
     maxRetriesPerRequest: null,
     reconnectOnError: (error) => (error.message.includes("READONLY") ? 2 : false),
   });
-  return logged(redis, log);
+  return logged(inItsDatabase(redis), log);
+}
+
+/** A connection like this one, with other options. Its errors are not logged: the other connection tells of the same Redis. */
+export function connectBeside(redis: Redis, options: RedisOptions): Redis {
+  const beside = redis.duplicate(options);
+  beside.on("error", () => {});
+  return inItsDatabase(beside);
+}
+
+/**
+ * Closes a connection whose SELECT is refused, before anything else is sent on it. ioredis would go on in database 0, which may be that
+ * of another deployment.
+ */
+export function inItsDatabase(redis: Redis): Redis {
+  redis.on("error", (error: Error) => {
+    if (isOfSelect(error)) redis.disconnect(true);
+  });
+  return redis;
 }
 
 /** Logs one line when Redis goes and one when it is back, instead of one for each attempt to reconnect. */

@@ -2,11 +2,12 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
+import { deniedAs, failureOf } from "./failure.ts";
 import { type Durability, readServerState, type ServerState, UNBOUNDED } from "./server-state.ts";
 
 /** What the last check of the server found. */
 type State =
-  | { readonly kind: "starting" }
+  | { readonly kind: "starting"; readonly reason: string }
   | { readonly kind: "away"; readonly reason: string }
   | { readonly kind: "refused"; readonly error: AppError }
   | { readonly kind: "ready"; readonly server: ServerState };
@@ -14,6 +15,10 @@ type State =
 /** How much has come back on a connection, and when that was first seen. */
 type Heard = { readonly at: number; readonly bytes: number };
 
+/** A write that Redis had no room for is reported for this long. */
+const FULL_MS = 10_000;
+/** A write that Redis denied closes for this long. */
+const DENIED_MS = 5000;
 /** How long an answer of the server is believed. */
 const FRESH_MS = 1000;
 
@@ -31,12 +36,16 @@ export class DurableRedis {
   readonly #log: Logger;
   readonly #patienceMs: () => number;
   readonly #timer: NodeJS.Timeout | undefined;
-  #state: State = { kind: "starting" };
+  #state: State = { kind: "starting", reason: "Redis has not been reached yet" };
   #connection = 0;
   #checkedAt = Number.NEGATIVE_INFINITY;
   /** Whether Redis had a `maxmemory` when it was asked last. */
   #isBounded: boolean | undefined;
   #heard: Heard = { at: 0, bytes: 0 };
+  #full: { readonly at: number; readonly reason: string } | undefined;
+  #deniedAt = Number.NEGATIVE_INFINITY;
+  /** The connection that a check is under way on. */
+  #checking: number | undefined;
   #settleFirst: { resolve: () => void; reject: (error: AppError) => void } | undefined;
 
   constructor({
@@ -66,6 +75,7 @@ export class DurableRedis {
     });
     this.firstCheck.catch(() => {});
     redis.on("ready", this.#onReady);
+    redis.on("error", this.#onError);
     redis.on("close", this.#onClose);
     if (checkEveryMs !== "on demand") this.#timer = setInterval(() => void this.#check(), checkEveryMs);
     if (redis.status === "ready") this.#onReady();
@@ -77,19 +87,45 @@ export class DurableRedis {
       case "ready":
         return this.#state.server;
       case "refused":
-        throw new AppError("queue.not_durable", { reason: this.#state.error.message, retryAfterMs: 5000 });
+        throw new AppError(
+          this.#state.error.code === "start.redis_denied" ? "queue.denied" : "queue.not_durable",
+          {
+            reason: this.#state.error.message,
+            retryAfterMs: 5000,
+          },
+        );
       case "away":
         throw new AppError("queue.unavailable", { reason: this.#state.reason, retryAfterMs: 2000 });
       case "starting":
-        throw new AppError("service.starting", {
-          reason: "Redis has not been reached yet",
-          retryAfterMs: 2000,
-        });
+        throw new AppError("service.starting", { reason: this.#state.reason, retryAfterMs: 2000 });
     }
   }
 
   get isUsable(): boolean {
     return this.#state.kind === "ready";
+  }
+
+  /** Whether Redis is there and must not be used. */
+  get isRefused(): boolean {
+    return this.#state.kind === "refused";
+  }
+
+  /** Redis had no room for a write (OOM, MISCONF). What needs none goes on, so this process stays ready. */
+  noteFull(reason: string): void {
+    if (this.fullReason === undefined) this.#log.warn("redis.full", { reason });
+    this.#full = { at: performance.now(), reason };
+  }
+
+  /** Redis denied a write. A check does not try that right, so it may not open this process for some seconds. */
+  noteDenied(error: unknown): void {
+    this.#deniedAt = performance.now();
+    this.#become({ kind: "refused", error: deniedAs("start.redis_denied", error) });
+  }
+
+  /** Why Redis had no room for a write in the last seconds. */
+  get fullReason(): string | undefined {
+    const full = this.#full;
+    return full !== undefined && performance.now() - full.at < FULL_MS ? full.reason : undefined;
   }
 
   /** Throws the reason if calls cannot be taken now. */
@@ -111,6 +147,7 @@ export class DurableRedis {
   stop(): void {
     clearInterval(this.#timer);
     this.redis.off("ready", this.#onReady);
+    this.redis.off("error", this.#onError);
     this.redis.off("close", this.#onClose);
   }
 
@@ -119,18 +156,35 @@ export class DurableRedis {
     if (this.#timer !== undefined) void this.#check();
   };
 
+  /** The connection could not be made, or not as it must be. */
+  readonly #onError = (error: Error): void => {
+    const failure = failureOf(error);
+    const reason = messageOf(error);
+    if (failure === "denied") this.#become({ kind: "refused", error: deniedAs("start.redis_denied", error) });
+    else if (this.#state.kind === "starting")
+      this.#state = { kind: "starting", reason: `not reached yet: ${reason}` };
+    // A connection that is closed because of what was denied tells nothing new.
+    else if (failure !== "unsent") this.#state = { kind: "away", reason };
+  };
+
   readonly #onClose = (): void => {
     this.#checkedAt = Number.NEGATIVE_INFINITY;
-    if (this.#state.kind !== "starting")
-      this.#state = { kind: "away", reason: "connection to Redis is closed" };
+    if (this.#state.kind === "ready") this.#state = { kind: "away", reason: "connection to Redis is closed" };
   };
 
   async #check(): Promise<void> {
-    if (this.redis.status !== "ready") return;
     const connection = this.#connection;
+    if (this.redis.status !== "ready" || this.#checking === connection) return;
+    this.#checking = connection;
     const next = await this.#ask();
+    if (this.#checking === connection) this.#checking = undefined;
     if (connection !== this.#connection || this.redis.status !== "ready") return;
     this.#checkedAt = performance.now();
+    if (next.kind === "ready" && this.#checkedAt - this.#deniedAt < DENIED_MS) return;
+    this.#become(next);
+  }
+
+  #become(next: State): void {
     this.#report(next);
     this.#state = next;
     if (next.kind === "ready") this.#settleFirst?.resolve();
@@ -145,6 +199,8 @@ export class DurableRedis {
       return { kind: "ready", server };
     } catch (error) {
       if (error instanceof AppError) return { kind: "refused", error };
+      if (failureOf(error) === "denied")
+        return { kind: "refused", error: deniedAs("start.redis_denied", error) };
       if (messageOf(error).includes("timed out")) {
         // If this process stood still, its timer ends before it reads what has come meanwhile.
         await nextTurn();
@@ -171,8 +227,14 @@ export class DurableRedis {
 
   #report(next: State): void {
     if (next.kind === "ready") this.#reportMemory(next.server.maxMemoryBytes);
+    if (next.kind === "refused") {
+      const before = this.#state.kind === "refused" ? this.#state.error.message : undefined;
+      const { code, message: reason } = next.error;
+      if (reason !== before) this.#log.error("redis.refused", { code, reason });
+      return;
+    }
     if (next.kind === this.#state.kind) return;
-    if (next.kind === "refused") this.#log.error("redis.refused", { reason: next.error.message });
+    if (next.kind === "away") this.#log.warn("redis.away", { reason: next.reason });
     if (next.kind === "ready")
       this.#log.info("redis.ready", { durability: this.durability.mode, proof: next.server.proof });
   }

@@ -190,7 +190,7 @@ function operatorKeys(prefix: string) {
  *   {postern-runner}:delivery:<key> hash: the result of a long call that no gateway has taken yet (services/runner/delivery-store.ts)
  *   {postern-runner}:deliveries   zset: these, by the time a runner has to deliver them
  */
-const RUNNER_PREFIX = "{postern-runner}";
+export const RUNNER_PREFIX = "{postern-runner}";
 
 export const runnerKeys = {
   call: (idempotencyKey: string) => `${RUNNER_PREFIX}:call:${idempotencyKey}`,

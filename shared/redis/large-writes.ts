@@ -2,6 +2,7 @@ import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { type Logger, silentLogger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
+import { connectBeside } from "./connect.ts";
 import { DurableRedis } from "./durable.ts";
 import { ownMs } from "./large.ts";
 import { createClaimLayout } from "./layout.ts";
@@ -44,7 +45,7 @@ export class LargeWrites {
   #patienceMs = 0;
 
   constructor({ beside, mode, declared, clock, log }: Options) {
-    this.partition = partitionOf(connectBeside(beside.redis), beside.prefix);
+    this.partition = partitionOf(connectForLarge(beside.redis), beside.prefix);
     this.#beside = beside.redis;
     this.#durable = new DurableRedis({
       redis: this.partition.redis,
@@ -191,12 +192,11 @@ export class LargeWrites {
 
 /**
  * Another connection to the same Redis, which opens with `connect()`. None of its commands times out by itself: its owner
- * says when it is dead. That Redis is away is logged by the first connection.
+ * says when it is dead.
  */
-function connectBeside(redis: Redis): Redis {
-  const beside = redis.duplicate({ lazyConnect: true });
+function connectForLarge(redis: Redis): Redis {
+  const beside = connectBeside(redis, { lazyConnect: true });
   delete beside.options.commandTimeout;
-  beside.on("error", () => {});
   return beside;
 }
 

@@ -1,12 +1,17 @@
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../errors/app-error.ts";
+import { failureOf, unlessRedis } from "./failure.ts";
 
-/** Resolves once commands can be sent. Throws `queue.unavailable` with Redis' last error if that takes too long. */
+/**
+ * Resolves once commands can be sent. Throws `queue.denied` as soon as Redis denies it, and `queue.unavailable` with Redis' last error if
+ * that takes too long.
+ */
 export function whenReady(redis: Redis, deadlineMs: number): Promise<void> {
   if (redis.status === "ready") return Promise.resolve();
   return new Promise((resolve, reject) => {
     let last: unknown;
     const onError = (error: unknown): void => {
+      if (failureOf(error) === "denied") settle(() => reject(unlessRedis(error)));
       last = error;
     };
     const onReady = (): void => settle(resolve);

@@ -1,16 +1,12 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { type Clock, delay, type Outcome, settled, within } from "../time/clock.ts";
 import type { DurableRedis } from "./durable.ts";
+import { failureOf, isLasting, isUnwritten, unlessRedis } from "./failure.ts";
 import { extraMs, isLarge, ownMs } from "./large.ts";
 import type { LargeWrites } from "./large-writes.ts";
 import type { Partition } from "./partition.ts";
 import { type Script, script } from "./script.ts";
 import { isNewerError } from "./version.ts";
-
-/** Redis refused these before it wrote anything, so nothing happened. */
-const REFUSED_UNWRITTEN = /^(OOM|MISCONF|READONLY|NOREPLICAS|LOADING|NOPERM|NOAUTH|MASTERDOWN|CLUSTERDOWN)\b/;
-/** ioredis never sent these. */
-const NEVER_SENT = /enableOfflineQueue|isn't writeable/;
 
 const PAUSE_MS_MAX = 400;
 
@@ -30,7 +26,7 @@ export function scriptByLane(
  * Repeats an idempotent write until its outcome is known or the deadline has passed. It goes over the lane that `write` is
  * told, by its size; without one it is small. A rejection does not mean that nothing was written, since only the reply may
  * be lost. Throws `queue.outcome_unknown` if a try may have been written, else the reason for which no call can be taken
- * (`queue.unavailable`, `queue.not_durable`). `record.newer` is thrown at once.
+ * (`queue.unavailable`, `queue.denied`, `queue.not_durable`). What does not pass by itself is thrown at once, as is `record.newer`.
  */
 export type RetryWrite = <Result>(write: (lane: Lane) => Promise<Result>, bytes?: number) => Promise<Result>;
 
@@ -45,12 +41,15 @@ export function createBeginWrite({ small, large, clock, deadlineMs }: Options): 
     bytes: number,
     deadline: number,
   ): Promise<Outcome<Result>> {
-    if (!isLarge(bytes))
-      return within(
-        deadline - clock(),
-        small.write(() => write("small")),
-      );
-    return settled(large.write(() => write("large"), { bytes, until: deadline }));
+    const noting = (lane: Lane) => () =>
+      write(lane).catch((error) => {
+        const failure = failureOf(error);
+        if (failure === "full") small.noteFull(messageOf(error));
+        if (failure === "denied") small.noteDenied(error);
+        throw error;
+      });
+    if (!isLarge(bytes)) return within(deadline - clock(), small.write(noting("small")));
+    return settled(large.write(noting("large"), { bytes, until: deadline }));
   }
 
   async function repeat<Result>(
@@ -65,7 +64,7 @@ export function createBeginWrite({ small, large, clock, deadlineMs }: Options): 
       if (outcome.kind === "done") return outcome.result;
       const error = outcome.kind === "failed" ? unlessFinal(outcome.error) : new Error(SILENT);
       if (!isUnwritten(error)) maybeWritten = error;
-      if (clock() + pauseMs >= lastBegin) throw toOutcome(error, maybeWritten);
+      if (isLasting(error) || clock() + pauseMs >= lastBegin) throw toOutcome(error, maybeWritten);
       await delay(pauseMs);
     }
   }
@@ -84,15 +83,11 @@ function unlessFinal(error: unknown): unknown {
   return error;
 }
 
-function isUnwritten(error: unknown): boolean {
-  if (error instanceof AppError) return true;
-  const message = messageOf(error);
-  return REFUSED_UNWRITTEN.test(message) || NEVER_SENT.test(message);
-}
-
-function toOutcome(error: unknown, maybeWritten: unknown): AppError {
-  if (maybeWritten === undefined && error instanceof AppError) return error;
-  const code = maybeWritten === undefined ? "queue.unavailable" : "queue.outcome_unknown";
-  const cause = maybeWritten ?? error;
-  return new AppError(code, { reason: messageOf(cause), retryAfterMs: 2000, cause });
+function toOutcome(error: unknown, maybeWritten: unknown): unknown {
+  if (maybeWritten === undefined) return unlessRedis(error);
+  return new AppError("queue.outcome_unknown", {
+    reason: messageOf(maybeWritten),
+    retryAfterMs: 2000,
+    cause: maybeWritten,
+  });
 }

@@ -1,5 +1,6 @@
 import type { Redis } from "ioredis";
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { AppError } from "../errors/app-error.ts";
+import { failureOf } from "./failure.ts";
 
 export type DurabilityMode = "strict" | "relaxed";
 
@@ -134,7 +135,7 @@ async function readConfig(redis: Redis): Promise<Shown | undefined> {
     const replies = await Promise.all(SETTINGS.map((name) => redis.config("GET", name)));
     return Object.fromEntries(replies.flatMap(toPairs));
   } catch (error) {
-    if (/NOPERM|unknown command|not allowed/i.test(messageOf(error))) return undefined;
+    if (failureOf(error) === "denied") return undefined;
     throw error;
   }
 }

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { connectBeside } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 
@@ -123,13 +124,12 @@ export function createChanges(
 
 /** Tells of each id that is published, and when it has begun to hear of them, at first or again. */
 function listen({ redis, keys }: Partition, onId: (id: string) => void, onListening: () => void) {
-  const connection = redis.duplicate({
+  const connection = connectBeside(redis, {
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
     commandTimeout: SILENT_MS,
     retryStrategy: (attempt: number) => Math.min(50 * 2 ** attempt, 1000),
   });
-  connection.on("error", () => {}); // that Redis is away, the other connection logs
   connection.on("message", (_channel: string, ids: string) => {
     for (const id of ids.split(" ")) onId(id);
   });

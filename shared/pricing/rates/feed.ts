@@ -1,6 +1,7 @@
 import { outsideOf } from "../../config/rate-source.ts";
 import { messageOf } from "../../errors/app-error.ts";
 import type { Logger } from "../../log/logger.ts";
+import { failureOf } from "../../redis/failure.ts";
 import type { Clock } from "../../time/clock.ts";
 import { describeSource } from "./registry.ts";
 import { type RateFailure, type SharedRate, type SharedValue, toRateFailure } from "./shared-value.ts";
@@ -160,11 +161,8 @@ function kindOf(reason: string | undefined): string | undefined {
   return reason?.replace(/\d+/g, "");
 }
 
-/** What ioredis rejects with while there is no connection; an answer of Redis itself is a ReplyError. */
-const ABSENCE_NAMES = ["Error", "AbortError", "MaxRetriesPerRequestError"];
-
 /** Whether Redis is away: its connection logs that already. Refusals of Redis and mistakes of ours are logged here. */
 function isAbsence(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return ABSENCE_NAMES.includes(error.name) || /^(?:LOADING|MASTERDOWN)\b/.test(error.message);
+  const failure = failureOf(error);
+  return failure === "unsent" || failure === "lost" || failure === "failover";
 }

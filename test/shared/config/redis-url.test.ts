@@ -27,6 +27,10 @@ test.each([
     "has a % in its user or password that begins no escape: a % itself is written %25",
   ],
   ["redis://host:6379/first", "names a database that is no number, as redis://127.0.0.1:6379/0 does"],
+  [
+    "redis://host:6379/0?keyPrefix=s3cret",
+    "has parameters after its ? of which only family=4 and family=6 are known",
+  ],
   ["redis://host:6379/0#s3cret", "ends with a # and more, which no URL of a Redis has"],
 ])(
   "the URL of a Redis %s is refused with what is wrong with it, and without its password",

@@ -88,11 +88,15 @@ describe.skipIf(nginxProgram === undefined)(
       { after: 800, strike: () => stack.producers[0]?.restart() },
       {
         after: 1200,
-        strike: () => stack.redis.server.kill("SIGKILL").then(() => stack.redis.server.restart()),
+        strike: async () => {
+          expect(await stack.denials()).toEqual([]);
+          await stack.redis.server.kill("SIGKILL");
+          await stack.redis.server.restart();
+        },
       },
     ];
 
-    test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {
+    test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed, and no process lacks a right", {
       timeout: 300_000,
     }, async () => {
       const struck: Promise<unknown>[] = [];
@@ -120,6 +124,7 @@ describe.skipIf(nginxProgram === undefined)(
         otherBytes: [],
         ofNobody: [],
       });
+      expect(await stack.denials()).toEqual([]);
     });
 
     test("what a client says of its own address does not pass nginx, though the gateways believe nginx", async () => {

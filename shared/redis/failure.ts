@@ -1,0 +1,100 @@
+import { AppError, messageOf } from "../errors/app-error.ts";
+
+/**
+ * Why a command failed.
+ * - `unsent`: ioredis had no connection to send it on.
+ * - `lost`: the connection broke, or no reply came in time.
+ * - `failover`: Redis refused it for a reason that passes within a failover.
+ * - `full`: Redis has no memory or no disk for it, until somebody makes room.
+ * - `denied`: Redis does not let this process do it, until an operator changes a setting.
+ */
+export type RedisFailure = "unsent" | "lost" | "failover" | "full" | "denied";
+
+/** What ioredis or Redis says. The first that matches counts. */
+const SAID: readonly (readonly [RedisFailure, RegExp])[] = [
+  ["unsent", /enableOfflineQueue|isn't writeable/],
+  [
+    "lost",
+    /Connection is closed|aborted due to connection close|Command timed out|max retries per request|ECONN|ETIMEDOUT|EPIPE/,
+  ],
+  ["failover", /^-?(?:READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|TRYAGAIN|BUSY)\b/],
+  ["full", /^-?(?:OOM|MISCONF)\b/],
+  [
+    "denied",
+    /^-?(?:NOPERM|NOAUTH|WRONGPASS|MOVED|ASK)\b|^-?ERR (?:unknown command|DB index|.*\bnot allowed)/i,
+  ],
+  ["denied", /^-?ERR (?:The user executing the script can't|ACL failure in script|Unknown \w*\s*command)/i],
+];
+
+/** A script that lacks a right stops there: what it wrote before stays. */
+const WITHIN_SCRIPT = /\bscript\b/i;
+
+/** Undefined if it is no failure of Redis, or none that is known. */
+export function failureOf(error: unknown): RedisFailure | undefined {
+  if (error instanceof AppError) return undefined;
+  const message = messageOf(error);
+  return SAID.find(([, said]) => said.test(message))?.[0] ?? (isOfSelect(error) ? "denied" : undefined);
+}
+
+/** Whether the command has certainly changed nothing. */
+export function isUnwritten(error: unknown): boolean {
+  if (error instanceof AppError) return true;
+  const failure = failureOf(error);
+  if (failure === "denied") return !WITHIN_SCRIPT.test(messageOf(error));
+  return failure !== undefined && failure !== "lost";
+}
+
+/** Whether the same command fails until somebody changes something, so that sending it again is of no use. */
+export function isLasting(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === "queue.denied";
+  const failure = failureOf(error);
+  return failure === "denied" || failure === "full";
+}
+
+/** A known failure of Redis as `queue.denied` or `queue.unavailable`; any other error as it is. */
+export function unlessRedis(error: unknown): unknown {
+  const failure = failureOf(error);
+  if (failure === undefined) return error;
+  if (failure === "denied") return deniedAs("queue.denied", error);
+  return new AppError("queue.unavailable", { reason: messageOf(error), retryAfterMs: 2000, cause: error });
+}
+
+/** What Redis denies, and what to do about it. */
+export function deniedAs(code: "queue.denied" | "start.redis_denied", cause: unknown): AppError {
+  const message = messageOf(cause);
+  const [what, remedy] = whatIsDenied(message, cause);
+  return new AppError(code, {
+    reason: `${what} (${message}). Remedy: ${remedy}.`,
+    retryAfterMs: 5000,
+    cause,
+  });
+}
+
+function whatIsDenied(message: string, cause: unknown): readonly [what: string, remedy: string] {
+  if (isOfSelect(cause))
+    return [
+      "Redis does not let this process into the database of its URL",
+      "let [redis] url name a database that there is, and let its user run SELECT",
+    ];
+  if (/^-?(?:NOAUTH|WRONGPASS)/.test(message))
+    return ["Redis does not accept the user and the password", "put the right ones into [redis] url"];
+  if (/^-?(?:MOVED|ASK)/.test(message))
+    return [
+      "Redis is a node of a cluster that does not have the keys",
+      "point [redis] url at the node that has their slot",
+    ];
+  if (/^-?ERR unknown/i.test(message))
+    return [
+      "Redis does not have a command that is needed",
+      "run Redis 7.0 or newer, or Valkey, with all commands",
+    ];
+  return [
+    "Redis does not give this user the rights that are needed",
+    "give it those that `postern redis-acl` prints for this process",
+  ];
+}
+
+/** Whether the command that failed was the SELECT with which a connection begins. */
+export function isOfSelect(error: unknown): boolean {
+  return (error as { command?: { name?: string } } | undefined)?.command?.name === "select";
+}

@@ -1,0 +1,74 @@
+import { PREFIX, RUNNER_PREFIX } from "./keys.ts";
+
+/** What a process needs of its Redis user, in the words of ACL SETUSER without their signs. */
+type Rights = {
+  readonly commands: readonly string[];
+  readonly keys: readonly string[];
+  readonly channels: readonly string[];
+};
+
+const words = (text: string): string[] => text.trim().split(/\s+/);
+
+/** Strings, hashes and sorted sets by scripts: what each process needs. */
+const BASE = words(`
+  del eval evalsha exists get hdel hexists hget hincrby hlen hmget hset info persist pexpire ping pttl publish set time
+  zadd zcard zrange zrangebyscore zrem zremrangebyscore`);
+/** What BullMQ's scripts and ours around them use. */
+const QUEUE = words(`
+  decrby getrange hgetall hmset hstrlen incr incrby lindex llen lpush rpush sadd smembers strlen xadd zscore`);
+const LISTEN = words("subscribe unsubscribe");
+const WEBHOOKS = [...BASE, ...QUEUE, ...LISTEN, ...words("hkeys ltrim scan unlink zremrangebyrank")];
+
+const CHANNELS = [`${PREFIX}:changes`, `${PREFIX}:events`];
+const ALL = { keys: [`${PREFIX}:*`], channels: CHANNELS };
+
+/** For each process. The operator's console and the commands have the same. */
+export const RIGHTS = {
+  webhooks: { ...ALL, commands: WEBHOOKS },
+  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx scard srem zpopmin zrevrangebyscore")] },
+  producer: {
+    ...ALL,
+    commands: [
+      ...BASE,
+      ...QUEUE,
+      ...words(`
+        bzpopmin hsetnx lpos lrange lrem ltrim rpoplpush scard sismember srem sscan unlink xtrim zcount zpopmin
+        zremrangebyrank zrevrange zrevrangebyscore`),
+    ],
+  },
+  pricing: { ...ALL, commands: [...BASE, "hgetall", "type"] },
+  runner: {
+    commands: [
+      ...BASE,
+      ...words("decrby incr incrby strlen zcount zremrangebyrank zrevrange zrevrank zscore"),
+    ],
+    keys: [`${RUNNER_PREFIX}:*`, `${PREFIX}:*`],
+    channels: CHANNELS,
+  },
+  operator: {
+    ...ALL,
+    commands: [
+      ...BASE,
+      ...QUEUE,
+      ...LISTEN,
+      ...words(`
+        hkeys hsetnx lpos lrange lrem ltrim mget pubsub|numsub scan scard sismember srem sscan unlink xrevrange xtrim zcount
+        zmscore zrevrange zrevrangebyscore`),
+    ],
+  },
+} as const satisfies Record<string, Rights>;
+
+export type RightsOf = keyof typeof RIGHTS;
+
+/** Not needed by all: CONFIG GET where `[redis] declared` says what it would show, and SELECT in database 0. */
+const OPTIONAL_RIGHTS = ["config|get", "select"];
+
+/** The rights of a process as rules of ACL SETUSER. */
+export function aclRules(process: RightsOf): string {
+  const { commands, keys, channels }: Rights = RIGHTS[process];
+  return [
+    ...["resetkeys", ...keys.map((pattern) => `~${pattern}`)],
+    ...["resetchannels", ...channels.map((channel) => `&${channel}`)],
+    ...["-@all", ...[...commands, ...OPTIONAL_RIGHTS].sort().map((command) => `+${command}`)],
+  ].join(" ");
+}

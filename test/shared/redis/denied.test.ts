@@ -1,0 +1,167 @@
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { freePort } from "../../../shared/dev/free-port.ts";
+import { startRedis } from "../../../shared/dev/redis.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { aclRules } from "../../../shared/redis/rights.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { useProducer } from "../../fixtures/producer.ts";
+import { useOwnRedis } from "../../fixtures/redis.ts";
+import { useWebhooks } from "../../fixtures/webhooks.ts";
+import { send } from "../../support/http.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const redis = useOwnRedis(["--databases", "4"]);
+const webhooks = useWebhooks({ redis });
+const postern = usePostern();
+
+const ENDPOINTS = [{ path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id" }];
+const post = (address: string, id: string) =>
+  send(address, { path: "/a", headers: { "X-Id": id }, body: "x" });
+const readyz = (address: string) => send(address, { method: "GET", path: "/readyz" });
+
+const HERE = ["--bind-address", "127.0.0.1:0"];
+const OPS = ["--ops-address", "127.0.0.1:0"];
+const PROCESSES: Readonly<Record<string, readonly string[]>> = {
+  webhooks: ["webhooks", "--service-id", "7", ...HERE, ...OPS],
+  producer: ["producer", ...OPS],
+  runner: ["runner", ...HERE],
+  operator: ["operator", ...HERE, ...OPS],
+};
+
+const REFUSALS = [
+  ["a wrong password", "redis://app:wrong@HOST", "start.redis_denied", /\[redis\] url/],
+  ["a user without a right", "redis://app:right@HOST", "start.redis_denied", /postern redis-acl/],
+  ["a database that is not there", "redis://HOST/9", "start.redis_denied", /a database that there is/],
+  ["a replica", "redis://REPLICA", "start.redis_not_durable", /at the primary/],
+] as const;
+
+test.each(REFUSALS)(
+  "every process ends at %s with one line that has a code and says what to do, and no stack",
+  async (_, url, code, remedy) => {
+    await redis.client.call("ACL", "SETUSER", "app", "on", ">right", "~*", "&*", "+@all", "-info");
+    const replica = await startRedis({
+      env: process.env,
+      dir: tempDir(),
+      args: ["--replicaof", "127.0.0.1", String(redis.server.port)],
+    });
+    const redisUrl = url
+      .replace("HOST", `127.0.0.1:${redis.server.port}`)
+      .replace("REPLICA", `127.0.0.1:${replica.port}`);
+    postern.configure({
+      postern: { redis: { url: redisUrl }, drain_secs: 0 },
+      webhooks: { endpoints: ENDPOINTS },
+    });
+    try {
+      for (const [name, args] of Object.entries(PROCESSES)) {
+        const ended = await postern.run(args);
+        const failed = ended.stdout.split("\n").filter((line) => line.includes('"service.failed"'));
+        expect([name, ended.code, failed.length]).toEqual([name, 1, 1]);
+        const line = JSON.parse(failed[0] ?? "{}");
+        expect([name, line.code, line.stack]).toEqual([name, code, undefined]);
+        expect(line.reason).toMatch(remedy);
+      }
+    } finally {
+      await replica.stop();
+      await redis.client.call("ACL", "DELUSER", "app");
+    }
+  },
+);
+
+test("a right that is taken away makes a gateway not ready, and calls are answered at once", async () => {
+  const user = ["ACL", "SETUSER", "app", "on", "nopass", ...aclRules("webhooks").split(" "), "+config|get"];
+  await redis.client.call(...(user as [string, ...string[]]));
+  const redisUrl = redis.url.replace("redis://", "redis://app:any@");
+  const { address, log } = await webhooks.start({ endpoints: ENDPOINTS, redisUrl, enqueueTimeoutMs: 60_000 });
+  expect((await post(address, "1")).status).toBe(202);
+  await redis.client.call("ACL", "SETUSER", "app", "-evalsha", "-eval");
+  const began = performance.now();
+  expect((await post(address, "2")).json()).toMatchObject({ status: 503, code: "queue.denied" });
+  expect(performance.now() - began).toBeLessThan(30_000);
+  const refused = await eventually("it is not ready", async () => {
+    const answer = await readyz(address);
+    return answer.status === 503 ? answer.text : undefined;
+  });
+  expect(refused).toMatch(/queue\.denied.*postern redis-acl/);
+  expect(log.events.filter(({ event }) => event === "redis.refused")).toHaveLength(1);
+  await redis.client.call("ACL", "SETUSER", "app", "+evalsha", "+eval");
+  await eventually("calls are taken again", async () => (await post(address, "3")).status === 202);
+  await redis.client.call("ACL", "DELUSER", "app");
+});
+
+const FULL = [
+  [
+    "memory (OOM)",
+    /^OOM/,
+    () => redis.client.config("SET", "maxmemory", "1"),
+    () => redis.client.config("SET", "maxmemory", "0"),
+  ],
+  [
+    "disk for a snapshot (MISCONF)",
+    /^MISCONF/,
+    async () => {
+      mkdirSync(join(redis.server.dir, "dump.rdb", "in the way"), { recursive: true });
+      await redis.client.config("SET", "save", "3600 1");
+      await redis.client.bgsave();
+      await eventually("the snapshot has failed", async () =>
+        (await redis.client.info("persistence")).includes("rdb_last_bgsave_status:err"),
+      );
+    },
+    async () => {
+      rmSync(join(redis.server.dir, "dump.rdb"), { recursive: true, force: true });
+      await redis.client.config("SET", "save", "");
+    },
+  ],
+] as const;
+
+test.each(FULL)(
+  "while Redis has no %s new calls are refused at once and reported, repeats are answered, and the gateway stays ready",
+  async (_, said, fill, empty) => {
+    const gateway = await webhooks.start({
+      endpoints: ENDPOINTS,
+      enqueueTimeoutMs: 60_000,
+      limits: { redisMemoryRatioMax: Number.POSITIVE_INFINITY },
+    });
+    const { address, log } = gateway;
+    expect((await post(address, "known")).status).toBe(202);
+    await fill();
+    try {
+      const began = performance.now();
+      expect((await post(address, "new")).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
+      expect(performance.now() - began).toBeLessThan(30_000);
+      expect((await post(address, "known")).status).toBe(202);
+      const ready = await readyz(address);
+      expect([ready.status, ready.json()]).toEqual([
+        200,
+        expect.objectContaining({ writes: expect.stringMatching(said) }),
+      ]);
+      expect(log.events.filter(({ event }) => event === "redis.full")).toHaveLength(1);
+    } finally {
+      await empty();
+    }
+    await eventually("new calls are taken", async () => (await post(address, "later")).status === 202);
+  },
+);
+
+const clusterPort = String(await freePort());
+const cluster = useOwnRedis(["--cluster-enabled", "yes", "--cluster-port", clusterPort]);
+const producers = useProducer({ redis: cluster });
+
+test("while a cluster is down a gateway and a producer wait for it, and each says so in one line and in its readiness", async () => {
+  const gateway = await webhooks.start({ endpoints: ENDPOINTS, redisUrl: cluster.url, early: true });
+  const { producer, log } = producers.start();
+  const sayings = [gateway.log, log].map(
+    ({ events }) =>
+      () =>
+        events.filter(({ event }) => event === "redis.away"),
+  );
+  for (const said of sayings) await eventually("it says so", () => said().length === 1);
+  expect((await readyz(gateway.address)).text).toMatch(/CLUSTERDOWN/);
+  expect((await post(gateway.address, "1")).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
+  expect(() => producer.assertUsable()).toThrow(/CLUSTERDOWN/);
+  await cluster.client.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383");
+  await producer.ready();
+  await eventually("calls are taken", async () => (await post(gateway.address, "1")).status === 202);
+  for (const said of sayings) expect(said()).toHaveLength(1);
+});
