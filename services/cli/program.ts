@@ -36,6 +36,7 @@ import { addRejected } from "./rejected/command.ts";
 import { addSend } from "./send/command.ts";
 import type { StatusOptions } from "./status.ts";
 import { addTail } from "./tail/command.ts";
+import { jsonLine } from "./text.ts";
 
 const EXIT_CODES = `
 Exit codes:
@@ -267,9 +268,11 @@ function addRedisAcl(program: Command, deps: ProgramDeps): void {
     .command("redis-acl")
     .description("print the rights that a process needs of its Redis user, as a command for redis-cli")
     .addArgument(new Argument("<process>", "operator: the console, and the commands").choices(KINDS))
-    .action(async (process: ProcessKind) => {
+    .option("--json", "one JSON object")
+    .action(async (user: ProcessKind, { json }: { json?: boolean }) => {
       const { aclRules } = await import("../../shared/redis/rights.ts");
-      deps.print(`ACL SETUSER ${process} on >PASSWORD ${aclRules(process)}\n`);
+      const rules = aclRules(user);
+      deps.print(json ? jsonLine({ user, rules }) : `ACL SETUSER ${user} on >PASSWORD ${rules}\n`);
     });
 }
 

@@ -4,7 +4,7 @@ import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentList } from "../../shared/payments/list.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
-import { CLOCK_CHANGE_MS, type Clock } from "../../shared/time/clock.ts";
+import { CLOCK_CHANGE_MS, type Clock, systemClock } from "../../shared/time/clock.ts";
 import { toIso } from "../../shared/time/iso.ts";
 
 const LOOK_EVERY_MS = 10_000;
@@ -31,9 +31,9 @@ export type DrainState = {
 type Deps = {
   partition: Partition;
   x402: X402Toml;
-  /** Close to the chain's, which ends authorizations. */
-  clock: Clock;
   log: Logger;
+  /** The process' own clock and Redis' by default. Offers end by Redis', authorizations once both say so. */
+  clock?: Clock;
 };
 
 export type Drain = {
@@ -48,8 +48,8 @@ export type Drain = {
  */
 export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
   const { partition, log } = deps;
-  const redisTime = redisClock(partition.redis).now;
-  const look = createLookAtDrain(deps, redisTime);
+  const redisTime = deps.clock ?? redisClock(partition.redis).now;
+  const look = createLookAtDrain({ clock: systemClock, ...deps }, redisTime);
   let last: DrainState | undefined;
 
   async function round(): Promise<void> {
@@ -85,7 +85,7 @@ async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   return Number(await redis.get(keys.paymentsDrained));
 }
 
-function createLookAtDrain({ partition, x402, clock }: Deps, redisTime: Clock) {
+function createLookAtDrain({ partition, x402, clock }: Required<Deps>, redisTime: Clock) {
   const { redis, keys } = partition;
   const payments = createPaymentList(partition);
   const offersMs = x402.quote_ttl_secs * 1000 + OFFER_ROUNDING_MS + CLOCK_CHANGE_MS;
@@ -118,7 +118,7 @@ function createLookAtDrain({ partition, x402, clock }: Deps, redisTime: Clock) {
     ]);
     const open = unresolved + inReview;
     const offersUntil = since + offersMs;
-    const authorizationsEnded = Math.min(clock(), redisTime()) >= authorizationsUntil; // either may be wrong
+    const authorizationsEnded = Math.min(clock(), redisTime()) >= authorizationsUntil;
     const offersEnded = redisTime() >= offersUntil;
     return {
       drained: open === 0 && used === 0 && authorizationsEnded && offersEnded,

@@ -11,7 +11,6 @@ import { jobsOnSale } from "../../shared/pricing/prices.ts";
 import { openReports } from "../../shared/processes/report.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
-import { systemClock } from "../../shared/time/clock.ts";
 import { startDrain } from "./drain.ts";
 import { type ComposedGateway, composeX402Gateway, graceMsOf } from "./gateway.ts";
 import { createMeters, registerGauges } from "./metrics.ts";
@@ -73,7 +72,7 @@ type DrainParts = { partition: Partition; x402: X402Toml; log: Logger; shutdown:
 
 /** The same gateway, which drains its Redis and tells on `/readyz` how far that is. */
 function drained(gateway: ComposedGateway, { shutdown, ...parts }: DrainParts): ComposedGateway {
-  const drain = startDrain({ ...parts, clock: systemClock });
+  const drain = startDrain(parts);
   shutdown.defer("drain of payments", drain.stop);
   return {
     ...gateway,

@@ -53,12 +53,14 @@ const COMMANDS: Record<string, readonly string[]> = {
   init: ["--yes", "--force", "--token", "devnet"],
   send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--url", "http://127.0.0.1:1"],
   tail: [],
+  "callbacks secret": ["https://hooks.example.com/told"],
+  "redis-acl": ["webhooks"],
 };
 const NAMES = Object.keys(COMMANDS);
 const wordsOf = (name: string): string[] => [...name.split(" "), ...(COMMANDS[name] ?? [])];
 
 /** What reads no configuration. */
-const UNCONFIGURED = ["pay", "quote", "init", "send"];
+const UNCONFIGURED = ["pay", "quote", "init", "send", "redis-acl"];
 const configuredBy = (dir: string, name: string): string[] =>
   UNCONFIGURED.includes(name) ? [] : ["--config-dir", dir];
 
@@ -95,7 +97,7 @@ test.each(NAMES)(
   },
 );
 
-test.each(NAMES.filter((name) => !["quote", "init", "send"].includes(name)))(
+test.each(NAMES.filter((name) => !["quote", "init", "send", "redis-acl"].includes(name)))(
   "`postern %s --json` ends a configuration that is not there with 3 and one problem object",
   async (name) => {
     const ran = await runHere([...wordsOf(name), ...configuredBy("/nowhere", name), "--json"]);
@@ -134,8 +136,15 @@ const NEEDS_MORE = [
   "payments audit",
   "payments refund-check",
   "payments spent-elsewhere",
+  "callbacks secret",
+  "redis-acl",
 ];
 const ON_REDIS = NAMES.filter((name) => !NEEDS_MORE.includes(name));
+
+test("`postern redis-acl --json` prints the rights as one object", async () => {
+  const ran = await runHere(["redis-acl", "webhooks", "--json"]);
+  expect(jsonLines(ran)).toEqual([{ user: "webhooks", rules: expect.stringContaining("+evalsha") }]);
+});
 
 test("each command prints JSON alone on stdout with --json, and a problem object exactly if its code is not 0", async () => {
   for (const name of ON_REDIS) {
