@@ -27,7 +27,7 @@ test("postern operator serves its API, its probes and its metrics, is among the 
     async () => (await send(ops, { method: "GET", path: "/readyz" })).status === 200,
   );
   const jobs = await send(address, { method: "GET", path: "/api/v1/jobs", headers });
-  expect([jobs.status, jobs.json()]).toEqual([200, { jobs: [] }]);
+  expect([jobs.status, jobs.json()]).toEqual([200, { jobs: [], next: null }]);
   await eventually("its answers are counted", async () => {
     const { text } = await send(ops, { method: "GET", path: "/metrics" });
     return /^postern_operator_requests_total\{route="GET \/api\/v1\/jobs",status="200"\} 1$/m.test(text);

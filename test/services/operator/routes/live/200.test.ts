@@ -214,7 +214,7 @@ test("for a slow reader nothing is queued: once it reads on, it gets the newest,
   ];
   await until(slow, "jobs");
   slow.pause();
-  await until(quick, "jobs", 100);
+  await until(quick, "jobs", 400);
   const newest = String(toldOf(quick, "overview").at(-1)?.["at"]);
   slow.resume();
   await eventually("the newest has come", () => String(toldOf(slow, "overview").at(-1)?.["at"]) >= newest);

@@ -16,7 +16,7 @@ test.each([
     const { post, get } = await fixture.start();
     const refused = await post("/api/v1/jobs/7/1/pause", json);
     expect(refusalOf(refused)).toEqual([400, "request.malformed"]);
-    expect((await get("/api/v1/jobs")).json()).toEqual({ jobs: [] });
+    expect((await get("/api/v1/jobs")).json()).toEqual({ jobs: [], next: null });
     expect(await auditOf(fixture.redis)).toEqual([]);
   },
 );
