@@ -108,8 +108,9 @@ async function round({ token, node, point }: Pair): Promise<Purchase[]> {
   const bought = purchases.map((purchase) => buyer.buy(stack.x402, purchase, 1));
   const { kind } = await within(REACHED_MS, died);
   if (kind === "done") deaths += 1;
-  await gateway.restart();
-  await devnet.control.makeIll({});
+  const restarted = gateway.restart();
+  await devnet.control.makeIll({}); // before it is asked: a node that lacks states would end the start
+  await restarted;
   await Promise.all(bought);
   await untilReady(gateway);
   return purchases;
