@@ -126,7 +126,7 @@ test.each([
     await fixture.stop(before);
 
     const after = await fixture.gateway({ token, early: true });
-    await eventually("it takes calls", () => after.gateway.readiness().ready);
+    await eventually("Redis can be used", () => after.gateway.readiness().checks["redis"] === "always");
     expect(told(await after.post(headers))).toEqual(told(first));
     expect(codeOf(await after.post(headers, { body: "other" }))).toBe("payment.conflict");
     const { payload, ...rest } = JSON.parse(Buffer.from(headers["X-PAYMENT"] ?? "", "base64").toString());
