@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
@@ -7,12 +9,25 @@ import { gatedLong, gatedShort, hasLogged, stateOf } from "./gated-jobs.ts";
 const redis = useOwnRedis();
 const runners = useRunners({ redis, fresh: "test" });
 
+/** Whether nobody listens there. */
+async function isRefused(address: string): Promise<boolean> {
+  const [host, port] = address.split(":");
+  const socket = connect(Number(port), host);
+  const connected = await once(socket, "connect").then(
+    () => true,
+    () => false,
+  );
+  socket.destroy();
+  return !connected;
+}
+
 test("a stopping runner lets handlers at work end and answer, and begins nothing more", async () => {
   const { at, jobs } = gatedShort();
-  const { offer, runner } = await runners.start({ jobs });
+  const { offer, runner, address } = await runners.start({ jobs });
   const first = offer("k1");
   await eventually("the handler runs", () => at.runs === 1);
   const closed = runner.close(5000);
+  await eventually("it takes no connection", () => isRefused(address));
   await expect(offer("k2")).rejects.toThrow(/ECONNREFUSED/);
   at.open();
   expect((await first).status).toBe(200);
