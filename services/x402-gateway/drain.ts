@@ -99,7 +99,7 @@ function createLookAtDrain({ partition, x402, clock }: Required<Deps>, redisTime
     return last;
   }
 
-  /** Each is remembered until what it was used for has expired, by any replica's clock. */
+  /** Redis forgets each once the quote or the proof has expired. */
   async function countUsed(): Promise<number> {
     const found = new Set<string>();
     for (const pattern of [keys.usedQuote("*"), keys.callerNonce("*")]) {

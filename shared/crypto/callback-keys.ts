@@ -6,9 +6,14 @@ import type { Secret } from "./secret.ts";
  * rotate. A receiver that knows its own key can compute no other one.
  */
 
-/** The secret of the receiver at this exact URL, as Standard Webhooks writes it. */
+/** The HMAC key of the receiver at this exact URL, 32 bytes. */
+export function receiverKey(secret: Secret, url: string): Buffer {
+  return derive(secret, url);
+}
+
+/** The same key as Standard Webhooks writes it. */
 export function receiverSecret(secret: Secret, url: string): string {
-  return `whsec_${derive(secret, url).toString("base64")}`;
+  return `whsec_${receiverKey(secret, url).toString("base64")}`;
 }
 
 /** The Ed25519 key whose signatures anybody can verify. The text that it is derived by is no URL. */

@@ -86,14 +86,11 @@ export class DurableRedis {
     switch (this.#state.kind) {
       case "ready":
         return this.#state.server;
-      case "refused":
-        throw new AppError(
-          this.#state.error.code === "start.redis_denied" ? "queue.denied" : "queue.not_durable",
-          {
-            reason: this.#state.error.message,
-            retryAfterMs: 5000,
-          },
-        );
+      case "refused": {
+        const { code, message: reason } = this.#state.error;
+        const refusal = code === "start.redis_denied" ? "queue.denied" : "queue.not_durable";
+        throw new AppError(refusal, { reason, retryAfterMs: 5000 });
+      }
       case "away":
         throw new AppError("queue.unavailable", { reason: this.#state.reason, retryAfterMs: 2000 });
       case "starting":

@@ -21,9 +21,8 @@ const SAID: readonly (readonly [RedisFailure, RegExp])[] = [
   ["full", /^-?(?:OOM|MISCONF)\b/],
   [
     "denied",
-    /^-?(?:NOPERM|NOAUTH|WRONGPASS|MOVED|ASK)\b|^-?ERR (?:unknown command|DB index|.*\bnot allowed)/i,
+    /^-?(?:NOPERM|NOAUTH|WRONGPASS|MOVED|ASK)\b|^-?ERR (?:DB index|.*\bnot allowed|The user executing the script can't|ACL failure in script|Unknown \w*\s*command)/i,
   ],
-  ["denied", /^-?ERR (?:The user executing the script can't|ACL failure in script|Unknown \w*\s*command)/i],
 ];
 
 /** A script that lacks a right stops there: what it wrote before stays. */

@@ -1,5 +1,5 @@
 import { createHmac, type KeyObject, sign as signature } from "node:crypto";
-import { callbackSigningKey, receiverSecret } from "../../../shared/crypto/callback-keys.ts";
+import { callbackSigningKey, receiverKey } from "../../../shared/crypto/callback-keys.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import type { Failure, Told } from "../../../shared/job-call/callback.ts";
 import type { CallHead } from "../../../shared/job-call/job-call.ts";
@@ -79,7 +79,7 @@ export function createSign(secrets: readonly Secret[]): Sign {
   return (id, url, body, atSec) => {
     const signed = Buffer.concat([Buffer.from(`${id}.${atSec}.`), body]);
     const signatures = [
-      ...secrets.map((secret) => `v1,${hmac(receiverSecret(secret, url), signed)}`),
+      ...secrets.map((secret) => `v1,${hmac(receiverKey(secret, url), signed)}`),
       ...signingKeys.map((key) => `v1a,${ed25519(key, signed)}`),
     ];
     const headers = {
@@ -93,8 +93,7 @@ export function createSign(secrets: readonly Secret[]): Sign {
   };
 }
 
-function hmac(secret: string, signed: Buffer): string {
-  const key = Buffer.from(secret.slice("whsec_".length), "base64");
+function hmac(key: Buffer, signed: Buffer): string {
   return createHmac("sha256", key).update(signed).digest("base64");
 }
 
