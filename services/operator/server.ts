@@ -146,7 +146,7 @@ function createAnswer({ heavy, stalledMs }: Pick<Deps, "heavy" | "stalledMs">) {
     const leave = route.isHeavy ? heavy.enter() : () => {};
     try {
       const asked = {
-        params: parsed(route.params, params, "path"),
+        params: parsed(route.params, decoded(params), "path"),
         query: parsed(route.query, queryOf(req), "query"),
         body: route.body && parsed(route.body, await jsonOf(req, res), "body"),
       };
@@ -205,6 +205,29 @@ function parsed(schema: z.ZodType | undefined, value: unknown, what: "path" | "q
   if (result.success) return result.data;
   const detail = firstProblem(result.error, what);
   throw AppError.public(what === "path" ? "request.not_found" : "request.malformed", detail);
+}
+
+/**
+ * Decodes each parameter of a path once. What a second decoding, another split at slashes or a log would read as something else is
+ * refused.
+ */
+function decoded(params: Found["params"]): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(params).map(([name, raw]) => {
+      const text = decodedOnce(raw);
+      if (text !== undefined && !/[/%\p{Cc}]/u.test(text)) return [name, text];
+      const rule = 'must be UTF-8 without "/", "%" and control characters, once it is percent-decoded';
+      throw AppError.public("request.malformed", `path: ${name} ${rule}`);
+    }),
+  );
+}
+
+function decodedOnce(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Each parameter once, as text. */
