@@ -49,8 +49,7 @@ export const jobRoutes: readonly Route[] = [
   ),
 ];
 
-/** `nameOf` writes the job's name from the path as it was sent; what is done is done to the job of its stored form. */
-
+/** `nameOf` writes the name as the path has it; the route acts on the job of the name's stored form. */
 function routesOf<Params extends z.ZodType>(
   path: string,
   what: string,
