@@ -78,12 +78,12 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
   }
 }
 
-/** What a refusal's entry says of its request. */
+/** Details of a request for the entry of its refusal. */
 type Known = { signatures: CredentialHeaders | undefined; body: Buffer | undefined };
 
 /**
- * The body as far as it has arrived, if the endpoint keeps the bodies that it refuses. Call it before the answer, which discards what
- * nobody has read.
+ * The body as far as it has arrived, if the endpoint keeps the bodies that it refuses. Call it before the answer, which discards bytes
+ * that are still unread.
  */
 async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Promise<Buffer | undefined> {
   if (!endpoint.config.keep_rejected_bodies) return undefined;
