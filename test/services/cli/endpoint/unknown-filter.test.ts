@@ -11,7 +11,7 @@ const postern = usePostern(() => ({
 const here = (command: string, path: string) =>
   runHere([...command.split(" "), "--endpoint", path, "--config-dir", postern.configDir]);
 
-const COMMANDS = ["failed list", "failed discard", "failed replay", "calls find"];
+const COMMANDS = ["failed list", "failed discard --yes --reason x", "failed replay", "calls find"];
 
 test.each(COMMANDS)("postern %s by a path that no endpoint has says which one was meant", async (command) => {
   for (const path of ["/Hooks/acme", "/hooks/acme/", "/hooks/%61cme", "/hooks/acne"])

@@ -51,4 +51,6 @@ test("a webhook's call is 404 for who has its token, as under its state and its 
     const answer = await send(x402.address, { method: "GET", path });
     expect([below, answer.status, answer.json()["code"]]).toEqual([below, 404, "request.not_found"]);
   }
+  // The fixture holds every call to be paid for.
+  await fixture.redis.client.flushdb();
 });
