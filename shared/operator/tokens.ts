@@ -35,7 +35,8 @@ export function createTokenSource({ configDir: dir, env, clock }: Options): Toke
   const chains = knownFor(KNOWN_MS, clock, () => {
     const tokens = loadAcceptedTokens({ dir, env }, "chains");
     if (tokens !== undefined) return tokens;
-    throw AppError.public("token.unconfigured", "there is no x402.toml, so no token and no chain is known");
+    const publicDetail = "there is no x402.toml, so no token and no chain is known";
+    throw new AppError("token.unconfigured", { reason: `${dir}: ${publicDetail}`, publicDetail });
   });
   const opened = new WeakMap<AcceptedToken, Chain | undefined>();
   return {
