@@ -79,7 +79,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const durable = new DurableRedis({
     redis,
     mode: "relaxed",
-    claimLayout: () => checkLayout(partition),
+    checkData: () => checkLayout(partition),
     log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
   });
   const addressOf = createClientAddressOf(toHttpOptions(postern));

@@ -207,7 +207,7 @@ export function composePricingService(options: ComposedOptions): ComposedService
   const durable = new DurableRedis({
     redis,
     ...{ mode: durability, declared },
-    claimLayout: createClaimLayout(partition),
+    checkData: createClaimLayout(partition),
     log,
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });

@@ -303,7 +303,7 @@ export function composeProducer(options: ComposedOptions): ComposedProducer {
   const durable = new DurableRedis({
     redis,
     mode: "relaxed", // what is lost of its writes is done again
-    claimLayout: createClaimLayout(partition),
+    checkData: createClaimLayout(partition),
     log: { ...log, info() {} }, // it would say how durable they are
   });
   const history =

@@ -11,6 +11,7 @@ import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { givesWayAbove } from "../../shared/redis/give-way.ts";
+import { runnerKeys } from "../../shared/redis/keys.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock, within } from "../../shared/time/clock.ts";
@@ -177,7 +178,8 @@ export function composeRunner({
   let draining = false;
   const isDraining = () => draining;
 
-  const durable = new DurableRedis({ redis, mode: durability, declared, log });
+  const checkData = () => redis.exists(runnerKeys.calls);
+  const durable = new DurableRedis({ redis, mode: durability, declared, checkData, log });
   const store = { durable, owner: randomUUID(), leaseMs, memoryMs };
   const answers = new KeptAnswers({
     ...{ durable, answerMs, resultBytesMax, answersBytesMax, answersMemoryRatioMax, log },

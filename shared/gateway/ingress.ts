@@ -117,7 +117,7 @@ export function openIngress(origin: Origin, partition: Partition, options: Ingre
   const durable = new DurableRedis({
     redis,
     ...{ mode, declared },
-    claimLayout: createClaimLayout(partition),
+    checkData: createClaimLayout(partition),
     patienceMs: () => large.patienceMs(),
     log,
   });

@@ -32,7 +32,7 @@ export class DurableRedis {
   readonly durability: Durability;
   /** Resolves when the first check has passed; rejects if the first Redis reached cannot be used as it is. */
   readonly firstCheck: Promise<void>;
-  readonly #claimLayout: (() => Promise<void>) | undefined;
+  readonly #checkData: (() => Promise<unknown>) | undefined;
   readonly #log: Logger;
   readonly #patienceMs: () => number;
   readonly #timer: NodeJS.Timeout | undefined;
@@ -52,14 +52,14 @@ export class DurableRedis {
     redis,
     mode,
     declared,
-    claimLayout,
+    checkData,
     log,
     checkEveryMs = FRESH_MS,
     patienceMs = () => 0,
   }: Durability & {
     redis: Redis;
-    /** Throws if what Redis holds is not for this release (layout.ts). The runner has none. */
-    claimLayout?: () => Promise<void>;
+    /** Reads a key. Throws if what Redis holds is not for this release (layout.ts), and at a node of a cluster without our keys. */
+    checkData?: () => Promise<unknown>;
     log: Logger;
     checkEveryMs?: number | "on demand";
     /** For how long Redis may now be busy with something else, and so answer nothing here. */
@@ -67,7 +67,7 @@ export class DurableRedis {
   }) {
     this.redis = redis;
     this.durability = { mode, declared };
-    this.#claimLayout = claimLayout;
+    this.#checkData = checkData;
     this.#log = log;
     this.#patienceMs = patienceMs;
     this.firstCheck = new Promise((resolve, reject) => {
@@ -192,7 +192,7 @@ export class DurableRedis {
     const heard = this.#lastHeard();
     try {
       const server = await readServerState(this.redis, this.durability);
-      await this.#claimLayout?.();
+      await this.#checkData?.();
       return { kind: "ready", server };
     } catch (error) {
       if (error instanceof AppError) return { kind: "refused", error };

@@ -50,7 +50,7 @@ export class LargeWrites {
     this.#durable = new DurableRedis({
       redis: this.partition.redis,
       ...{ mode, declared },
-      claimLayout: createClaimLayout(this.partition),
+      checkData: createClaimLayout(this.partition),
       log: silentLogger, // what is wrong with this Redis, the other connection logs
       checkEveryMs: "on demand",
     });

@@ -190,8 +190,9 @@ test.each(FULL)(
   },
 );
 
-const clusterPort = String(await freePort());
-const cluster = useOwnRedis(["--cluster-enabled", "yes", "--cluster-port", clusterPort]);
+const [busPort, otherBusPort] = [String(await freePort()), String(await freePort())];
+const node = (port: string) => useOwnRedis(["--cluster-enabled", "yes", "--cluster-port", port]);
+const [cluster, otherNode] = [node(busPort), node(otherBusPort)];
 const producers = useProducer({ redis: cluster });
 
 test("while a cluster is down a gateway and a producer wait for it, and each says so in one line and in its readiness", async () => {
@@ -210,4 +211,15 @@ test("while a cluster is down a gateway and a producer wait for it, and each say
   await producer.ready();
   await eventually("calls are taken", async () => (await post(gateway.address, "1")).status === 202);
   for (const said of sayings) expect(said()).toHaveLength(1);
+});
+
+test("every process ends at a node of a cluster that does not have the keys, and is told to go to the one that has", async () => {
+  await otherNode.client.call("CLUSTER", "MEET", "127.0.0.1", String(cluster.server.port), busPort);
+  await eventually("it knows who has the keys", async () =>
+    otherNode.client.get("any").then(
+      () => false,
+      (error: Error) => error.message.startsWith("MOVED"),
+    ),
+  );
+  await expectAllToEnd(otherNode.url, "start.redis_denied", /at the node that has their slot/);
 });
