@@ -55,7 +55,10 @@ export const PaymentTerms = z.object({
 });
 export type PaymentTerms = z.infer<typeof PaymentTerms>;
 
-/** The body of a request to a facilitator: the client's whole payload as it was sent, and the offer that it accepted. */
+/**
+ * The body of a request to a facilitator: the client's payment and the offer that it accepted. `payload` and `resource` of the payment are
+ * built by us, and the rest is as sent.
+ */
 export type FacilitatorRequest = {
   x402Version: 1 | 2;
   paymentPayload: unknown;
