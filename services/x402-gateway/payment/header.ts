@@ -142,9 +142,9 @@ type SignedTransfer =
 /** What a payment's header says: of the right shape, and not yet believed. */
 export type DecodedPayment = {
   signature: Hex;
-  /** As sent, for the facilitator. */
+  /** The payment for the facilitator: as sent, with only what is signed in `payload`. */
   raw: object;
-  /** What the request's `Idempotency-Key` stands for, or why it is none. That is thrown only if the payment turns out to be new. */
+  /** The name that the request's `Idempotency-Key` stands for, or why it is none. That is thrown only if the payment turns out to be new. */
   idempotencyKey: string | undefined | AppError;
 } & SignedTransfer &
   (
@@ -253,11 +253,15 @@ function identifierV1(network: string, { authorization, signature }: z.output<ty
 /** What an `Idempotency-Key` may be: visible ASCII. It is not parsed, so the quotes of the IETF's draft are part of it. */
 const IDEMPOTENCY_KEY = /^[!-~]{1,255}$/;
 
-/** The identifier that a request's `Idempotency-Key` stands for; `request.malformed` if that is none. */
+/**
+ * The name that a request's `Idempotency-Key` stands for: a key in the form of a payment identifier is that identifier. No identifier has
+ * a colon, so no other key stands for one. `request.malformed` if it is no key.
+ */
 function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError {
   const keys = headerValues(req, "idempotency-key");
   const [key] = keys;
   if (key === undefined) return undefined;
+  if (keys.length === 1 && isPaymentIdentifier(key)) return key;
   if (keys.length === 1 && IDEMPOTENCY_KEY.test(key)) return `key:${sha256Hex(Buffer.from(key))}`;
   const detail = "Idempotency-Key must come once, as 1 to 255 visible ASCII characters";
   return AppError.public("request.malformed", detail);

@@ -246,6 +246,7 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
 
 /** A request with a payment. */
 type PaidRequest = {
+  req: IncomingMessage;
   ids: JobIds;
   signed: SignedPayment;
   /** Under which the client's address is counted. */
@@ -289,6 +290,7 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
     const lease = bodies.lease(req);
     let body: Promise<Buffer> | undefined;
     return {
+      req,
       ids,
       signed,
       party: partyOf(req),
