@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
-import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
+import type { PaymentRequirements } from "@x402/core/types";
 import { expect, test } from "vitest";
 import type { Job, Token } from "../../../../services/x402-gateway/catalog.ts";
 import {
@@ -11,36 +10,13 @@ import {
 import { matchOffer } from "../../../../services/x402-gateway/payment/offer.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
-import { idIn, inTime, JOB_PATH, PRICE, PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/x402.ts";
-import {
-  encodeHeader,
-  type Payer,
-  signPayment,
-  type WireAuthorization,
-} from "../../../support/sign-payment.ts";
+import { idIn, JOB_PATH, PRICE, PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/x402.ts";
+import { encodeHeader } from "../../../support/sign-payment.ts";
+import { inItsShape, RECORDED, type Recorded, targetOf } from "../recorded-payments.ts";
 
 const fixture = useX402();
 
-type Recorded = {
-  client: string;
-  note: string;
-  /** The target of the request, with its query. */
-  path: string;
-  header: string;
-  payment: Omit<PaymentPayload, "payload" | "resource"> & {
-    resource: { url: string };
-    payload: Record<string, unknown> & { signature: string; authorization: WireAuthorization };
-  };
-  /** What the 402 before it offered. */
-  offer: PaymentRequirements;
-};
-
-/** Payments of real clients, as they sent them on a local chain. */
-const RECORDED = JSON.parse(
-  readFileSync(new URL("recorded-payments.json", import.meta.url), "utf8"),
-) as Recorded[];
 const NAMED = RECORDED.map((each) => [each.client, each.note, each] as const);
-const RECORDED_PATH = "/x402/jobs/0/1";
 const QUOTE_MEMBERS = ["quoteDigest", "quoteExpiry", "quoteMac"];
 
 function tokenOf({ network, asset, payTo, extra }: PaymentRequirements): Token {
@@ -100,32 +76,11 @@ test("the recorded payment without a quote fits the offer of its day, and none a
   expect(match(32_000n, Date.now())).toThrow(expect.objectContaining({ code: "payment.window_unusable" }));
 });
 
-/** A payment of today's offer with the members, the order and the spelling of the recorded one. */
-async function inItsShape({ payment }: Recorded, offer: PaymentRequirements, payer: Payer) {
-  const { signed } = await signPayment(offer, inTime({ payer }));
-  const sent = structuredClone(payment);
-  const isLower = sent.payload.authorization.from === sent.payload.authorization.from.toLowerCase();
-  const spelt = (text: string) => (isLower && text.startsWith("0x") ? text.toLowerCase() : text);
-  const authorization = Object.fromEntries(
-    Object.entries(signed.authorization).map(([name, value]) => [name, spelt(value)]),
-  );
-  Object.assign(sent.payload.authorization, authorization);
-  Object.assign(sent.extensions?.["transferAuthorization"] ?? {}, authorization);
-  sent.payload.signature = signed.signature;
-  const renew = (theirs: object, ours: object) =>
-    Object.assign(theirs, Object.fromEntries(Object.entries(ours).filter(([name]) => name in theirs)));
-  const { extra, ...core } = offer;
-  renew(sent.accepted, core);
-  renew(sent.accepted.extra, extra);
-  sent.resource.url = sent.resource.url.replace(RECORDED_PATH, JOB_PATH);
-  return sent;
-}
-
 async function shaped(recorded: Recorded): Promise<[TestX402, Recorded["payment"], string]> {
   const x402 = await fixture.gateway();
   const [offer] = (await x402.ask()).v2.accepts;
   const sent = await inItsShape(recorded, offer as PaymentRequirements, fixture.payer);
-  return [x402, sent, recorded.path.replace(RECORDED_PATH, JOB_PATH)];
+  return [x402, sent, targetOf(recorded)];
 }
 
 test.each(NAMED)(
