@@ -226,8 +226,8 @@ function quoteIn(extra: Readonly<Record<string, unknown>>): OfferExtra | undefin
 }
 
 /**
- * Clients write the URL as they have called it: with a query, or by another name of this host. Nobody signs it, so only a mistake is
- * found by it.
+ * Compares paths alone: clients write the URL that they have called, with a query or with another name of this host. Nobody signs it, so
+ * the check only finds mistakes.
  */
 function isOfJob(url: string, job: Job, { publicUrl }: OfferSettings): boolean {
   if (!URL.canParse(url, publicUrl)) return false;

@@ -185,7 +185,7 @@ test("members of payload that the protocol does not have are ignored in both ver
   expect(await fixture.charged()).toEqual([PRICE, PRICE]);
 });
 
-test.each([null, {}, "", 0, false, []])(
+test.each([[null], [{}], [""], [0], [false], [[]]])(
   "a second way of paying in payload is refused in both versions, also if it is %j",
   async (second) => {
     const x402 = await fixture.gateway();
