@@ -218,7 +218,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
 
   // A payment, from its header to its call.
   const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
-  const findKnown = createFindKnown(journal);
+  const findKnown = createFindKnown(journal, readOperatorQuote);
   const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
   const verifyPayment = createVerifyPayment(facilitators, log);
   /** What dry-runs use up of a payer's verifies, and of an address' slow checks, is not missed by payments. */
@@ -256,7 +256,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const challenge = createChallenge({
     requestedJob,
     narrowOffers: createNarrowOffers(catalog.tokens, x402.max_offers),
-    isQuoteUsed: journal.isQuoteUsed,
+    isQuoteUsed: async (digest) => (await journal.findQuoted(digest)) !== undefined,
     offerSettings,
     headers: CORS_HEADERS,
     clock: redisTime,

@@ -81,9 +81,9 @@ export function createPaymentJournal(partition: Partition, large = partition) {
       return (await redis.exists(keys.callerNonce(hash)).catch(unreadable)) === 1;
     },
 
-    /** Whether a payment has used up this operator's quote. */
-    async isQuoteUsed(digest: string): Promise<boolean> {
-      return (await redis.exists(keys.usedQuote(digest)).catch(unreadable)) === 1;
+    /** The id of the call whose payment has used up this operator's quote. */
+    async findQuoted(digest: string): Promise<string | undefined> {
+      return (await redis.get(keys.usedQuote(digest)).catch(unreadable)) ?? undefined;
     },
 
     /** How many of the payer's payments are open: SETTLING or in REVIEW. */
@@ -403,8 +403,8 @@ export function paidQueueOf({ service_id, job_index }: PaymentTerms): QueueName 
 }
 
 /**
- * The keys of what the payer calls this purchase: his identifier and his idempotency key. In place of one that there is not stands the
- * payment's own key, because Redis Cluster wants every key declared.
+ * Keys of the names that the payer gave this purchase: its identifier and its idempotency key, which may be the same. In place of a name
+ * that is missing stands the payment's own key, because Redis Cluster wants every key declared.
  */
 export function nameKeys(
   keys: Partition["keys"],

@@ -55,7 +55,10 @@ export const PaymentTerms = z.object({
 });
 export type PaymentTerms = z.infer<typeof PaymentTerms>;
 
-/** The body of a request to a facilitator: the client's whole payload as it was sent, and the offer that it accepted. */
+/**
+ * The body of a request to a facilitator: the client's payment and the offer that it accepted. `payload` and `resource` of the payment are
+ * built by us, and the rest is as sent.
+ */
 export type FacilitatorRequest = {
   x402Version: 1 | 2;
   paymentPayload: unknown;
@@ -137,7 +140,7 @@ export type Payment = {
   dropped?: Decision | undefined;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
-  /** What the `Idempotency-Key` of its request stands for. */
+  /** The name that the `Idempotency-Key` of its request stands for. */
   idempotencyKey: string | undefined;
   /** If a contract has signed, the hash of what it signed and of its signature: the same contract may say something else by now. */
   signedSha256: string | undefined;
@@ -164,7 +167,7 @@ export type NewPayment = {
   route: string;
   /** The client's own identifier of what it pays for. */
   identifier: string | undefined;
-  /** What the request's `Idempotency-Key` stands for: `key:` and its SHA-256, which is no client's own identifier. */
+  /** The name that the request's `Idempotency-Key` stands for: an identifier, or `key:` and a SHA-256. */
   idempotencyKey: string | undefined;
   /** If a contract has signed, the hash of what it signed and of its signature. */
   signedSha256: string | undefined;

@@ -58,7 +58,8 @@ end`;
  * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, usage, usage by client,
  * mark of a drain. ARGV id, body sha256, route, due in ms, window ms, by, most open payments, until when the nonce is remembered (unix ms; 0: no nonce),
  * the same of the quote, clients as JSON, most bytes of all unsettled payments, then the payment's fields. A known payment is answered
- * before any limit is tested. An identifier or an idempotency key that it does not have repeats the payment. A nonce or quote that can no
+ * before any limit is tested. An identifier or an idempotency key that it does not have repeats the payment. Names that stand for two calls, one of
+ * which may be the call that used up the quote, are refused. A nonce or quote that can no
  * longer be remembered is refused as expired, whatever the gateway's clock said: else it could be used again. NEW comes with how many ms
  * ago the payment was claimed.
  */
@@ -72,20 +73,23 @@ if known[1] then${refuseNewer("record", "known[5]")}
   if isOwn and not dropped then return {'NEW', now - claimedAt} end
   return {'KNOWN', id}
 end
-local names = {KEYS[6], KEYS[10]}
+local names, named = {KEYS[6], KEYS[10]}, nil
 for _, name in ipairs(names) do
   local same = name == KEYS[2] and {} or redis.call('HMGET', name, 'id', 'bh', 'rt', 'v')
   if same[1] then${refuseNewer("identifier", "same[4]")}
-    if same[2] == bh and same[3] == rt then return {'KNOWN', same[1]} end
-    return {'IDENTIFIER_CONFLICT'}
+    if same[2] ~= bh or same[3] ~= rt or (named and named ~= same[1]) then return {'IDENTIFIER_CONFLICT'} end
+    named = same[1]
   end
 end
+local quoted = ARGV[9] ~= '0' and redis.call('GET', KEYS[9])
+if named and quoted and quoted ~= named then return {'IDENTIFIER_CONFLICT'} end
+if named then return {'KNOWN', named} end
 if redis.call('EXISTS', KEYS[13]) == 1 then return {'DRAINED'} end
 if redis.call('SCARD', KEYS[5]) >= tonumber(ARGV[7]) then return {'TOO_MANY_OPEN'} end
 local nonceMs, quoteMs = ARGV[8] - now, ARGV[9] - now
 if ARGV[8] ~= '0' and redis.call('EXISTS', KEYS[7]) == 1 then return {'NONCE_USED'} end
 if ARGV[8] ~= '0' and nonceMs <= 0 then return {'NONCE_EXPIRED'} end
-if ARGV[9] ~= '0' and redis.call('EXISTS', KEYS[9]) == 1 then return {'QUOTE_USED'} end
+if quoted then return {'QUOTE_USED'} end
 if ARGV[9] ~= '0' and quoteMs <= 0 then return {'QUOTE_EXPIRED'} end
 local clients, bytes = cjson.decode(ARGV[10]), ${USAGE_BASE_BYTES}
 for i = 12, #ARGV do bytes = bytes + #ARGV[i] end

@@ -47,8 +47,9 @@
  *   {postern}:refund:<export>               hash: an export of refunds; its rows are JSON in the list {postern}:refund:<export>:rows
  *   {postern}:refunds                       zset: calls whose refund is exported and not seen on the chain, by the time of the export
  *   {postern}:refund-transfer:<network>:<tx>:<n>  string: the call that this transfer has paid back; it never expires
- *   {postern}:payment-id:<payer>:<id>       hash: the call that a payer's own payment identifier stands for, or
- *                                           his idempotency key: `key:` and its SHA-256
+ *   {postern}:payment-id:<payer>:<name>     hash: the call that a name of the payer's stands for: a payment identifier, also sent as an
+ *                                           idempotency key; any other idempotency key as `key:` and its SHA-256; or, for a
+ *                                           signature of version 1, `v1:` and a SHA-256. No identifier has a colon
  *   {postern}:quote:<digest>                string: the call that used up an operator's quote
  *   {postern}:caller-nonce:<hash>           string: the call that used up a caller's nonce
  *   {postern}:sign-in:<nonce>               string: there while the nonce of a payer's sign-in, used once, could be used again

@@ -5,7 +5,7 @@ import type { Partition } from "./partition.ts";
 import { script } from "./script.ts";
 
 /** The version of the keys and of what is stored under them, as keys.ts lists them. A change that an older release cannot read is a new one. */
-export const LAYOUT = 3;
+export const LAYOUT = 4;
 
 /** Found by the package's own name, so from the sources and from dist/ alike. */
 const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };

@@ -9,6 +9,7 @@ import { chainIdOf, type Hex, UINT256_MAX, uintWord } from "../../../shared/ethe
 import { EXACT_PROXY, permit2Separator, permitDigest } from "../../../shared/ethereum/permit2.ts";
 import type { AuthorizedTransfer } from "../../../shared/ethereum/proof.ts";
 import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import type { TransferMethod } from "../../../shared/ethereum/transfer-rules.ts";
 import {
   type Authorization,
   authorizationDigest,
@@ -41,9 +42,17 @@ const signature = z
   .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and hex digits")
   .transform((text) => text as Hex);
 
+/** A facilitator may take either way of paying for the payment, so one that is there counts, whatever its value. */
+const otherWay = z.never("is a second way of paying, and a payment has one").optional();
+
+/*
+ * Some clients write members into `payload` that the protocol does not have. They are ignored, and no facilitator gets them
+ * (`forFacilitator`). Each way of paying is strict inside.
+ */
 const byEip3009 = z
-  .strictObject({
+  .object({
     signature,
+    permit2Authorization: otherWay,
     authorization: z.strictObject({
       from: address,
       to: address,
@@ -56,11 +65,12 @@ const byEip3009 = z
         .transform((text) => text as Hex),
     }),
   })
-  .transform((signed) => ({ method: "eip3009" as const, ...signed }));
+  .transform(({ signature, authorization }) => ({ method: "eip3009" as const, signature, authorization }));
 
 const byPermit2 = z
-  .strictObject({
+  .object({
     signature,
+    authorization: otherWay,
     permit2Authorization: z.strictObject({
       permitted: z.strictObject({ token: address, amount: uint256 }),
       from: address,
@@ -95,7 +105,7 @@ const paymentIdentifier = z.looseObject({
 });
 
 /*
- * Clients write more around a payment than the protocol has, so what is unknown there is left to the facilitator, which gets it as it
+ * Clients write more around `payload` than the protocol has, so what is unknown there is left to the facilitator, which gets it as it
  * came. What is signed, and what we match, is strict.
  */
 const v2 = {
@@ -132,9 +142,9 @@ type SignedTransfer =
 /** What a payment's header says: of the right shape, and not yet believed. */
 export type DecodedPayment = {
   signature: Hex;
-  /** As sent, for the facilitator. */
+  /** The payment for the facilitator: as sent, with only what is signed in `payload`. */
   raw: object;
-  /** What the request's `Idempotency-Key` stands for, or why it is none. That is thrown only if the payment turns out to be new. */
+  /** The name that the request's `Idempotency-Key` stands for, or why it is none. That is thrown only if the payment turns out to be new. */
   idempotencyKey: string | undefined | AppError;
 } & SignedTransfer &
   (
@@ -186,12 +196,24 @@ function decodeV2(header: string) {
     accepted,
     resourceUrl: resource?.url,
     identifier: extensions?.[PAYMENT_IDENTIFIER]?.info.id,
-    raw,
+    raw: forFacilitator(raw, signed.method),
   } as const;
 }
 
 function isByPermit2({ payload }: { payload?: unknown }): boolean {
-  return isTable(payload) && Object.hasOwn(payload, "permit2Authorization");
+  return isTable(payload) && Object.hasOwn(payload, WAYS.permit2);
+}
+
+/** Members of `payload` that hold what was signed, by method. */
+const WAYS = { eip3009: "authorization", permit2: "permit2Authorization" } as const;
+
+/**
+ * The payment with a `payload` of the signature and the one way of paying, both as sent. A member that we ignore could mean something to
+ * a facilitator.
+ */
+function forFacilitator(raw: { payload?: unknown }, method: TransferMethod): object {
+  const { signature, [WAYS[method]]: way } = raw.payload as Record<string, unknown>;
+  return { ...raw, payload: { signature, [WAYS[method]]: way } };
 }
 
 /**
@@ -211,8 +233,15 @@ function assertAgreement(
 function decodeV1(header: string) {
   const raw = decode(header);
   const { scheme, network, asset, payload: signed } = checked(V1, raw);
-  const identifier = identifierV1(network, signed);
-  return { version: 1, ...signed, scheme, network, asset: asset ?? undefined, identifier, raw } as const;
+  return {
+    version: 1,
+    ...signed,
+    scheme,
+    network,
+    asset: asset ?? undefined,
+    identifier: identifierV1(network, signed),
+    raw: forFacilitator(raw, signed.method),
+  } as const;
 }
 
 /** No client's own identifier has a colon. */
@@ -224,11 +253,15 @@ function identifierV1(network: string, { authorization, signature }: z.output<ty
 /** What an `Idempotency-Key` may be: visible ASCII. It is not parsed, so the quotes of the IETF's draft are part of it. */
 const IDEMPOTENCY_KEY = /^[!-~]{1,255}$/;
 
-/** The identifier that a request's `Idempotency-Key` stands for; `request.malformed` if that is none. */
+/**
+ * The name that a request's `Idempotency-Key` stands for: a key in the form of a payment identifier is that identifier. No identifier has
+ * a colon, so no other key stands for one. `request.malformed` if it is no key.
+ */
 function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError {
   const keys = headerValues(req, "idempotency-key");
   const [key] = keys;
   if (key === undefined) return undefined;
+  if (keys.length === 1 && isPaymentIdentifier(key)) return key;
   if (keys.length === 1 && IDEMPOTENCY_KEY.test(key)) return `key:${sha256Hex(Buffer.from(key))}`;
   const detail = "Idempotency-Key must come once, as 1 to 255 visible ASCII characters";
   return AppError.public("request.malformed", detail);
@@ -237,7 +270,21 @@ function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError
 function decode(header: string): object {
   const decoded = decodeBase64Json(header);
   if ("problem" in decoded) throw malformed(`the payment header ${decoded.problem}`);
+  for (const name of Object.keys(decoded.value)) {
+    const known = MEMBERS.get(folded(name));
+    if (known !== undefined && known !== name) throw malformed(`${name}: must be written ${known}`);
+  }
   return decoded.value;
+}
+
+/** Names of a payment's members. Go's JSON decoder takes such a name in any case, and the last one counts. */
+const MEMBERS = new Map(
+  [...Object.keys(V2.shape), ...Object.keys(V1.shape)].map((name) => [folded(name), name]),
+);
+
+/** Upper case first: the long s and the sign of Kelvin fold to `s` and `k`. */
+function folded(name: string): string {
+  return name.toUpperCase().toLowerCase();
 }
 
 function checked<Schema extends z.ZodType>(schema: Schema, raw: object): z.output<Schema> {

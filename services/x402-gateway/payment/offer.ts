@@ -5,6 +5,7 @@ import { SETTLE_MARGIN_SECS, type X402Toml } from "../../../shared/config/x402-t
 import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
 import { assertOffered, type Job, jobPath, type Token } from "../catalog.ts";
 import type { AcceptedPayment, DecodedPayment } from "./header.ts";
@@ -75,7 +76,7 @@ export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequiremen
  * The offer as clients get it and give it back. A new field beside `extra` must also be in `accepted` of header.ts; a field
  * that binds us must be in the terms and in their digest, under a new version of the digest's text.
  */
-function toRequirements(terms: OfferTerms, token: Token, extra: OfferExtra) {
+function toRequirements(terms: OfferTerms, token: Token, extra: OfferExtra | undefined) {
   const { network, asset, payTo, amount, maxTimeoutSeconds } = terms;
   return {
     scheme: "exact",
@@ -113,7 +114,7 @@ function toRequirementsV1(
 }
 
 /** The offer that a payment fits: what the facilitator is asked with, and the digest of the offer. */
-export type MatchedOffer = { requirements: object; digest: string; amount: string };
+export type MatchedOffer = { request: FacilitatorRequest; digest: string; amount: string };
 
 type PaymentV1 = Extract<DecodedPayment, { version: 1 }>;
 type PaymentV2 = Extract<DecodedPayment, { version: 2 }>;
@@ -145,51 +146,96 @@ function isOfToken({ method, authorization }: DecodedPayment, { asset }: Token):
   return method !== "permit2" || authorization.asset.toLowerCase() === asset.toLowerCase();
 }
 
-/** The price is the one offered, whatever it is today, as long as the offer is ours and has not expired. */
+/**
+ * With its quote, the price is the one offered, whatever it is today. A client may drop the quote: then today's offer counts, as in version 1.
+ */
 function matchV2(
-  { accepted, resourceUrl }: PaymentV2,
+  { accepted, resourceUrl, raw }: PaymentV2,
   token: Token,
   job: Job,
   settings: OfferSettings,
   now: number,
 ): MatchedOffer {
-  const extra = offerExtraIn(accepted.extra);
-  const { amount, maxTimeoutSeconds } = accepted;
-  const { publicUrl } = settings;
-  const terms = termsOf(job, token, amount, { publicUrl, maxTimeoutSeconds, expiry: extra.quoteExpiry });
-  if (!isOurOffer(terms, extra, settings.macSecrets))
-    throw notOffered("its quote is not one of ours for this job");
-  const requirements = toRequirements(terms, token, extra);
-  if (!isSubset(requirements, accepted)) throw notOffered("what it accepts differs from what was offered");
-  if (resourceUrl !== undefined && resourceUrl !== `${settings.publicUrl}${jobPath(job)}`) {
-    throw notOffered("its resource is another one");
-  }
-  if (extra.quoteExpiry * 1000 < now) {
+  const quote = quoteIn(accepted.extra);
+  const terms =
+    quote === undefined
+      ? todaysTerms(job, token, settings, "v2")
+      : quotedTerms(accepted, quote, { job, token, settings });
+  const requirements = toRequirements(terms, token, quote);
+  if (!isSubset(requirements, accepted))
+    throw notOffered(
+      quote === undefined
+        ? "it has no quote, and what it accepts differs from today's offer"
+        : "what it accepts differs from what was offered",
+    );
+  if (resourceUrl !== undefined && !isOfJob(resourceUrl, job, settings))
+    throw notOffered("the path of its resource.url is not that of this job");
+  if (quote !== undefined && quote.quoteExpiry * 1000 < now) {
     const detail = "the quote has expired; a new one is in this answer";
     throw AppError.public("payment.quote_expired", detail);
   }
-  return { requirements, digest: extra.quoteDigest, amount };
+  // Ours, since a facilitator's catalog may list the resource of a payment.
+  const paymentPayload = { ...raw, resource: resourceOf(job, settings.publicUrl) };
+  const request = { x402Version: 2, paymentPayload, paymentRequirements: requirements } as const;
+  return { request, digest: offerDigest(terms), amount: terms.amount };
 }
 
-/** A payment of version 1 repeats nothing of its offer, so today's offers count. */
-function matchV1({ scheme }: PaymentV1, token: Token, job: Job, settings: OfferSettings): MatchedOffer {
+/** A payment of version 1 repeats nothing of its offer, so today's offer counts. */
+function matchV1({ scheme, raw }: PaymentV1, token: Token, job: Job, settings: OfferSettings): MatchedOffer {
   if (scheme !== "exact") throw notOffered("its scheme is another one");
+  const terms = todaysTerms(job, token, settings, "v1");
+  const requirements = toRequirementsV1(job, token, terms.amount, settings);
+  if (requirements === undefined) throw notSold();
+  const request = { x402Version: 1, paymentPayload: raw, paymentRequirements: requirements } as const;
+  return { request, digest: offerDigest(terms), amount: terms.amount };
+}
+
+/** The terms of an offer whose quote is ours. */
+function quotedTerms(
+  { amount, maxTimeoutSeconds }: PaymentV2["accepted"],
+  quote: OfferExtra,
+  { job, token, settings }: { job: Job; token: Token; settings: OfferSettings },
+): OfferTerms {
+  const { publicUrl, macSecrets } = settings;
+  const terms = termsOf(job, token, amount, { publicUrl, maxTimeoutSeconds, expiry: quote.quoteExpiry });
+  if (!isOurOffer(terms, quote, macSecrets)) throw notOffered("its quote is not one of ours for this job");
+  return terms;
+}
+
+/** The terms on which the job is offered now, for a payment without a quote. */
+function todaysTerms(
+  job: Job,
+  token: Token,
+  { publicUrl, maxTimeoutSeconds }: OfferSettings,
+  version: "v1" | "v2",
+): OfferTerms {
   assertOffered(job);
   const price = job.prices.find((each) => each.token === token);
-  if (!price?.versions.v1) throw notOffered("this job is not sold for this token");
-  const amount = String(price.amount);
-  const requirements = toRequirementsV1(job, token, amount, settings);
-  if (requirements === undefined) throw notOffered("this job is not sold for this token");
-  const { publicUrl, maxTimeoutSeconds } = settings;
-  const terms = termsOf(job, token, amount, { publicUrl, maxTimeoutSeconds, expiry: NO_EXPIRY });
-  return { requirements, digest: offerDigest(terms), amount };
+  if (!price?.versions[version]) throw notSold();
+  return termsOf(job, token, String(price.amount), { publicUrl, maxTimeoutSeconds, expiry: NO_EXPIRY });
 }
 
-function offerExtraIn({ quoteDigest, quoteExpiry, quoteMac }: Readonly<Record<string, unknown>>): OfferExtra {
+/** Undefined if the payment has no member of a quote. Null is a member. */
+function quoteIn(extra: Readonly<Record<string, unknown>>): OfferExtra | undefined {
+  if (QUOTE_MEMBERS.every((name) => !Object.hasOwn(extra, name))) return undefined;
+  const { quoteDigest, quoteExpiry, quoteMac } = extra;
   if (typeof quoteDigest !== "string" || typeof quoteMac !== "string" || !Number.isSafeInteger(quoteExpiry)) {
-    throw notOffered("it carries no quote of ours");
+    throw notOffered(`it has a part of a quote: send ${QUOTE_MEMBERS.join(", ")} as offered`);
   }
   return { quoteDigest, quoteMac, quoteExpiry: quoteExpiry as number };
+}
+
+/**
+ * Compares paths alone: clients write the URL that they have called, with a query or with another name of this host. Nobody signs it, so
+ * the check only finds mistakes.
+ */
+function isOfJob(url: string, job: Job, { publicUrl }: OfferSettings): boolean {
+  if (!URL.canParse(url, publicUrl)) return false;
+  return new URL(url, publicUrl).pathname.replace(/\/$/, "").endsWith(jobPath(job));
+}
+
+function notSold(): AppError {
+  return notOffered("this job is not sold for this token");
 }
 
 /** Our own fields must be equal, in `extra` too. Clients may add to them; what they add binds nobody. */
@@ -240,7 +286,7 @@ type OfferTerms = {
   operatorQuoteDigest: string | undefined;
 };
 
-/** The expiry in the terms of version 1, whose offers have no MAC. */
+/** The expiry in the terms of a payment without a quote. */
 const NO_EXPIRY = 0;
 
 function termsOf(
@@ -255,6 +301,8 @@ function termsOf(
 
 /** The proof of an offer, which a client gets in the requirement's `extra` and gives back unchanged. */
 type OfferExtra = { quoteDigest: string; quoteExpiry: number; quoteMac: string };
+
+const QUOTE_MEMBERS = ["quoteDigest", "quoteExpiry", "quoteMac"] as const satisfies (keyof OfferExtra)[];
 
 /** 32 bytes in base64url. The last digit has two bits to spare, which have to be 0: a MAC has one spelling. */
 const MAC = /^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;

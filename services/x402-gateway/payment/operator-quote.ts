@@ -69,6 +69,18 @@ export function createReadOperatorQuote(deps: Deps): ReadOperatorQuote {
   };
 }
 
+/** The operator's quote of a repeat, which gets its answer whatever its quote is worth by now: one that is not honoured is none. */
+export function honouredQuote(
+  read: ReadOperatorQuote,
+  ...request: Parameters<ReadOperatorQuote>
+): OperatorQuote | undefined {
+  try {
+    return read(...request);
+  } catch {
+    return undefined;
+  }
+}
+
 /** What the claim uses up: the digest, and until when it is remembered. In its last second the quote is still good. */
 export function toQuoteUse({ quote, digest }: OperatorQuote): { digest: string; keptUntil: number } {
   return { digest, keptUntil: (Number(quote.expiry) + 1) * 1000 + CLOCK_CHANGE_MS };

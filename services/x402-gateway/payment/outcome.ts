@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { Network } from "@x402/core/types";
 import { AppError } from "../../../shared/errors/app-error.ts";
@@ -18,7 +18,7 @@ import { type Clock, delay, within } from "../../../shared/time/clock.ts";
 import { jobPath, soldNoLonger } from "../catalog.ts";
 import { expiredProof } from "../policy/caller.ts";
 import type { SignedPayment } from "./header.ts";
-import { expiredQuote } from "./operator-quote.ts";
+import { expiredQuote, honouredQuote, type ReadOperatorQuote } from "./operator-quote.ts";
 
 /** What a 202 tells of a payment. */
 export type PaidCall = {
@@ -104,6 +104,7 @@ export type Known = { kind: "known"; id: string; open?: OpenOutcome; onSettled?:
 
 /** A request with a payment that may be known. */
 type Asked = {
+  req: IncomingMessage;
   ids: JobIds;
   signed: SignedPayment;
   /** The hash of its body, of which so much is read. */
@@ -114,9 +115,10 @@ export type FindKnown = ReturnType<typeof createFindKnown>;
 
 /**
  * Finds the call that this payment has already, or that was bought under its payment identifier or its idempotency key. Throws
- * `queue.unavailable`, and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body.
+ * `queue.unavailable`, and `payment.conflict` or `payment.identifier_conflict` if the call was bought with another route or body, or if the
+ * names of the request stand for two calls. An operator's quote is a name too, once a payment has used it up.
  */
-export function createFindKnown(journal: PaymentJournal) {
+export function createFindKnown(journal: PaymentJournal, readOperatorQuote: ReadOperatorQuote) {
   async function byItself(signed: SignedPayment): Promise<Payment | undefined> {
     const known = signed.callId === undefined ? undefined : await journal.look(signed.callId);
     return known !== undefined && isSameSignature(known, signed) ? known : undefined;
@@ -127,18 +129,25 @@ export function createFindKnown(journal: PaymentJournal) {
     return id === undefined ? undefined : journal.look(id);
   }
 
-  async function lookUp(signed: SignedPayment) {
+  async function lookUp({ req, ids, signed }: Asked) {
     const own = await byItself(signed);
     if (own !== undefined) return { known: own, code: "payment.conflict" } as const;
-    for (const { name, code } of namesOf(signed)) {
+    const names = namesOf(signed).map(async ({ name, code }) => {
       const known = await byName(signed.payer, name);
-      if (known !== undefined) return { known, code } as const;
-    }
-    return undefined;
+      return known === undefined ? [] : [{ known, code }];
+    });
+    const [first, ...others] = (await Promise.all(names)).flat();
+    if (first === undefined) return undefined;
+    const quote = honouredQuote(readOperatorQuote, req, ids);
+    const quoted = quote && (await journal.findQuoted(quote.digest));
+    const found = [...others.map(({ known }) => known.id), ...(quoted === undefined ? [] : [quoted])];
+    if (found.some((id) => id !== first.known.id)) throw twoPurchases();
+    return first;
   }
 
-  return async function findKnown({ ids, signed, bodySha256 }: Asked): Promise<Known | undefined> {
-    const found = await lookUp(signed);
+  return async function findKnown(asked: Asked): Promise<Known | undefined> {
+    const { ids, bodySha256 } = asked;
+    const found = await lookUp(asked);
     if (found === undefined) return undefined;
     const { known, code } = found;
     const conflict = () => new AppError(code, { reason: `${known.id} was bought with another request` });
@@ -150,6 +159,15 @@ export function createFindKnown(journal: PaymentJournal) {
     if (sha256 !== known.bodySha256) throw conflict();
     return { kind: "known", id: known.id };
   };
+}
+
+function twoPurchases(): AppError {
+  return new AppError("payment.identifier_conflict", {
+    reason: "the names of the request stand for two purchases",
+    publicDetail:
+      "The names of this request stand for two purchases: payment-identifier, Idempotency-Key, an operator's quote. " +
+      "Nothing was charged. Send the name of the purchase that you mean, and no other.",
+  });
 }
 
 /** As long as nobody has signed, a payment is known by the signature that a contract took before. */
@@ -326,7 +344,7 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
       });
     case "identifier_conflict":
       return new AppError("payment.identifier_conflict", {
-        reason: "the identifier is known with another request",
+        reason: "a name of the request is known with another request",
       });
     case "too_many_open":
       return new AppError("payment.too_many_open", {

@@ -315,7 +315,6 @@ export type Admitted = {
   caller: AuthorizedCaller | undefined;
   /** Who is told of the call's end. */
   callback: CallbackAsked | undefined;
-  request: FacilitatorRequest;
   verified: Verified;
   since: Since;
 };
@@ -330,7 +329,7 @@ type Circumstances = {
 /** What the claim writes before money moves. */
 export function toNewPayment(
   req: IncomingMessage,
-  { signed, job, offer, body, caller, callback, request, verified, since }: Admitted,
+  { signed, job, offer, body, caller, callback, verified, since }: Admitted,
   { metadataPrefix, accessOf, now }: Circumstances,
 ): NewPayment {
   const { token, decoded, payer, callId } = signed;
@@ -369,7 +368,7 @@ export function toNewPayment(
   return {
     call,
     terms,
-    request,
+    request: offer.request,
     facilitator: verified.facilitator,
     sinceBlock: since.block,
     route: jobPath(job),

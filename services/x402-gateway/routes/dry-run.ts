@@ -49,7 +49,7 @@ export function createDryRun(deps: Deps) {
 
   async function assertQuoteUnused({ operatorQuote }: Job): Promise<void> {
     if (operatorQuote === undefined) return;
-    if (await journal.isQuoteUsed(operatorQuote.digest)) throw refusedClaim("quote_used");
+    if ((await journal.findQuoted(operatorQuote.digest)) !== undefined) throw refusedClaim("quote_used");
   }
 
   async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {

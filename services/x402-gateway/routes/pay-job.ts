@@ -15,7 +15,6 @@ import {
 } from "../../../shared/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { type Clock, settled } from "../../../shared/time/clock.ts";
 import type { CallbackFor, Catalog, Job, RequestedJob } from "../catalog.ts";
 import type { Since, SinceOf } from "../chains.ts";
@@ -247,6 +246,7 @@ function fieldsOf({ id: callId, terms, replayed, settlement }: PaidCall) {
 
 /** A request with a payment. */
 type PaidRequest = {
+  req: IncomingMessage;
   ids: JobIds;
   signed: SignedPayment;
   /** Under which the client's address is counted. */
@@ -290,6 +290,7 @@ export function createReadPaidRequest({ catalog, admission, bodies, partyOf }: R
     const lease = bodies.lease(req);
     let body: Promise<Buffer> | undefined;
     return {
+      req,
       ids,
       signed,
       party: partyOf(req),
@@ -383,20 +384,15 @@ export function createCheckPayment(deps: CheckDeps) {
     const body = manner.takesBody(job) ? await paid.readBody(bodyBytesMax) : NOTHING;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
     assertFits(job, body, party);
-    const request: FacilitatorRequest = {
-      x402Version: decoded.version,
-      paymentPayload: decoded.raw,
-      paymentRequirements: offer.requirements,
-    };
     return manner.inTurn(party, async () => {
       const caller = await authorizeCaller({ job, req, body, payer, party });
-      const verifying = { request, signed, party };
+      const verifying = { request: offer.request, signed, party };
       const verified = await verifyUnspent(verifying);
       const unused = await recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
       const callback = callbackFor(req, job);
-      const found = { signed, job, offer, body, caller, callback, request, since: unused } as const;
+      const found = { signed, job, offer, body, caller, callback, since: unused } as const;
       return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
     });
   };

@@ -12,6 +12,7 @@ import {
   signPayment,
   signPaymentV1,
 } from "../../support/sign-payment.ts";
+import { inItsShape, RECORDED, type Recorded, targetOf } from "./recorded-payments.ts";
 
 type Outcome = { status: number; code: unknown };
 
@@ -50,8 +51,8 @@ async function offerV1(x402: TestX402): Promise<PaymentRequirementsV1> {
   return offer;
 }
 
-async function posted(x402: TestX402, headers: Record<string, string>): Promise<Outcome> {
-  const answer = await x402.post(headers);
+async function posted(x402: TestX402, headers: Record<string, string>, path = JOB_PATH): Promise<Outcome> {
+  const answer = await x402.post(headers, { path });
   return { status: answer.status, code: answer.json()["code"] };
 }
 
@@ -88,6 +89,20 @@ export const CLIENTS: readonly Client[] = [
       return posted(x402, { "X-PAYMENT": encodeHeader({ ...payload, asset: offer.asset }) });
     },
   },
+  { name: "BankofAI 0.6.1", version: 2, buy: boughtLike("bankofai-x402-0.6.1-null-members") },
+  {
+    name: "BankofAI 0.6.1, at another name of the gateway or with a query",
+    version: 2,
+    buy: boughtLike("bankofai-x402-0.6.1-query"),
+  },
+  { name: "r402 0.21", version: 2, buy: boughtLike("r402-0.21.0-v2") },
+  {
+    name: "Python code that sends `signature.hex()` of hexbytes 1",
+    version: 2,
+    buy: boughtLike("r402-0.21.0-v2", ({ payload }) => {
+      payload.signature = payload.signature.replace(/^0x/, "");
+    }),
+  },
   { name: "official Go client 2.9", version: 2, buy: buyForAnHour },
   {
     name: "official Go client 2.9, with `payment_window_secs_max = 180`",
@@ -118,6 +133,18 @@ export const CLIENTS: readonly Client[] = [
     buy: fetchPaid,
   },
 ];
+
+/** Buys in the shape of a recorded payment. */
+function boughtLike(client: string, change: (sent: Recorded["payment"]) => void = () => {}): Client["buy"] {
+  return async (x402, payer) => {
+    const recorded = RECORDED.find((each) => each.client === client);
+    const [offer] = (await x402.ask()).v2.accepts;
+    if (recorded === undefined || offer === undefined) throw new Error(`${client} cannot buy`);
+    const sent = await inItsShape(recorded, offer, payer);
+    change(sent);
+    return posted(x402, { [recorded.header]: encodeHeader(sent) }, targetOf(recorded));
+  };
+}
 
 async function fetchPaid(x402: TestX402, payer: Payer): Promise<Outcome> {
   const client = new x402Client().register("eip155:*", new ExactEvmScheme(clientSigner(payer)));

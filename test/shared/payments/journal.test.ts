@@ -110,6 +110,33 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   expect(await claim({ call: { ...call, sha256: "0".repeat(64) } })).toEqual({ kind: "conflict" });
 });
 
+test("of claims under two names, one that finds one purchase is known, and one that finds two is a conflict and takes nothing", async () => {
+  const { journal, redis } = payments.gateway;
+  const claim = (names: object) => {
+    const payment = { ...makePayment({ network: "eip155:84532", asset: "0x1" }), ...names };
+    return journal
+      .claim(payment, { ...UNBOUNDED, by: "a test", dueInMs: DAY_MS })
+      .then((claimed) => ({ id: payment.call.id, claimed }));
+  };
+  const [one, two, digest] = ["one_0123456789abcdef", "two_0123456789abcdef", `0x${"d".repeat(64)}`];
+  const quoteUse = { digest, keptUntil: Date.now() + DAY_MS };
+  const first = await claim({ identifier: one, idempotencyKey: one });
+  const second = await claim({ idempotencyKey: two, quoteUse });
+  expect([first.claimed.kind, second.claimed.kind]).toEqual(["new", "new"]);
+  const before = await redis.dbsize();
+  const known = (id: string) => ({ kind: "known", id });
+  const conflict = { kind: "identifier_conflict" };
+  expect((await claim({ identifier: one, idempotencyKey: "new" })).claimed).toEqual(known(first.id));
+  expect((await claim({ identifier: "new", idempotencyKey: two, quoteUse })).claimed).toEqual(
+    known(second.id),
+  );
+  expect((await claim({ identifier: one, idempotencyKey: two })).claimed).toEqual(conflict);
+  expect((await claim({ identifier: two, idempotencyKey: one })).claimed).toEqual(conflict);
+  expect((await claim({ identifier: one, quoteUse })).claimed).toEqual(conflict);
+  expect((await claim({ identifier: "new", quoteUse })).claimed).toEqual({ kind: "quote_used" });
+  expect(await redis.dbsize()).toBe(before);
+});
+
 test("a look at a payment reads all of it but its call, of which it tells the size", async () => {
   const { journal } = payments.gateway;
   const id = await payments.claim({ payer: PAYER });

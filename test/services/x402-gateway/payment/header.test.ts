@@ -1,4 +1,4 @@
-import type { PaymentRequirements } from "@x402/core/types";
+import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
 import { describe, expect, test } from "vitest";
 import {
@@ -22,7 +22,8 @@ const malformed: Record<string, string> = {
   "not base64": "@@@@",
   "base64 with a line in it": `${text('{"x402Version":2}')} `.replace(" ", "=A=="),
   "in base64url": Buffer.from('{"a":"??>>~~"}').toString("base64url"),
-  "base64 without padding": Buffer.from("{}").toString("base64").replace(/=+$/, ""),
+  "base64 with a part of its padding": text('{"a":1}').replace(/==$/, "="),
+  "base64 with one digit too many": `${text('{"x402Version":2} ')}A`,
   "not JSON": text("hello"),
   "JSON that is cut off": text('{"x402Version":2'),
   "JSON null": text("null"),
@@ -57,7 +58,7 @@ describe("a good payment in another coding", () => {
   const note = { note: "??>>?>?>~~" };
   const codings: Record<string, (json: string, good: string) => string> = {
     "in base64url": (json) => Buffer.from(json).toString("base64url"),
-    "without padding": (_, good) => good.replace(/=+$/, ""),
+    "with a part of its padding": (_, good) => good.replace(/==$/, "="),
     "with more padding": (_, good) => `${good}====`,
     "in two parts": (_, good) => `${good.slice(0, 40)} ${good.slice(40)}`,
     "with something behind it": (_, good) => `${good}@@@@`,
@@ -137,24 +138,103 @@ test("what is wrong with a payment's field is a sentence that names the field, i
   expect(said.size).toBeGreaterThan(30);
 });
 
-test.each(["payload", "payload.authorization"])(
-  "what a payer signs is read strictly: a field of a stranger's making in %s is refused, with no more of its name than is needed to find it",
-  async (path) => {
+test("a good payment without padding is taken, whatever its length", async () => {
+  const x402 = await fixture.gateway();
+  const { payload } = await signedBoth(x402).then(([[, signed]]) => signed);
+  for (const note of ["", "1", "12"]) {
+    const header = encodeHeader({ ...payload, note }).replace(/=+$/, "");
+    expect((await x402.post({ "PAYMENT-SIGNATURE": header })).status).toBe(202);
+  }
+  expect(await fixture.charged()).toEqual([PRICE]);
+});
+
+/** A payment of each version, of one payer. */
+async function signedBoth(x402: TestX402) {
+  const { v2, v1 } = await x402.ask();
+  const by = inTime({ payer: fixture.payer });
+  const signed = await signPayment(v2.accepts[0] as PaymentRequirements, by);
+  const signedV1 = await signPaymentV1(v1[0] as PaymentRequirementsV1, by);
+  return [
+    ["PAYMENT-SIGNATURE", signed],
+    ["X-PAYMENT", signedV1],
+  ] as const;
+}
+
+test("what a payer signs is read strictly: a field of a stranger's making is refused, with no more of its name than is needed to find it", async () => {
+  const x402 = await fixture.gateway();
+  for (const [name, { payload }] of await signedBoth(x402)) {
+    const strange = withField(payload, ["payload", "authorization", "n".repeat(3000)], 1);
+    const answer = await x402.post({ [name]: encodeHeader(strange) });
+    expect(answer.json()["detail"]).toMatch(/^(?=.{67}: )payload\.authorization\.n+\.\.\.: unknown key$/);
+  }
+});
+
+test("members of payload that the protocol does not have are ignored in both versions, and no facilitator gets them", async () => {
+  const x402 = await fixture.gateway();
+  const strange =
+    '"transaction":"AQAB","merchantSignature":null,"Authorization":{"value":"1"},"AUTHORIZATION":null,' +
+    '"__proto__":{"permit2Authorization":{}},"permit2authorization":{},"from":"0x1","type":"permit2",';
+  for (const [name, { payload, signed }] of await signedBoth(x402)) {
+    const json = JSON.stringify(payload).replace('"payload":{', `"payload":{${strange}`);
+    const answer = await x402.post({ [name]: text(json) });
+    expect([name, answer.status]).toEqual([name, 202]);
+    const { paymentPayload } = (await requestOf(x402, answer)) as { paymentPayload: { payload: object } };
+    expect(paymentPayload.payload).toEqual(signed);
+    expect(Object.keys(paymentPayload.payload)).toEqual(["signature", "authorization"]);
+  }
+  expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+});
+
+test.each([[null], [{}], [""], [0], [false], [[]]])(
+  "a second way of paying in payload is refused in both versions, also if it is %j",
+  async (second) => {
     const x402 = await fixture.gateway();
-    const { v2, v1 } = await x402.ask();
-    const by = inTime({ payer: fixture.payer });
-    const signed = await signPayment(v2.accepts[0] as PaymentRequirements, by);
-    const signedV1 = await signPaymentV1(v1[0] as PaymentRequirementsV1, by);
-    for (const [name, { payload }] of [
-      ["PAYMENT-SIGNATURE", signed],
-      ["X-PAYMENT", signedV1],
-    ] as const) {
-      const strange = withField(payload, [...path.split("."), "n".repeat(3000)], 1);
-      const answer = await x402.post({ [name]: encodeHeader(strange) });
-      expect(answer.json()["detail"]).toMatch(new RegExp(`^(?=.{67}: )${path}\\.n+\\.\\.\\.: unknown key$`));
+    for (const [name, { payload }] of await signedBoth(x402)) {
+      const { signature, authorization } = payload.payload;
+      for (const two of [
+        { signature, authorization, permit2Authorization: second },
+        { permit2Authorization: second, signature, authorization },
+        { signature, authorization: second, permit2Authorization: authorization },
+      ]) {
+        const answer = await x402.post({ [name]: encodeHeader({ ...payload, payload: two }) });
+        expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+      }
     }
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
   },
 );
+
+test.each(["Payload", "PAYLOAD", "Accepted", "Re\u017fource", "networ\u212a", "x402version"])(
+  "a payment with a member %s is refused, which a facilitator could take for the one that it resembles",
+  async (member) => {
+    const x402 = await fixture.gateway();
+    for (const [name, { payload }] of await signedBoth(x402)) {
+      const answer = await x402.post({ [name]: encodeHeader({ ...payload, [member]: payload.payload }) });
+      expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+      expect(answer.json()["detail"]).toMatch(/must be written /);
+    }
+    expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+  },
+);
+
+test.each<[string, (payload: PaymentPayload["payload"]) => object]>([
+  ["signature", ({ signature }) => ({ signature: String(signature).slice(2) })],
+  ["nonce", ({ authorization }) => ({ authorization: bare(authorization, "nonce") })],
+  ["sender", ({ authorization }) => ({ authorization: bare(authorization, "from") })],
+])("a payment whose %s is hex without 0x is refused in both versions", async (_what, change) => {
+  const x402 = await fixture.gateway();
+  for (const [name, { payload }] of await signedBoth(x402)) {
+    const changed = { ...payload.payload, ...change(payload.payload) };
+    const answer = await x402.post({ [name]: encodeHeader({ ...payload, payload: changed }) });
+    expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.malformed"]);
+    expect(answer.json()["detail"]).toMatch(/^payload\..*: must be 0x and/);
+  }
+});
+
+function bare(authorization: unknown, name: string): object {
+  const fields = authorization as Record<string, string>;
+  return { ...fields, [name]: fields[name]?.slice(2) };
+}
 
 /** What the facilitator is asked with. */
 const requestOf = async (x402: TestX402, answer: Answer) => (await x402.journal.find(idIn(answer)))?.request;
@@ -169,16 +249,19 @@ describe("around what is signed", () => {
     ["the network's name in version 1", { network: "base-sepolia" }],
     ["an extension that nobody declared", { extensions: { other: "anything" } }],
   ])(
-    "a version 2 payment with %s is taken, and goes to the facilitator as it came",
+    "a version 2 payment with %s is taken, and goes to the facilitator as it came, for our own resource",
     async (_name, beside) => {
       const x402 = await fixture.gateway();
-      const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
-      const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+      const { accepts, resource } = (await x402.ask()).v2;
+      const { payload } = await signPayment(
+        accepts[0] as PaymentRequirements,
+        inTime({ payer: fixture.payer }),
+      );
       const sent = { ...payload, ...beside };
       const headers = { "PAYMENT-SIGNATURE": encodeHeader(sent) };
       const [first, again] = [await x402.post(headers), await x402.post(headers)];
       expect([first.status, again.status, toAnybody(again)]).toEqual([202, 202, toAnybody(first)]);
-      expect((await requestOf(x402, first))?.paymentPayload).toEqual(sent);
+      expect((await requestOf(x402, first))?.paymentPayload).toEqual({ ...sent, resource });
       expect(await fixture.charged()).toEqual([PRICE]);
     },
   );

@@ -1,6 +1,7 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { describe, expect, test } from "vitest";
 import {
+  idIn,
   inTime,
   JOB_PATH,
   PRICE,
@@ -9,12 +10,14 @@ import {
   type TestX402,
   useX402,
 } from "../../../fixtures/x402.ts";
+import { signPermit2Payment } from "../../../support/permit2.ts";
 import {
   encodeHeader,
   type PaymentChoice,
   signPayment,
   signPaymentV1,
 } from "../../../support/sign-payment.ts";
+import { approvedPayer, permit2Token } from "../permit2-gateway.ts";
 
 const fixture = useX402();
 const OTHER = "0x2222222222222222222222222222222222222222";
@@ -59,7 +62,10 @@ const lies: Record<string, Change> = {
   "no MAC": inExtra({ quoteMac: undefined }),
   "another name of the token": inExtra({ name: "USD Coin" }),
   "another version of the token": inExtra({ version: "1" }),
-  "no quote at all": () => ({ extra: { name: "USDC", version: "2" } }),
+  "null in place of its quote": inExtra({ quoteDigest: null, quoteExpiry: null, quoteMac: null }),
+  "no digest": inExtra({ quoteDigest: undefined }),
+  "no expiry": inExtra({ quoteExpiry: undefined }),
+  "a MAC without the rest": inExtra({ quoteDigest: undefined, quoteExpiry: undefined }),
 };
 
 describe("a payment that accepts what was not offered", () => {
@@ -126,17 +132,142 @@ describe("a payment that accepts what was not offered", () => {
     expect((await elsewhere.post({ "PAYMENT-SIGNATURE": encodeHeader(without) })).status).toBe(202);
   });
 
-  test.each([`${PUBLIC_URL}/x402/jobs/1/8`, `http://other.test${JOB_PATH}`, `${PUBLIC_URL}${JOB_PATH}?a=b`])(
-    "a payment for the resource %s is refused as not offered",
-    async (url) => {
+  test.each([
+    "",
+    PUBLIC_URL,
+    `${PUBLIC_URL}/x402/jobs/1/8`,
+    `${PUBLIC_URL}/x402/jobs/1/77`,
+    `${PUBLIC_URL}/x402/jobs/1/7/8`,
+    `${PUBLIC_URL}/x402/jobs/11/7`,
+    `${PUBLIC_URL}/jobs/1/7`,
+    `${PUBLIC_URL}${JOB_PATH}//`,
+    `${PUBLIC_URL}/x402/jobs/1/%37`,
+    `${PUBLIC_URL}/x402%2fjobs/1/7`,
+    `${PUBLIC_URL}${JOB_PATH}/../8`,
+    `${PUBLIC_URL}${JOB_PATH}/%2e%2e/8`,
+    `${PUBLIC_URL}/x402/jobs/1/8?to=${JOB_PATH}`,
+    `${PUBLIC_URL}/x402/jobs/1/8#${JOB_PATH}`,
+    "http://x402/jobs/1/7",
+    `${PUBLIC_URL}:port${JOB_PATH}`,
+    `mailto:x${JOB_PATH.slice(1)}`,
+  ])("a payment for the resource %s is refused as not offered", async (url) => {
+    const x402 = await fixture.gateway();
+    await expectRefused(
+      x402,
+      await x402.pay({ payer: fixture.payer }, { resource: { url } }),
+      "payment.not_offered",
+    );
+  });
+
+  test.each([
+    `http://other.test:8402${JOB_PATH}`,
+    `${PUBLIC_URL}${JOB_PATH}?network=eip155:84532`,
+    `${PUBLIC_URL}${JOB_PATH}/?a=/x402/jobs/1/8`,
+    `https://proxy.test/prefix${JOB_PATH}/`,
+    JOB_PATH,
+  ])("a payment for the resource %s is taken, and the facilitator gets our own resource", async (url) => {
+    const x402 = await fixture.gateway();
+    const resource = { url, description: "theirs", note: 1 };
+    const answer = await x402.post(await x402.pay({ payer: fixture.payer }, { resource } as never));
+    expect(answer.status).toBe(202);
+    const request = (await x402.journal.find(idIn(answer)))?.request;
+    expect(request?.paymentPayload).toMatchObject({ resource: (await x402.ask()).v2.resource });
+    expect(JSON.stringify(request)).not.toContain("theirs");
+  });
+});
+
+describe("a payment without a quote", () => {
+  const UNQUOTED = { name: "USDC", version: "2" };
+  /** Of today's offer with these changes; signed for what it accepts, unless it is told to sign for something else. */
+  async function unquoted(x402: TestX402, change: object = {}, extra: object = {}) {
+    const offer = await offerOf(x402);
+    const accepted = { ...offer, ...change, extra: { ...UNQUOTED, ...extra } };
+    const { payload } = await signPayment(accepted, inTime({ payer: fixture.payer, ...UNQUOTED }));
+    return { "PAYMENT-SIGNATURE": encodeHeader(payload) };
+  }
+
+  test("a payment without a quote is taken at today's price, and the facilitator is asked with the offer without one", async () => {
+    const x402 = await fixture.gateway();
+    const headers = await unquoted(x402, {}, { fee: null });
+    const [first, again] = [await x402.post(headers), await x402.post(headers)];
+    expect([first.status, again.status]).toEqual([202, 202]);
+    const request = (await x402.journal.find(idIn(first)))?.request;
+    expect(request?.paymentRequirements).toEqual({ ...(await offerOf(x402)), extra: UNQUOTED });
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+
+  const others: Record<string, [object, object?]> = {
+    "at a lower price": [{ amount: String(PRICE - 1n) }],
+    "at a higher price": [{ amount: String(PRICE + 1n) }],
+    "to another recipient": [{ payTo: OTHER }],
+    "for another time": [{ maxTimeoutSeconds: 121 }],
+    "with another transfer method": [{}, { assetTransferMethod: "permit2", name: "USD Coin" }],
+    "with another name of the token": [{}, { name: "USD Coin" }],
+    "with another version of the token": [{}, { version: "1" }],
+    "without the token's name": [{}, { name: undefined }],
+    "with a digest": [{}, { quoteDigest: `0x${"0".repeat(64)}` }],
+    "with an expiry": [{}, { quoteExpiry: 4_102_444_800 }],
+    "with a MAC": [{}, { quoteMac: "A".repeat(43) }],
+    "with a MAC of null": [{}, { quoteMac: null }],
+  };
+  test.each(Object.entries(others))(
+    "a payment without a quote %s is refused as not offered",
+    async (_what, [change, extra]) => {
       const x402 = await fixture.gateway();
-      await expectRefused(
-        x402,
-        await x402.pay({ payer: fixture.payer }, { resource: { url } }),
-        "payment.not_offered",
-      );
+      await expectRefused(x402, await unquoted(x402, change, extra), "payment.not_offered");
     },
   );
+
+  test("a payment without a quote by a genuine MAC, digest or expiry alone is refused as not offered", async () => {
+    const x402 = await fixture.gateway();
+    const { extra } = await offerOf(x402);
+    for (const name of ["quoteMac", "quoteDigest", "quoteExpiry"])
+      await expectRefused(x402, await unquoted(x402, {}, { [name]: extra[name] }), "payment.not_offered");
+  });
+
+  test("after a change of the price a quote still buys at its own, and a payment without one is refused", async () => {
+    const before = await fixture.gateway();
+    const [quoted, bare] = [await before.pay({ payer: fixture.payer }), await unquoted(before)];
+    const bought = await unquoted(before);
+    const first = await before.post(bought);
+    expect(first.status).toBe(202);
+    await fixture.stop(before);
+    const after = await fixture.gateway({ prices: { "7": "2000000000000000" } });
+    const refused = await after.post(bare);
+    expect([refused.status, refused.json()["code"]]).toEqual([402, "payment.not_offered"]);
+    expect(requiredIn(refused).accepts[0]?.amount).toBe(String(2n * PRICE));
+    expect((await after.post(quoted)).status).toBe(202);
+    const again = await after.post(bought);
+    expect([again.status, idIn(again)]).toEqual([202, idIn(first)]);
+    expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+  });
+
+  test("a payment without a quote buys any job of its price, once, and none of another price", async () => {
+    const prices = { "7": "1000000000000000", "8": "1000000000000000", "9": "2000000000000000" };
+    const x402 = await fixture.gateway({ prices });
+    const headers = await unquoted(x402);
+    const dearer = await x402.post(headers, { path: "/x402/jobs/1/9" });
+    expect([dearer.status, dearer.json()["code"]]).toEqual([402, "payment.not_offered"]);
+    expect((await x402.post(headers, { path: "/x402/jobs/1/8" })).status).toBe(202);
+    expect((await x402.post(headers)).json()["code"]).toBe("payment.conflict");
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+
+  test("a payment by Permit2 without a quote is taken if it names the method, and refused otherwise", async () => {
+    const { devnet } = fixture;
+    const x402 = await fixture.gateway({ token: permit2Token(devnet, "usdt") });
+    const payer = await approvedPayer(fixture, "usdt");
+    const offer = await offerOf(x402);
+    const deadline = BigInt(Math.floor(Date.now() / 1000) + 120);
+    const method = { assetTransferMethod: "permit2" };
+    const { payload } = await signPermit2Payment({ ...offer, extra: method }, { payer, deadline });
+    const post = (extra: object) =>
+      x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted: { ...offer, extra } }) });
+    expect((await post({})).json()["code"]).toBe("payment.not_offered");
+    expect((await post({ assetTransferMethod: "eip3009" })).json()["code"]).toBe("payment.not_offered");
+    fixture.payer = payer as typeof fixture.payer;
+    expect((await post(method)).status).toBe(202);
+  });
 });
 
 describe("a payment that authorizes what it does not accept", () => {

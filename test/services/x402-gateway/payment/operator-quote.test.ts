@@ -225,3 +225,52 @@ test("an offer by a quote cannot be paid without the quote, nor the list price w
   ]);
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
+
+test("an operator's quote is bought by a payment without a quote of ours at its price, by its requester and for its body, once", async () => {
+  const signed = signQuote(quoteFor());
+  const bare = async (payer = fixture.payer, amount = String(QUOTED)) => {
+    const [offer] = (await offersIn(x402, signed.header)).v2;
+    const extra = { name: "USDC", version: "2" };
+    const accepted = { ...(offer as PaymentRequirements), amount, extra };
+    const { header } = await signPayment(accepted, inTime({ payer }));
+    return { ...signed.header, "PAYMENT-SIGNATURE": header };
+  };
+  const [first, second, cheaper] = [await bare(), await bare(), await bare(fixture.payer, "1")];
+  const strangers = await bare(await newPayer(fixture.devnet));
+  expect(await codeAt(x402, cheaper)).toEqual([402, "payment.not_offered"]);
+  expect(await codeAt(x402, strangers)).toEqual([403, "quote.rejected"]);
+  expect(await codeAt(x402, first, "jello")).toEqual([403, "quote.rejected"]);
+  const withoutIt = { "PAYMENT-SIGNATURE": first["PAYMENT-SIGNATURE"] ?? "" };
+  expect(await codeAt(x402, withoutIt)).toEqual([402, "payment.not_offered"]);
+  const answer = await x402.post(first);
+  expect([answer.status, answer.json<{ receipt: object }>().receipt]).toMatchObject([
+    202,
+    { amount: String(QUOTED), quote_digest: signed.digest },
+  ]);
+  expect(await codeAt(x402, second)).toEqual([409, "quote.used"]);
+  expect(await fixture.charged()).toEqual([QUOTED]);
+});
+
+test("under a known name a new quote buys nothing more, and a quote that another purchase used up is refused with 409", async () => {
+  const [first, unused, used] = [
+    signQuote(quoteFor()),
+    signQuote(quoteFor({ priceWei: 2n * QUOTED_WEI })),
+    signQuote(quoteFor({ priceWei: QUOTED_WEI / 2n })),
+  ];
+  const named = async (quote: SignedQuote) => ({
+    ...(await payBy(x402, quote)),
+    "Idempotency-Key": "order_0123456789abcdef",
+  });
+  const [again, contradicting] = [await named(unused), await named(used)];
+  const bought = await x402.post(await named(first));
+  expect((await x402.post(await payBy(x402, used))).status).toBe(202);
+  const repeat = await x402.post(again);
+  expect([repeat.status, repeat.headers["idempotent-replayed"], repeat.text]).toEqual([
+    202,
+    "true",
+    toAnybody(bought),
+  ]);
+  expect(await codeAt(x402, contradicting)).toEqual([409, "payment.identifier_conflict"]);
+  expect(await fixture.charged()).toEqual([QUOTED, QUOTED / 2n]);
+  expect((await x402.post(await payBy(x402, unused))).status).toBe(202);
+});

@@ -141,11 +141,11 @@ test("a header that is too long, no base64, no JSON or no object, or that came t
   );
   expect(details).toEqual([
     "the header is over 14336 bytes",
-    "the header is not padded base64",
+    "the header is not base64",
     "the header holds text that is not JSON in UTF-8",
     "the header holds text that is nested more than 64 deep",
     "the header does not hold a JSON object",
-    "the header is not padded base64",
+    "the header is not base64",
     "two were sent",
   ]);
 });

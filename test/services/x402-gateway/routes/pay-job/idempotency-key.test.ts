@@ -104,19 +104,129 @@ test("a payment of version 1 whose token is gone is found by its own signature a
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
+const ORDER = "order_0123456789abcdef";
+
+/** Signs anew, under a payment-identifier, and a key if there is one. */
+async function identified(
+  x402: TestX402,
+  id: string,
+  { key, payer = fixture.payer, ...more }: { key?: string; payer?: typeof fixture.payer } & More = {},
+): Promise<Answer> {
+  const extensions = structuredClone((await x402.ask()).v2.extensions ?? {});
+  appendPaymentIdentifierToExtensions(extensions, id);
+  const headers = await x402.pay({ payer }, { extensions } as Partial<PaymentPayload>);
+  return x402.post({ ...headers, ...(key !== undefined && { "Idempotency-Key": key }) }, more);
+}
+
+describe("a text that has the form of a payment-identifier is one name, however it is sent", () => {
+  test.each([
+    ["a payment-identifier, and then an Idempotency-Key in version 2", "pay"],
+    ["a payment-identifier, and then an Idempotency-Key in version 1", "payV1"],
+  ] as const)("%s, is one purchase and one charge", async (_ways, pay) => {
+    const x402 = await fixture.gateway(twoJobs);
+    const first = await identified(x402, ORDER);
+    for (const again of [await buy(x402, pay, { key: ORDER }), await identified(x402, ORDER, { key: ORDER })])
+      expect([again.status, toAnybody(again)]).toEqual([202, toAnybody(first)]);
+    for (const other of [{ body: "other" }, { path: "/x402/jobs/1/8" }])
+      expect(codeOf(await buy(x402, pay, { key: ORDER, ...other }))).toBe("payment.identifier_conflict");
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+
+  test("an Idempotency-Key, and then a payment-identifier, is one purchase; another payer's is another", async () => {
+    const x402 = await fixture.gateway();
+    const other = await newPayer(fixture.devnet);
+    const first = await buy(x402, "payV1", { key: ORDER });
+    const again = await identified(x402, ORDER);
+    expect([again.status, toAnybody(again)]).toEqual([202, toAnybody(first)]);
+    const theirs = await identified(x402, ORDER, { payer: other, body: "other" });
+    expect([theirs.status, theirs.headers["idempotent-replayed"]]).toEqual([202, undefined]);
+    expect([await fixture.charged(), await fixture.charged(other)]).toEqual([[PRICE], [PRICE]]);
+  });
+
+  test("payments at once under both, to two gateways, are one charge", async () => {
+    const replicas = [await fixture.gateway(), await fixture.gateway()] as [TestX402, TestX402];
+    const answers = await Promise.all(
+      replicas.flatMap((x402) => [
+        identified(x402, ORDER),
+        buy(x402, "pay", { key: ORDER }),
+        buy(x402, "payV1", { key: ORDER }),
+      ]),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+    expect(new Set(answers.map(toAnybody)).size).toBe(1);
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+
+  test("a key of another form stays a name of its own", async () => {
+    const x402 = await fixture.gateway();
+    const id = ORDER.slice(0, 15);
+    for (const key of [
+      id,
+      `${ORDER}.`,
+      `"${ORDER}"`,
+      "k".repeat(129),
+      `v1:${"0".repeat(64)}`,
+      `key:${ORDER}`,
+    ])
+      expect((await buy(x402, "pay", { key })).headers["idempotent-replayed"]).toBeUndefined();
+    expect(await fixture.charged()).toEqual(Array(6).fill(PRICE));
+  });
+
+  test("a void payment leaves the name free in both forms, whichever way it came", async () => {
+    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
+    const open = await x402.undisturbed(() => identified(x402, ORDER, { key: ORDER }));
+    const payment = await x402.journal.find(idIn(open));
+    if (payment === undefined) throw new Error("it was claimed");
+    await x402.undisturbed(() => x402.journal.markVoid(payment, { reason: "a test" }, { now: Date.now() }));
+    const again = await buy(x402, "pay", { key: ORDER });
+    expect([again.status, again.headers["idempotent-replayed"]]).toEqual([202, undefined]);
+    expect(idIn(await identified(x402, ORDER))).toBe(idIn(again));
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+});
+
+test("a key that is written like the place of a signature of version 1 finds nothing there", async () => {
+  const x402 = await fixture.gateway();
+  const first = await x402.post(await x402.payV1({ payer: fixture.payer }));
+  const payer = fixture.payer.address.toLowerCase();
+  const [place = ""] = await x402.redis.keys(keys.paymentIdentifier(payer, "v1:*"));
+  const key = /v1:[0-9a-f]{64}$/.exec(place)?.[0];
+  expect(key).toBeDefined();
+  const other = await buy(x402, "pay", { key: key as string });
+  expect([other.status, idIn(other) === idIn(first)]).toEqual([202, false]);
+});
+
+test("two names in one request that stand for two purchases are refused with 409, and nothing is charged", async () => {
+  const x402 = await fixture.gateway();
+  const [one, two] = ["one_0123456789abcdef", "two_0123456789abcdef"];
+  const bought = [
+    await identified(x402, one),
+    await buy(x402, "payV1", { key: two }),
+    await buy(x402, "pay"),
+  ];
+  expect(bought.map(({ status }) => status)).toEqual([202, 202, 202]);
+  const asked = await fixture.asked();
+  for (const [id, key] of [
+    [one, two],
+    [two, one],
+    [one, KEY],
+  ] as const) {
+    const answer = await identified(x402, id, { key });
+    expect([answer.status, codeOf(answer)]).toEqual([409, "payment.identifier_conflict"]);
+    expect(answer.json()["detail"]).toMatch(/two purchases/);
+  }
+  expect(await fixture.asked()).toEqual(asked);
+  expect(await fixture.charged()).toEqual([PRICE, PRICE, PRICE]);
+});
+
 test("of a payment-identifier and an Idempotency-Key in one request each finds the purchase again", async () => {
   const x402 = await fixture.gateway();
-  const identified = async (id: string, key?: string) => {
-    const extensions = structuredClone((await x402.ask()).v2.extensions ?? {});
-    appendPaymentIdentifierToExtensions(extensions, id);
-    const headers = await x402.pay({ payer: fixture.payer }, { extensions } as Partial<PaymentPayload>);
-    return x402.post({ ...headers, ...(key !== undefined && { "Idempotency-Key": key }) });
-  };
-  const first = await identified("order_0123456789abcdef", KEY);
+  const first = await identified(x402, ORDER, { key: KEY });
   const others = [
-    await identified("order_0123456789abcdef"),
-    await identified("order_0123456789abcdef", "another"),
-    await identified("another_0123456789abcdef", KEY),
+    await identified(x402, ORDER),
+    await identified(x402, ORDER, { key: "another" }),
+    await identified(x402, "another_0123456789abcdef", { key: KEY }),
     await buy(x402, "pay"),
   ];
   for (const answer of others) expect([answer.status, toAnybody(answer)]).toEqual([202, toAnybody(first)]);
