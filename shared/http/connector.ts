@@ -27,7 +27,7 @@ function skippingInformational<Connected extends Socket>(socket: Connected): Con
   let start: ResponseStart | undefined;
 
   socket.write = (...args: unknown[]) => {
-    start = new ResponseStart();
+    start ??= new ResponseStart();
     return write(...args);
   };
 
@@ -61,7 +61,7 @@ class ResponseStart {
   #held: Buffer = Buffer.alloc(0);
   #skipped = { count: 0, bytes: 0 };
 
-  /** What follows the informational responses, undefined if more bytes must come to tell. */
+  /** Returns the rest after the informational responses, or undefined if it takes more bytes to tell. */
   skip(chunk: Buffer): Buffer | undefined | "too many" {
     this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     for (;;) {
