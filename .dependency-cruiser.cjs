@@ -80,7 +80,7 @@ module.exports = {
     home("rate-limiter-flexible", "^shared/gateway/rate-limit\\.ts$"),
     home("ioredis", "^shared/redis/"),
     home("express", "^shared/http/"),
-    home("undici", "^(shared/http/client\\.ts$|services/(producer|demo)/)"),
+    home("undici", "^(shared/http|services/producer)/"),
     home("smol-toml", "^shared/config/"),
     home("toml-eslint-parser", "^shared/config/toml-lines\\.ts$"),
     home("pino", "^shared/log/"),

@@ -1,4 +1,5 @@
 import { messageOf } from "../../shared/errors/app-error.ts";
+import { fetch, type Response } from "../../shared/http/fetch.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { plain } from "./text.ts";
 

@@ -1,5 +1,6 @@
 import type { Table } from "../../shared/config/config-tables.ts";
 import { isLoopback } from "../../shared/config/fields.ts";
+import { fetch } from "../../shared/http/fetch.ts";
 
 /** The port of the reference runner where the operator's files name none. */
 const USUAL_PORT = 8645;

@@ -136,7 +136,6 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: unknown, status: number, headers: Headers): void {
-    if (status < 200) return;
     this.#status = status;
     this.#headers = headers;
   }

@@ -3,6 +3,7 @@ import { contentDigest, signMessage } from "../../shared/crypto/message-signatur
 import type { Secret } from "../../shared/crypto/secret.ts";
 import type { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
+import { createConnector } from "../../shared/http/connector.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
 import { jobKeyOf } from "../../shared/job-call/job-call.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
@@ -68,7 +69,7 @@ export function createHttpInject({
   const pool = new Pool(base.origin, {
     connections,
     pipelining: 1,
-    connect: { timeout: CONNECT_TIMEOUT_MS },
+    connect: createConnector({ timeout: CONNECT_TIMEOUT_MS }),
     // The exchange has one time limit, which is not the same for each job.
     headersTimeout: 0,
     bodyTimeout: 0,

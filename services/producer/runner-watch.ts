@@ -1,5 +1,6 @@
 import { Client } from "undici";
 import { toAppError } from "../../shared/errors/app-error.ts";
+import { createConnector } from "../../shared/http/connector.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { RunnerHealth } from "../../shared/processes/runner-health.ts";
@@ -153,8 +154,9 @@ const PROBE_MS = 2000;
 export function createProbe(url: string): Probe {
   const { origin, pathname } = new URL(url);
   const path = `${pathname.replace(/\/$/, "")}/livez`;
+  const connect = createConnector({ timeout: PROBE_MS });
   return async () => {
-    const client = new Client(origin, { connect: { timeout: PROBE_MS }, headersTimeout: 0, bodyTimeout: 0 });
+    const client = new Client(origin, { connect, headersTimeout: 0, bodyTimeout: 0 });
     try {
       await exchange(client, { method: "GET", path }, { timeoutMs: PROBE_MS });
       return true;

@@ -1,5 +1,6 @@
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
+import { fetch } from "../../shared/http/fetch.ts";
 import {
   deliveryPath,
   RESULT_BODY,

@@ -1,4 +1,5 @@
 import { type Dispatcher, Pool } from "undici";
+import { createConnector } from "./connector.ts";
 
 const CONNECT_TIMEOUT_MS = 3000;
 
@@ -9,6 +10,8 @@ type Options = {
   headers: Readonly<Record<string, string>>;
   /** A longer answer is not read to its end. */
   answerBytesMax: number;
+  /** Certificates to trust instead of the system's, in PEM. */
+  ca?: string | undefined;
 };
 
 type Asked = {
@@ -39,8 +42,16 @@ export type HttpClient = {
  * Exchanges texts with one server. It keeps its connections alive and opens one for each exchange under way, so that none waits for
  * another. Nothing is repeated, no redirect is followed, and the deadline covers an exchange from its first to its last byte.
  */
-export function createHttpClient({ base, headers: common, answerBytesMax: usualMax }: Options): HttpClient {
-  const pool = new Pool(base.origin, { pipelining: 1, connect: { timeout: CONNECT_TIMEOUT_MS } });
+export function createHttpClient({
+  base,
+  headers: common,
+  answerBytesMax: usualMax,
+  ca,
+}: Options): HttpClient {
+  const pool = new Pool(base.origin, {
+    pipelining: 1,
+    connect: createConnector({ timeout: CONNECT_TIMEOUT_MS, ...(ca !== undefined && { ca }) }),
+  });
   return {
     async exchange({ path, body, signal, headers: own, answerBytesMax = usualMax }) {
       const method = body === undefined ? "GET" : "POST";

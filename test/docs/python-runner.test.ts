@@ -1,17 +1,24 @@
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
-import { spawnChild } from "../../shared/dev/child.ts";
+import { type Child, spawnChild } from "../../shared/dev/child.ts";
 import { findProgram } from "../../shared/dev/find-program.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
+import { createResults } from "../../shared/results/store.ts";
 import { useDeliveries } from "../fixtures/deliveries.ts";
 import { useEnds } from "../fixtures/ends.ts";
 import { usePostern } from "../fixtures/postern.ts";
+import { aCall, RUNNER_SECRET, useProducer } from "../fixtures/producer.ts";
+import { keys } from "../fixtures/redis.ts";
 import { apart, readyOf, startDev } from "../services/dev/use-dev.ts";
 import { send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -19,26 +26,49 @@ import { blocksOf } from "./blocks.ts";
 
 const python = findProgram(["python3"], process.env);
 const postern = usePostern();
-const deliveries = useDeliveries();
+const producers = useProducer();
+const deliveries = useDeliveries({ redis: producers.redis });
 const ends = useEnds();
 
 let host: string;
+/** Where the runner keeps its answers. */
+let dir: string;
 let lines: string[];
 beforeEach(async () => {
   host = `127.0.0.1:${await freePort()}`;
+  dir = tempDir();
   lines = [];
 });
 
 /** Runs the runner of docs/runner.md as it stands, but for its port. */
-async function startRunner(secret: string, deliverTo?: string): Promise<void> {
+async function startRunner(secret: string, deliverTo?: string): Promise<Child> {
   const block = blocksOf("docs/runner.md").find(({ language }) => language === "python");
-  const file = join(tempDir(), "runner.py");
-  writeFileSync(file, String(block?.text).replace("7000", host.split(":")[1] ?? ""));
+  const file = join(dir, "runner.py");
+  writeFileSync(file, String(block?.text).replace('"127.0.0.1", 7000', `"127.0.0.1", ${host.split(":")[1]}`));
   const env = { ...process.env, POSTERN_RUNNER_SECRET: secret, POSTERN_DELIVER_TO: deliverTo };
-  const runner = spawnChild({ command: python ?? "", args: [file], env, onLine: (line) => lines.push(line) });
+  const onLine = (line: string) => lines.push(line);
+  const runner = spawnChild({ command: python ?? "", args: [file], env, cwd: dir, onLine });
   ends.defer(() => runner.kill("SIGKILL"));
   await eventually("the runner listens", async () => (await send(host, { path: "/" })).status > 0);
+  return runner;
 }
+
+/** How often each key had its effect. */
+function effects(): Record<string, number> {
+  const query = "SELECT key, count(*) FROM effects GROUP BY key";
+  const program = `import json, sqlite3; print(json.dumps(dict(sqlite3.connect("runner.db", timeout=60).execute("${query}"))))`;
+  return JSON.parse(execFileSync(python ?? "", ["-c", program], { cwd: dir, encoding: "utf8" }));
+}
+
+/** Sends the runner a call as a producer does. */
+function offer(secret: string, path: string, id: string, body = "hello") {
+  const covered = { "content-digest": contentDigest(sha256Hex(Buffer.from(body))), "idempotency-key": id };
+  const signed = { method: "POST", path, headers: covered };
+  const signature = signMessage(new Secret(secret), signed, Math.floor(Date.now() / 1000));
+  return send(host, { path, body, headers: { ...covered, ...signature } });
+}
+
+const begun = (id: string) => lines.filter((line) => line.includes(` ${id} `)).length;
 
 test.skipIf(python === undefined)(
   "the runner in Python of docs/runner.md runs what dev sends it, a webhook and a payment",
@@ -66,17 +96,7 @@ test.skipIf(python === undefined)(
     const gateway = await deliveries.start({ runner: { secret }, results: { deliveries: true } });
     await startRunner(secret, `http://${gateway.address}`);
     const id = randomCallId();
-    const covered = {
-      "content-digest": contentDigest(sha256Hex(Buffer.from("hello"))),
-      "idempotency-key": id,
-    };
-    const signed = { method: "POST", path: "/jobs/3", headers: covered };
-    const signature = signMessage(new Secret(secret), signed, Math.floor(Date.now() / 1000));
-    const answer = await send(host, {
-      path: "/jobs/3",
-      body: "hello",
-      headers: { ...covered, ...signature },
-    });
+    const answer = await offer(secret, "/jobs/3", id);
     expect(answer.status).toBe(202);
     const read = await eventually("its result is there", async () => {
       const found = await gateway.results.read(id);
@@ -124,5 +144,119 @@ test.skipIf(python === undefined)(
       { more: { "Signature-Input": "none" } },
     ])
       expect([changed, await post(changed)]).toEqual([changed, 401]);
+  },
+);
+
+test.skipIf(python === undefined)(
+  "the runner in Python of docs/runner.md has one effect and one result of each call, under kills and a timeout shorter than the job",
+  async () => {
+    let runner = await startRunner(RUNNER_SECRET);
+    const calls = Array.from({ length: 12 }, (_, i) =>
+      aCall({ keep_result: true, body: Buffer.from(`call ${i}`) }),
+    );
+    for (const call of calls) await producers.add(call);
+    const { saw, log } = producers.start({
+      runnerUrl: `http://${host}`,
+      timeoutMs: 200,
+      attempts: 20,
+      concurrency: 4,
+    });
+    for (let kills = 1; kills <= 4; kills++) {
+      const before = lines.length;
+      await eventually("jobs run", () => lines.length >= before + 2);
+      await runner.kill("SIGKILL");
+      runner = await startRunner(RUNNER_SECRET);
+    }
+    await saw("call.injected", calls.length);
+    expect(effects()).toEqual(Object.fromEntries(calls.map(({ id }) => [id, 1])));
+    const results = createResults(producers.redis.partition);
+    for (const [i, { id }] of calls.entries())
+      expect(await results.read(id)).toMatchObject({
+        ...{ kind: "answer", status: 200, contentType: "text/plain", body: Buffer.from(`CALL ${i}`) },
+      });
+    // What was killed ran again, and what timed out was asked for while it ran.
+    expect(lines.length).toBeGreaterThan(calls.length);
+    const codes = new Set(log.events.map(({ fields }) => fields["code"]));
+    expect([...codes]).toEqual(expect.arrayContaining(["runner.timed_out", "runner.busy"]));
+  },
+);
+
+test.skipIf(python === undefined)(
+  "the runner in Python of docs/runner.md answers a repeat with 409 while the call runs, then with its first answer, also after a restart",
+  async () => {
+    let runner = await startRunner("s");
+    const first = offer("s", "/jobs/1", "c_1");
+    await eventually("it runs", () => begun("c_1") === 1);
+    const early = await offer("s", "/jobs/1", "c_1");
+    expect([early.status, early.headers["retry-after"]]).toEqual([409, "1"]);
+    const told = ({ status, headers, text }: Awaited<typeof first>) => [
+      status,
+      headers["content-type"],
+      text,
+    ];
+    const answer = [200, "text/plain", "HELLO"];
+    expect(told(await first)).toEqual(answer);
+    expect(told(await offer("s", "/jobs/1", "c_1"))).toEqual(answer);
+
+    const cut = offer("s", "/jobs/1", "c_2").catch(() => "cut");
+    await eventually("it runs", () => begun("c_2") === 1);
+    await runner.kill("SIGKILL");
+    expect(await cut).toBe("cut");
+    runner = await startRunner("s");
+    expect(told(await offer("s", "/jobs/1", "c_1"))).toEqual(answer);
+    expect(told(await offer("s", "/jobs/1", "c_2"))).toEqual(answer);
+    expect([begun("c_1"), begun("c_2"), effects()]).toEqual([1, 2, { c_1: 1, c_2: 1 }]);
+  },
+);
+
+test.skipIf(python === undefined)(
+  "the runner in Python of docs/runner.md goes on with its long job after a kill, and tells of the progress",
+  async () => {
+    const secret = "s".repeat(32);
+    const gateway = await deliveries.start({ runner: { secret }, results: { deliveries: true } });
+    const runner = await startRunner(secret, `http://${gateway.address}`);
+    const id = randomCallId();
+    await deliveries.redis.client.hset(keys.record(id), { v: "1", st: "INJECTED", at: "5", rs: "awaited" });
+    expect((await offer(secret, "/jobs/3", id)).status).toBe(202);
+    await eventually("its progress is there", async () => {
+      const found = await gateway.results.read(id);
+      return found.kind === "pending" && found.progress?.json.includes('"step":1,"steps":2');
+    });
+    await runner.kill("SIGKILL");
+    expect(effects()).toEqual({});
+    await startRunner(secret, `http://${gateway.address}`);
+    await eventually("its result is there", async () => (await gateway.results.read(id)).kind === "answer");
+    expect((await offer(secret, "/jobs/3", id)).status).toBe(202);
+    expect([begun(id), effects()]).toEqual([1, { [id]: 1 }]);
+  },
+);
+
+test.skipIf(python === undefined)(
+  "the runner in Python of docs/runner.md delivers again after 503, stops at a refusal for good, and keeps the result",
+  async () => {
+    const statuses = [503, 413, 400, 204];
+    const taken: string[] = [];
+    const gateway = createServer(async (req, res) => {
+      const body = Buffer.concat(await req.toArray()).toString();
+      if (req.method === "POST") return void res.writeHead(204).end();
+      taken.push(body);
+      res.writeHead(statuses[taken.length - 1] ?? 500).end();
+    });
+    gateway.listen(0, "127.0.0.1");
+    await once(gateway, "listening");
+    ends.defer(() => void gateway.close());
+    const deliverTo = `http://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
+    const refused = (status: number) => lines.some((line) => line.includes(`is refused with ${status}`));
+
+    let runner = await startRunner("s", deliverTo);
+    expect((await offer("s", "/jobs/3", "c_1")).status).toBe(202);
+    for (const status of [413, 400]) {
+      await eventually(`it is told of ${status}`, () => refused(status));
+      await runner.kill("SIGKILL");
+      runner = await startRunner("s", deliverTo);
+    }
+    await eventually("it is taken", () => taken.length === 4);
+    expect(new Set(taken)).toEqual(new Set(["long: hello"]));
+    expect(effects()).toEqual({ c_1: 1 });
   },
 );

@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { isErrorCode } from "../../../shared/errors/codes.ts";
+import { fetch, type Response } from "../../../shared/http/fetch.ts";
 import { reasonOf } from "../http.ts";
 import { plain } from "../text.ts";
 

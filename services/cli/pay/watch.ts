@@ -1,3 +1,4 @@
+import { fetch } from "../../../shared/http/fetch.ts";
 import { readEvents, type StreamState } from "../../../shared/http/read-event-stream.ts";
 import { delay, systemClock } from "../../../shared/time/clock.ts";
 import { plain } from "../text.ts";

@@ -1,5 +1,6 @@
 import { isIP, isIPv4, type LookupFunction } from "node:net";
-import { Agent, buildConnector } from "undici";
+import { Agent, type buildConnector } from "undici";
+import { createConnector } from "../../../shared/http/connector.ts";
 import type { AddressList } from "../../../shared/ip/address-list.ts";
 import { isWithin, mayConnectTo } from "../../../shared/ip/public-address.ts";
 import { createResolve, type Resolve } from "./resolve.ts";
@@ -55,7 +56,7 @@ export function createGuardedAgent({ allowed, connections, resolve = createResol
         (error: unknown) => answer(error, []),
       );
     };
-    const connect = buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, ...(ca !== undefined && { ca }) });
+    const connect = createConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, ...(ca !== undefined && { ca }) });
 
     return (options, callback) => {
       const { hostname } = options;

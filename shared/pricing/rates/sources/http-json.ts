@@ -1,6 +1,6 @@
-import type { IncomingMessage } from "node:http";
-import { request } from "node:https";
 import type { HttpJsonSource } from "../../../config/rate-source.ts";
+import { AppError } from "../../../errors/app-error.ts";
+import { createHttpClient } from "../../../http/client.ts";
 import { parseDecimal, toDecimal } from "../../../text/decimal.ts";
 import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 
@@ -18,52 +18,32 @@ export function httpJsonReader(source: HttpJsonSource, options: ReadOptions): Re
   };
 }
 
-async function fetchText(source: HttpJsonSource, { timeoutMs, ca }: ReadOptions): Promise<string> {
+async function fetchText(
+  { url, headers: own }: HttpJsonSource,
+  { timeoutMs, ca }: ReadOptions,
+): Promise<string> {
+  const { origin, pathname, search } = new URL(url.reveal());
+  const revealed = Object.entries(own).map(([name, secret]): [string, string] => [name, secret.reveal()]);
+  const headers = {
+    accept: "application/json",
+    ...Object.fromEntries(revealed),
+    "accept-encoding": "identity",
+  };
+  const client = createHttpClient({ base: new URL(origin), headers, answerBytesMax: ANSWER_BYTES_MAX, ca });
   const signal = AbortSignal.timeout(timeoutMs);
   try {
-    const response = await get(source, signal, ca);
-    return await readText(response);
+    const answer = await client.exchange({ path: `${pathname}${search}`, body: undefined, signal });
+    if (answer.status !== 200) throw noRate(`status ${answer.status}`);
+    if (answer.text === undefined) throw noRate(`its answer is over ${ANSWER_BYTES_MAX} bytes`);
+    return answer.text;
   } catch (error) {
     if (signal.aborted) throw noRate(`no answer within ${timeoutMs} ms`);
-    throw error;
+    if (error instanceof AppError) throw error;
+    const { code, name } = error as NodeJS.ErrnoException;
+    throw noRate(`the exchange failed (${code ?? name})`);
+  } finally {
+    await client.close();
   }
-}
-
-function get(
-  { url, headers }: HttpJsonSource,
-  signal: AbortSignal,
-  ca: string | undefined,
-): Promise<IncomingMessage> {
-  const own = Object.entries(headers).map(([name, secret]): [string, string] => [name, secret.reveal()]);
-  const sent = { accept: "application/json", ...Object.fromEntries(own), "accept-encoding": "identity" };
-  return new Promise((resolve, reject) => {
-    const options = { headers: sent, signal, agent: false, ...(ca !== undefined && { ca }) };
-    const req = request(url.reveal(), options, resolve);
-    req.on("error", (error: NodeJS.ErrnoException) => {
-      reject(noRate(`the exchange failed (${error.code ?? error.name})`));
-    });
-    req.end();
-  });
-}
-
-async function readText(response: IncomingMessage): Promise<string> {
-  if (response.statusCode !== 200) {
-    response.destroy();
-    throw noRate(`status ${response.statusCode}`);
-  }
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (bytes > ANSWER_BYTES_MAX) break; // leaving the loop destroys the stream
-      chunks.push(chunk);
-    }
-  } catch (cause) {
-    throw noRate("the exchange broke off", cause);
-  }
-  if (bytes > ANSWER_BYTES_MAX) throw noRate(`its answer is over ${ANSWER_BYTES_MAX} bytes`);
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 /**
