@@ -2,7 +2,12 @@ import { Argument, Command, CommanderError, Help } from "commander";
 import type { Env } from "../../shared/config/secrets.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
-import { environmentWarnings, failpointOf, logLevelOf } from "../../shared/lifecycle/environment.ts";
+import {
+  environmentWarnings,
+  failpointOf,
+  logLevelOf,
+  requireUtf8,
+} from "../../shared/lifecycle/environment.ts";
 import { armFailpoint } from "../../shared/lifecycle/failpoint.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
@@ -112,6 +117,7 @@ function checkEnvironment(command: Command, { env, note, printError, exitWith }:
 function environmentProblem(env: Env): string | undefined {
   try {
     logLevelOf(env);
+    requireUtf8(env);
     armFailpoint(failpointOf(env));
     return undefined;
   } catch (error) {

@@ -182,7 +182,7 @@ export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
     check.read({ schema: id, table: options.serviceId, placeOf: () => ["serviceId"] });
   if ("bindAddress" in options) check.reportOption("bindAddress", "is what listen() takes");
   const table = tableOf(options, [...COMMON, "serviceId", "bindAddress"]);
-  const webhooks = check.read({ schema: webhooksToml(check.env), table, problemsIn: repeatedPaths });
+  const webhooks = check.read({ schema: webhooksToml({ env: check.env }), table, problemsIn: repeatedPaths });
   check.report(forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined || webhooks === undefined) return check.checked<Read>(undefined);
   check.report(budgetProblems(postern, largestBodies(webhooks)));

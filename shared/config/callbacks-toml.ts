@@ -6,7 +6,7 @@ import { readTarget, receiverEntryProblem, wildcardDomain } from "../job-call/ca
 import { addressRange, attempts, isTable, positive } from "./fields.ts";
 import { OUTLASTS_LOCK } from "./jobs-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
-import { type Env, secretValues } from "./secrets.ts";
+import { type SecretSource, secretValues } from "./secrets.ts";
 
 const require = createRequire(import.meta.url);
 
@@ -35,9 +35,9 @@ const allowCidrs = z
   );
 
 /** `[callbacks]` of postern.toml: how the end of calls is told. Without the table nobody is told. */
-export const callbacks = (env: Env) =>
+export const callbacks = (from: SecretSource) =>
   z.strictObject({
-    secret: secretValues(env)
+    secret: secretValues(from)
       .refine(
         (secrets) => secrets.every(isSigningSecret),
         "must be whsec_ and the base64 of 24 to 64 random bytes, as openssl rand -base64 32 makes them",

@@ -8,11 +8,11 @@ import { type EndpointFields, endpointFields, schemesOf } from "./endpoint-field
 import { endpointProblems } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
 import { mustBe, oneOf, type Problem, problem, report } from "./problem.ts";
-import type { Env } from "./secrets.ts";
+import type { SecretSource } from "./secrets.ts";
 
 /** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
-export function endpoint(env: Env) {
-  const fields = endpointFields(env);
+export function endpoint(from: SecretSource) {
+  const fields = endpointFields(from);
   const known = {
     keys: [...new Set(fields.options.flatMap(({ shape }) => Object.keys(shape)))],
     ways: fields.options.flatMap(({ shape }) => [...shape.auth.values]),

@@ -56,7 +56,12 @@ export function readConfig(files: ConfigDir, env: Env, reader: Reader | undefine
 function readPostern(files: ConfigDir, env: Env, reader: Reader | undefined): PosternToml | undefined {
   const name = "postern.toml";
   const narrowed = (table: unknown) => withoutUnused(table, reader);
-  const postern = files.read({ name, schema: posternToml(env), narrowed, problemsIn: unsignedCallbacks });
+  const postern = files.read({
+    name,
+    schema: posternToml({ env, dir: files.dir }),
+    narrowed,
+    problemsIn: unsignedCallbacks,
+  });
   const takesDeliveries = reader === undefined || reader === "gateway";
   if (postern !== undefined && takesDeliveries) files.report(name, deliveryProblems(postern));
   return postern;
@@ -70,7 +75,7 @@ function readWebhooks(
 ): Config | undefined {
   const webhooks = files.read({
     name: "webhooks.toml",
-    schema: webhooksToml(env),
+    schema: webhooksToml({ env, dir: files.dir }),
     optional: true,
     problemsIn: repeatedPaths,
   });

@@ -8,24 +8,24 @@ import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-
 import { report } from "./problem.ts";
 import { redisUrl } from "./redis-url.ts";
 import { results } from "./results-toml.ts";
-import type { Env } from "./secrets.ts";
+import type { SecretSource } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
 
 /** `postern.toml`: the settings that all processes share. Every key has a default; the file may be absent. */
-export function posternToml(env: Env) {
+export function posternToml(from: SecretSource) {
   return z
     .strictObject({
       metadata_prefix: headerName.default("X-PLATFORM"),
       ops_address: address.optional(),
       drain_secs: z.number().min(0).max(300).default(5),
-      redis: redis(env).prefault({}),
-      runner: runner(env).prefault({}),
-      runners: runners(env).default({}),
+      redis: redis(from).prefault({}),
+      runner: runner(from).prefault({}),
+      runners: runners(from).default({}),
       jobs: jobs.default({}),
       producer: producer.prefault({}),
-      results: results(env).prefault({}),
-      callbacks: callbacks(env).optional(),
+      results: results(from).prefault({}),
+      callbacks: callbacks(from).optional(),
       console: consoleTable.prefault({}),
       limits: limits.prefault({}),
       http: http.prefault({}),
@@ -56,9 +56,9 @@ function needsDeclaration({ durability: mode, declared }: RedisDurability): bool
 }
 const NOT_DECLARED = { path: ["declared"], message: 'is not used: durability is "relaxed"' };
 
-const redis = (env: Env) =>
+const redis = (from: SecretSource) =>
   z
-    .strictObject({ url: redisUrl(env).default(() => new Secret("redis://127.0.0.1:6379")), ...durability })
+    .strictObject({ url: redisUrl(from).default(() => new Secret("redis://127.0.0.1:6379")), ...durability })
     .refine(needsDeclaration, NOT_DECLARED);
 
 const backoff = z
@@ -82,13 +82,13 @@ const runnerMemory = {
     .default(256 * MIB),
 };
 
-const runner = (env: Env) =>
+const runner = (from: SecretSource) =>
   z
     .strictObject({
-      ...runnerFields(env),
+      ...runnerFields(from),
       url: httpUrl.default("http://127.0.0.1:8645"),
       redis: z
-        .strictObject({ url: redisUrl(env), ...durability })
+        .strictObject({ url: redisUrl(from), ...durability })
         .refine(needsDeclaration, NOT_DECLARED)
         .optional(),
       ...runnerMemory,

@@ -22,7 +22,12 @@ export type X402Config = Config & {
 export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
   const files = openConfigDir(dir);
   const config = readConfig(files, env, reader);
-  const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, problemsIn: x402Problems });
+  const x402 = files.read({
+    name: X402,
+    schema: x402Toml({ env, dir }),
+    optional: true,
+    problemsIn: x402Problems,
+  });
   if (config !== undefined && x402 !== undefined)
     files.report(
       "postern.toml",

@@ -117,7 +117,7 @@ test("a drain is done once no payment is open and all authorizations, offers, us
   await x402.redis.zadd(keys.paymentsInReview, 1, "c_3");
   let aheadMs = 0;
   const log = recordingLog();
-  const parsed = x402Toml(process.env).parse(x402Table({ devnet: fixture.devnet }));
+  const parsed = x402Toml({ env: process.env }).parse(x402Table({ devnet: fixture.devnet }));
   const clock = () => systemClock() + aheadMs;
   const drain = startDrain({ partition: fixture.redis.partition, x402: parsed, clock, log }, 20);
   ends.defer(drain.stop);

@@ -80,7 +80,7 @@ test("a node that is away stops no start; its token is not paid with before it w
 
 test("a token whose contract changes while it is sold is found out, and so is its recovery", async () => {
   const { devnet } = fixture;
-  const token = acceptedToken({}).parse(devToken(devnet));
+  const token = acceptedToken({ env: {} }).parse(devToken(devnet));
   const log = recordingLog();
   const chain = createChain({
     rpcUrl: new Secret(devnet.rpcUrl),
