@@ -183,9 +183,9 @@ export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
   if ("bindAddress" in options) check.reportOption("bindAddress", "is what listen() takes");
   const table = tableOf(options, [...COMMON, "serviceId", "bindAddress"]);
   const webhooks = check.read({ schema: webhooksToml({ env: check.env }), table, problemsIn: repeatedPaths });
-  check.report(forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined || webhooks === undefined) return check.checked<Read>(undefined);
   check.report(budgetProblems(postern, largestBodies(webhooks)));
+  check.report(forwardedMetadata(postern, webhooks));
   check.report(tokenlessResults(postern, webhooks));
   check.report(waitProblems(postern, webhooks));
   const warnings = webhooksWarnings(webhooks).map(toOptionWarning);

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress } from "../ip/address-list.ts";
 import { readTarget, receiverEntryProblem, wildcardDomain } from "../job-call/callback-target.ts";
+import { ALWAYS, between, rule } from "./between-keys.ts";
 import { addressRange, attempts, isTable, positive } from "./fields.ts";
 import { OUTLASTS_LOCK } from "./jobs-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
@@ -25,7 +26,12 @@ const DAY_SECS = 86_400;
 
 const backoff = z
   .strictObject({ base_ms: positive.default(5000), cap_ms: positive.default(DAY_SECS * 250) })
-  .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
+  .superRefine(
+    between(
+      rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" }),
+    ),
+    ALWAYS,
+  );
 
 const allowCidrs = z
   .array(addressRange)

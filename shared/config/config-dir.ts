@@ -5,6 +5,7 @@ import type { z } from "zod";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { didYouMean } from "../text/near.ts";
 import { isAbsent, readText } from "../text/read-text.ts";
+import { ALWAYS, guarded, unlessWrong } from "./between-keys.ts";
 import { messageFor, type Problem, problemsOf, textOf } from "./problem.ts";
 import { type LineOf, linesIn } from "./toml-lines.ts";
 
@@ -39,6 +40,8 @@ export function openConfigDir(dir: string) {
   const texts = new Map<string, string>();
   const tables = new Map<string, unknown>();
   const lines = new Map<string, LineOf>();
+  /** What was read of each file, without what is wrong in it. */
+  const readable = new Map<string, unknown>();
 
   function lineOf(name: string): LineOf {
     const known = lines.get(name) ?? linesIn(texts.get(name) ?? "");
@@ -82,6 +85,21 @@ export function openConfigDir(dir: string) {
 
     report,
 
+    /**
+     * Reports what a rule between files finds in those that were read, also if something in them is wrong. The rule is left out if it reads
+     * that, or if a file is absent.
+     */
+    reportBetween<Tables extends readonly unknown[]>(
+      name: string,
+      names: { readonly [File in keyof Tables]: string },
+      rule: (...tables: Tables) => readonly Problem[],
+    ): void {
+      const tables = names.map((each) => readable.get(each));
+      if (tables.includes(undefined)) return;
+      const found = unlessWrong(() => rule(...(tables as unknown as Tables)), problems.length > 0);
+      report(name, found);
+    },
+
     /** The unchecked file; `{}` if it is absent. If it cannot be read: undefined, and reported once. */
     table,
 
@@ -90,7 +108,10 @@ export function openConfigDir(dir: string) {
       if (optional && isAbsent(join(dir, name))) return undefined;
       const raw = table(name);
       if (raw === undefined) return undefined;
-      const result = schema.safeParse(narrowed?.(raw) ?? raw, { error: messageFor });
+      const told = schema.superRefine((read, { issues }) => {
+        readable.set(name, guarded(read, issues));
+      }, ALWAYS);
+      const result = told.safeParse(narrowed?.(raw) ?? raw, { error: messageFor });
       report(name, [...(result.error?.issues.flatMap(problemsOf) ?? []), ...(problemsIn?.(raw) ?? [])]);
       return result.data;
     },

@@ -3,6 +3,7 @@ import { CALLBACK_KEYS_PATH } from "../job-call/callback.ts";
 import type { Scheme } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { didYouMean } from "../text/near.ts";
+import { ALWAYS, between, rule } from "./between-keys.ts";
 import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
 import { addressRange, headerName, headerText, id, isTable, rateLimit, visibleAscii } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
@@ -58,7 +59,15 @@ const routeBy = z
     jobs: z.record(z.string(), id).refine((jobs) => Object.keys(jobs).length > 0, "names no job"),
     unmatched: z.enum(["drop", "refuse"]).default("drop"),
   })
-  .refine(({ header, field }) => (header === undefined) !== (field === undefined), "name header or field");
+  .superRefine(
+    between(
+      rule(({ header, field }) => (header === undefined) !== (field === undefined), {
+        path: [],
+        message: "name header or field",
+      }),
+    ),
+    ALWAYS,
+  );
 
 const publicUrl = z
   .url({ protocol: /^https?$/, message: "must be an http or https URL" })
@@ -74,7 +83,7 @@ const answer = z.strictObject({
 
 const username = visibleAscii.regex(/^[^:]*$/, "must not hold a colon, which ends it (RFC 7617)");
 
-const everyEndpoint = (from: SecretSource) => ({
+export const everyEndpoint = (from: SecretSource) => ({
   path,
   /** A name in PRESETS: what it says is merged in before. */
   preset: z

@@ -63,7 +63,7 @@ function readPostern(files: ConfigDir, env: Env, reader: Reader | undefined): Po
     problemsIn: unsignedCallbacks,
   });
   const takesDeliveries = reader === undefined || reader === "gateway";
-  if (postern !== undefined && takesDeliveries) files.report(name, deliveryProblems(postern));
+  if (takesDeliveries) files.reportBetween<[PosternToml]>(name, [name], deliveryProblems);
   return postern;
 }
 
@@ -79,19 +79,29 @@ function readWebhooks(
     optional: true,
     problemsIn: repeatedPaths,
   });
-  files.report("webhooks.toml", forwardedMetadata(webhooks, postern?.metadata_prefix));
+  reportBetween(files, reader);
   if (postern === undefined) return undefined;
-  if (webhooks !== undefined) files.report("postern.toml", budgetProblems(postern, largestBodies(webhooks)));
-  const readsTokens = reader === undefined || reader === "gateway";
-  if (webhooks !== undefined) files.report("webhooks.toml", unsentCallbacks(postern, webhooks));
-  if (webhooks !== undefined && readsTokens)
-    files.report("webhooks.toml", tokenlessResults(postern, webhooks));
-  if (webhooks !== undefined) files.report("webhooks.toml", waitProblems(postern, webhooks));
   return {
     postern,
     webhooks,
     warnings: [...secretWarnings("postern.toml", postern), ...(webhooks ? webhooksWarnings(webhooks) : [])],
   };
+}
+
+/** What does not fit together in `postern.toml` and `webhooks.toml`. */
+function reportBetween(files: ConfigDir, reader: Reader | undefined): void {
+  const [own, hooks] = ["postern.toml", "webhooks.toml"];
+  const readsTokens = reader === undefined || reader === "gateway";
+  const rules = [
+    forwardedMetadata,
+    unsentCallbacks,
+    ...(readsTokens ? [tokenlessResults] : []),
+    waitProblems,
+  ];
+  for (const rule of rules) files.reportBetween<[PosternToml, WebhooksToml]>(hooks, [own, hooks], rule);
+  files.reportBetween<[PosternToml, WebhooksToml]>(own, [own, hooks], (postern, webhooks) =>
+    budgetProblems(postern, largestBodies(webhooks)),
+  );
 }
 
 /**

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
+import { ALWAYS, between } from "./between-keys.ts";
 import { address, httpUrl, isLoopback } from "./fields.ts";
-import { type Problem, report } from "./problem.ts";
+import { type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
@@ -49,25 +50,32 @@ export function operatorToml(from: SecretSource) {
       session_secs: z.int().min(60).max(DAY_SECS).default(14_400),
       tokens: z.array(token(from)).max(100).default([]),
     })
-    .superRefine((parsed, context) =>
-      report(context, [...tokenProblems(parsed.tokens), ...openProblems(parsed, parsed.bind_address)]),
+    .superRefine(
+      between(
+        ({ tokens }) => repeatedNames(tokens),
+        ({ tokens }) => sharedSecrets(tokens),
+        (parsed) => openProblems(parsed, parsed.bind_address),
+      ),
+      ALWAYS,
     );
 }
 export type OperatorToml = z.output<ReturnType<typeof operatorToml>>;
 export type OperatorToken = z.output<ReturnType<typeof token>>;
 
+function repeatedNames(tokens: readonly OperatorToken[]): Problem[] {
+  const names = tokens.map(({ name }) => name);
+  return names.flatMap((name, at) =>
+    names.indexOf(name) < at ? [problem(["tokens", at, "name"], "is that of another token")] : [],
+  );
+}
+
 /** A secret that two entries share would be of the first, whatever the other's role. */
-function tokenProblems(tokens: readonly OperatorToken[]): Problem[] {
-  const names = new Set<string>();
+function sharedSecrets(tokens: readonly OperatorToken[]): Problem[] {
   const secrets = new Set<string>();
-  return tokens.flatMap(({ name, token: own }, at) => {
-    const problems: Problem[] = [];
-    if (names.has(name)) problems.push({ path: ["tokens", at, "name"], message: "is that of another token" });
-    if (own.some((secret) => secrets.has(secret.reveal())))
-      problems.push({ path: ["tokens", at, "token"], message: "is that of another name" });
-    names.add(name);
+  return tokens.flatMap(({ token: own }, at) => {
+    const isShared = own.some((secret) => secrets.has(secret.reveal()));
     for (const secret of own) secrets.add(secret.reveal());
-    return problems;
+    return isShared ? [problem(["tokens", at, "token"], "is that of another name")] : [];
   });
 }
 

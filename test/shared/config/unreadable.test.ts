@@ -72,7 +72,10 @@ test("a secret that holds U+FFFD or NUL is refused as a variable, as text and as
   const env = { HOOK: "caf\ufffd of our own 0123456789" };
   for (const value of ["env:HOOK", "caf\ufffd", "nul\0 nul 0123456789"]) {
     const dir = dirWith({ "webhooks.toml": withSecret(value) });
-    expect(problemsOf(() => loadConfig({ dir, env })), value).toHaveLength(1);
+    expect(
+      problemsOf(() => loadConfig({ dir, env })),
+      value,
+    ).toHaveLength(1);
   }
   const dir = dirWith({ "webhooks.toml": withSecret("X").replace('"X"', '"a \\uFFFD of our own 0123456"') });
   expect(problemsOf(() => loadConfig({ dir, env }))).toEqual([expect.stringContaining("U+FFFD")]);
