@@ -43,10 +43,9 @@ function parseListenAddress(text: string): string {
 }
 
 export function serviceId(): Option {
-  return new Option("--service-id <n>", "the service all calls belong to")
+  return new Option("--service-id <n>", "the service all calls belong to (default: 0, with a warning)")
     .env("POSTERN_SERVICE_ID")
-    .argParser(wholeNumber("a service id"))
-    .default(0);
+    .argParser(wholeNumber("a service id"));
 }
 
 /** A port of 127.0.0.1. */

@@ -139,7 +139,9 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .addOption(bindAddress("bind_address in webhooks.toml"))
     .addOption(opsAddress("127.0.0.1:9091"))
     .addOption(serviceId())
-    .action(async (options) => exitWith(await services.webhooks(withAddresses(options))));
+    .action(async (options) =>
+      exitWith(await services.webhooks({ serviceId: undefined, ...withAddresses(options) })),
+    );
   program
     .command("x402")
     .description("run an x402 payment gateway: verify, settle, enqueue, answer 202")
@@ -181,7 +183,13 @@ function withAddresses<Options extends { bindAddress?: string; opsAddress?: stri
   return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
 }
 
-type DevOptions = { configDir?: string; serviceId?: string; runner?: URL; portBase?: number };
+type DevOptions = {
+  configDir?: string;
+  serviceId?: string;
+  runner?: URL;
+  portBase?: number;
+  verbose?: boolean;
+};
 
 /** Leaves room for all that dev starts. */
 const PORT_BASE_MAX = 65_500;
@@ -198,8 +206,9 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
       "give everything that listens a fixed port, from this one on",
       wholeNumber("a port base", { min: 1, max: PORT_BASE_MAX }),
     )
-    .action(async ({ configDir, serviceId, runner, portBase }: DevOptions) =>
-      exitWith(await services.dev({ configDir, serviceId, runner, portBase })),
+    .option("--verbose", "print on a terminal too what the parts log, and not only their warnings and errors")
+    .action(async ({ configDir, serviceId, runner, portBase, verbose = false }: DevOptions) =>
+      exitWith(await services.dev({ configDir, serviceId, runner, portBase, verbose })),
     );
 }
 

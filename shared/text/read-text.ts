@@ -78,6 +78,6 @@ export function isAbsent(path: string): boolean {
     lstatSync(path);
     return false;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ENOENT";
+    return ["ENOENT", "ENOTDIR"].includes(String((error as NodeJS.ErrnoException).code));
   }
 }
