@@ -22,7 +22,10 @@ test("a configuration directory whose files may be listed and not read is refuse
   if (process.getuid?.() !== 0) chmodSync(dir, 0o444);
   const { status, stderr } = checkConfig(dir);
   chmodSync(dir, 0o755);
-  expect([status, stderr]).toEqual([3, expect.stringContaining(`${dir}/postern.toml: cannot be read (EACCES`)]);
+  expect([status, stderr]).toEqual([
+    3,
+    expect.stringContaining(`${dir}/postern.toml: cannot be read (EACCES`),
+  ]);
 });
 
 test("a variable of the environment that is not UTF-8 is refused, as a secret and as one of the program's own", () => {
@@ -33,7 +36,10 @@ test("a variable of the environment that is not UTF-8 is refused, as a secret an
   const secret = checkConfig(dir, latin1("OWN_SECRET"));
   expect([secret.status, secret.stderr]).toEqual([3, expect.stringMatching(/runner\.secret: holds U\+FFFD/)]);
   const own = checkConfig(dir, `export OWN_SECRET=0123456789abcdef0123; ${latin1("POSTERN_OPERATOR_TOKEN")}`);
-  expect([own.status, own.stderr]).toEqual([3, expect.stringMatching(/^POSTERN_OPERATOR_TOKEN: holds U\+FFFD/)]);
+  expect([own.status, own.stderr]).toEqual([
+    3,
+    expect.stringMatching(/^POSTERN_OPERATOR_TOKEN: holds U\+FFFD/),
+  ]);
   const well = checkConfig(dir, "export OWN_SECRET='caf\u00e9 of our own 0123456789';");
   expect([well.status, well.stderr]).toEqual([0, ""]);
 });

@@ -35,7 +35,7 @@ async function screenOf(...options: string[]): Promise<string> {
       said += chunk.toString();
       if (said.includes("Ctrl-C ends all of it.")) resolve();
     });
-    closed.then(() => reject(new Error(said)));
+    terminal.on("close", () => reject(new Error(said)));
   });
   terminal.stdin.write("\u0003");
   await closed;
