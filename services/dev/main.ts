@@ -39,7 +39,7 @@ export type DevProcess = ServiceOptions & {
  */
 export function runDev(options: DevProcess): Promise<number> {
   const { env, pretty, verbose } = options;
-  const own = pretty && !verbose ? { ...options, env: { ...env, POSTERN_LOG_LEVEL: "warn" } } : options;
+  const own = pretty && !verbose ? { ...options, env: { POSTERN_LOG_LEVEL: "warn", ...env } } : options;
   return runService("dev", own, (service) => start(options, service), { onHangup: "stop" });
 }
 
