@@ -57,7 +57,7 @@ function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Inpu
 
 /** The same sale as the gateway's, whose facilitator nobody asks. */
 function sale() {
-  const x402 = x402Toml({}).parse(x402Table("http://127.0.0.1:1"));
+  const x402 = x402Toml({ env: {} }).parse(x402Table("http://127.0.0.1:1"));
   const prices = toPriceList(parseJobPricing(PRICING).jobs.values());
   const { tokens, find } = toCatalog(x402, prices);
   const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Config, loadConfig } from "../../shared/config/load-config.ts";
 import { loadOperatorConfig, type OperatorConfig } from "../../shared/config/load-operator-config.ts";
@@ -9,6 +8,7 @@ import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { chainOfToken } from "../../shared/payments/chain-of-token.ts";
 import type { PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
+import { isAbsent } from "../../shared/text/read-text.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { jsonLine } from "./text.ts";
 
@@ -70,7 +70,7 @@ type AllConfig = Config & Partial<X402Config> & Partial<PricingConfig> & Pick<Op
 
 /** Reads every file that is there, and imports the loaders of a service only if it has files. */
 async function loadAll(dir: string, env: Env): Promise<AllConfig> {
-  const isThere = (name: string): boolean => existsSync(join(dir, name));
+  const isThere = (name: string): boolean => !isAbsent(join(dir, name));
   const loads: Load[] = [loadConfig, loadOperatorConfig];
   if (isThere("x402.toml") || isThere("job_pricing.toml"))
     loads.push((await import("../../shared/pricing/load-x402-config.ts")).loadX402Config);

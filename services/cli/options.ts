@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { type ErrorCode, isErrorCode } from "../../shared/errors/codes.ts";
@@ -8,6 +7,7 @@ import { CALL_ID } from "../../shared/job-call/call-id.ts";
 import { whyNoJobKey } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { readGate } from "../../shared/queue/queue-name.ts";
+import { lostCharacter, readBytes } from "../../shared/text/read-text.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 
 /** The options and arguments that more than one command has, and how their values are read. */
@@ -43,10 +43,9 @@ function parseListenAddress(text: string): string {
 }
 
 export function serviceId(): Option {
-  return new Option("--service-id <n>", "the service all calls belong to")
+  return new Option("--service-id <n>", "the service all calls belong to (default: 0, with a warning)")
     .env("POSTERN_SERVICE_ID")
-    .argParser(wholeNumber("a service id"))
-    .default(0);
+    .argParser(wholeNumber("a service id"));
 }
 
 /** A port of 127.0.0.1. */
@@ -178,12 +177,27 @@ export function requireOneBody(command: Command, { body, bodyFile }: BodyOptions
 
 /** Returns undefined if no body was given. */
 export function readBody({ body, bodyFile }: BodyOptions): Uint8Array | undefined {
-  if (bodyFile === undefined) return body === undefined ? undefined : Buffer.from(body);
+  if (bodyFile !== undefined) return bodyIn(bodyFile);
+  return body === undefined ? undefined : bodyOf(body);
+}
+
+/** The largest `body_limit_bytes`. */
+const BODY_BYTES_MAX = 64 * 1024 * 1024;
+
+/** The bytes of a file, or of standard input (0). */
+export function bodyIn(file: string | 0): Buffer {
   try {
-    return readFileSync(bodyFile);
+    return readBytes(file, BODY_BYTES_MAX);
   } catch (cause) {
-    throw new Error(`the body cannot be read: ${messageOf(cause)}`, { cause });
+    throw new Error(`the body ${messageOf(cause)}`, { cause });
   }
+}
+
+/** The bytes of a text of the command line. Node has decoded it, and bytes that were not UTF-8 are lost. */
+export function bodyOf(text: string): Buffer {
+  const problem = lostCharacter(text);
+  if (problem !== undefined) throw new Error(`the body ${problem}, or give its bytes in a file`);
+  return Buffer.from(text);
 }
 
 /** Ends the command: its options do not go together. */

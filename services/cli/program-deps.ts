@@ -15,7 +15,7 @@ export type Surroundings = {
   env: Env;
   /** Each runs until it is told to stop and resolves with its exit code. */
   services: {
-    webhooks(options: Configured & Listens & { serviceId: number }): Promise<number>;
+    webhooks(options: Configured & Listens & { serviceId: number | undefined }): Promise<number>;
     x402(options: Configured & Listens): Promise<number>;
     pricing(options: Configured & Listens): Promise<number>;
     producer(options: Configured & { opsAddress: string | undefined }): Promise<number>;
@@ -34,6 +34,7 @@ export type Surroundings = {
       serviceId: string | undefined;
       runner: URL | undefined;
       portBase: number | undefined;
+      verbose: boolean;
     }): Promise<number>;
   };
   terminal: Terminal;

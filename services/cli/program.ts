@@ -2,7 +2,12 @@ import { Argument, Command, CommanderError, Help } from "commander";
 import type { Env } from "../../shared/config/secrets.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
-import { environmentWarnings, failpointOf, logLevelOf } from "../../shared/lifecycle/environment.ts";
+import {
+  environmentWarnings,
+  failpointOf,
+  logLevelOf,
+  requireUtf8,
+} from "../../shared/lifecycle/environment.ts";
 import { armFailpoint } from "../../shared/lifecycle/failpoint.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
@@ -112,6 +117,7 @@ function checkEnvironment(command: Command, { env, note, printError, exitWith }:
 function environmentProblem(env: Env): string | undefined {
   try {
     logLevelOf(env);
+    requireUtf8(env);
     armFailpoint(failpointOf(env));
     return undefined;
   } catch (error) {
@@ -133,7 +139,9 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .addOption(bindAddress("bind_address in webhooks.toml"))
     .addOption(opsAddress("127.0.0.1:9091"))
     .addOption(serviceId())
-    .action(async (options) => exitWith(await services.webhooks(withAddresses(options))));
+    .action(async (options) =>
+      exitWith(await services.webhooks({ serviceId: undefined, ...withAddresses(options) })),
+    );
   program
     .command("x402")
     .description("run an x402 payment gateway: verify, settle, enqueue, answer 202")
@@ -175,7 +183,13 @@ function withAddresses<Options extends { bindAddress?: string; opsAddress?: stri
   return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
 }
 
-type DevOptions = { configDir?: string; serviceId?: string; runner?: URL; portBase?: number };
+type DevOptions = {
+  configDir?: string;
+  serviceId?: string;
+  runner?: URL;
+  portBase?: number;
+  verbose?: boolean;
+};
 
 /** Leaves room for all that dev starts. */
 const PORT_BASE_MAX = 65_500;
@@ -192,8 +206,9 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
       "give everything that listens a fixed port, from this one on",
       wholeNumber("a port base", { min: 1, max: PORT_BASE_MAX }),
     )
-    .action(async ({ configDir, serviceId, runner, portBase }: DevOptions) =>
-      exitWith(await services.dev({ configDir, serviceId, runner, portBase })),
+    .option("--verbose", "print on a terminal too what the parts log, and not only their warnings and errors")
+    .action(async ({ configDir, serviceId, runner, portBase, verbose = false }: DevOptions) =>
+      exitWith(await services.dev({ configDir, serviceId, runner, portBase, verbose })),
     );
 }
 

@@ -36,6 +36,6 @@ function tokenFor(url: URL, { env }: ProgramDeps, dir: string): Secret | undefin
   if (!isLoopback(url.href)) return undefined;
   const files = openConfigDir(dir);
   if (!files.has("operator.toml")) return undefined;
-  const { tokens } = files.checked(files.read({ name: "operator.toml", schema: operatorToml(env) }));
+  const { tokens } = files.checked(files.read({ name: "operator.toml", schema: operatorToml({ env, dir }) }));
   return tokens.find(({ role }) => role === "operator")?.token[0];
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DEV_JOBS, exampleBody } from "../../shared/dev/config.ts";
-import { hasReadyCurl, readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
+import { readyCurl, readyPay } from "../../shared/dev/ready-commands.ts";
 import { beforeDeadline } from "../../shared/dev/wait.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT, Shutdown, stopSignal } from "../../shared/lifecycle/run-service.ts";
@@ -133,15 +133,15 @@ function showWhatStays({ show, world, parts, payments }: Demo): void {
     const { path, auth, job_id: jobId } = endpoint;
     show.say("");
     show.say(`${path}  (${endpoint.preset ?? auth}, job ${jobId ?? "by event"})`);
-    if (!hasReadyCurl(endpoint)) continue;
-    show.say(readyCurl(endpoint, { address: webhooks.address, body: exampleBody(jobId), showSecret: true }));
+    const curl = readyCurl(endpoint, { address: webhooks.address, body: exampleBody(jobId) });
+    if (curl !== undefined) show.say(curl);
   }
   if (payments !== undefined) {
     const { path, jobId } = payments.order(DEV_JOBS.echo, "");
     const url = `http://${payments.gateway.address}${path}`;
     show.say("");
     show.say(`${path}  (x402, job ${jobId}; price: ${url}/price)`);
-    show.say(readyPay(url, jobId, payments.devnet.payers[0]?.privateKey ?? ""));
+    show.say(readyPay(url, { body: "hi", payerKey: payments.devnet.payers[0]?.privateKey ?? "" }));
   }
   show.say("");
   show.say("Ctrl-C ends all of it.");

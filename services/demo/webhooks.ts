@@ -17,7 +17,7 @@ export async function signedCurl(demo: Demo): Promise<void> {
   show.scenario("A signed webhook, ready to paste");
   const endpoint = demo.endpoint("hmac-sha256");
   const body = exampleBody(endpoint.job_id);
-  const line = readyCurl(endpoint, { address: parts.webhooks.address, body, showSecret: true });
+  const line = readyCurl(endpoint, { address: parts.webhooks.address, body }) ?? "";
   show.say("");
   show.say(line);
   show.say("");

@@ -14,6 +14,10 @@ export type Effective = Checked & {
   dir: string;
   /** Whether the endpoints and their secrets were made up. */
   madeUp: boolean;
+  /** For each endpoint, the variable that holds its secret; undefined if it is elsewhere. */
+  variables: readonly (string | undefined)[];
+  /** Whether the jobs that are sold were made up. */
+  sellsByItself: boolean;
   /** Whether the secret of runner and producer was made up. */
   madeUpRunnerSecret: boolean;
   /** Where runners deliver what long jobs answer; undefined if deliveries are off. */
@@ -34,7 +38,7 @@ type Options = {
   deliverTo: string;
   /** Asked for only if something has to be made up. */
   secrets: () => DevSecrets;
-  serviceId: string | undefined;
+  serviceId: string;
   env: NodeJS.ProcessEnv;
 };
 
@@ -66,7 +70,21 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
   });
   const madeUpRunnerSecret = runnerTable(tables)["secret"] === undefined;
   const hasConsole = tables.operator !== undefined;
-  return { ...checkedIn(target, env), dir: target, madeUp, madeUpRunnerSecret, deliverTo, hasConsole };
+  return {
+    ...checkedIn(target, env),
+    dir: target,
+    madeUp,
+    variables: variablesIn(tables.webhooks),
+    sellsByItself: sellsByItself(own),
+    madeUpRunnerSecret,
+    deliverTo,
+    hasConsole,
+  };
+}
+
+function variablesIn(webhooks: Table | undefined): (string | undefined)[] {
+  const endpoints = (webhooks?.["endpoints"] ?? []) as Table[];
+  return endpoints.map(({ secret }) => /^env:([A-Za-z_]\w*)$/.exec(String([secret].flat()[0]))?.[1]);
 }
 
 /** As the operator's files say; else if each further runner has a secret, without which a gateway would not start. */
@@ -78,12 +96,12 @@ function takesDeliveries({ postern = {} }: ConfigTables): boolean {
 }
 
 async function paymentTables(options: Options): Promise<ConfigTables> {
-  const { devnet, ownRunner, ports, secrets: made, serviceId, env, target } = options;
+  const { devnet, ownRunner, ports, secrets: made, serviceId, target } = options;
   if (devnet === undefined) return {};
   const secrets = made();
   const { x402, job_pricing } = createDevPayments(devnet, {
     address: await at(ports, "x402"),
-    serviceId: serviceId ?? env["POSTERN_SERVICE_ID"] ?? "0",
+    serviceId,
     secrets,
     unknownJobs: ownRunner !== undefined,
   });

@@ -29,6 +29,8 @@ export type DevProcess = ServiceOptions & {
   runner: URL | undefined;
   /** The first port of the stack; without it each part has its usual port, or another that is free. */
   portBase: number | undefined;
+  /** Prints what the parts log on a terminal too, not only their warnings and errors. In a pipe all of it is there anyway. */
+  verbose: boolean;
 };
 
 /**
@@ -36,12 +38,18 @@ export type DevProcess = ServiceOptions & {
  * processes that a closed terminal does not reach, so a SIGHUP ends them all.
  */
 export function runDev(options: DevProcess): Promise<number> {
-  return runService("dev", options, (service) => start(options, service), { onHangup: "stop" });
+  const { env, pretty, verbose } = options;
+  const own = pretty && !verbose ? { ...options, env: { POSTERN_LOG_LEVEL: "warn", ...env } } : options;
+  return runService("dev", own, (service) => start(options, service), { onHangup: "stop" });
 }
 
+/** Enough for trials: a gateway refuses calls before the machine has no memory left. */
+const REDIS_MEMORY = "1gb";
+
 async function start(options: DevProcess, { log, shutdown }: Service) {
-  const { configDir, serviceId, env, pretty } = options;
-  const print = createPrinter(pretty, console.log);
+  const { configDir, env, pretty, verbose } = options;
+  const serviceId = options.serviceId ?? (env["POSTERN_SERVICE_ID"] || "0");
+  const print = createPrinter({ pretty, verbose });
   const own = readOwn(configDir, env);
   const ports = createPorts(options.portBase);
   const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
@@ -49,7 +57,8 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
   process.once("exit", () => rmSync(home, { recursive: true, force: true }));
 
   const port = (await ports.of("redis")) || undefined;
-  const redis = await provideRedis({ env, dir: join(home, "redis"), port, detached: true });
+  const args = ["--maxmemory", REDIS_MEMORY];
+  const redis = await provideRedis({ env, dir: join(home, "redis"), port, args, detached: true });
   shutdown.defer("redis", () => redis.private?.stop());
 
   const named = namedDevnet(own.checked?.x402);
@@ -126,7 +135,7 @@ type PartsOptions = {
   config: Effective;
   /** With one, the reference runner is not started. */
   ownRunner: OwnRunner | undefined;
-  serviceId: string | undefined;
+  serviceId: string;
   env: NodeJS.ProcessEnv;
   ports: Ports;
   /** The port that the configuration names. */
@@ -160,7 +169,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
   return {
     runner: ownRunner === undefined ? await startPart("runner") : undefined,
     producer: await startPart("producer"),
-    webhooks: await startPart("webhooks", serviceId === undefined ? [] : ["--service-id", serviceId]),
+    webhooks: await startPart("webhooks", ["--service-id", serviceId]),
     x402: config.x402 && (await startPart("x402")),
     pricing: config.pricing && (await startPart("pricing")),
     operator: await startPart("operator", await consoleArgs()),
@@ -168,8 +177,15 @@ async function startParts(options: PartsOptions): Promise<Parts> {
 }
 
 /** Prints a part's lines: as they are, or, for a terminal, readable and after the part's name. */
-function createPrinter(pretty: boolean, print: (line: string) => void): Print {
-  if (!pretty) return (_part, line) => print(line);
+function createPrinter({ pretty, verbose }: Pick<DevProcess, "pretty" | "verbose">): Print {
+  if (!pretty) return (_part, line) => console.log(line);
   const toText = createPrettyLine({ colour: true });
-  return (part, line) => print(`${part.padEnd(9)} ${toText(line)}`);
+  return (part, line) => {
+    if (verbose || !isCalm(line)) console.log(`${part.padEnd(9)} ${toText(line)}`);
+  };
+}
+
+/** Whether this is a line of the log that tells of no fault. */
+function isCalm(line: string): boolean {
+  return /^\{"level":"info",/.test(line);
 }

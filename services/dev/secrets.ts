@@ -1,9 +1,10 @@
-import { existsSync, linkSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readToml, toToml } from "../../shared/config/config-tables.ts";
 import { type DevSecrets, newDevSecrets } from "../../shared/dev/config.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
+import { isAbsent } from "../../shared/text/read-text.ts";
 
 const HEAD = `# What postern dev made up in this folder, so that it is the same at the next start. Delete the file for new secrets.
 # They are for this machine only.
@@ -25,7 +26,7 @@ export function keptSecrets(folder: string, log: Logger): () => DevSecrets {
 function readOrMake(folder: string, log: Logger): DevSecrets {
   const home = join(folder, ".postern");
   const file = join(home, "dev-secrets.toml");
-  if (existsSync(file)) return read(file);
+  if (!isAbsent(file)) return read(file);
   const secrets = newDevSecrets();
   try {
     mkdirSync(home, { recursive: true, mode: 0o700 });
@@ -46,7 +47,7 @@ function create(file: string, secrets: DevSecrets): DevSecrets {
     linkSync(draft, file);
     return secrets;
   } catch (error) {
-    if (!existsSync(file)) throw error;
+    if (isAbsent(file)) throw error;
     return read(file);
   } finally {
     rmSync(draft, { force: true });

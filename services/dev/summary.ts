@@ -1,8 +1,9 @@
 import { exampleBody } from "../../shared/dev/config.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Part } from "../../shared/dev/process.ts";
-import { hasReadyCurl, readyCurl, readyPay, readySend } from "../../shared/dev/ready-commands.ts";
+import { readyCurl, readyPay, readySend } from "../../shared/dev/ready-commands.ts";
 import { readinessUrl } from "../../shared/dev/stack.ts";
+import type { JobInput } from "../../shared/json-schema/job-input.ts";
 import { type Effective, reachable } from "./effective-config.ts";
 
 type Probes = Record<"webhooks" | "producer" | "operator", string> & {
@@ -95,23 +96,33 @@ function toldOf({ answers, secret, deliverTo }: OwnRunner) {
 }
 
 function endpointsOf(
-  { webhooks, madeUp, dir }: Effective,
+  { webhooks, madeUp, variables, dir }: Effective,
   address: string,
   program: string,
 ): DevSummary["endpoints"] {
-  return (webhooks?.endpoints ?? []).map((endpoint) => ({
-    path: endpoint.path,
-    auth: endpoint.preset ?? endpoint.auth,
-    ...(endpoint.job_id !== undefined && { job: endpoint.job_id }),
-    ...(hasReadyCurl(endpoint)
-      ? { curl: readyCurl(endpoint, { address, body: exampleBody(endpoint.job_id), showSecret: madeUp }) }
-      : { send: readySend(endpoint.path, dir, program) }),
-  }));
+  return (webhooks?.endpoints ?? []).map((endpoint, index) => {
+    const body = exampleBody(endpoint.job_id);
+    const curl = readyCurl(endpoint, {
+      address,
+      body,
+      secret: madeUp ? "shown" : { variable: variables[index] },
+    });
+    return {
+      path: endpoint.path,
+      auth: endpoint.preset ?? endpoint.auth,
+      ...(endpoint.job_id !== undefined && { job: endpoint.job_id }),
+      ...(curl === undefined ? { send: readySend(endpoint.path, dir, program) } : { curl }),
+    };
+  });
 }
 
 type Buying = { payerKey: string | undefined; program: string };
 
-function jobsOf({ prices }: Effective, address: string, { payerKey, program }: Buying): DevSummary["jobs"] {
+function jobsOf(
+  { prices, sellsByItself }: Effective,
+  address: string,
+  { payerKey, program }: Buying,
+): DevSummary["jobs"] {
   return [...prices.values()].map(({ serviceId, jobIndex, name, input }) => {
     const url = `http://${address}/x402/jobs/${serviceId}/${jobIndex}`;
     return {
@@ -119,9 +130,16 @@ function jobsOf({ prices }: Effective, address: string, { payerKey, program }: B
       url,
       price: `${url}/price`,
       ...(input && { schema: `${url}/schema` }),
-      ...(payerKey && { pay: readyPay(url, jobIndex, payerKey, program) }),
+      ...(payerKey && {
+        pay: readyPay(url, { body: bodyFor(input), payerKey, program, isCheap: sellsByItself }),
+      }),
     };
   });
+}
+
+/** A body that the job takes. */
+function bodyFor(input: JobInput | undefined): string {
+  return input === undefined ? "hi" : JSON.stringify(input.example);
 }
 
 function httpAddressOf({ process }: Part): string {

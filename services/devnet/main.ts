@@ -18,14 +18,16 @@ export function runDevnet(options: DevnetProcess): Promise<number> {
     if (missing !== undefined) throw missing;
     const { startDevnet } = await import("./devnet.ts");
     const { rpcPort, facilitatorPort, controlPort, blockTimeMs } = options;
-    const { stop, fatal, ...places } = await startDevnet({
+    const { stop, fatal, payers, ...places } = await startDevnet({
       env: options.env,
       log,
       ports: { rpc: rpcPort, facilitator: facilitatorPort, control: controlPort },
       blockTimeMs,
     });
     shutdown.defer("devnet", stop);
-    log.info("service.started", { address: new URL(places.facilitatorUrl).host, ...places });
+    // The keys of the payers are at the control port: a log goes further than this machine.
+    const told = { ...places, payers: payers.map(({ address }) => address) };
+    log.info("service.started", { address: new URL(places.facilitatorUrl).host, ...told });
     return { fatal };
   });
 }

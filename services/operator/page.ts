@@ -1,9 +1,10 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import { dirname, extname, join, relative, sep } from "node:path";
 import { gzipSync } from "node:zlib";
 import { AppError } from "../../shared/errors/app-error.ts";
+import { isAbsent } from "../../shared/text/read-text.ts";
 import { PAGE_POLICY } from "./headers.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -34,7 +35,7 @@ export function builtPage(): string {
  * names of those in `assets`, so browsers may keep them.
  */
 export function createServePage(dir: string): ServePage {
-  const files = new Map(existsSync(dir) ? readAll(dir) : []);
+  const files = new Map(isAbsent(dir) ? [] : readAll(dir));
   const index = files.get("/index.html");
   if (index !== undefined) files.set("/", index);
 

@@ -57,12 +57,15 @@ export function readPricingOptions(options: PricingOptions): Read {
   const check = checkOptions(options);
   const postern = readCommon(check, options, "requests");
   const table = tableOf(options, [...COMMON, "jobs", "settlement"]);
-  const pricing = check.read({ schema: pricingOptions(check.env), table });
+  const pricing = check.read({ schema: pricingOptions({ env: check.env }), table });
   const jobs = readJobs(check, options.jobs, tooCheap);
   const settled = tableOf({ settlement: options.settlement })["settlement"];
   const settlement = check.read({
     schema: z
-      .strictObject({ public_url: httpUrl, accepted_tokens: z.array(acceptedToken(check.env)).min(1) })
+      .strictObject({
+        public_url: httpUrl,
+        accepted_tokens: z.array(acceptedToken({ env: check.env })).min(1),
+      })
       .optional(),
     table: settled,
     problemsIn: ratesIn,

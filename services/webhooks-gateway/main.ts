@@ -15,16 +15,17 @@ export type WebhooksProcess = ServiceOptions & {
   configDir: string;
   bindAddress: string | undefined;
   opsAddress: string | undefined;
-  serviceId: number;
+  /** Without it 0, with a warning. */
+  serviceId: number | undefined;
 };
 
 export function runWebhooks(options: WebhooksProcess): Promise<number> {
-  const { configDir, env, serviceId } = options;
+  const { configDir, env, serviceId = 0 } = options;
   return runService("webhooks", options, async ({ log: plainLog, shutdown }) => {
     const { postern, webhooks, warnings } = loadConfig({ dir: configDir, env, reader: "gateway" });
     if (webhooks === undefined) throw withoutFile(configDir, "webhooks.toml", "webhooks gateway");
     for (const warning of warnings) plainLog.warn("config.warning", { warning });
-    if (serviceId === 0)
+    if (options.serviceId === undefined)
       plainLog.warn("config.warning", { warning: "service id is 0; set --service-id or POSTERN_SERVICE_ID" });
     const metrics = createMetrics();
     const meteredLog = metered(plainLog, createMeters(metrics));

@@ -182,10 +182,10 @@ export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
     check.read({ schema: id, table: options.serviceId, placeOf: () => ["serviceId"] });
   if ("bindAddress" in options) check.reportOption("bindAddress", "is what listen() takes");
   const table = tableOf(options, [...COMMON, "serviceId", "bindAddress"]);
-  const webhooks = check.read({ schema: webhooksToml(check.env), table, problemsIn: repeatedPaths });
-  check.report(forwardedMetadata(webhooks, postern?.metadata_prefix));
+  const webhooks = check.read({ schema: webhooksToml({ env: check.env }), table, problemsIn: repeatedPaths });
   if (postern === undefined || webhooks === undefined) return check.checked<Read>(undefined);
   check.report(budgetProblems(postern, largestBodies(webhooks)));
+  check.report(forwardedMetadata(postern, webhooks));
   check.report(tokenlessResults(postern, webhooks));
   check.report(waitProblems(postern, webhooks));
   const warnings = webhooksWarnings(webhooks).map(toOptionWarning);

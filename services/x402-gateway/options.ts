@@ -105,7 +105,7 @@ export function readX402Options(options: X402GatewayOptions): Read {
     check.reportOption("authorize", "must be a function");
   if ("bindAddress" in options) check.reportOption("bindAddress", "is what listen() takes");
   const table = tableOf(options, OWN);
-  const x402 = check.read({ schema: x402Toml(check.env), table, problemsIn: x402Problems });
+  const x402 = check.read({ schema: x402Toml({ env: check.env }), table, problemsIn: x402Problems });
   const prices = readJobs(check, options.jobs, (jobs) => priceProblems(jobs, ratesOf(table)));
   if (postern === undefined || x402 === undefined || prices === undefined)
     return check.checked<Read>(undefined);

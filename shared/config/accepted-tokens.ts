@@ -19,7 +19,7 @@ export function loadAcceptedTokens(
   const files = openConfigDir(dir);
   if (!files.has("x402.toml")) return undefined;
   const schema = z.object({
-    accepted_tokens: z.array(acceptedToken(env)).min(1, "needs at least one token"),
+    accepted_tokens: z.array(acceptedToken({ env, dir })).min(1, "needs at least one token"),
   });
   const narrowed = (table: unknown) => narrowedTo(use, withTokenDefaults(table));
   return files.checked(files.read({ name: "x402.toml", schema, narrowed })).accepted_tokens;

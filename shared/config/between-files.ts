@@ -7,10 +7,13 @@ import type { WebhooksToml } from "./webhooks-toml.ts";
 /* What is wrong between keys of different files. */
 
 /** A header that a sender could set must not look like what we say of the call. */
-export function forwardedMetadata(webhooks: WebhooksToml | undefined, prefix = ""): Problem[] {
+export function forwardedMetadata(
+  { metadata_prefix: prefix }: PosternToml,
+  { endpoints }: WebhooksToml,
+): Problem[] {
   const start = `${prefix}-`.toLowerCase();
-  return (webhooks?.endpoints ?? []).flatMap(({ forward_headers }, index) => {
-    const at = forward_headers.findIndex((name) => prefix !== "" && name.toLowerCase().startsWith(start));
+  return endpoints.flatMap(({ forward_headers }, index) => {
+    const at = forward_headers.findIndex((name) => name.toLowerCase().startsWith(start));
     const path = ["endpoints", index, "forward_headers", at];
     return at === -1 ? [] : [{ path, message: "begins with metadata_prefix, which only Postern sets" }];
   });

@@ -5,10 +5,11 @@ import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress, createAddressList } from "../ip/address-list.ts";
 import { isWithin, mayConnectTo } from "../ip/public-address.ts";
 import { readTarget, receiverEntryProblem, wildcardDomain } from "../job-call/callback-target.ts";
+import { ALWAYS, between, rule } from "./between-keys.ts";
 import { addressRange, attempts, isTable, positive } from "./fields.ts";
 import { OUTLASTS_LOCK } from "./jobs-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
-import { type Env, secretValues } from "./secrets.ts";
+import { type SecretSource, secretValues } from "./secrets.ts";
 
 const require = createRequire(import.meta.url);
 
@@ -27,7 +28,12 @@ const DAY_SECS = 86_400;
 
 const backoff = z
   .strictObject({ base_ms: positive.default(5000), cap_ms: positive.default(DAY_SECS * 250) })
-  .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
+  .superRefine(
+    between(
+      rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" }),
+    ),
+    ALWAYS,
+  );
 
 const allowCidrs = z
   .array(addressRange)
@@ -37,9 +43,9 @@ const allowCidrs = z
   );
 
 /** `[callbacks]` of postern.toml: how the end of calls is told. Without the table nobody is told. */
-export const callbacks = (env: Env) =>
+export const callbacks = (from: SecretSource) =>
   z.strictObject({
-    secret: secretValues(env)
+    secret: secretValues(from)
       .refine(
         (secrets) => secrets.every(isSigningSecret),
         "must be whsec_ and the base64 of 24 to 64 random bytes, as openssl rand -base64 32 makes them",

@@ -1,9 +1,11 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import type { z } from "zod";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { didYouMean } from "../text/near.ts";
+import { isAbsent, readText } from "../text/read-text.ts";
+import { ALWAYS, guarded, unlessWrong } from "./between-keys.ts";
 import { messageFor, type Problem, problemsOf, textOf } from "./problem.ts";
 import { type LineOf, linesIn } from "./toml-lines.ts";
 
@@ -33,15 +35,16 @@ export function withoutFile(dir: string, name: string, service: string): AppErro
 
 /** Reads the files of a configuration directory and collects all that is wrong with them. */
 export function openConfigDir(dir: string) {
-  const problems = existsSync(dir)
-    ? unknownFiles(dir)
-    : [`${dir}: there is no such directory; name another with --config-dir`];
+  const problems = problemsOfDir(dir);
 
+  const texts = new Map<string, string>();
   const tables = new Map<string, unknown>();
   const lines = new Map<string, LineOf>();
+  /** What was read of each file, without what is wrong in it. */
+  const readable = new Map<string, unknown>();
 
   function lineOf(name: string): LineOf {
-    const known = lines.get(name) ?? linesIn(readText(join(dir, name)));
+    const known = lines.get(name) ?? linesIn(texts.get(name) ?? "");
     lines.set(name, known);
     return known;
   }
@@ -63,7 +66,10 @@ export function openConfigDir(dir: string) {
   function table(name: string): unknown {
     if (tables.has(name)) return tables.get(name);
     try {
-      tables.set(name, readTable(join(dir, name)));
+      const path = join(dir, name);
+      const text = isAbsent(path) ? "" : readText(path);
+      texts.set(name, text);
+      tables.set(name, parseTable(text));
     } catch (error) {
       tables.set(name, undefined);
       problems.push(tomlProblem(join(dir, name), error));
@@ -72,19 +78,40 @@ export function openConfigDir(dir: string) {
   }
 
   return {
-    has: (name: string): boolean => existsSync(join(dir, name)),
+    dir,
+
+    /** True too if the file cannot be read: that is then a problem of it. */
+    has: (name: string): boolean => !isAbsent(join(dir, name)),
 
     report,
+
+    /**
+     * Reports what a rule between files finds in those that were read, also if something in them is wrong. The rule is left out if it reads
+     * that, or if a file is absent.
+     */
+    reportBetween<Tables extends readonly unknown[]>(
+      name: string,
+      names: { readonly [File in keyof Tables]: string },
+      rule: (...tables: Tables) => readonly Problem[],
+    ): void {
+      const tables = names.map((each) => readable.get(each));
+      if (tables.includes(undefined)) return;
+      const found = unlessWrong(() => rule(...(tables as unknown as Tables)), problems.length > 0);
+      report(name, found);
+    },
 
     /** The unchecked file; `{}` if it is absent. If it cannot be read: undefined, and reported once. */
     table,
 
     /** The checked file; undefined if it is absent and optional, or if anything in it is wrong. */
     read<Schema extends z.ZodType>({ name, schema, optional, narrowed, problemsIn }: File<Schema>) {
-      if (optional && !existsSync(join(dir, name))) return undefined;
+      if (optional && isAbsent(join(dir, name))) return undefined;
       const raw = table(name);
       if (raw === undefined) return undefined;
-      const result = schema.safeParse(narrowed?.(raw) ?? raw, { error: messageFor });
+      const told = schema.superRefine((read, { issues }) => {
+        readable.set(name, guarded(read, issues));
+      }, ALWAYS);
+      const result = told.safeParse(narrowed?.(raw) ?? raw, { error: messageFor });
       report(name, [...(result.error?.issues.flatMap(problemsOf) ?? []), ...(problemsIn?.(raw) ?? [])]);
       return result.data;
     },
@@ -97,13 +124,9 @@ export function openConfigDir(dir: string) {
   };
 }
 
-function readText(path: string): string {
-  return existsSync(path) ? readFileSync(path, "utf8") : "";
-}
-
 /** Integers too large for a double become bigint, so that the file's own check reports them. */
-function readTable(path: string): unknown {
-  return parse(readText(path), { integersAsBigInt: "asNeeded" });
+function parseTable(text: string): unknown {
+  return parse(text, { integersAsBigInt: "asNeeded" });
 }
 
 function placeOf(path: string, line: number | undefined): string {
@@ -117,9 +140,23 @@ function tomlProblem(path: string, error: unknown): string {
     : `${path}: ${messageOf(error)}`;
 }
 
-/** A .toml file that the program would ignore is misspelt, or of a newer version: somebody relies on it either way. */
+function problemsOfDir(dir: string): string[] {
+  if (isAbsent(dir)) return [`${dir}: there is no such directory; name another with --config-dir`];
+  try {
+    return unknownFiles(dir);
+  } catch (error) {
+    return [`${dir}: cannot be read (${messageOf(error)})`];
+  }
+}
+
+/**
+ * A .toml file that the program would ignore is misspelt, or of a newer version: somebody relies on it either way. Hidden files are those
+ * of editors and file systems, such as `.#webhooks.toml` and `._webhooks.toml`.
+ */
 function unknownFiles(dir: string): string[] {
-  const names = readdirSync(dir).filter((name) => name.endsWith(".toml") && !KNOWN_FILES.includes(name));
+  const names = readdirSync(dir).filter(
+    (name) => name.endsWith(".toml") && !name.startsWith(".") && !KNOWN_FILES.includes(name),
+  );
   return names.map((name) => {
     const known = `known: ${KNOWN_FILES.join(", ")}`;
     return `${join(dir, name)}: is not a file of Postern (${known})${didYouMean(name, KNOWN_FILES)}`;

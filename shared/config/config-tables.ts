@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse, stringify, type TomlTable } from "smol-toml";
+import { isAbsent, readText } from "../text/read-text.ts";
 import { isTable } from "./fields.ts";
 
 /** The tables of a configuration directory, by file. */
@@ -27,28 +28,42 @@ export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTa
 export function readTables(dir: string): ConfigTables {
   const read = (name: string): TomlTable | undefined => {
     const path = join(dir, name);
-    return existsSync(path) ? readToml(path) : undefined;
+    return isAbsent(path) ? undefined : readToml(path);
   };
   const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
   const [x402, pricing] = [read("x402.toml"), read("pricing.toml")];
   const [prices, operator] = [read("job_pricing.toml"), read("operator.toml")];
+  const whole = (table: TomlTable) => withWholeSecretPaths(table, dir) as TomlTable;
   return {
-    ...(postern && { postern }),
-    ...(webhooks && { webhooks }),
-    ...(x402 && { x402 }),
-    ...(pricing && { pricing }),
-    ...(operator && { operator }),
+    ...(postern && { postern: whole(postern) }),
+    ...(webhooks && { webhooks: whole(webhooks) }),
+    ...(x402 && { x402: whole(x402) }),
+    ...(pricing && { pricing: whole(pricing) }),
+    ...(operator && { operator: whole(operator) }),
     ...(prices && { job_pricing: withWholePaths(prices, dir) }),
   };
 }
 
 /** The unchecked table of a TOML file. */
 export function readToml(path: string): Table {
-  return parse(readFileSync(path, "utf8"));
+  return parse(readText(path));
 }
 
 export function toToml(table: Table): string {
   return `${stringify(table)}\n`;
+}
+
+/** The copy is written elsewhere, and the files of secrets stay where they are. */
+function withWholeSecretPaths(value: unknown, dir: string): unknown {
+  if (typeof value === "string") {
+    const path = /^file:(.+)$/s.exec(value)?.[1];
+    return path === undefined ? value : `file:${resolve(dir, path)}`;
+  }
+  if (Array.isArray(value)) return value.map((item) => withWholeSecretPaths(item, dir));
+  if (!isTable(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, withWholeSecretPaths(item, dir)]),
+  );
 }
 
 /** The copy is written elsewhere, and the files that a job's table names stay where they are. */

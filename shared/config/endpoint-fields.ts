@@ -3,10 +3,11 @@ import { CALLBACK_KEYS_PATH } from "../job-call/callback.ts";
 import type { Scheme } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { didYouMean } from "../text/near.ts";
+import { ALWAYS, between, rule } from "./between-keys.ts";
 import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
 import { addressRange, headerName, headerText, id, isTable, rateLimit, visibleAscii } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
-import { type Env, secretValue, secretValues } from "./secrets.ts";
+import { type SecretSource, secretValue, secretValues } from "./secrets.ts";
 import { signature } from "./signature-toml.ts";
 import { pointer, requestText } from "./template-fields.ts";
 
@@ -58,7 +59,15 @@ const routeBy = z
     jobs: z.record(z.string(), id).refine((jobs) => Object.keys(jobs).length > 0, "names no job"),
     unmatched: z.enum(["drop", "refuse"]).default("drop"),
   })
-  .refine(({ header, field }) => (header === undefined) !== (field === undefined), "name header or field");
+  .superRefine(
+    between(
+      rule(({ header, field }) => (header === undefined) !== (field === undefined), {
+        path: [],
+        message: "name header or field",
+      }),
+    ),
+    ALWAYS,
+  );
 
 const publicUrl = z
   .url({ protocol: /^https?$/, message: "must be an http or https URL" })
@@ -74,7 +83,7 @@ const answer = z.strictObject({
 
 const username = visibleAscii.regex(/^[^:]*$/, "must not hold a colon, which ends it (RFC 7617)");
 
-const everyEndpoint = (env: Env) => ({
+export const everyEndpoint = (from: SecretSource) => ({
   path,
   /** A name in PRESETS: what it says is merged in before. */
   preset: z
@@ -100,7 +109,7 @@ const everyEndpoint = (env: Env) => ({
   encoded_bodies: z.enum(["refuse", "decode"]).default("refuse"),
   answer: answer.prefault({}),
   handshakes,
-  verify_token: secretValue(env).optional(),
+  verify_token: secretValue(from).optional(),
   allow_ips: z.array(addressRange).min(1).optional(),
   // A token bucket (shared/gateway/rate-limit.ts).
   rate_limit: rateLimit.optional(),
@@ -114,8 +123,8 @@ const everyEndpoint = (env: Env) => ({
 });
 
 /** The keys of each way to authenticate. For a new one the compiler names every place that has to know it. */
-function waysToAuthenticate(env: Env) {
-  const secret = secretValues(env);
+function waysToAuthenticate(from: SecretSource) {
+  const secret = secretValues(from);
   const signatureOver = z.enum(["received", "decoded"]).default("received");
   return [
     { auth: z.literal("none") },
@@ -137,9 +146,9 @@ function waysToAuthenticate(env: Env) {
   ] as const;
 }
 
-export function endpointFields(env: Env) {
-  const every = everyEndpoint(env);
-  const [none, bearer, basic, apiKey, token, hmac, signed] = waysToAuthenticate(env);
+export function endpointFields(from: SecretSource) {
+  const every = everyEndpoint(from);
+  const [none, bearer, basic, apiKey, token, hmac, signed] = waysToAuthenticate(from);
   const keys = [...new Set([every, none, bearer, basic, apiKey, token, hmac, signed].flatMap(Object.keys))];
   const strict = <Own extends z.ZodRawShape>(own: Own) =>
     z.strictObject({ ...every, ...own }, { error: (issue) => unknownKeys(issue, keys) });

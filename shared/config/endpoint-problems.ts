@@ -1,30 +1,29 @@
 import { secretProblem } from "../senders/key.ts";
 import { type Part, toParts, toPointer } from "../senders/template.ts";
 import { isHmac } from "../senders/verifier.ts";
-import { type CredentialPlaces, credentialPlaces, credentialRead } from "./credential-places.ts";
+import type { Rule } from "./between-keys.ts";
+import { credentialPlaces, credentialRead } from "./credential-places.ts";
 import { type EndpointFields, schemesOf } from "./endpoint-fields.ts";
 import { HOP_BY_HOP } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 
 /** What no single key of an endpoint can know. */
-export function endpointProblems(parsed: EndpointFields): Problem[] {
-  const places = credentialPlaces(parsed);
-  return [
-    ...jobProblems(parsed),
-    ...answerProblems(parsed),
-    ...callbackProblems(parsed),
-    ...credentialProblems(parsed, places),
-    ...urlProblems(parsed),
-    ...deliveryIdProblems(parsed),
-    ...readProblems(parsed, places),
-    ...forwardProblems(parsed, places),
-    ...tokenProblems(parsed),
-    ...parsed.handshakes.flatMap((handshake, index) => handshakeProblems(parsed, handshake, index)),
-    ...formProblems(parsed, places),
-  ];
-}
+export const ENDPOINT_RULES: readonly Rule<EndpointFields>[] = [
+  jobProblems,
+  answerProblems,
+  callbackProblems,
+  secretProblems,
+  credentialProblems,
+  urlProblems,
+  deliveryIdProblems,
+  readProblems,
+  forwardProblems,
+  tokenProblems,
+  (parsed) => parsed.handshakes.flatMap((handshake, index) => handshakeProblems(parsed, handshake, index)),
+  formProblems,
+];
 
-function jobProblems({ job_id, route_by }: EndpointFields): Problem[] {
+export function jobProblems({ job_id, route_by }: Pick<EndpointFields, "job_id" | "route_by">): Problem[] {
   if (job_id === undefined && route_by === undefined) return [problem("job_id", "is missing")];
   if (job_id === undefined || route_by === undefined) return [];
   return [problem("route_by", "chooses the job, so job_id must not be there")];
@@ -44,8 +43,9 @@ function callbackProblems({ callback_url, callback_hosts }: EndpointFields): Pro
   return [problem("callback_hosts", "is not used: callback_url is told of every call")];
 }
 
-function credentialProblems(parsed: EndpointFields, { fields }: CredentialPlaces): Problem[] {
-  const problems = secretProblems(parsed);
+function credentialProblems(parsed: EndpointFields): Problem[] {
+  const { fields } = credentialPlaces(parsed);
+  const problems: Problem[] = [];
   if (parsed.auth === "token" && (parsed.token_query === undefined) === (parsed.token_field === undefined))
     problems.push(problem("auth", 'of "token" needs token_query or token_field, and not both'));
   if (parsed.keep_rejected_bodies && fields.length > 0)
@@ -107,7 +107,8 @@ function deliveryIdProblems(parsed: EndpointFields): Problem[] {
 }
 
 /** What is read of a request reaches the queue, the log and the runner. No credential may go that way. */
-function readProblems(parsed: EndpointFields, places: CredentialPlaces): Problem[] {
+function readProblems(parsed: EndpointFields): Problem[] {
+  const places = credentialPlaces(parsed);
   const { idempotency_header, delivery_id = "", event_type = "", route_by } = parsed;
   const header = (name: string | undefined): Part[] =>
     name === undefined ? [] : [{ kind: "header", names: [name.toLowerCase()] }];
@@ -135,10 +136,9 @@ const NEVER_FORWARDED = [
   ...["signature", "signature-input", "idempotency-key", "traceparent"],
 ];
 
-function forwardProblems(
-  { forward_headers, forward_query }: EndpointFields,
-  places: CredentialPlaces,
-): Problem[] {
+function forwardProblems(parsed: EndpointFields): Problem[] {
+  const { forward_headers, forward_query } = parsed;
+  const places = credentialPlaces(parsed);
   const names = forward_headers.map((name) => name.toLowerCase());
   const problems = names.flatMap((name, index) => {
     const path = ["forward_headers", index];
@@ -162,7 +162,9 @@ function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] 
 }
 
 /** A form is read before the credential is looked for, of a request that has none: so a delivery must show its credential before. */
-function formProblems({ auth, handshakes }: EndpointFields, { fields }: CredentialPlaces): Problem[] {
+function formProblems(parsed: EndpointFields): Problem[] {
+  const { auth, handshakes } = parsed;
+  const { fields } = credentialPlaces(parsed);
   if (auth !== "none" && fields.length === 0) return [];
   const message = "is read only where deliveries have their credential in a header or the query";
   return handshakes.flatMap(({ form }, index) =>

@@ -4,24 +4,24 @@ import type { Answer, Description } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
 import { didYouMean, wordsLike } from "../text/near.ts";
-import { type EndpointFields, endpointFields, schemesOf } from "./endpoint-fields.ts";
-import { endpointProblems } from "./endpoint-problems.ts";
+import { ALWAYS, between } from "./between-keys.ts";
+import { type EndpointFields, endpointFields, everyEndpoint, schemesOf } from "./endpoint-fields.ts";
+import { ENDPOINT_RULES, jobProblems } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
-import { mustBe, oneOf, type Problem, problem, report } from "./problem.ts";
-import type { Env } from "./secrets.ts";
+import { messageFor, mustBe, oneOf, type Problem, problem, problemsOf, report } from "./problem.ts";
+import type { SecretSource } from "./secrets.ts";
 
 /** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
-export function endpoint(env: Env) {
-  const fields = endpointFields(env);
+export function endpoint(from: SecretSource) {
+  const fields = endpointFields(from);
   const known = {
     keys: [...new Set(fields.options.flatMap(({ shape }) => Object.keys(shape)))],
     ways: fields.options.flatMap(({ shape }) => [...shape.auth.values]),
+    every: z.looseObject(everyEndpoint(from)),
   };
   return z.preprocess(
     (raw, context) => withPreset(raw, known, context),
-    // A transform and no refinement, which would see what is wrong in itself too.
-    fields.transform((parsed, context) => {
-      report(context, endpointProblems(parsed));
+    fields.superRefine(between(...ENDPOINT_RULES), ALWAYS).transform((parsed) => {
       const { idempotency_header, ...rest } = parsed;
       // Who is answered with the result gets what is kept.
       const keep_result = parsed.keep_result || parsed.respond === "result";
@@ -61,14 +61,16 @@ const CREDENTIAL_KEYS = [
 ] as const;
 
 /** The keys of any endpoint, and the words of `auth`. */
-type Known = { keys: readonly string[]; ways: readonly string[] };
+type Row = Readonly<Record<string, unknown>>;
+
+type Known = { keys: readonly string[]; ways: readonly string[]; every: z.ZodType };
 
 /** An endpoint with what its preset says of the sender. A key of the endpoint wins over the preset's. */
 function withPreset(raw: unknown, known: Known, context: z.RefinementCtx): unknown {
   if (!isTable(raw)) return raw;
   const problems = problemsOfSender(raw, known);
   if (problems.length > 0) {
-    report(context, problems);
+    report(context, [...problems, ...problemsOfOthers(raw, known, problems)]);
     return z.NEVER;
   }
   const { preset: name } = raw;
@@ -95,7 +97,7 @@ function withoutBody({ body, content_type, ...rest }: Answer = {}): Answer {
 }
 
 /** Why an endpoint's sender cannot be told. Its shape cannot either then, so nothing else looks for misspelt keys. */
-function problemsOfSender(raw: Readonly<Record<string, unknown>>, { keys, ways }: Known): Problem[] {
+function problemsOfSender(raw: Row, { keys, ways }: Known): Problem[] {
   const { preset, auth } = raw;
   const noPreset = preset === undefined && auth !== undefined ? undefined : whyNoPreset(preset);
   const noWay = whyNoWay(auth, ways);
@@ -107,6 +109,16 @@ function problemsOfSender(raw: Readonly<Record<string, unknown>>, { keys, ways }
     // What stands for `preset` or `auth` may only be misspelt.
     ...unknown.map((key) => problem(key, `unknown key${didYouMean(key, keys)}`)),
   ];
+}
+
+/** What is wrong with the keys that any endpoint has. */
+function problemsOfOthers(raw: Row, { every }: Known, known: readonly Problem[]): Problem[] {
+  const { error } = every.safeParse(raw, { error: messageFor });
+  const problems = error?.issues.flatMap(problemsOf) ?? [];
+  const job = jobProblems(raw as Pick<EndpointFields, "job_id" | "route_by">);
+  // A misspelt key may stand for the one that is missing.
+  const told = known.map(({ path }) => String(path[0]));
+  return [...problems, ...job].filter(({ path }) => !told.includes(String(path[0])));
 }
 
 /** Why this is no word for `auth`; undefined if it is one, or none is given. */

@@ -4,7 +4,7 @@ import { isEvmNetwork } from "../ethereum/encoding.ts";
 import type { Eip712Domain } from "../ethereum/typed-data.ts";
 import { wordsLike } from "../text/near.ts";
 import { domainText, headerText, isPrivateUrl, positive } from "./fields.ts";
-import { type Env, secretValue } from "./secrets.ts";
+import { type SecretSource, secretValue } from "./secrets.ts";
 
 /** An address in any case; it becomes the form of EIP-55. */
 export const evmAddress = z.string().transform((text, context) => {
@@ -22,8 +22,8 @@ function addressProblem(text: string): string | undefined {
 }
 
 /** A URL that may hold a credential. */
-export function rpcUrl(env: Env) {
-  return secretValue(env).refine(
+export function rpcUrl(from: SecretSource) {
+  return secretValue(from).refine(
     (url) => isPrivateUrl(url.reveal()),
     "must be an https URL, or an http URL on this machine",
   );

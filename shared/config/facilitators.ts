@@ -4,7 +4,7 @@ import { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
 import { httpUrl, isPrivateUrl, isTable } from "./fields.ts";
 import { type Problem, problem, report } from "./problem.ts";
-import { type Env, secretHeaders, secretValue } from "./secrets.ts";
+import { type SecretSource, secretHeaders, secretValue } from "./secrets.ts";
 
 /** A facilitator of x402.toml, and its own credentials. */
 export type FacilitatorConfig = {
@@ -17,8 +17,8 @@ export type FacilitatorConfig = {
 
 const facilitatorUrl = httpUrl.refine(isPrivateUrl, "must be an https URL, or an http URL on this machine");
 
-function cdpKey(env: Env) {
-  const keySecret = secretValue(env).transform((secret, context) => {
+function cdpKey(from: SecretSource) {
+  const keySecret = secretValue(from).transform((secret, context) => {
     try {
       readCdpKey(secret.reveal());
       return new Secret(secret.reveal().trim()); // a PEM in a file ends with a line break
@@ -27,15 +27,15 @@ function cdpKey(env: Env) {
       return z.NEVER;
     }
   });
-  return z.strictObject({ key_id: secretValue(env), key_secret: keySecret });
+  return z.strictObject({ key_id: secretValue(from), key_secret: keySecret });
 }
 
 /** The keys of x402.toml that say who verifies and settles. `facilitatorProblems` checks what lies between them. */
-export function facilitatorKeys(env: Env) {
+export function facilitatorKeys(from: SecretSource) {
   const one = z.strictObject({
     url: facilitatorUrl,
-    headers: secretHeaders(env),
-    cdp: cdpKey(env).optional(),
+    headers: secretHeaders(from),
+    cdp: cdpKey(from).optional(),
   });
   return {
     facilitator_url: z
@@ -45,7 +45,7 @@ export function facilitatorKeys(env: Env) {
       )
       .meta({ writtenAs: z.union([facilitatorUrl, z.array(facilitatorUrl).min(1)]) })
       .optional(),
-    facilitator_headers: secretHeaders(env),
+    facilitator_headers: secretHeaders(from),
     facilitators: z.array(one).min(1, "needs at least one facilitator").optional(),
   };
 }

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { parseTemplate } from "../senders/template.ts";
+import { ALWAYS, between } from "./between-keys.ts";
 import { HOP_BY_HOP, headerName, headerText } from "./fields.ts";
-import { type Problem, problem, report } from "./problem.ts";
+import { type Problem, problem } from "./problem.ts";
 import { orElse, requestTemplate } from "./template-fields.ts";
 
 /* The key `handshakes` of an endpoint: the requests that set it up at the sender, and their answers. */
@@ -39,18 +40,10 @@ const fields = z.strictObject({
 
 type HandshakeFields = z.output<typeof fields>;
 
-const handshake = fields.superRefine((parsed, context) => report(context, handshakeProblems(parsed)));
-
-/** What no single key can know. */
-function handshakeProblems(parsed: HandshakeFields): Problem[] {
-  return [
-    ...answerProblems(parsed),
-    ...headerProblems(parsed),
-    ...macProblems(parsed),
-    ...bodyProblems(parsed),
-    ...formProblems(parsed),
-  ];
-}
+const handshake = fields.superRefine(
+  between(answerProblems, headerProblems, macProblems, bodyProblems, formProblems),
+  ALWAYS,
+);
 
 function answerProblems({ status, body, json }: HandshakeFields): Problem[] {
   const problems: Problem[] = [];

@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../errors/app-error.ts";
 import { INPUT_BYTES_MAX } from "../json-schema/job-input.ts";
+import { decodeText, readBytes } from "../text/read-text.ts";
 
 /** JSON, or why there is none; neither if there was no value. */
 type Read = { json?: unknown; message?: string };
@@ -17,16 +17,16 @@ export function readInputJson(value: unknown, dir: string | undefined): Read {
 function readFile(path: string, dir: string | undefined): Read {
   if (dir === undefined) return { message: "is the path of a file; here the value itself has to be given" };
   try {
-    return parse(readFileSync(resolve(dir, path)));
+    return parse(readBytes(resolve(dir, path), INPUT_BYTES_MAX));
   } catch (error) {
-    return { message: `names a file that cannot be read (${messageOf(error)})` };
+    return { message: `names a file that ${messageOf(error)}` };
   }
 }
 
 function parse(bytes: Buffer): Read {
   if (bytes.length > INPUT_BYTES_MAX) return { message: `is longer than ${INPUT_BYTES_MAX} bytes` };
   try {
-    return { json: JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) };
+    return { json: JSON.parse(decodeText(bytes)) };
   } catch (error) {
     return { message: `is not JSON (${messageOf(error)})` };
   }

@@ -3,14 +3,14 @@ import { whyNoJobKey } from "../job-call/job-ids.ts";
 import { didYouMean } from "../text/near.ts";
 import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
-import { type Env, secretValues } from "./secrets.ts";
+import { type SecretSource, secretValues } from "./secrets.ts";
 
 /* The tables of postern.toml that say where jobs run, and what single ones of them have instead of the defaults. */
 
 /** What `[runner]` and `[runners.<name>]` have in common. */
-export const runnerFields = (env: Env) => ({
+export const runnerFields = (from: SecretSource) => ({
   url: httpUrl,
-  secret: secretValues(env).optional(),
+  secret: secretValues(from).optional(),
   timeout_ms: positive.default(10_000),
 });
 
@@ -23,7 +23,7 @@ const runnerName = z
   .refine((name) => name !== DEFAULT_RUNNER, "is the name of [runner] itself");
 
 /** By name: runners beside `[runner]`. */
-export const runners = (env: Env) => z.record(runnerName, z.strictObject(runnerFields(env)));
+export const runners = (from: SecretSource) => z.record(runnerName, z.strictObject(runnerFields(from)));
 
 const jobName = z.string().superRefine((text, context) => {
   const why = whyNoJobKey(text);

@@ -57,9 +57,14 @@ export function readConfig(files: ConfigDir, env: Env, reader: Reader | undefine
 function readPostern(files: ConfigDir, env: Env, reader: Reader | undefined): PosternToml | undefined {
   const name = "postern.toml";
   const narrowed = (table: unknown) => withoutUnused(table, reader);
-  const postern = files.read({ name, schema: posternToml(env), narrowed, problemsIn: unsignedCallbacks });
+  const postern = files.read({
+    name,
+    schema: posternToml({ env, dir: files.dir }),
+    narrowed,
+    problemsIn: unsignedCallbacks,
+  });
   const takesDeliveries = reader === undefined || reader === "gateway";
-  if (postern !== undefined && takesDeliveries) files.report(name, deliveryProblems(postern));
+  if (takesDeliveries) files.reportBetween<[PosternToml]>(name, [name], deliveryProblems);
   return postern;
 }
 
@@ -71,24 +76,34 @@ function readWebhooks(
 ): Config | undefined {
   const webhooks = files.read({
     name: "webhooks.toml",
-    schema: webhooksToml(env),
+    schema: webhooksToml({ env, dir: files.dir }),
     optional: true,
     problemsIn: repeatedPaths,
   });
-  files.report("webhooks.toml", forwardedMetadata(webhooks, postern?.metadata_prefix));
+  reportBetween(files, reader);
   if (postern === undefined) return undefined;
-  if (webhooks !== undefined) files.report("postern.toml", budgetProblems(postern, largestBodies(webhooks)));
-  if (webhooks !== undefined) files.report("webhooks.toml", closedReceivers(postern, webhooks));
-  const readsTokens = reader === undefined || reader === "gateway";
-  if (webhooks !== undefined) files.report("webhooks.toml", unsentCallbacks(postern, webhooks));
-  if (webhooks !== undefined && readsTokens)
-    files.report("webhooks.toml", tokenlessResults(postern, webhooks));
-  if (webhooks !== undefined) files.report("webhooks.toml", waitProblems(postern, webhooks));
   return {
     postern,
     webhooks,
     warnings: [...secretWarnings("postern.toml", postern), ...(webhooks ? webhooksWarnings(webhooks) : [])],
   };
+}
+
+/** What does not fit together in `postern.toml` and `webhooks.toml`. */
+function reportBetween(files: ConfigDir, reader: Reader | undefined): void {
+  const [own, hooks] = ["postern.toml", "webhooks.toml"];
+  const readsTokens = reader === undefined || reader === "gateway";
+  const rules = [
+    forwardedMetadata,
+    closedReceivers,
+    unsentCallbacks,
+    ...(readsTokens ? [tokenlessResults] : []),
+    waitProblems,
+  ];
+  for (const rule of rules) files.reportBetween<[PosternToml, WebhooksToml]>(hooks, [own, hooks], rule);
+  files.reportBetween<[PosternToml, WebhooksToml]>(own, [own, hooks], (postern, webhooks) =>
+    budgetProblems(postern, largestBodies(webhooks)),
+  );
 }
 
 /**

@@ -10,7 +10,7 @@ export type OperatorConfig = Pick<Config, "postern" | "warnings"> & { operator: 
 /** Reads `operator.toml`, if it is there, and `postern.toml`. Throws `start.config_invalid` with every problem of the two. */
 export function loadOperatorConfig({ dir, env, reader }: LoadOptions): OperatorConfig {
   const files = openConfigDir(dir);
-  const operator = files.read({ name: OPERATOR, schema: operatorToml(env) });
+  const operator = files.read({ name: OPERATOR, schema: operatorToml({ env, dir }) });
   const config = readConfig(files, env, reader);
   return files.checked(
     config && operator && { ...config, operator, warnings: [...config.warnings, ...warningsOf(operator)] },

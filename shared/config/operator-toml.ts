@@ -1,8 +1,9 @@
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
+import { ALWAYS, between } from "./between-keys.ts";
 import { address, httpUrl, isLoopback } from "./fields.ts";
-import { type Problem, report } from "./problem.ts";
-import { type Env, secretValues } from "./secrets.ts";
+import { type Problem, problem } from "./problem.ts";
+import { type SecretSource, secretValues } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
 
@@ -18,8 +19,8 @@ const TOKEN_NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 
 const HOST_NAME = /^(?!-)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})*$/;
 
-const bearerTokens = (env: Env) =>
-  secretValues(env).refine(
+const bearerTokens = (from: SecretSource) =>
+  secretValues(from).refine(
     (secrets: readonly Pick<Secret, "reveal">[]) =>
       secrets.every(
         (secret) => /^[!-~]+$/.test(secret.reveal()) && secret.reveal().length >= TOKEN_CHARS_MIN,
@@ -27,11 +28,11 @@ const bearerTokens = (env: Env) =>
     `must be ${TOKEN_CHARS_MIN} or more visible ASCII characters, as openssl rand -hex 32 makes them`,
   );
 
-const token = (env: Env) =>
+const token = (from: SecretSource) =>
   z.strictObject({
     name: z.string().regex(TOKEN_NAME, "must be letters, digits and . _ @ -, 64 at most"),
     role: z.enum(ROLES),
-    token: bearerTokens(env),
+    token: bearerTokens(from),
   });
 
 const hostName = z
@@ -40,34 +41,41 @@ const hostName = z
   .refine((text) => HOST_NAME.test(text), "must be a host name without a port, as ops.example.com");
 
 /** `operator.toml`. Without the file `postern operator` serves this machine alone, and anybody on it. */
-export function operatorToml(env: Env) {
+export function operatorToml(from: SecretSource) {
   return z
     .strictObject({
       bind_address: address.default("127.0.0.1:9300"),
       public_url: httpUrl.optional(),
       allowed_hosts: z.array(hostName).default([]),
       session_secs: z.int().min(60).max(DAY_SECS).default(14_400),
-      tokens: z.array(token(env)).max(100).default([]),
+      tokens: z.array(token(from)).max(100).default([]),
     })
-    .superRefine((parsed, context) =>
-      report(context, [...tokenProblems(parsed.tokens), ...openProblems(parsed, parsed.bind_address)]),
+    .superRefine(
+      between(
+        ({ tokens }) => repeatedNames(tokens),
+        ({ tokens }) => sharedSecrets(tokens),
+        (parsed) => openProblems(parsed, parsed.bind_address),
+      ),
+      ALWAYS,
     );
 }
 export type OperatorToml = z.output<ReturnType<typeof operatorToml>>;
 export type OperatorToken = z.output<ReturnType<typeof token>>;
 
+function repeatedNames(tokens: readonly OperatorToken[]): Problem[] {
+  const names = tokens.map(({ name }) => name);
+  return names.flatMap((name, at) =>
+    names.indexOf(name) < at ? [problem(["tokens", at, "name"], "is that of another token")] : [],
+  );
+}
+
 /** A secret that two entries share would be of the first, whatever the other's role. */
-function tokenProblems(tokens: readonly OperatorToken[]): Problem[] {
-  const names = new Set<string>();
+function sharedSecrets(tokens: readonly OperatorToken[]): Problem[] {
   const secrets = new Set<string>();
-  return tokens.flatMap(({ name, token: own }, at) => {
-    const problems: Problem[] = [];
-    if (names.has(name)) problems.push({ path: ["tokens", at, "name"], message: "is that of another token" });
-    if (own.some((secret) => secrets.has(secret.reveal())))
-      problems.push({ path: ["tokens", at, "token"], message: "is that of another name" });
-    names.add(name);
+  return tokens.flatMap(({ token: own }, at) => {
+    const isShared = own.some((secret) => secrets.has(secret.reveal()));
     for (const secret of own) secrets.add(secret.reveal());
-    return problems;
+    return isShared ? [problem(["tokens", at, "token"], "is that of another name")] : [];
   });
 }
 

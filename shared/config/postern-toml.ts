@@ -1,48 +1,48 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress } from "../ip/address-list.ts";
+import { ALWAYS, between, rule } from "./between-keys.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
 import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
 import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
-import { report } from "./problem.ts";
 import { redisUrl } from "./redis-url.ts";
 import { results } from "./results-toml.ts";
-import type { Env } from "./secrets.ts";
+import type { SecretSource } from "./secrets.ts";
 
 const THIRTY_DAYS_SECS = 30 * 86_400;
 
 /** `postern.toml`: the settings that all processes share. Every key has a default; the file may be absent. */
-export function posternToml(env: Env) {
+export function posternToml(from: SecretSource) {
   return z
     .strictObject({
       metadata_prefix: headerName.default("X-PLATFORM"),
       ops_address: address.optional(),
       drain_secs: z.number().min(0).max(300).default(5),
-      redis: redis(env).prefault({}),
-      runner: runner(env).prefault({}),
-      runners: runners(env).default({}),
+      redis: redis(from).prefault({}),
+      runner: runner(from).prefault({}),
+      runners: runners(from).default({}),
       jobs: jobs.default({}),
       producer: producer.prefault({}),
-      results: results(env).prefault({}),
-      callbacks: callbacks(env).optional(),
+      results: results(from).prefault({}),
+      callbacks: callbacks(from).optional(),
       console: consoleTable.prefault({}),
       limits: limits.prefault({}),
       http: http.prefault({}),
     })
-    .refine(({ runner, producer }) => runner.timeout_ms < producer.lock_ms, {
-      path: ["runner", "timeout_ms"],
-      message: OUTLASTS_LOCK,
-      when: ({ value }) => hasBothTimes.safeParse(value).success,
-    })
-    .superRefine((parsed, context) => report(context, [...jobProblems(parsed), ...callbackProblems(parsed)]));
+    .superRefine(
+      between(
+        rule(({ runner, producer }) => runner.timeout_ms < producer.lock_ms, {
+          path: ["runner", "timeout_ms"],
+          message: OUTLASTS_LOCK,
+        }),
+        (parsed) => jobProblems(parsed),
+        (parsed) => callbackProblems(parsed),
+      ),
+      ALWAYS,
+    );
 }
 export type PosternToml = z.output<ReturnType<typeof posternToml>>;
-
-const hasBothTimes = z.object({
-  runner: z.object({ timeout_ms: z.number() }),
-  producer: z.object({ lock_ms: z.number() }),
-});
 
 const durability = {
   durability: z.enum(["strict", "relaxed"]).default("strict"),
@@ -56,14 +56,19 @@ function needsDeclaration({ durability: mode, declared }: RedisDurability): bool
 }
 const NOT_DECLARED = { path: ["declared"], message: 'is not used: durability is "relaxed"' };
 
-const redis = (env: Env) =>
+const redis = (from: SecretSource) =>
   z
-    .strictObject({ url: redisUrl(env).default(() => new Secret("redis://127.0.0.1:6379")), ...durability })
-    .refine(needsDeclaration, NOT_DECLARED);
+    .strictObject({ url: redisUrl(from).default(() => new Secret("redis://127.0.0.1:6379")), ...durability })
+    .superRefine(between(rule(needsDeclaration, NOT_DECLARED)), ALWAYS);
 
 const backoff = z
   .strictObject({ base_ms: positive.default(1000), cap_ms: positive.default(900_000) })
-  .refine(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" });
+  .superRefine(
+    between(
+      rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" }),
+    ),
+    ALWAYS,
+  );
 
 const DAY_SECS = 86_400;
 const MIB = 1024 * 1024;
@@ -82,14 +87,14 @@ const runnerMemory = {
     .default(256 * MIB),
 };
 
-const runner = (env: Env) =>
+const runner = (from: SecretSource) =>
   z
     .strictObject({
-      ...runnerFields(env),
+      ...runnerFields(from),
       url: httpUrl.default("http://127.0.0.1:8645"),
       redis: z
-        .strictObject({ url: redisUrl(env), ...durability })
-        .refine(needsDeclaration, NOT_DECLARED)
+        .strictObject({ url: redisUrl(from), ...durability })
+        .superRefine(between(rule(needsDeclaration, NOT_DECLARED)), ALWAYS)
         .optional(),
       ...runnerMemory,
       bind_address: address.default("127.0.0.1:8645"),
@@ -99,18 +104,23 @@ const runner = (env: Env) =>
       long_backoff: backoff.prefault({}),
       deliver_to: z.array(httpUrl).default([]),
     })
-    .refine(({ deliver_to, secret }) => deliver_to.length === 0 || secret !== undefined, {
-      path: ["deliver_to"],
-      message: "needs secret beside it: what is delivered is signed with it",
-    })
-    .refine(({ answer_secs = 0, memory_secs }) => answer_secs <= memory_secs, {
-      path: ["answer_secs"],
-      message: "is longer than memory_secs: without its key an answer is of no use",
-    })
-    .refine(({ result_bytes_max, answers_bytes_max }) => result_bytes_max <= answers_bytes_max, {
-      path: ["result_bytes_max"],
-      message: "is above answers_bytes_max, which all answers together may take",
-    })
+    .superRefine(
+      between(
+        rule(({ deliver_to, secret }) => deliver_to.length === 0 || secret !== undefined, {
+          path: ["deliver_to"],
+          message: "needs secret beside it: what is delivered is signed with it",
+        }),
+        rule(({ answer_secs = 0, memory_secs }) => answer_secs <= memory_secs, {
+          path: ["answer_secs"],
+          message: "is longer than memory_secs: without its key an answer is of no use",
+        }),
+        rule(({ result_bytes_max, answers_bytes_max }) => result_bytes_max <= answers_bytes_max, {
+          path: ["result_bytes_max"],
+          message: "is above answers_bytes_max, which all answers together may take",
+        }),
+      ),
+      ALWAYS,
+    )
     .transform(({ answer_secs, ...rest }) => ({
       ...rest,
       answer_secs: answer_secs ?? Math.min(DAY_SECS, rest.memory_secs),
@@ -155,9 +165,15 @@ const http = z
     body_budget_bytes: positive.default(256 * 1024 * 1024),
     keep_alive_secs: z.number().min(1).max(7200).default(250),
   })
-  .refine(
-    ({ trusted_proxies, forwarded_header }) => trusted_proxies.length > 0 || forwarded_header === undefined,
-    { path: ["forwarded_header"], message: "is not used: trusted_proxies names no proxy" },
+  .superRefine(
+    between(
+      rule(
+        ({ trusted_proxies, forwarded_header }) =>
+          trusted_proxies.length > 0 || forwarded_header === undefined,
+        { path: ["forwarded_header"], message: "is not used: trusted_proxies names no proxy" },
+      ),
+    ),
+    ALWAYS,
   )
   .transform(({ forwarded_header = "X-Forwarded-For", ...rest }) => ({ ...rest, forwarded_header }));
 

@@ -3,7 +3,7 @@ import type { Secret } from "../crypto/secret.ts";
 import { isPrivateKey, NO_PRIVATE_KEY } from "../ethereum/signatures.ts";
 import { jobQuoteDomain } from "./evm-fields.ts";
 import { address, positive } from "./fields.ts";
-import { type Env, secretValue } from "./secrets.ts";
+import { type SecretSource, secretValue } from "./secrets.ts";
 
 const DAY_SECS = 86_400;
 /** No client finds this many zero bits in the time it has, unless it has hardware for it. */
@@ -13,13 +13,13 @@ const powDifficulty = z.int().min(0).max(DIFFICULTY_MAX);
 const quoteSecs = positive.max(DAY_SECS);
 
 /** `pricing.toml`. Without the file the pricing engine is off. */
-export function pricingToml(env: Env) {
+export function pricingToml(from: SecretSource) {
   return z.strictObject({
     bind_address: address.default("0.0.0.0:50051"),
     http_address: z
       .union([address, z.literal(false)], 'must be "host:port", or false')
       .default("0.0.0.0:8404"),
-    key: signingKey(env),
+    key: signingKey(from),
     domain: jobQuoteDomain,
     pow_difficulty: powDifficulty.default(20),
     quote_ttl_secs: quoteSecs.default(300),
@@ -29,20 +29,20 @@ export function pricingToml(env: Env) {
 export type PricingToml = z.output<ReturnType<typeof pricingToml>>;
 
 /** The rules of the file, for code: there the key may be text, which no file holds. */
-export function pricingOptions(env: Env) {
-  return pricingToml(env)
+export function pricingOptions(from: SecretSource) {
+  return pricingToml(from)
     .omit({ bind_address: true, http_address: true })
-    .extend({ key: secretValue(env).refine(isOperatorKey, NO_PRIVATE_KEY) });
+    .extend({ key: secretValue(from).refine(isOperatorKey, NO_PRIVATE_KEY) });
 }
 
 /** Its signature binds the operator's money, so the key may not stand in a file that people copy, review and show. */
-function signingKey(env: Env) {
+function signingKey(from: SecretSource) {
   return z
     .unknown()
     .refine((value) => typeof value !== "string" || /^(?:env|file):/.test(value), {
       message: "must be env:VAR or file:/path: the key itself does not belong in this file",
     })
-    .pipe(secretValue(env))
+    .pipe(secretValue(from))
     .refine(isOperatorKey, NO_PRIVATE_KEY)
     .meta({ writtenAs: z.string().regex(/^(?:env|file):/) });
 }

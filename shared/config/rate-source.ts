@@ -4,7 +4,7 @@ import { didYouMean } from "../text/near.ts";
 import { evmAddress, rate, rpcUrl } from "./evm-fields.ts";
 import { isTable } from "./fields.ts";
 import { messageFor, oneOf, type Problem } from "./problem.ts";
-import { type Env, secretHeaders, secretValue } from "./secrets.ts";
+import { type SecretSource, secretHeaders, secretValue } from "./secrets.ts";
 
 const YEAR_SECS = 365 * 86_400;
 const secs = z.int().min(1).max(YEAR_SECS);
@@ -12,10 +12,10 @@ const JSON_POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/;
 
 const fixed = z.strictObject({ source: z.literal("fixed"), rate });
 
-function chainlink(env: Env) {
+function chainlink(from: SecretSource) {
   return z.strictObject({
     source: z.literal("chainlink"),
-    rpc_url: rpcUrl(env),
+    rpc_url: rpcUrl(from),
     feed: evmAddress,
     /** The feed's heartbeat and a little more. */
     max_age_secs: secs,
@@ -26,10 +26,10 @@ function chainlink(env: Env) {
   });
 }
 
-function twap(env: Env) {
+function twap(from: SecretSource) {
   return z.strictObject({
     source: z.literal("uniswap_v3_twap"),
-    rpc_url: rpcUrl(env),
+    rpc_url: rpcUrl(from),
     pool: evmAddress,
     /** The wrapped native coin: one of the pool's two tokens. */
     native_token: evmAddress,
@@ -39,16 +39,16 @@ function twap(env: Env) {
   });
 }
 
-function httpJson(env: Env) {
+function httpJson(from: SecretSource) {
   return z.strictObject({
     source: z.literal("http_json"),
     /** It may hold a credential: some providers take one in the query. */
-    url: secretValue(env).refine(
+    url: secretValue(from).refine(
       (url) => isHttpsUrl(url.reveal()),
       "must be an https URL without user, password and fragment",
     ),
     pointer: z.string().max(1000).regex(JSON_POINTER, 'must be a JSON pointer (RFC 6901), as "/data/price"'),
-    headers: secretHeaders(env),
+    headers: secretHeaders(from),
   });
 }
 
@@ -59,8 +59,8 @@ function isHttpsUrl(text: string): boolean {
 }
 
 /** The sources that are not made of others. A new one is added here, and the compiler names the other places. */
-function singles(env: Env) {
-  return [fixed, chainlink(env), twap(env), httpJson(env)] as const;
+function singles(from: SecretSource) {
+  return [fixed, chainlink(from), twap(from), httpJson(from)] as const;
 }
 
 const SINGLE_NAMES = ["fixed", "chainlink", "uniswap_v3_twap", "http_json"] as const;
@@ -71,17 +71,17 @@ function meant(input: unknown, names: readonly string[]): string {
   return typeof source === "string" ? didYouMean(source, names, (name) => JSON.stringify(name)) : "";
 }
 
-function single(env: Env) {
-  return z.discriminatedUnion("source", singles(env), {
+function single(from: SecretSource) {
+  return z.discriminatedUnion("source", singles(from), {
     error: ({ input }) => `must name a source: ${oneOf(SINGLE_NAMES)}${meant(input, SINGLE_NAMES)}`,
   });
 }
 
-function median(env: Env) {
+function median(from: SecretSource) {
   return z
     .strictObject({
       source: z.literal("median"),
-      of: z.array(single(env)).min(2, "needs at least two sources").max(15),
+      of: z.array(single(from)).min(2, "needs at least two sources").max(15),
       max_deviation_bps: z.int().min(0).max(10_000),
       min_sources: z.int().min(1).optional(),
     })
@@ -109,8 +109,8 @@ export type RateSource = SingleSource | MedianSource;
 export type LiveSource = Exclude<RateSource, { source: "fixed" }>;
 
 /** Tokens for 10^18 wei: a number, or the source of one. A fixed source becomes its number. */
-export function ratePerNativeUnit(env: Env) {
-  const table = z.discriminatedUnion("source", [...singles(env), median(env)], {
+export function ratePerNativeUnit(from: SecretSource) {
+  const table = z.discriminatedUnion("source", [...singles(from), median(from)], {
     error: ({ input }) => `must name a source: ${oneOf(NAMES)}${meant(input, NAMES)}`,
   });
   const written = z.unknown().transform((value, context) => {

@@ -1,8 +1,8 @@
-import { type Env, secretValue } from "./secrets.ts";
+import { type SecretSource, secretValue } from "./secrets.ts";
 
 /** The URL of a Redis, which may hold its password. */
-export function redisUrl(env: Env) {
-  return secretValue(env).superRefine((url, context) => {
+export function redisUrl(from: SecretSource) {
+  return secretValue(from).superRefine((url, context) => {
     const problem = redisUrlProblem(url.reveal());
     if (problem !== undefined) context.addIssue(problem);
   });

@@ -1,12 +1,13 @@
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
+import { ALWAYS, between, rule } from "./between-keys.ts";
 import { positive } from "./fields.ts";
-import { type Env, secretValues } from "./secrets.ts";
+import { type SecretSource, secretValues } from "./secrets.ts";
 
 const MIB = 1024 * 1024;
 
 /** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, wait for it, or watch (shared/results). */
-export const results = (env: Env) =>
+export const results = (from: SecretSource) =>
   z
     .strictObject({
       secs: z
@@ -26,12 +27,17 @@ export const results = (env: Env) =>
       waiters_max: z.int().min(0).max(1_000_000).default(10_000),
       streams_max: z.int().min(0).max(1_000_000).default(1000),
       streams_per_call_max: positive.default(16),
-      secret: secretValues(env).optional(),
+      secret: secretValues(from).optional(),
     })
-    .refine(({ result_bytes_max, bytes_max }) => result_bytes_max <= bytes_max, {
-      path: ["result_bytes_max"],
-      message: "is above bytes_max, which all results together may take",
-    });
+    .superRefine(
+      between(
+        rule(({ result_bytes_max, bytes_max }) => result_bytes_max <= bytes_max, {
+          path: ["result_bytes_max"],
+          message: "is above bytes_max, which all results together may take",
+        }),
+      ),
+      ALWAYS,
+    );
 
 type WithResults = { results: z.output<ReturnType<typeof results>> };
 

@@ -1,10 +1,18 @@
-import { readFileSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
+import { isAbsolute, resolve } from "node:path";
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { messageOf } from "../errors/app-error.ts";
+import { lostCharacter, readText } from "../text/read-text.ts";
 import { headerName } from "./fields.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Where secrets are read: variables, and the directory at which relative paths begin. Without one they begin at the working directory, as
+ * paths do on a command line and in code.
+ */
+export type SecretSource = { env: Env; dir?: string };
 
 /** The values that stand for secrets in the example files. They are refused, so that nobody runs with them. */
 export const PLACEHOLDERS = [
@@ -24,29 +32,29 @@ export const PLACEHOLDERS = [
 ] as const;
 
 /** A secret: literal, `env:VAR` or `file:/path`. One line break at the end of a variable or a file is not part of it. */
-export function secretValue(env: Env) {
+export function secretValue(from: SecretSource) {
   return z
     .unknown()
-    .transform((value, context) => toSecret(value, env, (message) => context.addIssue(message)))
+    .transform((value, context) => toSecret(value, from, (message) => context.addIssue(message)))
     .meta({ writtenAs: z.string() });
 }
 
 /** One secret or several. Several are all active, so that one can be rotated without a gap. */
-export function secretValues(env: Env) {
+export function secretValues(from: SecretSource) {
   const values = z.unknown().transform((value, context) => {
-    if (!Array.isArray(value)) return [toSecret(value, env, (message) => context.addIssue(message))];
+    if (!Array.isArray(value)) return [toSecret(value, from, (message) => context.addIssue(message))];
     if (value.length === 0) context.addIssue("needs at least one secret");
     return value.map((item, index) =>
-      toSecret(item, env, (message) => context.addIssue({ code: "custom", path: [index], message })),
+      toSecret(item, from, (message) => context.addIssue({ code: "custom", path: [index], message })),
     );
   });
   return values.meta({ writtenAs: z.union([z.string(), z.array(z.string()).min(1)]) });
 }
 
-function toSecret(value: unknown, env: Env, report: (message: string) => void): Secret {
-  const resolved = typeof value === "string" ? resolve(value, env) : { problem: missing(value) };
-  if (typeof resolved === "string") return new Secret(resolved);
-  report(resolved.problem);
+function toSecret(value: unknown, from: SecretSource, report: (message: string) => void): Secret {
+  const found = typeof value === "string" ? resolved(value, from) : { problem: missing(value) };
+  if (typeof found === "string") return new Secret(found);
+  report(found.problem);
   return z.NEVER;
 }
 
@@ -56,24 +64,26 @@ function missing(value: unknown): string {
 
 type Resolved = string | { problem: string };
 
-function resolve(text: string, env: Env): Resolved {
-  const value = read(text, env);
+function resolved(text: string, from: SecretSource): Resolved {
+  const value = read(text, from);
   if (typeof value !== "string") return value;
   if (value === "") return { problem: "is empty" };
+  const lost = lostCharacter(value);
+  if (lost !== undefined) return { problem: lost };
   if ((PLACEHOLDERS as readonly string[]).includes(value)) {
     return { problem: "is the placeholder of the example file; put a secret of your own here" };
   }
   return value;
 }
 
-function read(text: string, env: Env): Resolved {
+function read(text: string, { env, dir = "." }: SecretSource): Resolved {
   if (text.startsWith("env:")) {
     const name = text.slice("env:".length);
     return (
       withoutLineBreak(env[name]) ?? { problem: `names the environment variable ${name}, which is not set` }
     );
   }
-  if (text.startsWith("file:")) return readSecretFile(text.slice("file:".length));
+  if (text.startsWith("file:")) return readSecretFile(text.slice("file:".length), dir);
   const word = /^(?:env|file):/i.exec(text)?.[0].toLowerCase();
   return word === undefined ? text : { problem: `write ${word} in lower case` };
 }
@@ -83,20 +93,37 @@ function withoutLineBreak<Text extends string | undefined>(text: Text): Text {
   return text?.replace(/\r?\n$/, "") as Text;
 }
 
-function readSecretFile(path: string): Resolved {
+function readSecretFile(path: string, dir: string): Resolved {
+  const place = resolve(dir, path);
+  const elsewhere = otherPlace(path, place);
+  if (elsewhere !== undefined && existsSync(place))
+    return {
+      problem: `names two files, ${place} and ${elsewhere}: a relative path begins at the configuration directory; delete the one in the working directory, or write the whole path`,
+    };
   try {
-    return withoutLineBreak(readFileSync(path, "utf8"));
+    return withoutLineBreak(readText(place));
   } catch (error) {
-    return { problem: `names a file that cannot be read (${messageOf(error)})` };
+    const hint =
+      elsewhere === undefined
+        ? ""
+        : `; a relative path begins at the configuration directory, so ${elsewhere} is not read`;
+    return { problem: `names a file that ${messageOf(error)}${hint}` };
   }
+}
+
+/** The file that a relative path names from the working directory, if there is one and it is not the same: somebody may mean it. */
+function otherPlace(path: string, place: string): string | undefined {
+  const other = resolve(path);
+  if (isAbsolute(path) || !existsSync(other)) return undefined;
+  return existsSync(place) && realpathSync(place) === realpathSync(other) ? undefined : other;
 }
 
 /** Headers that every request sets itself (RFC 9110, sections 7 and 8). */
 const OWN_HEADERS = ["connection", "content-length", "content-type", "host", "transfer-encoding"];
 
 /** Headers for the requests to another service, such as its credential; by lower-case name. */
-export function secretHeaders(env: Env) {
-  const value = secretValue(env).refine(
+export function secretHeaders(from: SecretSource) {
+  const value = secretValue(from).refine(
     (secret) => /^[!-~]+(?: [!-~]+)*$/.test(secret.reveal()),
     "must be visible ASCII, since it becomes a header value",
   );

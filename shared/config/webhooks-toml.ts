@@ -1,18 +1,16 @@
 import { z } from "zod";
+import { ALWAYS, between } from "./between-keys.ts";
 import { callbackHostWarnings } from "./callbacks-toml.ts";
 import { bodyLimit, window } from "./endpoint-fields.ts";
 import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
 import { address } from "./fields.ts";
-import { type Problem, problem, report } from "./problem.ts";
+import { type Problem, problem } from "./problem.ts";
 import { secretWarnings } from "./secret-warnings.ts";
-import type { Env } from "./secrets.ts";
+import type { SecretSource } from "./secrets.ts";
 
 /** `webhooks.toml`. Without the file the webhooks gateway is off. */
-export function webhooksToml(env: Env) {
-  return fields(env).transform((parsed, context) => {
-    report(context, windowProblems(parsed));
-    return parsed;
-  });
+export function webhooksToml(from: SecretSource) {
+  return fields(from).superRefine(between(windowProblems), ALWAYS);
 }
 
 /** Endpoints that forget a delivery id while a recorded delivery would still be accepted. */
@@ -28,14 +26,14 @@ function windowProblems({
   });
 }
 
-function fields(env: Env) {
+function fields(from: SecretSource) {
   return z.strictObject({
     bind_address: address.default("0.0.0.0:9090"),
     body_limit_bytes: bodyLimit.default(1024 * 1024),
     request_timeout_secs: z.number().min(0.1).max(300).default(15),
     idempotency_window_secs: window.default(7 * 86_400),
     refusals_per_minute: z.int().min(1).max(100_000).default(60),
-    endpoints: z.array(endpoint(env)).min(1, "needs at least one endpoint"),
+    endpoints: z.array(endpoint(from)).min(1, "needs at least one endpoint"),
   });
 }
 export type WebhooksToml = z.output<ReturnType<typeof webhooksToml>>;

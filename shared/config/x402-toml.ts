@@ -15,7 +15,7 @@ import { facilitatorKeys, facilitatorProblems, withFacilitators } from "./facili
 import { address, domainText, httpUrl, id, isTable, positive } from "./fields.ts";
 import type { Problem } from "./problem.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
-import { type Env, secretValues } from "./secrets.ts";
+import { type SecretSource, secretValues } from "./secrets.ts";
 
 const CONFIRMATIONS_MAX = 1000;
 /** Where a node does not say which block is final: deeper than any reorganisation that a public chain has had. */
@@ -30,13 +30,13 @@ const CLOCK_SKEW_SECS = 60;
 const PAYMENT_WINDOW_SECS = 3600 + CLOCK_SKEW_SECS;
 
 /** `x402.toml`. Without the file the x402 gateway is off. `x402Problems` checks what lies between its keys. */
-export function x402Toml(env: Env) {
+export function x402Toml(from: SecretSource) {
   const file = z
     .strictObject({
       bind_address: address.default("0.0.0.0:8402"),
       public_url: httpUrl,
-      ...facilitatorKeys(env),
-      quote_secret: secretValues(env),
+      ...facilitatorKeys(from),
+      quote_secret: secretValues(from),
       quote_ttl_secs: z.int().min(10).max(86_400).default(300),
       max_timeout_secs: z.int().min(10).max(3600).default(MAX_TIMEOUT_SECS),
       payment_window_secs_max: z.int().min(10).max(86_400).default(PAYMENT_WINDOW_SECS),
@@ -52,11 +52,11 @@ export function x402Toml(env: Env) {
       request_timeout_secs: z.number().min(0.1).max(300).default(15),
       facilitator_timeout_secs: timeoutSecs.default(10),
       settle_timeout_secs: timeoutSecs.default(SETTLE_TIMEOUT_SECS),
-      rate_per_native_unit: ratePerNativeUnit(env).optional(),
+      rate_per_native_unit: ratePerNativeUnit(from).optional(),
       markup_bps: markupBps.optional(),
       callback_hosts: callbackHosts.optional(),
-      job_policies: z.array(jobPolicy(env)).default([]),
-      accepted_tokens: z.array(acceptedToken(env)).min(1, "needs at least one token"),
+      job_policies: z.array(jobPolicy(from)).default([]),
+      accepted_tokens: z.array(acceptedToken(from)).min(1, "needs at least one token"),
     })
     .transform(({ rate_per_native_unit, markup_bps, ...rest }, context) => withFacilitators(rest, context));
   return z.preprocess(withTokenDefaults, file);
@@ -215,18 +215,18 @@ const methods = [
 ] as const;
 
 /** One of `[[accepted_tokens]]`. `x402Problems` checks what lies between its keys. */
-export function acceptedToken(env: Env) {
+export function acceptedToken(from: SecretSource) {
   const common = {
     network,
     asset: evmAddress,
     symbol: tokenSymbol,
     decimals,
     pay_to: evmAddress,
-    rate_per_native_unit: ratePerNativeUnit(env),
+    rate_per_native_unit: ratePerNativeUnit(from),
     ...rateSettings,
     markup_bps: markupBps.default(0),
     v1: z.boolean().default(true),
-    rpc_url: rpcUrl(env).optional(),
+    rpc_url: rpcUrl(from).optional(),
     settlement_proof: z.enum(["receipt", "facilitator"]).default("receipt"),
     confirmations: z.int().min(0).max(CONFIRMATIONS_MAX).default(2),
     refund_from: z.array(evmAddress).default([]),
@@ -250,11 +250,11 @@ const job = { service_id: id, job_index: z.int().min(0).max(JOB_INDEX_MAX) };
 const TEN_BILLION_SECS = 10_000_000_000;
 
 /** One of `[[job_policies]]`: who may buy a job. A contract decides that for a `restricted_paid` job. */
-function jobPolicy(env: Env) {
+function jobPolicy(from: SecretSource) {
   const restricted = {
     ...job,
     invocation_mode: z.literal("restricted_paid"),
-    rpc_url: rpcUrl(env),
+    rpc_url: rpcUrl(from),
     contract: evmAddress,
   };
   return z.discriminatedUnion("invocation_mode", [

@@ -3,7 +3,7 @@ import { type Part, type ProcessOptions, startPart } from "./process.ts";
 
 type Hex = `0x${string}`;
 
-/** A devnet, as its `service.started` and its control port describe it. */
+/** A devnet, as its control port describes it. */
 export type Devnet = {
   readonly rpcUrl: string;
   /** The same chain by a node that has ills on command. */
@@ -60,7 +60,9 @@ export async function provideDevnet(options: Options): Promise<DevnetPart | { mi
         onLine?.(line);
       },
     });
-    return { part, devnet: part.process.events("service.started").at(-1) as unknown as Devnet };
+    const { controlUrl } = part.process.events("service.started").at(-1) as unknown as Devnet;
+    const described = await fetch(controlUrl);
+    return { part, devnet: (await described.json()) as Devnet };
   } catch (cause) {
     const reason = String(failed["reason"] ?? messageOf(cause));
     if (MISSING.includes(failed["code"])) return { missing: reason };

@@ -3,55 +3,75 @@ import { hmacSha256 } from "../crypto/hmac.ts";
 import type { Secret } from "../crypto/secret.ts";
 import { PROGRAM_OF_CLONE } from "../lifecycle/environment.ts";
 import { shellQuote } from "../text/shell-quote.ts";
-import { DEV_JOBS, exampleBody } from "./config.ts";
 
 type CurlOptions = {
   /** `host:port` of the gateway. */
   address: string;
   body: string;
   contentType?: string;
-  /**
-   * Whether the credential may be shown: only one that was made for this run may. Otherwise the command has the shell's
-   * $SECRET instead. A signature is always shown, because it is valid for this body only.
-   */
-  showSecret: boolean;
+  /** Only a secret that was made for this run may be shown. Of another one the variable that holds it is named, if there is one. */
+  secret?: "shown" | { variable: string | undefined };
 };
 
 /**
- * A command that a terminal takes as it stands and the gateway accepts. Not for an endpoint whose sender signs in a way of
- * its own (`signature`), nor for one whose secret is a field of the body.
+ * A command that a terminal takes as it stands and the gateway accepts. A signature is always shown, because it is valid for this body only.
+ * Undefined if there is no such command: for a sender that signs in a way of its own, for a secret in a field of the body, and for one that
+ * may not be shown and that no variable holds as the request has it.
  */
-export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string {
-  const { address, body, contentType = "application/json" } = options;
-  const headers = [shellQuote(`Content-Type: ${contentType}`), ...credential(endpoint, options)];
-  const flags = headers.map((header) => `-H ${header}`);
+export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string | undefined {
+  const { address, body, contentType = "application/json", secret = "shown" } = options;
+  const credential = secret === "shown" ? shown(endpoint, body) : named(endpoint, body, secret.variable);
+  if (credential === undefined) return undefined;
+  const { query = "", header } = credential;
+  const headers = [shellQuote(`Content-Type: ${contentType}`), ...(header === undefined ? [] : [header])];
   return [
     "curl",
     "-i",
-    shellQuote(`http://${address}${endpoint.path}${query(endpoint, options)}`),
-    ...flags,
+    shellQuote(`http://${address}${endpoint.path}${query}`),
+    ...headers.map((each) => `-H ${each}`),
     "--data-raw",
     shellQuote(body),
   ].join(" ");
 }
 
-function query(endpoint: EndpointToml, { showSecret }: CurlOptions): string {
-  if (endpoint.auth !== "token" || endpoint.token_query === undefined) return "";
-  const secret = showSecret ? encodeURIComponent(first(endpoint.secret)) : "$SECRET";
-  return `?${encodeURIComponent(endpoint.token_query)}=${secret}`;
+/** What a command says to prove who sends. */
+type ShownCredential = { query?: string; header?: string };
+
+function shown(endpoint: EndpointToml, body: string): ShownCredential | undefined {
+  switch (endpoint.auth) {
+    case "signature":
+      return undefined;
+    case "token": {
+      const { token_query: name, secret } = endpoint;
+      if (name === undefined) return undefined;
+      return { query: `?${encodeURIComponent(name)}=${encodeURIComponent(first(secret))}` };
+    }
+    default: {
+      const header = credentialHeader(endpoint, body);
+      return header === undefined ? {} : { header: shellQuote(`${header.name}: ${header.value}`) };
+    }
+  }
 }
 
-/** Whether readyCurl can make a command for this endpoint. */
-export function hasReadyCurl(endpoint: EndpointToml): boolean {
-  if (endpoint.auth === "signature") return false;
-  return endpoint.auth !== "token" || endpoint.token_query !== undefined;
-}
-
-function credential(endpoint: EndpointToml, { body, showSecret }: CurlOptions): string[] {
-  const header = credentialHeader(endpoint, body, showSecret ? undefined : "$SECRET");
-  if (header === undefined) return [];
-  const line = `${header.name}: ${header.value}`;
-  return [line.endsWith("$SECRET") && !showSecret ? `"${line}"` : shellQuote(line)];
+function named(
+  endpoint: EndpointToml,
+  body: string,
+  variable: string | undefined,
+): ShownCredential | undefined {
+  switch (endpoint.auth) {
+    case "none":
+    case "hmac-sha256":
+      return shown(endpoint, body);
+    case "bearer":
+    case "api-key": {
+      const before = endpoint.auth === "bearer" ? "Authorization: Bearer " : `${endpoint.api_key_header}: `;
+      return variable === undefined ? undefined : { header: `${shellQuote(before)}"$${variable}"` };
+    }
+    case "basic":
+    case "token":
+    case "signature":
+      return undefined;
+  }
 }
 
 /** A command that signs and sends a sample as the endpoint's sender would, with the secret that the configuration names. */
@@ -59,41 +79,42 @@ export function readySend(path: string, configDir: string, program: string): str
   return `${program} send ${shellQuote(path)} --config-dir ${shellQuote(configDir)}`;
 }
 
-/** A command that a terminal takes as it stands and that buys the job. It shows the payer's key, so only a devnet's will do. */
-export function readyPay(
-  jobUrl: string,
-  jobId: number,
-  payerKey: string,
-  program = PROGRAM_OF_CLONE,
-): string {
-  const body = jobId === DEV_JOBS.slow ? exampleBody(jobId) : "hi";
-  return `POSTERN_PAYER_KEY=${payerKey} ${program} pay ${shellQuote(jobUrl)} --body ${shellQuote(body)}`;
+type PayOptions = {
+  body: string;
+  /** It is shown, so only a devnet's will do. */
+  payerKey: string;
+  program?: string;
+  /** Whether the job costs no more than `postern pay` pays without being told to. */
+  isCheap?: boolean;
+};
+
+/** A command that a terminal takes as it stands and that buys the job. */
+export function readyPay(jobUrl: string, options: PayOptions): string {
+  const { body, payerKey, program = PROGRAM_OF_CLONE, isCheap = true } = options;
+  const pay = `${program} pay ${shellQuote(jobUrl)} --body ${shellQuote(body)}`;
+  return `POSTERN_PAYER_KEY=${payerKey} ${pay}${isCheap ? "" : ` --max ${DEVNET_BALANCE}`}`;
 }
+
+/** Tokens of each payer of a devnet. */
+const DEVNET_BALANCE = 1_000_000;
 
 type CredentialHeader = { name: string; value: string };
 
-/**
- * The credential header of a webhook with this body, made with the endpoint's first secret; undefined if it has none. `shownAs`
- * replaces a secret that may not be shown; a signature is always the real one.
- */
-export function credentialHeader(
-  endpoint: EndpointToml,
-  body: string,
-  shownAs?: string,
-): CredentialHeader | undefined {
+/** The credential header of a webhook with this body, made with the endpoint's first secret; undefined if it has none. */
+export function credentialHeader(endpoint: EndpointToml, body: string): CredentialHeader | undefined {
   switch (endpoint.auth) {
     case "none":
     case "token":
     case "signature":
       return undefined;
     case "basic": {
-      const credentials = `${endpoint.username}:${shownAs ?? first(endpoint.secret)}`;
+      const credentials = `${endpoint.username}:${first(endpoint.secret)}`;
       return { name: "Authorization", value: `Basic ${Buffer.from(credentials).toString("base64")}` };
     }
     case "bearer":
-      return { name: "Authorization", value: `Bearer ${shownAs ?? first(endpoint.secret)}` };
+      return { name: "Authorization", value: `Bearer ${first(endpoint.secret)}` };
     case "api-key":
-      return { name: endpoint.api_key_header, value: shownAs ?? first(endpoint.secret) };
+      return { name: endpoint.api_key_header, value: first(endpoint.secret) };
     case "hmac-sha256":
       return { name: "X-Signature-256", value: `sha256=${signature(endpoint.secret, body)}` };
   }

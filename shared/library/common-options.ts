@@ -132,7 +132,7 @@ export function readCommon(
     ...(declared !== undefined && { declared }),
   };
   return check.read({
-    schema: posternToml(check.env),
+    schema: posternToml({ env: check.env }),
     table: { ...tables, redis: redisTable, ...inFile(options) },
     problemsIn: unsignedCallbacks,
     placeOf: (path) =>

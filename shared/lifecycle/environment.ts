@@ -1,7 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../errors/app-error.ts";
 import { didYouMean } from "../text/near.ts";
+import { isAbsent, lostCharacter, readBytes } from "../text/read-text.ts";
 import { FAILPOINTS, type Failpoint } from "./failpoint.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -32,6 +33,14 @@ export function logLevelOf(env: Env): LogLevel {
 /** Where a process is to die, for tests. Throws `start.config_invalid` for a failpoint that is none. */
 export function failpointOf(env: Env): Failpoint | undefined {
   return wordIn(env, "POSTERN_FAILPOINT", FAILPOINTS);
+}
+
+/** Throws `start.config_invalid` for a variable of the program that is not UTF-8: Node has put U+FFFD for what it could not decode. */
+export function requireUtf8(env: Env): void {
+  for (const name of KNOWN) {
+    const problem = lostCharacter(env[name] ?? "");
+    if (problem !== undefined) throw new AppError("start.config_invalid", { reason: `${name}: ${problem}` });
+  }
 }
 
 /** How whoever runs the program from a clone calls it. */
@@ -65,6 +74,7 @@ export function environmentWarnings(env: Env, dir: string | undefined): string[]
   const unknown = ours.filter((name) => !KNOWN.includes(name));
   if (unknown.length === 0) return [];
   const named = variablesNamedIn(dir);
+  if (named === undefined) return [];
   return unknown
     .filter((name) => !named.has(name))
     .map((name) => ({ name, hint: didYouMean(name, [...KNOWN, ...named]) }))
@@ -72,10 +82,17 @@ export function environmentWarnings(env: Env, dir: string | undefined): string[]
     .map(({ name, hint }) => `${name}: nothing reads this variable${hint}`);
 }
 
-/** Also in files that other processes read, and in comments: one variable too few is warned of rather than one too many. */
-function variablesNamedIn(dir: string | undefined): Set<string> {
-  if (dir === undefined || !existsSync(dir)) return new Set();
-  const files = readdirSync(dir).filter((name) => name.endsWith(".toml"));
-  const texts = files.map((name) => readFileSync(join(dir, name), "utf8"));
-  return new Set(texts.flatMap((text) => [...text.matchAll(/env:(\w+)/g)].map(([, name = ""]) => name)));
+/**
+ * Also in files that other processes read, and in comments: one variable too few is warned of rather than one too many. Undefined if a file
+ * cannot be read, which might name any.
+ */
+function variablesNamedIn(dir: string | undefined): Set<string> | undefined {
+  if (dir === undefined || isAbsent(dir)) return new Set();
+  try {
+    const files = readdirSync(dir).filter((name) => name.endsWith(".toml") && !name.startsWith("."));
+    const texts = files.map((name) => readBytes(join(dir, name)).toString("latin1"));
+    return new Set(texts.flatMap((text) => [...text.matchAll(/env:(\w+)/g)].map(([, name = ""]) => name)));
+  } catch {
+    return undefined;
+  }
 }

@@ -2,7 +2,7 @@ import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-err
 import type { ErrorCode } from "../errors/codes.ts";
 import type { Logger } from "../log/logger.ts";
 import { createProcessLogger } from "../log/pino-logger.ts";
-import { environmentWarnings, failpointOf, logLevelOf } from "./environment.ts";
+import { environmentWarnings, failpointOf, logLevelOf, requireUtf8 } from "./environment.ts";
 import { armFailpoint } from "./failpoint.ts";
 
 /** What every process is started with. */
@@ -33,6 +33,7 @@ export async function runService(
   let exitCode: number = EXIT.ok;
   try {
     if (typeof level !== "string") throw level.wrong;
+    requireUtf8(env);
     armFailpoint(failpointOf(env));
     for (const warning of environmentWarnings(env, configDir)) log.warn("config.warning", { warning });
     if (onHangup === "ignore")

@@ -18,7 +18,7 @@ export type PricingConfig = Config & {
 export function loadPricingConfig({ dir, env, reader }: LoadOptions): PricingConfig {
   const files = openConfigDir(dir);
   const config = readConfig(files, env, reader);
-  const pricing = files.read({ name: PRICING, schema: pricingToml(env), optional: true });
+  const pricing = files.read({ name: PRICING, schema: pricingToml({ env, dir }), optional: true });
   const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...(files.has(PRICING) ? tooCheap(jobs.values()) : [])]);
 

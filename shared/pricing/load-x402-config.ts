@@ -1,14 +1,17 @@
 import { budgetProblems, NO_CALLBACKS } from "../config/between-files.ts";
 import { closedReceiver } from "../config/callbacks-toml.ts";
 import { openConfigDir } from "../config/config-dir.ts";
+import { isTable } from "../config/fields.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
+import type { PosternToml } from "../config/postern-toml.ts";
 import { type Problem, problem } from "../config/problem.ts";
 import { type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { clientWarnings } from "./client-limits.ts";
 import { priceProblems } from "./prices.ts";
 import { ratesOf, x402Warnings } from "./x402-checks.ts";
 
+const POSTERN = "postern.toml";
 const X402 = "x402.toml";
 const JOB_PRICING = "job_pricing.toml";
 
@@ -23,20 +26,27 @@ export type X402Config = Config & {
 export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
   const files = openConfigDir(dir);
   const config = readConfig(files, env, reader);
-  const x402 = files.read({ name: X402, schema: x402Toml(env), optional: true, problemsIn: x402Problems });
-  if (config !== undefined && x402 !== undefined)
-    files.report(
-      "postern.toml",
-      budgetProblems(config.postern, [{ key: X402, bytes: x402.body_limit_bytes }]),
-    );
+  const x402 = files.read({
+    name: X402,
+    schema: x402Toml({ env, dir }),
+    optional: true,
+    problemsIn: x402Problems,
+  });
+  files.reportBetween<[PosternToml, X402Toml]>(POSTERN, [POSTERN, X402], (postern, { body_limit_bytes }) =>
+    budgetProblems(postern, [{ key: X402, bytes: body_limit_bytes }]),
+  );
   const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
-  if (config !== undefined && config.postern.callbacks === undefined) {
-    if (x402?.callback_hosts !== undefined) files.report(X402, [problem("callback_hosts", NO_CALLBACKS)]);
-    files.report(JOB_PRICING, toldJobs(prices));
-  }
-  const allowCidrs = config?.postern.callbacks?.allow_cidrs;
-  if (allowCidrs !== undefined) files.report(JOB_PRICING, closedReceivers(prices, allowCidrs));
+  const unlessSent = (found: readonly Problem[]) => (postern: PosternToml) =>
+    postern.callbacks === undefined ? found : [];
+  const table = files.table(X402);
+  const named = isTable(table) && table["callback_hosts"] !== undefined;
+  const ofX402 = named ? [problem("callback_hosts", NO_CALLBACKS)] : [];
+  files.reportBetween<[PosternToml]>(X402, [POSTERN], unlessSent(ofX402));
+  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], unlessSent(toldJobs(prices)));
+  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) =>
+    callbacks === undefined ? [] : closedReceivers(prices, callbacks.allow_cidrs),
+  );
 
   const { warnings, ...common } = files.checked(config);
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };

@@ -116,7 +116,7 @@ test("the image's health check asks each process where it is found by default", 
     const help = run([...image.entrypoint, service, "--help"]).stdout.replaceAll(/\s+/g, " ");
     return `${service}: ${/--ops-address .*?127\.0\.0\.1:(\d+)/.exec(help)?.[1]}`;
   });
-  const runner = posternToml({}).parse({}).runner.bind_address;
+  const runner = posternToml({ env: {} }).parse({}).runner.bind_address;
   for (const port of [...ports, `runner: ${runner.split(":")[1]}`]) expect(asked).toContain(port);
 });
 

@@ -11,12 +11,12 @@ import { KEYS_OF } from "./sender-keys.ts";
 /* The JSON Schemas in config/schema: the forms of the zod schemas, with the words of config/example and docs/senders.md. */
 
 const FORMS: Readonly<Record<string, z.ZodType>> = {
-  postern: posternToml({}),
-  webhooks: webhooksToml({}),
-  x402: x402Toml({}),
-  pricing: pricingToml({}),
+  postern: posternToml({ env: {} }),
+  webhooks: webhooksToml({ env: {} }),
+  x402: x402Toml({ env: {} }),
+  pricing: pricingToml({ env: {} }),
   job_pricing: jobPricingForm,
-  operator: operatorToml({}),
+  operator: operatorToml({ env: {} }),
 };
 
 export const SCHEMA_NAMES = Object.keys(FORMS);

@@ -66,7 +66,7 @@ type Described = { name: string; preset: Preset; table: object; config: Endpoint
 const all: readonly Described[] = GROUPS.flatMap(([, presets]) =>
   Object.entries(presets).map(([name, preset]) => {
     const table = tableOf(name, preset);
-    return { name, preset, table, config: endpoint(SENDER_SECRETS).parse(table) };
+    return { name, preset, table, config: endpoint({ env: SENDER_SECRETS }).parse(table) };
   }),
 );
 

@@ -17,7 +17,7 @@ export const tokenTable = <Rate>(rate: Rate) => ({
 
 /** The same as the configuration reads it. */
 export function tokenWith(rate: unknown, more: Record<string, unknown> = {}) {
-  return acceptedToken({}).parse({ ...tokenTable(rate), ...more });
+  return acceptedToken({ env: {} }).parse({ ...tokenTable(rate), ...more });
 }
 
 /** What one look at this source says, as it stands in x402.toml. */

@@ -24,7 +24,7 @@ export function printReceiverSecret(
   const { url } = toTarget(read.url);
   try {
     const files = openConfigDir(configDir);
-    const schema = z.looseObject({ callbacks: callbacks(deps.env).optional() });
+    const schema = z.looseObject({ callbacks: callbacks({ env: deps.env, dir: configDir }).optional() });
     const postern = files.checked(files.read({ name: "postern.toml", schema }));
     const secrets = (postern.callbacks?.secret ?? []).map((secret) => receiverSecret(secret, url));
     if (secrets.length === 0)

@@ -1,4 +1,3 @@
-import { join, resolve } from "node:path";
 import type { Preset } from "../../../shared/senders/description.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { toUnits } from "../text.ts";
@@ -11,28 +10,28 @@ export type NewFile = { name: string; text: string; isSecret?: boolean };
 export const SECRETS = "secrets";
 
 /** What is written for these choices. `schema` is the path of the JSON Schemas from the directory, if there are some. */
-export function filesFor(dir: string, choices: Choices, schema: string | undefined): NewFile[] {
+export function filesFor(choices: Choices, schema: string | undefined): NewFile[] {
   const { webhooks, payments } = choices;
   const head = (name: string) => (schema === undefined ? "" : `#:schema ${schema}/${name}.json\n\n`);
   const toml = (name: string, text: string): NewFile => ({ name: `${name}.toml`, text: head(name) + text });
-  const runnerSecret = secretFile(dir, "runner", newSecret());
-  const callbacksSecret = secretFile(dir, "callbacks", newWhsec());
+  const runnerSecret = secretFile("runner", newSecret());
+  const callbacksSecret = secretFile("callbacks", newWhsec());
   return [
     { name: ".gitignore", text: `/${SECRETS}/\n` },
     runnerSecret.file,
     callbacksSecret.file,
     toml("postern", posternText(choices, runnerSecret.reference, callbacksSecret.reference)),
-    ...(webhooks === undefined ? [] : webhookFiles(dir, choices.job, webhooks, toml)),
-    ...(payments === undefined ? [] : paymentFiles(dir, choices.job, payments, toml)),
+    ...(webhooks === undefined ? [] : webhookFiles(choices.job, webhooks, toml)),
+    ...(payments === undefined ? [] : paymentFiles(choices.job, payments, toml)),
   ];
 }
 
 type Toml = (name: string, text: string) => NewFile;
 
-/** An absolute path: the program may be started anywhere. */
-function secretFile(dir: string, name: string, value: string): { file: NewFile; reference: string } {
+/** A path from the configuration directory, which may so be moved or mounted elsewhere. */
+function secretFile(name: string, value: string): { file: NewFile; reference: string } {
   const file = { name: `${SECRETS}/${name}`, text: `${value}\n`, isSecret: true };
-  return { file, reference: quoted(`file:${resolve(join(dir, file.name))}`) };
+  return { file, reference: quoted(`file:${file.name}`) };
 }
 
 function quoted(text: string): string {
@@ -55,15 +54,10 @@ secret = ${callbacksSecret}   # signs what receivers of callbacks get, if there 
 `;
 }
 
-function webhookFiles(
-  dir: string,
-  job: number,
-  { preset, path }: NonNullable<Choices["webhooks"]>,
-  toml: Toml,
-) {
+function webhookFiles(job: number, { preset, path }: NonNullable<Choices["webhooks"]>, toml: Toml) {
   const described = preset === undefined ? undefined : PRESETS[preset];
   const name = preset ?? "inbox";
-  const { files, lines } = credentialsOf(dir, name, described);
+  const { files, lines } = credentialsOf(name, described);
   const sender =
     preset === undefined
       ? `auth = "hmac-sha256"                # X-Signature-256: the HMAC-SHA256 of the body, in hex
@@ -84,16 +78,16 @@ ${lines.join("\n")}
 }
 
 /** What the sender is known by. What is made here is replaced if the sender gives its own. */
-function credentialsOf(dir: string, name: string, preset: Preset | undefined) {
+function credentialsOf(name: string, preset: Preset | undefined) {
   const proofs = (preset?.endpoint.handshakes ?? []).flatMap(({ proof }) =>
     typeof proof === "object" ? [proof] : [],
   );
   const schemes = [preset?.endpoint.signature ?? []].flat();
   const comesLater = proofs.some((proof) => "secret_header" in proof);
   const made = [
-    ...(comesLater ? [] : [{ key: "secret", ...secretFile(dir, name, newSecretFor(preset)) }]),
+    ...(comesLater ? [] : [{ key: "secret", ...secretFile(name, newSecretFor(preset)) }]),
     ...(proofs.some((proof) => "verify_token" in proof)
-      ? [{ key: "verify_token", ...secretFile(dir, `${name}-verify-token`, newSecret()) }]
+      ? [{ key: "verify_token", ...secretFile(`${name}-verify-token`, newSecret()) }]
       : []),
   ];
   const lines = [
@@ -126,14 +120,9 @@ const TOKENS = {
   },
 } as const;
 
-function paymentFiles(
-  dir: string,
-  job: number,
-  { price, token, payTo }: NonNullable<Choices["payments"]>,
-  toml: Toml,
-) {
+function paymentFiles(job: number, { price, token, payTo }: NonNullable<Choices["payments"]>, toml: Toml) {
   const { facilitator, rpcUrl, payTo: proposed, confirmations, what } = TOKENS[token];
-  const quote = secretFile(dir, "quote", newSecret());
+  const quote = secretFile("quote", newSecret());
   const text = `# The x402 gateway; docs/payments.md.
 
 bind_address = "127.0.0.1:8402"

@@ -4,6 +4,7 @@ import { dirname, join, relative, resolve } from "node:path";
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { programName } from "../../../shared/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { isAbsent } from "../../../shared/text/read-text.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { checkConfig } from "../check-config.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -31,7 +32,7 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
     return EXIT.usage;
   }
   if (choices === undefined) return left(printError);
-  const files = filesFor(dir, choices, schemasFrom(dir));
+  const files = filesFor(choices, schemasFrom(dir));
   if (!(await mayWrite(deps, dir, files, options))) return left(printError);
   for (const file of files) write(dir, file);
   const checked = await checkConfig(deps, { configDir: dir });
@@ -60,7 +61,7 @@ async function mayWrite(
   { yes, force }: InitOptions,
 ): Promise<boolean> {
   const there = files.filter(
-    ({ name, isSecret }) => !isSecret && name !== ".gitignore" && existsSync(join(dir, name)),
+    ({ name, isSecret }) => !isSecret && name !== ".gitignore" && !isAbsent(join(dir, name)),
   );
   if (there.length === 0 || force) return true;
   const names = there.map(({ name }) => join(dir, name)).join(", ");
@@ -77,8 +78,8 @@ function write(dir: string, { name, text, isSecret }: NewFile): void {
   const path = join(dir, name);
   mkdirSync(isSecret ? join(dir, SECRETS) : dir, { recursive: true, ...(isSecret && { mode: 0o700 }) });
   if (isSecret) {
-    if (!existsSync(path)) writeFileSync(path, text, { mode: 0o600, flag: "wx" });
-  } else if (name === ".gitignore" && existsSync(path)) {
+    if (isAbsent(path)) writeFileSync(path, text, { mode: 0o600, flag: "wx" });
+  } else if (name === ".gitignore" && !isAbsent(path)) {
     const known = readFileSync(path, "utf8");
     const isLast = known === "" || known.endsWith("\n");
     if (!known.split("\n").includes(text.trim())) appendFileSync(path, isLast ? text : `\n${text}`);

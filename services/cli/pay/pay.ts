@@ -249,7 +249,7 @@ function requireAccepted(answer: Answer): void {
 
 function typeOf(body: Uint8Array | undefined): string {
   try {
-    JSON.parse(Buffer.from(body ?? []).toString("utf8"));
+    JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body));
     return "application/json";
   } catch {
     return "text/plain";

@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { MoneyAudit, type TokenAudit } from "../../../shared/operator/money-audit.ts";
+import { readText } from "../../../shared/text/read-text.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { inTokens, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -36,7 +36,7 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
 
 function readOther(file: string): MoneyAudit {
   try {
-    return MoneyAudit.parse(JSON.parse(readFileSync(file, "utf8")));
+    return MoneyAudit.parse(JSON.parse(readText(file)));
   } catch (cause) {
     const detail = `--other ${file}: is not the output of \`postern payments audit --json\``;
     throw AppError.public("request.malformed", detail, { cause });

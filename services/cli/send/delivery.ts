@@ -1,9 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { schemesOf } from "../../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
-import { messageOf } from "../../../shared/errors/app-error.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
 import type { Scheme } from "../../../shared/senders/description.ts";
 import { type Draft, withEvent, withHeader, withId } from "../../../shared/senders/draft.ts";
@@ -11,6 +9,7 @@ import { type Key, keysFor } from "../../../shared/senders/key.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "../../../shared/senders/samples.ts";
 import { signDelivery } from "../../../shared/senders/sign.ts";
+import { bodyIn, bodyOf } from "../options.ts";
 import type { SendOptions, Target } from "./target.ts";
 
 /** The delivery as the endpoint's sender would make it now, with a new id. */
@@ -60,18 +59,14 @@ function bytesOf({ body }: Sample): Buffer {
 const STDIN = 0;
 
 function readBody(text: string): Buffer {
-  if (!text.startsWith("@")) return Buffer.from(text);
-  try {
-    return readFileSync(text === "@-" ? STDIN : text.slice(1));
-  } catch (cause) {
-    throw new Error(`the body cannot be read: ${messageOf(cause)}`, { cause });
-  }
+  if (!text.startsWith("@")) return bodyOf(text);
+  return bodyIn(text === "@-" ? STDIN : text.slice(1));
 }
 
 /** JSON if it is that; else a form if this sender sends forms. */
 function typeOf(body: Buffer, sample: Sample): string {
   try {
-    JSON.parse(body.toString("utf8"));
+    JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body));
     return "application/json";
   } catch {
     return typeof sample.body === "string" ? "application/x-www-form-urlencoded" : "text/plain";

@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { type Env, secretValue } from "../../../shared/config/secrets.ts";
@@ -8,6 +7,7 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Scheme } from "../../../shared/senders/description.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
+import { isAbsent } from "../../../shared/text/read-text.ts";
 import { whyUnknown } from "../endpoint/unknown-path.ts";
 
 export type SendOptions = {
@@ -40,7 +40,7 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
   const secret = options.secret === undefined ? undefined : readSecret("--secret", options.secret, env);
   const key = options.key === undefined ? undefined : readSecret("--key", options.key, env);
   const knowsAll = preset !== undefined && options.url !== undefined && (secret ?? key) !== undefined;
-  const hasConfig = !knowsAll && existsSync(configDir);
+  const hasConfig = !knowsAll && !isAbsent(configDir);
   const webhooks = hasConfig ? loadConfig({ dir: configDir, env, reader: "command" }).webhooks : undefined;
   const url = urlOf(path, options.url ?? addressOf(webhooks));
   const configured = webhooks?.endpoints.find((each) => each.path === path);
@@ -64,7 +64,7 @@ function secretsOf(endpoint: EndpointToml): readonly Secret[] {
 }
 
 function readSecret(option: string, text: string, env: Env): Secret {
-  const { data, error } = secretValue(env).safeParse(text);
+  const { data, error } = secretValue({ env }).safeParse(text);
   if (data !== undefined) return data;
   throw new Error(`${option} ${error?.issues[0]?.message ?? "cannot be read"}`);
 }
@@ -117,7 +117,7 @@ const NO_SECRET =
 function configuredAs({ secret, ...table }: Record<string, unknown> & { secret: string | undefined }) {
   const env = { POSTERN_SEND_SECRET: secret };
   const endpoints = [{ ...table, ...(secret !== undefined && { secret: "env:POSTERN_SEND_SECRET" }) }];
-  const { data, error } = webhooksToml(env).safeParse({ endpoints });
+  const { data, error } = webhooksToml({ env }).safeParse({ endpoints });
   const [endpoint] = data?.endpoints ?? [];
   if (endpoint !== undefined) return endpoint;
   const problems = (error?.issues ?? []).map(({ path, message }) => `${path.slice(2).join(".")} ${message}`);

@@ -301,7 +301,9 @@ describe("dev with an operator's own endpoints", () => {
 
   test("dev serves an operator's own endpoints, does not print their secrets, and sells nothing", async () => {
     const [endpoint] = ready.endpoints;
-    expect((await run(toRequest(endpoint?.curl ?? "", { SECRET: secret }))).status).toBe(202);
+    const [env, args] = toCommand(endpoint?.send ?? "");
+    const { stdout } = await postern.run([...args, "--json"], { env });
+    expect(stdout).toContain('"status":202');
     await eventually("the call was injected", () => dev.events("call.injected").length === 1);
     expect(dev.tail()).not.toContain(secret);
     expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);

@@ -24,7 +24,8 @@ beforeAll(async () => {
     ...["--facilitator-port", `${facilitator}`, "--control-port", `${control}`],
   ];
   devnet = postern.start(args, { lastSignal: "SIGTERM" });
-  places = (await devnet.waitForEvent("service.started")) as unknown as Devnet;
+  const { controlUrl } = (await devnet.waitForEvent("service.started")) as unknown as Devnet;
+  places = (await (await fetch(controlUrl)).json()) as Devnet;
   chain = connectDevnet(places).chain;
 });
 
@@ -45,9 +46,11 @@ test("a devnet makes blocks by itself, none while mining is paused, and goes on 
 
 test("a devnet serves on the ports that it is given, and its control port says what is where", async () => {
   const [rpc, facilitator, control] = ports;
-  const { chainId, token, payers } = places;
+  const { chainId, token, payers } = await devnet.waitForEvent("service.started");
+  const keys = places.payers.map(({ privateKey }) => privateKey);
+  expect([keys.length, keys.filter((key) => JSON.stringify(devnet.events()).includes(key))]).toEqual([7, []]);
   expect(await (await fetch(`http://127.0.0.1:${control}/`)).json()).toMatchObject({
-    ...{ chainId, token, payers },
+    ...{ chainId, token, payers: (payers as string[]).map((address) => ({ address })) },
     rpcUrl: `http://127.0.0.1:${rpc}`,
     facilitatorUrl: `http://127.0.0.1:${facilitator}`,
   });

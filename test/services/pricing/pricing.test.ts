@@ -26,7 +26,7 @@ test.each([
 test("an engine's key is taken with and without 0x, from the file and in code, and is the same operator's", async () => {
   const table = { key: "env:KEY", domain: { chain_id: 1, verifying_contract: DOMAIN.verifyingContract } };
   for (const text of [KEY, KEY.slice(2)]) {
-    const { key } = pricingToml({ KEY: text }).parse(table);
+    const { key } = pricingToml({ env: { KEY: text } }).parse(table);
     const engine = await pricing.engine({ key, early: true });
     expect(engine.service.operator).toBe(OPERATOR);
   }

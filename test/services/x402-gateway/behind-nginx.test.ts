@@ -69,14 +69,16 @@ test.each([1, 3, 8])("the size that is known of a 402 with %i tokens at load is 
   const header = String((await gateway.post()).headers["payment-required"]);
   const table = x402Table({ devnet: fixture.devnet, x402: settings });
   const prices = toPriceList([{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }]);
-  expect(header).toHaveLength(requiredHeaderBytes(x402Toml({}).parse(table), prices, "Payment is required"));
+  expect(header).toHaveLength(
+    requiredHeaderBytes(x402Toml({ env: {} }).parse(table), prices, "Payment is required"),
+  );
 });
 
 test("the size that is known at load of a 402 counts what the job says of itself, and a warning names the job", async () => {
   const prices = { "7": { ...DECLARED, input_schema: schemaOfBytes(1536), input_example: {} } };
   const gateway = await fixture.gateway({ prices });
   const header = String((await gateway.post()).headers["payment-required"]);
-  const x402 = x402Toml({}).parse(x402Table({ devnet: fixture.devnet }));
+  const x402 = x402Toml({ env: {} }).parse(x402Table({ devnet: fixture.devnet }));
   const { jobs } = parseJobPricing({ "1": { "6": "1000000000000000", ...prices } });
   expect(header).toHaveLength(requiredHeaderBytes(x402, jobs, "Payment is required"));
   expect(headWarnings(x402, jobs)).toEqual([

@@ -14,7 +14,7 @@ const live = {
 };
 
 function x402With(...rates: unknown[]) {
-  const x402 = x402Toml({}).parse({
+  const x402 = x402Toml({ env: {} }).parse({
     public_url: "https://pay.example.com",
     facilitator_url: "https://facilitator.example.com",
     quote_secret: "a quote secret for these tests",

@@ -119,7 +119,7 @@ test("a drain is done once no payment is open and all authorizations, offers, us
   const log = recordingLog();
   const clock = () => systemClock() + aheadMs;
   const startWith = (quote_ttl_secs: number) => {
-    const x402 = x402Toml({}).parse(x402Table({ devnet: fixture.devnet, x402: { quote_ttl_secs } }));
+    const x402 = x402Toml({ env: {} }).parse(x402Table({ devnet: fixture.devnet, x402: { quote_ttl_secs } }));
     const drain = startDrain({ partition: fixture.redis.partition, x402, clock, log }, 20);
     ends.defer(drain.stop);
     return drain;

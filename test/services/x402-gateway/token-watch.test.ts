@@ -28,7 +28,7 @@ async function silentNode(): Promise<string> {
 
 /** What a watch needs of the devnet's token at this node. */
 function watched(rpcUrl: string) {
-  const token = acceptedToken({}).parse(devToken(fixture.devnet));
+  const token = acceptedToken({ env: {} }).parse(devToken(fixture.devnet));
   const log = recordingLog();
   const chain = createChain({
     rpcUrl: new Secret(rpcUrl),

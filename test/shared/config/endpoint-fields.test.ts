@@ -3,7 +3,7 @@ import { endpoint } from "../../../shared/config/endpoint-toml.ts";
 import { webhooksToml } from "../../../shared/config/webhooks-toml.ts";
 
 const open = { path: "/a", job_id: 1, auth: "none" };
-const parse = (limits: object) => endpoint({}).safeParse({ ...open, ...limits });
+const parse = (limits: object) => endpoint({ env: {} }).safeParse({ ...open, ...limits });
 
 test("an endpoint without limits has none, and keeps no bodies", () => {
   const { data } = parse({});
@@ -35,7 +35,7 @@ test.each([
 });
 
 test("an address has 60 refusals a minute if nothing else is said, and at least one", () => {
-  const file = (keys: object) => webhooksToml({}).safeParse({ endpoints: [open], ...keys });
+  const file = (keys: object) => webhooksToml({ env: {} }).safeParse({ endpoints: [open], ...keys });
   expect(file({}).data?.refusals_per_minute).toBe(60);
   expect(file({ refusals_per_minute: 0 }).success).toBe(false);
 });

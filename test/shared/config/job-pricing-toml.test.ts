@@ -148,7 +148,9 @@ name = "echo"
   expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
     expect.stringMatching(/^job_pricing\.toml: 1\.2\.price_wei: must be above 0$/),
     expect.stringMatching(/^job_pricing\.toml: 1\.2\.name: must be 1 to 32/),
-    expect.stringMatching(/^job_pricing\.toml: 1\.2\.input_schema: is longer than 65536 bytes$/),
+    expect.stringMatching(
+      /^job_pricing\.toml: 1\.2\.input_schema: names a file that is longer than 65536 bytes$/,
+    ),
     expect.stringMatching(/^job_pricing\.toml: 1\.2\.input_example: is not JSON/),
     expect.stringMatching(/^job_pricing\.toml: 1\.3\.name: job 1\/1 has this name$/),
   ]);

@@ -46,8 +46,10 @@ test("every problem of postern.toml and webhooks.toml is reported at once, with 
     "webhooks.toml: endpoint /b: secret",
     "webhooks.toml: endpoint /c: api_key_header",
     "webhooks.toml: endpoint /c: secret",
+    "webhooks.toml: endpoint /f: idempotency_header",
     "webhooks.toml: endpoint /f: secret",
     "webhooks.toml: endpoint /livez: auth",
+    "webhooks.toml: endpoint /livez: path",
   ]);
 });
 

@@ -97,7 +97,7 @@ test.each([
     "jobs.7/1.rate.burst: is below 50, a tenth of per_second",
   ],
   ['[runners.default]\nurl = "http://127.0.0.1:1"', "runners.default: is the name of [runner] itself"],
-  ["[runners.a]", "runners.a.url: must be an http or https URL"],
+  [`[runners.a]\n[jobs."1/1"]\nrunner = "a"`, "runners.a.url: must be an http or https URL"],
   [REPORTS, "runners.reports: is not used: no job names it"],
 ])("the mistake in %j is named with its key, and with what is wrong", (toml, problem) => {
   expect(problems({ "postern.toml": toml })).toEqual([`postern.toml: ${problem}`]);

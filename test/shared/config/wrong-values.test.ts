@@ -107,10 +107,10 @@ const env = { POSTERN_TEST_KEY: `0x${"1".repeat(64)}` };
 
 /** How each file is checked, with schemas that are made once: that takes longer than a check. */
 const CHECKS: Readonly<Record<string, Omit<Parameters<ConfigDir["read"]>[0], "name">>> = {
-  "postern.toml": { schema: posternToml(env) },
-  "webhooks.toml": { schema: webhooksToml(env), problemsIn: repeatedPaths },
-  "x402.toml": { schema: x402Toml(env), problemsIn: x402Problems },
-  "pricing.toml": { schema: pricingToml(env) },
+  "postern.toml": { schema: posternToml({ env }) },
+  "webhooks.toml": { schema: webhooksToml({ env }), problemsIn: repeatedPaths },
+  "x402.toml": { schema: x402Toml({ env }), problemsIn: x402Problems },
+  "pricing.toml": { schema: pricingToml({ env }) },
 };
 
 /** A file with as little as possible beside the key that is wrong. */

@@ -439,7 +439,9 @@ test("what lies between the keys of facilitators is checked in a library's table
       }),
     ),
   };
-  expect(x402Toml({}).safeParse(table).error?.issues).toMatchObject([{ path: ["facilitator_headers"] }]);
+  expect(x402Toml({ env: {} }).safeParse(table).error?.issues).toMatchObject([
+    { path: ["facilitator_headers"] },
+  ]);
 });
 
 const ed25519 = () => {

@@ -16,7 +16,7 @@ const network = "eip155:84532" as const;
 const live = { source: "http_json", url: "https://rates.example.com", pointer: "" };
 
 function warnings(token: object, prices: bigint[], x402: object = {}): string[] {
-  const file = x402Toml({}).parse({
+  const file = x402Toml({ env: {} }).parse({
     public_url: "https://pay.example.com",
     facilitator_url: "https://facilitator.example.com",
     quote_secret: "a quote secret for these tests",

@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 
 const list = () => createReadProcesses(redis.partition)();
-const withDrain = (drain_secs: number) => posternToml({}).parse({ drain_secs });
+const withDrain = (drain_secs: number) => posternToml({ env: {} }).parse({ drain_secs });
 
 test("a process is listed with its kind, place, release, configuration and durability until it stops", async () => {
   const gateway = await start({ kind: "webhooks", clock: () => 1000 });

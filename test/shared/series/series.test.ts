@@ -250,7 +250,7 @@ test("with console.report off nothing is written", async () => {
   const { posternToml } = await import("../../../shared/config/postern-toml.ts");
   const { log, flush } = await start({
     clock,
-    postern: posternToml({}).parse({ console: { report: false } }),
+    postern: posternToml({ env: {} }).parse({ console: { report: false } }),
   });
   log.info("call.injected", injected());
   await flush();

@@ -17,7 +17,7 @@ const SIGNING = described.filter((sender) =>
 
 function endpointOf(sender: Sender) {
   const endpoints = [endpointFor(sender, "/any", [sender.key("any").configured])];
-  const [endpoint] = webhooksToml({}).parse({ endpoints }).endpoints;
+  const [endpoint] = webhooksToml({ env: {} }).parse({ endpoints }).endpoints;
   if (endpoint === undefined) throw new Error("no endpoint");
   return endpoint;
 }

@@ -43,7 +43,7 @@ export function useDoors() {
     const log = recordingLog();
     let aheadMs = 0;
     const clock = () => base() + aheadMs;
-    const x402 = x402Toml({}).parse(x402Table(options));
+    const x402 = x402Toml({ env: {} }).parse(x402Table(options));
     const redis = connectForRequests(new Secret(redisUrl), log);
     await whenReady(redis, 10_000);
     const partition = partitionOf(redis);

@@ -1,0 +1,72 @@
+import type { z } from "zod";
+import { isTable } from "./fields.ts";
+import type { Problem } from "./problem.ts";
+
+/** Finds what no single key can know. */
+export type Rule<Table> = (table: Table) => readonly Problem[];
+
+/** A rule with one sentence, at one key. */
+export function rule<Table>(holds: (table: Table) => boolean, broken: Problem): Rule<Table> {
+  return (table) => (holds(table) ? [] : [broken]);
+}
+
+/**
+ * For `superRefine` of a table, with ALWAYS: the rules between its keys, also if some keys are wrong by themselves. A rule that reads one of
+ * those is left out, so that no problem hides another and none is made up.
+ */
+export function between<Table>(...rules: Rule<Table>[]) {
+  return (table: Table, context: z.core.$RefinementCtx<Table>): void => {
+    if (!isTable(table)) return;
+    const readable = guarded(table, context.issues);
+    const isWrong = context.issues.length > 0;
+    const found = rules.flatMap((each) => unlessWrong(() => each(readable), isWrong));
+    for (const { path, message } of found)
+      context.addIssue({ code: "custom", path: [...path], message, params: OF_A_RULE });
+  };
+}
+
+/** zod leaves a refinement out if anything in its table is wrong. */
+export const ALWAYS = { when: () => true };
+
+/** What a rule finds; nothing if it fails on a table that is wrong: what is left half done at a wrong key may fail it in any way. */
+export function unlessWrong(find: () => readonly Problem[], isWrong: boolean): readonly Problem[] {
+  try {
+    return find();
+  } catch (error) {
+    if (!isWrong) throw error;
+    return [];
+  }
+}
+
+/** Marks what a rule found: the key can be read all the same. */
+const OF_A_RULE = { between: "keys" };
+
+type Path = readonly PropertyKey[];
+
+/** An unknown key says nothing against its table, and a rule nothing against the form of its key. */
+function wrongKeys(issues: readonly z.core.$ZodRawIssue[]): Path[] {
+  const isReadable = (issue: z.core.$ZodRawIssue) =>
+    issue.code === "unrecognized_keys" || (issue.code === "custom" && issue.params === OF_A_RULE);
+  return issues.flatMap((issue) => (isReadable(issue) || !issue.path?.length ? [] : [issue.path]));
+}
+
+/** The table, of which no key can be read that is wrong by itself. */
+export function guarded<Table>(table: Table, issues: readonly z.core.$ZodRawIssue[]): Table {
+  return withoutPaths(table, wrongKeys(issues)) as Table;
+}
+
+function withoutPaths(value: unknown, wrong: readonly Path[]): unknown {
+  const isPlain =
+    Array.isArray(value) || (isTable(value) && Object.getPrototypeOf(value) === Object.prototype);
+  if (wrong.length === 0 || !isPlain) return value;
+  return new Proxy(value, {
+    get(target, key) {
+      const here = wrong.filter(([first]) => String(first) === String(key));
+      if (here.some((path) => path.length === 1)) throw new Error(`${String(key)} is wrong by itself`);
+      return withoutPaths(
+        Reflect.get(target, key),
+        here.map((path) => path.slice(1)),
+      );
+    },
+  });
+}

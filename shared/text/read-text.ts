@@ -1,0 +1,83 @@
+import { closeSync, lstatSync, openSync, readSync } from "node:fs";
+
+/** No file of text that the program reads is larger. */
+const TEXT_BYTES_MAX = 16 * 1024 * 1024;
+
+/**
+ * The bytes of a file, or of standard input (0). Throws what is wrong with the file, in words that follow its name. It is read to a bound,
+ * so that a device does not fill the memory.
+ */
+export function readBytes(path: string | 0, bytesMax = TEXT_BYTES_MAX): Buffer {
+  let bytes: Buffer;
+  try {
+    bytes = readUpTo(path, bytesMax + 1);
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const isDangling = code === "ENOENT" && path !== 0 && !isAbsent(path);
+    const why = isDangling ? "it is a link that leads nowhere" : message;
+    throw new Error(`cannot be read (${why})`, { cause });
+  }
+  if (bytes.length > bytesMax) throw new Error(`is longer than ${bytesMax} bytes`);
+  return bytes;
+}
+
+function readUpTo(path: string | 0, most: number): Buffer {
+  const file = path === 0 ? 0 : openSync(path, "r");
+  try {
+    const chunks: Buffer[] = [];
+    for (let left = most; left > 0; ) {
+      const chunk = Buffer.allocUnsafe(Math.min(left, 65_536));
+      const read = readSync(file, chunk);
+      if (read === 0) break;
+      chunks.push(chunk.subarray(0, read));
+      left -= read;
+    }
+    return Buffer.concat(chunks);
+  } finally {
+    if (file !== 0) closeSync(file);
+  }
+}
+
+/** The text of a file, without a byte order mark. Throws as `readBytes` and `decodeText` do. */
+export function readText(path: string): string {
+  return decodeText(readBytes(path));
+}
+
+/**
+ * Decodes UTF-8 strictly, so that no two files become one text. Throws what is wrong and how it is mended: in what no editor shows,
+ * nobody would look for the fault.
+ */
+export function decodeText(bytes: Uint8Array): string {
+  const mark = bytes[0] === 0xff && bytes[1] === 0xfe;
+  if (mark || (bytes[0] === 0xfe && bytes[1] === 0xff))
+    throw new Error('is UTF-16: save it as UTF-8 (in PowerShell: "..." | Out-File -Encoding utf8 FILE)');
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new Error(`is not UTF-8: save it as UTF-8; raw bytes are written as hex or base64`, { cause });
+  }
+  const problem = lostCharacter(text);
+  if (problem !== undefined) throw new Error(problem);
+  return text;
+}
+
+/**
+ * Says which character shows that a text was decoded wrongly before: Node puts U+FFFD for each byte of a variable that is not UTF-8, and
+ * UTF-16 that is read as UTF-8 has a NUL beside each letter. Undefined if there is none.
+ */
+export function lostCharacter(text: string): string | undefined {
+  if (text.includes("\0")) return "holds a NUL character: save it as UTF-8, without NUL";
+  if (!text.includes("\ufffd")) return undefined;
+  return "holds U+FFFD, which stands for bytes that were not UTF-8: write it again as UTF-8";
+}
+
+/** Whether nothing is at this path. A link that leads nowhere is something, and so is what may not be looked at. */
+export function isAbsent(path: string): boolean {
+  try {
+    lstatSync(path);
+    return false;
+  } catch (error) {
+    return ["ENOENT", "ENOTDIR"].includes(String((error as NodeJS.ErrnoException).code));
+  }
+}

@@ -1,0 +1,52 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { builtEntry } from "../../../shared/dev/process.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const PROGRAM = [process.execPath, ...builtEntry("services/cli/main.js")];
+
+/** Runs check-config as a user whom rights of files bind: root may read everything. */
+function checkConfig(dir: string, env = "") {
+  const command = `${env} exec ${PROGRAM.join(" ")} check-config --config-dir ${dir}`;
+  const unbound = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const { status, stderr } = spawnSync("sh", ["-c", command], { ...unbound, encoding: "utf8", cwd: "/" });
+  return { status, stderr };
+}
+
+test("a configuration directory whose files may be listed and not read is refused, and is no empty one", () => {
+  const dir = tempDir();
+  writeFileSync(join(dir, "postern.toml"), "drain_secs = 1\n");
+  chmodSync(dir, 0o744);
+  if (process.getuid?.() !== 0) chmodSync(dir, 0o444);
+  const { status, stderr } = checkConfig(dir);
+  chmodSync(dir, 0o755);
+  expect([status, stderr]).toEqual([
+    3,
+    expect.stringContaining(`${dir}/postern.toml: cannot be read (EACCES`),
+  ]);
+});
+
+test("a variable of the environment that is not UTF-8 is refused, as a secret and as one of the program's own", () => {
+  const dir = tempDir();
+  chmodSync(dir, 0o755);
+  writeFileSync(join(dir, "postern.toml"), '[runner]\nsecret = "env:OWN_SECRET"\n');
+  const latin1 = (name: string) => `export ${name}="$(printf 'caf\\351 of our own 0123456789')";`;
+  const secret = checkConfig(dir, latin1("OWN_SECRET"));
+  expect([secret.status, secret.stderr]).toEqual([3, expect.stringMatching(/runner\.secret: holds U\+FFFD/)]);
+  const own = checkConfig(dir, `export OWN_SECRET=0123456789abcdef0123; ${latin1("POSTERN_OPERATOR_TOKEN")}`);
+  expect([own.status, own.stderr]).toEqual([
+    3,
+    expect.stringMatching(/^POSTERN_OPERATOR_TOKEN: holds U\+FFFD/),
+  ]);
+  const well = checkConfig(dir, "export OWN_SECRET='caf\u00e9 of our own 0123456789';");
+  expect([well.status, well.stderr]).toEqual([0, ""]);
+});
+
+test("a body given as text that is not UTF-8 is refused, and told to be given in a file", () => {
+  const line = `${PROGRAM.join(" ")} send /a --preset github --secret 0123456789abcdef --url http://127.0.0.1:1 --dry-run --body`;
+  expect(() => execFileSync("sh", ["-c", `${line} "$(printf 'caf\\351')"`], { stdio: "pipe" })).toThrow(
+    /the body holds U\+FFFD.*give its bytes in a file/,
+  );
+});

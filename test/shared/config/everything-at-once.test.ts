@@ -1,0 +1,109 @@
+import { expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
+import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { dirWith, type Files, problemsOf } from "./files.ts";
+
+const load = (files: Files) => problemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));
+const endpoint = (lines: string) => `[[endpoints]]\n${lines}\n`;
+const GOOD = 'path = "/a"\njob_id = 1\nauth = "bearer"\nsecret = "a secret of our own 0123"';
+
+/** Faults of one table; each is found beside any other. */
+const FAULTS: [what: string, line: string, instead: RegExp, problem: string][] = [
+  ["a missing variable", 'secret = "env:ABSENT"', /secret = .*/, "secret: names the environment variable"],
+  ["a missing job_id", "", /job_id = 1/, "job_id: is missing"],
+  ["a wrong path", 'path = "b"', /path = .*/, "path: must start with /"],
+  ["an unknown key", "$&\nsecert = 1", /auth = .*/, "secert: unknown key"],
+  ["a key between others", "$&\nwait_secs = 3", /auth = .*/, "wait_secs: is not used"],
+  ["a text for a number", '$&\nbody_limit_bytes = "1"', /auth = .*/, "body_limit_bytes: must be"],
+];
+
+test.each(
+  FAULTS.flatMap((one, at) => FAULTS.slice(at + 1).map((other) => [one[0], other[0], one, other] as const)),
+)("of an endpoint with two faults both are told: %s, and %s", (_one, _other, one, other) => {
+  const lines = [one, other].reduce((text, [, line, instead]) => text.replace(instead, line), GOOD);
+  const found = load({ "webhooks.toml": endpoint(lines) });
+  expect(found).toHaveLength(2);
+  for (const [, , , problem] of [one, other]) expect(found.join("\n")).toContain(problem);
+});
+
+test("a sender that is not known hides nothing of the endpoint's other keys", () => {
+  const lines = 'path = "hooks"\npreset = "githbu"\nsecret = "x"\nrate_limit = 5';
+  expect(load({ "webhooks.toml": endpoint(lines) })).toEqual([
+    expect.stringContaining("job_id: is missing"),
+    expect.stringContaining("path: must start with /"),
+    expect.stringContaining("preset: knows no sender"),
+    expect.stringContaining("rate_limit: must be a table"),
+  ]);
+});
+
+test("a missing secret of postern.toml hides nothing else of it, and nothing between the files", () => {
+  const found = load({
+    "postern.toml": [
+      '[runner]\nsecret = "env:ABSENT"\ntimeout_ms = 30000\nanswer_secs = 9\nmemory_secs = 3',
+      '[redis]\nurl = "env:ABSENT"\ndurability = "relaxed"\ndeclared = "x"',
+      "[producer.backoff]\nbase_ms = 9\ncap_ms = 1",
+      '[jobs."1/1"]\nrunner = "other"',
+      "[results]\nwait_secs_max = 1",
+    ].join("\n"),
+    "webhooks.toml": endpoint(
+      `${GOOD}\nrespond = "result"\nforward_headers = ["X-Platform-Y"]\ncallback_url = "https://example.com/"`,
+    ),
+  });
+  for (const problem of [
+    "runner.secret: names the environment variable ABSENT",
+    "redis.url: names the environment variable ABSENT",
+    "runner.timeout_ms: must be shorter than producer.lock_ms",
+    "runner.answer_secs: is longer than memory_secs",
+    "redis.declared: is not used",
+    "producer.backoff.cap_ms: is below base_ms",
+    "jobs.1/1.runner: names a runner that is not there",
+    "respond: wants 3 s, which is above results.wait_secs_max",
+    "forward_headers[0]: begins with metadata_prefix",
+    "callback_url: needs [callbacks]",
+  ])
+    expect(found.join("\n")).toContain(problem);
+  expect(found).toHaveLength(10);
+});
+
+test("a wrong value makes up no problem of a key that is judged by it", () => {
+  expect(load({ "postern.toml": '[runner]\ntimeout_ms = 30000\n[producer]\nlock_ms = "60 s"' })).toEqual([
+    expect.stringContaining("producer.lock_ms: must be"),
+  ]);
+  expect(
+    load({
+      "postern.toml": '[callbacks]\nsecret = "env:ABSENT"',
+      "webhooks.toml": endpoint(`${GOOD}\ncallback_url = "https://example.com/"`),
+    }),
+  ).toEqual([expect.stringContaining("callbacks.secret: names the environment variable")]);
+  expect(
+    load({
+      "webhooks.toml": endpoint(
+        'path = "/a"\njob_id = 1\nauth = "signature"\nsecret = "a secret of our own 0123"\npublic_url = "https://a.example/"\n[endpoints.signature]\nheader = "X"\nalgorithm = "md5"\nsigned = "{url}{body}"',
+      ),
+    }),
+  ).toEqual([expect.stringContaining("signature.algorithm: must be")]);
+});
+
+test("a wrong token of operator.toml hides neither an open address nor a name that is there twice", () => {
+  const dir = dirWith({
+    "operator.toml":
+      'session_secs = 1\n[[tokens]]\nname = "a"\nrole = "viewer"\ntoken = "env:ABSENT"\n[[tokens]]\nname = "a"\nrole = "viewer"\ntoken = "a-token-of-our-own-0123"',
+  });
+  expect(problemsOf(() => loadOperatorConfig({ dir, env: {} }))).toEqual([
+    expect.stringContaining("session_secs: must be at least 60"),
+    expect.stringContaining("tokens[0].token: names the environment variable"),
+    expect.stringContaining("tokens[1].name: is that of another token"),
+  ]);
+});
+
+test("a missing secret of postern.toml hides no job that calls back without [callbacks]", () => {
+  const dir = dirWith({
+    "postern.toml": '[runner]\nsecret = "env:ABSENT"',
+    "job_pricing.toml": '[1]\n7 = { price_wei = "1000000000000000", callback_url = "https://example.com/" }',
+  });
+  expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
+    expect.stringContaining("postern.toml: runner.secret: names the environment variable"),
+    expect.stringContaining("job_pricing.toml: 1.7.callback_url: needs [callbacks]"),
+  ]);
+});
