@@ -10,7 +10,7 @@ import { tempDir } from "../support/temp-dir.ts";
 
 const fixture = useX402();
 
-/** What a reader of each language has before the install commands, and how a program of that language is run. */
+/** The toolchain of each language, what its users do before they install a library, and how they run a program. */
 const TOOLS: Readonly<Record<string, { program: string; prepare: string; run: string }>> = {
   ts: { program: "npm", prepare: "", run: "npx tsx buy.ts" },
   python: {
@@ -30,7 +30,7 @@ const isMissing = (buyer: Buyer): boolean =>
 
 /** Runs commands in the buyer's folder; of Python's in its own environment. */
 async function shell(cwd: string, commands: string, key = ""): Promise<string> {
-  // What npm tells the script that runs this test is about this project, and not about the buyer.
+  // npm and Vitest set variables for this project. A buyer has none of them.
   const own = Object.entries(process.env).filter(([name]) => !/^(?:npm_|INIT_CWD$|NODE_)/.test(name));
   const PATH = `${join(cwd, ".venv/bin")}:${process.env["PATH"]}`;
   const env = { ...Object.fromEntries(own), PATH, POSTERN_PAYER_KEY: key };
@@ -68,7 +68,7 @@ test.for(inLanguage((language) => language !== "go"))(
   },
 );
 
-/** What the registry answers of a version that it does not have. */
+/** The registry's answer for a version that it does not have. */
 const NOT_TO_BE_HAD = /module version is not available|410 Gone|404 Not Found/;
 
 test.for(inLanguage((language) => language === "go"))(

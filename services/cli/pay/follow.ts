@@ -127,8 +127,8 @@ async function readState(url: URL, deadline: number): Promise<string | undefined
 }
 
 /**
- * The URL of the same path on the origin that was paid, whatever host an answer names. A gateway behind a proxy names its public address,
- * which may not be reachable from here, and no other host is to be trusted.
+ * Moves a URL that an answer names to the origin that was paid. A gateway behind a proxy names its public address, which may not be
+ * reachable from here, and no other host is trusted.
  */
 export function onPaidOrigin(named: string, paid: URL): URL | undefined {
   if (!URL.canParse(named, paid.href)) return undefined;

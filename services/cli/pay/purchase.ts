@@ -20,7 +20,7 @@ export type Purchase = {
   receipt?: Receipt;
   statusUrl?: string | undefined;
   followedUrl?: string;
-  /** On the origin that was paid, whatever host the answer names. */
+  /** The URL of the job's output, on the origin that was paid. */
   resultUrl?: string | undefined;
   resultToken?: string | undefined;
   state?: string | undefined;

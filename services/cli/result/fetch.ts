@@ -6,7 +6,7 @@ import { signInHeader } from "./sign-in.ts";
 /** A job's output. */
 export type JobResult = { status: number; contentType: string | undefined; body: Buffer };
 
-/** What proves the right to a result. The key is used if there is no token, or the token is refused. */
+/** Proof of the right to a result. The key is used if there is no token, or the token is refused. */
 export type Proof = { token: string | undefined; payerKey: Secret | undefined };
 
 /** Why a result could not be fetched, as a sentence. */

@@ -22,7 +22,7 @@ export type Front = {
   readonly url: string;
   /** In place of the honest way, to the end of the test. */
   answer: Answering;
-  /** What has come, oldest first. */
+  /** The requests to the front, oldest first. */
   requests: { path: string; headers: IncomingHttpHeaders }[];
 };
 
