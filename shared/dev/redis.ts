@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "../errors/app-error.ts";
-import { type Exit, spawnChild, untilAnswers } from "./child.ts";
+import { type Child, type Exit, spawnChild, untilAnswers } from "./child.ts";
 import { findProgram, installPackage } from "./find-program.ts";
 import { onFreePort } from "./free-port.ts";
 
@@ -76,14 +76,21 @@ export async function startRedis(options: RedisServerOptions): Promise<PrivateRe
     },
     kill: (signal) => child.kill(signal),
     async restart() {
-      await child.kill("SIGTERM");
+      await end(child);
       ({ port, child } = await launch(port));
     },
     async stop() {
-      await child.kill("SIGTERM");
+      await end(child);
       removeOwn();
     },
   };
+}
+
+/** Asks again until it ends: Redis refuses to end while it writes its first append-only file. */
+async function end(child: Child): Promise<void> {
+  const again = setInterval(() => child.kill("SIGTERM"), 500);
+  await child.kill("SIGTERM");
+  clearInterval(again);
 }
 
 /** The same as in config/docker/redis.conf; a test compares. */

@@ -55,6 +55,14 @@ test("a restart of a running private Redis ends the old one first and keeps its 
   expect(await ask(redis.port, "GET kept")).toBe("$3\r\nyes\r\n");
 });
 
+test("a private Redis that may not end yet, because it writes its first append-only file, ends once it has", async () => {
+  const redis = await start({ args: ["--appendonly", "no", "--rdb-key-save-delay", "300000"] });
+  await ask(redis.port, "MSET a 1 b 2");
+  await ask(redis.port, "CONFIG SET appendonly yes");
+  await redis.stop();
+  expect(await redis.exit).toEqual({ code: 0, signal: null });
+});
+
 test("a private Redis on a port that another server holds is refused with Redis' complaint", async () => {
   const { port } = await start();
   await expect(startRedis({ env: process.env, port })).rejects.toThrow(/already in use/i);
