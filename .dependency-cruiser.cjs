@@ -52,7 +52,10 @@ module.exports = {
       name: "ethereum-is-below-config",
       severity: "error",
       from: { path: "^shared/ethereum/" },
-      to: { path: "^shared/", pathNot: "^shared/((crypto|errors|ethereum|log|time)/|http/client\\.ts$)" },
+      to: {
+        path: "^shared/",
+        pathNot: "^shared/((crypto|errors|ethereum|log|text|time)/|http/client\\.ts$)",
+      },
     },
     {
       name: "json-schema-is-below-config",

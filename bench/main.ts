@@ -14,8 +14,8 @@ import { measureReport, reportTables } from "./parts/report.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
 import { measureWaiting, waitingTable } from "./parts/waiting.ts";
 import { buildProcesses } from "./support/build.ts";
-import { type Counts, countsLine, lostOf } from "./support/counts.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
+import { type Measured, measureAll } from "./support/measure-all.ts";
 import { type BenchOptions, type PartName, parseOptions, USAGE } from "./support/options.ts";
 import type { Setup } from "./support/setup.ts";
 
@@ -31,9 +31,6 @@ const TARGETS = {
 } as const;
 const FAIR_P99_MS = 1000;
 const LATENCY = { p50Ms: 3, p99OverFsyncMs: 25 } as const;
-
-/** `failures` are what the part found wrong beside lost calls. */
-type Measured = { figures: object; text: string; counts?: Counts; failures?: readonly string[] };
 
 const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> = {
   ingress: ofIngress(TARGETS.ingress),
@@ -124,18 +121,10 @@ async function run({ parts, quick, jsonFile, profileDir, rates, against }: Bench
   const machine = describeMachine();
   console.log(machineLine(machine));
   const nodeArgs = profileDir === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", resolve(profileDir)];
-  const all: Record<string, unknown> = { machine, quick };
-  let failed = 0;
-  for (const part of parts) {
-    const { figures, text, counts, failures = [] } = await measure[part]({ quick, nodeArgs, rates, against });
-    all[part] = figures;
-    console.log(`\n${part}\n${text}`);
-    for (const failure of failures) console.log(`  FAILED: ${failure}`);
-    failed += failures.length;
-    if (counts === undefined) continue;
-    failed += Math.abs(lostOf(counts));
-    console.log(countsLine(counts));
-  }
+  const setup = { quick, nodeArgs, rates, against };
+  const measured = parts.map((part) => [part, () => measure[part](setup)] as const);
+  const { figures, failed } = await measureAll(measured, console.log);
+  const all = { machine, quick, ...figures };
   if (jsonFile !== undefined) writeFileSync(jsonFile, `${JSON.stringify(all, null, 2)}\n`);
   return failed === 0 ? 0 : 1;
 }

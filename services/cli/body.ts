@@ -1,3 +1,4 @@
+import { cut } from "../../shared/text/cut.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 
 /** Writes bytes as they are; to a terminal only if they are text. */
@@ -32,7 +33,8 @@ function asText(body: Buffer): string | undefined {
 
 function cutText(text: string, full: boolean): string {
   if (full || text.length <= TEXT_MAX) return text.endsWith("\n") ? text : `${text}\n`;
-  return `${text.slice(0, TEXT_MAX)}\n… and ${text.length - TEXT_MAX} more characters (--full shows all)\n`;
+  const shown = cut(text, TEXT_MAX);
+  return `${shown}\n… and ${text.length - shown.length} more characters (--full shows all)\n`;
 }
 
 function hex(body: Buffer, full: boolean): string {

@@ -7,7 +7,7 @@ import { listenAddressText, readListenAddress } from "../../shared/ip/listen-add
 import { CALL_ID } from "../../shared/job-call/call-id.ts";
 import { whyNoJobKey } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { CALLBACKS_GATE, receiverOfGate } from "../../shared/queue/queue-name.ts";
+import { readGate } from "../../shared/queue/queue-name.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 
 /** The options and arguments that more than one command has, and how their values are read. */
@@ -101,20 +101,15 @@ export function jobKeys(): Argument {
 }
 
 function collectJobKey(text: string, before: string[] = []): string[] {
-  const isOfCallbacks = text === CALLBACKS_GATE || isReceiver(receiverOfGate(text));
-  const job = isOfCallbacks ? text : parseJobKey(text);
-  return before.includes(job) ? before : [...before, job];
+  const read = readGate(text);
+  if ("problem" in read) throw new InvalidArgumentError(`it ${read.problem}`);
+  return before.includes(read.gate) ? before : [...before, read.gate];
 }
 
 export function parseJobKey(text: string): string {
   const why = whyNoJobKey(text);
   if (why !== undefined) throw new InvalidArgumentError(`it ${why}`);
   return text;
-}
-
-/** As queues name it: a host, and its port if it is not that of the scheme. */
-function isReceiver(text: string | undefined): boolean {
-  return text !== undefined && /^[^/:\s]+(?:\/\d+)?$/.test(text);
 }
 
 /** For arguments and options that may be repeated. */

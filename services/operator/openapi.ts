@@ -61,7 +61,7 @@ const ANY: readonly ErrorCode[] = [
   ...(["internal.unexpected", "queue.unavailable"] as const),
 ];
 const WITH_BODY: readonly ErrorCode[] = [
-  ...(["request.too_large", "request.media_type_unsupported"] as const),
+  ...(["request.too_large", "request.media_type_unsupported", "request.encoding_unsupported"] as const),
 ];
 
 /** The OpenAPI document of these routes: what each says of itself, and nothing that is said twice. */

@@ -20,8 +20,8 @@ export function nameOf({ method, path }: Pick<Route, "method" | "path">): string
 type Matcher = { route: Route; pattern: RegExp };
 
 /**
- * Finds routes by the raw path: nothing is decoded, folded or resolved, since no parameter needs it. A path without parameters goes before
- * one with.
+ * Finds routes by the raw path: nothing is decoded, folded or resolved, so that no other route can be meant. The server decodes the
+ * parameters. A path without parameters goes before one with.
  */
 export function createRouter(routes: readonly Route[]): Router {
   const isFixed = ({ path }: Route) => !path.includes("{");

@@ -4,6 +4,7 @@ import { firstProblem, messageForJson } from "../../shared/config/problem.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
+import { assertNotEncoded } from "../../shared/http/content-coding.ts";
 import { rawPath, rawQuery } from "../../shared/http/headers.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import { markProven } from "../../shared/http/proof.ts";
@@ -14,6 +15,7 @@ import type { OperatorApi } from "../../shared/operator/api.ts";
 import type { Overview } from "../../shared/operator/overview.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
 import { parseBoundedJson } from "../../shared/text/bounded-json.ts";
+import { cut } from "../../shared/text/cut.ts";
 import type { createAssertHost } from "./auth/hosts.ts";
 import type { CheckToken, Identify } from "./auth/identify.ts";
 import type { createAssertSameSite } from "./auth/same-site.ts";
@@ -146,7 +148,7 @@ function createAnswer({ heavy, stalledMs }: Pick<Deps, "heavy" | "stalledMs">) {
     const leave = route.isHeavy ? heavy.enter() : () => {};
     try {
       const asked = {
-        params: parsed(route.params, params, "path"),
+        params: parsed(route.params, decoded(params), "path"),
         query: parsed(route.query, queryOf(req), "query"),
         body: route.body && parsed(route.body, await jsonOf(req, res), "body"),
       };
@@ -207,12 +209,35 @@ function parsed(schema: z.ZodType | undefined, value: unknown, what: "path" | "q
   throw AppError.public(what === "path" ? "request.not_found" : "request.malformed", detail);
 }
 
+/**
+ * Decodes each parameter of a path once. What a second decoding, another split at slashes or a log would read as something else is
+ * refused.
+ */
+function decoded(params: Found["params"]): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(params).map(([name, raw]) => {
+      const text = decodedOnce(raw);
+      if (text !== undefined && !/[/%\p{Cc}]/u.test(text)) return [name, text];
+      const rule = 'must be UTF-8 without "/", "%" and control characters, once it is percent-decoded';
+      throw AppError.public("request.malformed", `path: ${name} ${rule}`);
+    }),
+  );
+}
+
+function decodedOnce(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Each parameter once, as text. */
 function queryOf(req: IncomingMessage): Record<string, string> {
   const query: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(rawQuery(req.url ?? ""))) {
     if (Object.hasOwn(query, name))
-      throw AppError.public("request.malformed", `${name.slice(0, 64)}: comes more than once`);
+      throw AppError.public("request.malformed", `${cut(name, 64)}: comes more than once`);
     query[name] = value;
   }
   return query;
@@ -222,6 +247,7 @@ async function jsonOf(req: IncomingMessage, res: ServerResponse): Promise<unknow
   // A form of another site cannot send this type without asking first, and is not answered then.
   if (!/^application\/json(?:\s*;|$)/i.test(req.headers["content-type"] ?? ""))
     throw AppError.public("request.media_type_unsupported", "send application/json");
+  assertNotEncoded(req);
   const json = parseBoundedJson(await readBody(req, res, BODY_BYTES_MAX));
   if (!json.ok) throw AppError.public("request.malformed", `body: ${json.problem}`);
   return json.value;

@@ -5,6 +5,7 @@ import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { toHex, UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
+import { assertNotEncoded } from "../../shared/http/content-coding.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
@@ -29,6 +30,7 @@ export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): Re
     if (req.method !== "POST") return refuseMethod(req, res);
     try {
       const address = addressOf(req);
+      assertNotEncoded(req);
       const read = async () => ({
         ...parseQuoteRequest(ids, await readBody(req, res, BODY_BYTES_MAX)),
         address,

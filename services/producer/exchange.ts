@@ -2,6 +2,7 @@ import { type Dispatcher, errors } from "undici";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
+import { cut } from "../../shared/text/cut.ts";
 
 export type RunnerResponse = {
   status: number;
@@ -201,5 +202,5 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
 function excerptOf(body: Buffer): string {
   // A character has at most four bytes.
   const text = body.toString("utf8", 0, 4 * EXCERPT_CHARS);
-  return text.slice(0, EXCERPT_CHARS).replaceAll(/\s+/g, " ").trim();
+  return cut(text, EXCERPT_CHARS).replaceAll(/\s+/g, " ").trim();
 }

@@ -6,6 +6,7 @@ import { KEEP } from "../../shared/redis/kept-values.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { EVEN_IF_FULL, NOW, type Script, script } from "../../shared/redis/script.ts";
 import { isNewerError, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
+import { cut } from "../../shared/text/cut.ts";
 import { delay } from "../../shared/time/clock.ts";
 import { DELIVER_LATER, type Outgoing, outgoingWords } from "./delivery-store.ts";
 import type { KeptAnswers } from "./kept-answers.ts";
@@ -211,7 +212,7 @@ export function createCallStore({
     async fail(id: string, failure: Failure, outgoing?: Outgoing): Promise<void> {
       const { code, reason, status, attempts = "" } = failure;
       const keys = [runnerKeys.call(id), runnerKeys.due, runnerKeys.delivery(id), runnerKeys.deliveries];
-      const words = [id, owner, code, reason.slice(0, REASON_MAX), status, attempts, listedMs, memoryMs];
+      const words = [id, owner, code, cut(reason, REASON_MAX), status, attempts, listedMs, memoryMs];
       await fail(keys, [...words, ...outgoingWords(outgoing)]);
     },
   };

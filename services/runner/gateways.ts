@@ -7,6 +7,7 @@ import {
   signDelivery,
   TOO_LONG,
 } from "../../shared/results/delivery.ts";
+import { cut } from "../../shared/text/cut.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Outgoing } from "./delivery-store.ts";
 
@@ -84,7 +85,7 @@ export function createGateways({ urls, secret, clock }: Options) {
           first = at;
           return { became: isTaken ? "taken" : "refused", url, status };
         }
-        failures.push(`${url}: ${status} ${text.slice(0, EXCERPT_CHARS)}`.trim());
+        failures.push(`${url}: ${status} ${cut(text, EXCERPT_CHARS)}`.trim());
       } catch (error) {
         failures.push(`${url}: ${reasonOf(error)}`);
       }

@@ -9,6 +9,7 @@ import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
 import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
 import { addressKey } from "../../shared/ip/address.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/rejected/entry.ts";
 import type { Scheme } from "../../shared/senders/description.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
@@ -27,6 +28,8 @@ type Reading = {
   readonly address: string;
   /** Set once the body is whole, proven or not. */
   received?: Buffer;
+  /** Set as the body arrives, if the endpoint keeps the bodies that it refuses. */
+  beginning?: Buffer;
 };
 
 /** The check of an endpoint's credential. */
@@ -70,7 +73,8 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
     const early = isDecodedFirst ? undefined : proof;
     const onEnd = endpoint.keep_rejected_bodies ? undefined : early?.checkTaken;
 
-    const received = await readBody(req, res, bodyBytesMax, { lease, onBytes: early?.take, onEnd });
+    const onBytes = onBytesOf(reading, endpoint, early);
+    const received = await readBody(req, res, bodyBytesMax, { lease, onBytes, onEnd });
     reading.received = received;
     const asReceived = new RequestValues(req, received);
     if (onEnd === undefined && early !== undefined) await checkWhole(reading, lease, early, asReceived);
@@ -109,6 +113,17 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
   }
 
   return { readProven, challenge: challengeOf(endpoint), headers };
+}
+
+/** What becomes of the bytes of a body as they arrive: the proof takes them, and the beginning of a body that may be kept is copied. */
+function onBytesOf(reading: Reading, endpoint: EndpointToml, proof: SignatureProof | undefined) {
+  if (!endpoint.keep_rejected_bodies) return proof?.take;
+  return (bytes: Buffer): void => {
+    const { beginning = Buffer.alloc(0) } = reading;
+    const lacks = REJECTED_BODY_BYTES_MAX - beginning.length;
+    if (lacks > 0) reading.beginning = Buffer.concat([beginning, bytes.subarray(0, lacks)]);
+    proof?.take(bytes);
+  };
 }
 
 /** Whether the body's JSON must be parsed before its signature is known to hold. */

@@ -52,6 +52,8 @@ export type Exchange = {
   readonly address: string;
   /** The body as received, once it is whole. */
   received?: Buffer;
+  /** The beginning of a body that is being read, if the endpoint keeps the bodies that it refuses. */
+  beginning?: Buffer;
   /** How long the request has taken so far. */
   ms(): number;
 };
@@ -121,16 +123,16 @@ export function createReceive(deps: Deps): Receive {
   function finishAccepted(exchange: Exchange, call: JobCall, accepted: Accepted, noId?: string): void {
     const { endpoint, ms } = exchange;
     const { config, accessOf, waitMs } = endpoint;
-    const { status, replayed } = accepted;
+    const { status, replayed, jobId } = accepted;
     const access = accessOf === undefined ? "" : `,${JSON.stringify(accessOf(call.id)).slice(1, -1)}`;
-    const body = `{"status":"${status}","job_id":${call.job_id},"call_id":"${call.id}"${access}}`;
+    const body = `{"status":"${status}","job_id":${jobId},"call_id":"${call.id}"${access}}`;
     if (waitMs === undefined || !waits.begin(toWaiting(exchange, call.id, body, replayed)))
       sendSuccess(exchange.res, config, body, replayed);
     failpoint("gateway.after_answer");
     log.info("webhook.accepted", {
       callId: call.id,
       path: config.path,
-      jobId: call.job_id,
+      jobId,
       bytes: call.bytes,
       replayed,
       ...(noId !== undefined && { noId }),

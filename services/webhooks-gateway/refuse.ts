@@ -2,11 +2,13 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 import type { RateLimits } from "../../shared/gateway/rate-limit.ts";
+import { takeArrived } from "../../shared/http/body.ts";
 import { logRefused, sendProblem } from "../../shared/http/problem.ts";
 import { isProven } from "../../shared/http/proof.ts";
 import { addressKey } from "../../shared/ip/address.ts";
 import type { EventCounter } from "../../shared/log/event-counter.ts";
 import type { Logger } from "../../shared/log/logger.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/rejected/entry.ts";
 import type { RecordRejected } from "../../shared/rejected/record.ts";
 import { reasonOf } from "../../shared/senders/rejected.ts";
 import type { CredentialHeaders } from "./credential.ts";
@@ -33,6 +35,7 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
   return async function refuse(exchange, error) {
     const { req, res, endpoint, address } = exchange;
     const { path, answer: ofSender } = endpoint.config;
+    const body = await bodyToKeep(exchange);
     const isWrongCredential =
       error.code === "webhook.credential_rejected" || error instanceof WrongVerifyToken;
     const over = isWrongCredential ? await limits.refused(addressKey(address)) : undefined;
@@ -45,15 +48,15 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
       overLimit.count(`${path} ${told.code}`, { path, code: told.code, reason: over.publicDetail });
       return;
     }
-    leaveTrace(exchange, error, signatures);
+    leaveTrace(exchange, error, { signatures, body });
   };
 
-  function leaveTrace(exchange: Exchange, error: AppError, signatures: CredentialHeaders | undefined): void {
+  function leaveTrace(exchange: Exchange, error: AppError, known: Known): void {
     const { req, endpoint, address } = exchange;
     const { path } = endpoint.config;
     const { code, message } = error;
     const isSendersOwn = CODES[code].status < 500;
-    const isRecorded = isSendersOwn && leaveEntry(exchange, error, signatures);
+    const isRecorded = isSendersOwn && leaveEntry(exchange, error, known);
     if (isProven(req) || isRecorded || code === "internal.unexpected") {
       logRefused(log, "webhook.refused", error, { path, address, ms: exchange.ms() });
     } else {
@@ -66,13 +69,28 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
   function leaveEntry(
     { req, endpoint, address, received }: Exchange,
     { code, message: reason }: AppError,
-    signatures: CredentialHeaders | undefined,
+    known: Known,
   ): boolean {
-    const { path, keep_rejected_bodies } = endpoint.config;
     const bytes = received?.length;
-    const body = keep_rejected_bodies ? received : undefined;
-    return record(path, address, () => ({ req, code, reason, signatures, bytes, body })) !== undefined;
+    return (
+      record(endpoint.config.path, address, () => ({ req, code, reason, bytes, ...known })) !== undefined
+    );
   }
+}
+
+/** Details of a request for the entry of its refusal. */
+type Known = { signatures: CredentialHeaders | undefined; body: Buffer | undefined };
+
+/**
+ * The body as far as it has arrived, if the endpoint keeps the bodies that it refuses. Call it before the answer, which discards bytes
+ * that are still unread.
+ */
+async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Promise<Buffer | undefined> {
+  if (!endpoint.config.keep_rejected_bodies) return undefined;
+  if (received !== undefined || beginning !== undefined) return received ?? beginning;
+  // Bytes that came in one piece with the headers are in the stream only after the turn in which the request began.
+  await new Promise((resolve) => process.nextTick(resolve));
+  return takeArrived(req, REJECTED_BODY_BYTES_MAX);
 }
 
 /** A problem document, with what its status asks for: the challenge, the methods, or what makes this sender come again. */

@@ -313,7 +313,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
     callStatusOf: createCallStatus({ journal, results, proves }),
-    answerResult: createCallResult({ results, provesByToken, signIn }),
+    answerResult: createCallResult({ journal, results, provesByToken, signIn }),
     watchCall: createWatchCall({ journal, streams, proves, partyOf }),
     refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
     answerCallbackKeys: createAnswerCallbackKeys(partition),

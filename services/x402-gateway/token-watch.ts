@@ -9,17 +9,16 @@ const PACE = {
   everyMs: 600_000,
   /** A token that is not as configured, or that nothing is known of, may soon be well. */
   soonMs: 10_000,
+  /** Limit on how long a start waits for the first check: several questions, asked twice if it finds a problem. */
+  firstMs: 15_000,
 };
-
-/** A check is several questions, and is done twice if it finds a problem. */
-const FIRST_MS = 15_000;
 
 export type TokenWatch = {
   /** What is wrong with the token, as far as is known. */
   problems(): readonly string[];
   /** Throws `payment.unavailable` unless the token is known to be as configured. */
   assertSound(): Promise<void>;
-  /** Begins to check, and resolves once the first check has ended, or after `FIRST_MS`: a node that is away or slow delays no start. */
+  /** Begins to check, and resolves once the first check has ended, or after `firstMs`: a node that is away or slow delays no start. */
   start(): Promise<void>;
   close(): void;
 };
@@ -67,7 +66,7 @@ export function createTokenWatch(token: AcceptedToken, chain: Chain, log: Logger
       if (problems?.length === 0) return;
       throw new AppError("payment.unavailable", { reason: `${token.symbol}: ${problems?.join("; ")}` });
     },
-    start: async () => void (await within(FIRST_MS, keepChecking())),
+    start: async () => void (await within(pace.firstMs, keepChecking())),
     close() {
       isClosed = true;
       clearTimeout(timer);

@@ -54,6 +54,10 @@ const EVENTS = {
   resume: "job.resumed",
 } as const;
 
+export function isAuditAction(text: string): boolean {
+  return Object.hasOwn(EVENTS, text);
+}
+
 /** KEYS audit. ARGV what XADD takes: operators need room most when there is none. */
 const WRITE = `${EVEN_IF_FULL}
 redis.call('XADD', KEYS[1], unpack(ARGV))`;

@@ -1,3 +1,4 @@
+import { closedReceiver } from "./callbacks-toml.ts";
 import { waitSecsOf } from "./endpoint-toml.ts";
 import type { PosternToml } from "./postern-toml.ts";
 import { keyOf, type Problem } from "./problem.ts";
@@ -48,6 +49,14 @@ export function unsentCallbacks({ callbacks }: PosternToml, { endpoints }: Webho
       .filter((key) => endpoint[key] !== undefined)
       .map((key) => ({ path: ["endpoints", index, key], message: NO_CALLBACKS })),
   );
+}
+
+/** An endpoint whose own receiver no producer may connect to. */
+export function closedReceivers({ callbacks }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
+  return endpoints.flatMap(({ callback_url: url }, index) => {
+    const message = url && callbacks && closedReceiver(url, callbacks.allow_cidrs);
+    return message ? [{ path: ["endpoints", index, "callback_url"], message }] : [];
+  });
 }
 
 export const NO_CALLBACKS = "needs [callbacks] with a secret in postern.toml: without it no callback is sent";

@@ -1,7 +1,9 @@
 import { createRequire } from "node:module";
+import { isIP } from "node:net";
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
-import { coversEveryAddress } from "../ip/address-list.ts";
+import { coversEveryAddress, createAddressList } from "../ip/address-list.ts";
+import { isWithin, mayConnectTo } from "../ip/public-address.ts";
 import { readTarget, receiverEntryProblem, wildcardDomain } from "../job-call/callback-target.ts";
 import { addressRange, attempts, isTable, positive } from "./fields.ts";
 import { OUTLASTS_LOCK } from "./jobs-toml.ts";
@@ -98,6 +100,27 @@ export function callbackHostWarnings(
       return `${file}: ${keyOf(path, checked)}: ${what}; list hosts, or wildcards below domains that you know`;
     });
 }
+
+/**
+ * Why no producer connects to this receiver of the operator's own; undefined if one may. A name is resolved when it is called, so only
+ * addresses and `localhost` (RFC 6761) are judged here, and `http` where no range is allowed.
+ */
+export function closedReceiver(text: string, allowCidrs: readonly string[]): string | undefined {
+  const { protocol, hostname } = new URL(text);
+  const allowed = createAddressList(allowCidrs);
+  const mayConnect = (address: string) =>
+    protocol === "https:" ? mayConnectTo(address, allowed) : isWithin(address, allowed);
+  const isLocal = /^(?:.+\.)?localhost\.?$/.test(hostname);
+  const address = hostname.replace(/^\[(.*)\]$/, "$1");
+  const addresses = isLocal ? LOOPBACK : isIP(address) === 0 ? [] : [address];
+  const isClosed =
+    addresses.length > 0 ? !addresses.some(mayConnect) : protocol === "http:" && allowCidrs.length === 0;
+  return isClosed
+    ? "is where no producer connects to: it needs a range in callbacks.allow_cidrs of postern.toml"
+    : undefined;
+}
+
+const LOOPBACK = ["127.0.0.1", "::1"];
 
 /** It takes the file unchecked: most processes do not know the secret, and need it to be there all the same. */
 export function unsignedCallbacks(table: unknown): Problem[] {

@@ -1,5 +1,6 @@
 import {
   budgetProblems,
+  closedReceivers,
   forwardedMetadata,
   largestBodies,
   tokenlessResults,
@@ -77,6 +78,7 @@ function readWebhooks(
   files.report("webhooks.toml", forwardedMetadata(webhooks, postern?.metadata_prefix));
   if (postern === undefined) return undefined;
   if (webhooks !== undefined) files.report("postern.toml", budgetProblems(postern, largestBodies(webhooks)));
+  if (webhooks !== undefined) files.report("webhooks.toml", closedReceivers(postern, webhooks));
   const readsTokens = reader === undefined || reader === "gateway";
   if (webhooks !== undefined) files.report("webhooks.toml", unsentCallbacks(postern, webhooks));
   if (webhooks !== undefined && readsTokens)

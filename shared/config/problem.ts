@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { cut } from "../text/cut.ts";
 import { didYouMean } from "../text/near.ts";
 
 /** What is wrong, and at which key of the file. */
@@ -155,7 +156,7 @@ const NAME_MAX = 64;
 export function firstProblem({ issues }: z.ZodError, whole: string): string {
   const [first] = issues.flatMap(problemsOf);
   const name = first?.path.join(".") || whole;
-  const short = name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}...` : name;
+  const short = name.length > NAME_MAX ? `${cut(name, NAME_MAX)}...` : name;
   return `${short}: ${first?.message ?? "is malformed"}`;
 }
 

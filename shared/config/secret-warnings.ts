@@ -33,6 +33,10 @@ function warningsOf(secret: Secret, path: readonly PropertyKey[]): string[] {
 /** What is left in a secret by a mistake in a file, a variable or its quoting, and is compared with all the rest. */
 const UNMEANT: readonly { form: RegExp; warning: string }[] = [
   { form: /^\s|\s$/, warning: "the secret begins or ends with white space, which is part of it" },
+  {
+    form: /^(?!-----BEGIN ).*\S\s*[\r\n].*\S/s,
+    warning: "the secret has a line break inside, which is part of it",
+  },
   { form: /^(["'`]).*\1$/s, warning: "the secret is enclosed in quotes, which are part of it" },
   {
     form: /^\$(?:[A-Za-z_]\w*|\{.*\})$/s,

@@ -67,9 +67,9 @@ type CommandOptions = {
   entry: readonly string[] | undefined;
 };
 
-/** No subcommand runs the pricing engine with its x402 settlement extension; it takes no options. */
+/** Without an entry, the pricing engine has its x402 settlement extension. No subcommand runs that, and it takes no options. */
 function commandOf(service: ServiceName, { configDir, opsAddress, args, entry }: CommandOptions) {
-  if (service === "pricing") {
+  if (service === "pricing" && entry === undefined) {
     return { entry: builtEntry("services/pricing/main-with-x402.js"), args: [configDir, opsAddress] };
   }
   const probes = service === "runner" ? [] : ["--ops-address", opsAddress];

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
 import { AppError } from "../errors/app-error.ts";
 import { createHttpClient, isTimeout } from "../http/client.ts";
+import { cut } from "../text/cut.ts";
 import { delay } from "../time/clock.ts";
 import type { Hex } from "./encoding.ts";
 
@@ -207,7 +208,7 @@ function redactor(secret: Secret): (text: string) => string {
     let plain = text.replaceAll(/[a-z]+:\/\/\S+/gi, "[url]").replaceAll(url.host, "[host]");
     for (const key of keys)
       plain = plain.replaceAll(key, "[key]").replaceAll(decodeURIComponent(key), "[key]");
-    return plain.slice(0, EXCERPT_CHARS);
+    return cut(plain, EXCERPT_CHARS);
   };
 }
 

@@ -1,6 +1,7 @@
 import { ORIGINS } from "../job-call/job-call.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import type { Fields } from "../log/logger.ts";
+import { cut } from "../text/cut.ts";
 import type { CallEvent } from "./event.ts";
 
 /** What an entry of the log tells a follower. */
@@ -114,5 +115,5 @@ function jobOf({ serviceId, jobIndex, jobId = jobIndex }: Fields): string | unde
 }
 
 function text(value: unknown): string | undefined {
-  return value === undefined ? undefined : String(value).slice(0, TEXT_CHARS_MAX);
+  return value === undefined ? undefined : cut(String(value), TEXT_CHARS_MAX);
 }

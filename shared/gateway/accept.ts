@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
 import { type JobCall, storedBytes } from "../job-call/job-call.ts";
+import { idsOfKey } from "../job-call/job-ids.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Claim, Enqueue, Enqueued, UnpaidState } from "../queue/enqueue.ts";
 import type { BeginWrite } from "../redis/retry-write.ts";
 
-/** What the sender of a call is told: accepted now, or known before and in which state. */
-export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded" };
+/** What the sender of a call is told: accepted now, or known before and in which state; and the job that the call is of. */
+export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded"; jobId: number };
 
 type Deps = {
   enqueue: Enqueue;
@@ -37,12 +38,15 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   };
 }
 
-function toAccepted({ id }: JobCall, enqueued: Enqueued): Accepted {
+function toAccepted({ id, job_id: jobId }: JobCall, enqueued: Enqueued): Accepted {
   switch (enqueued.kind) {
     case "new":
-      return { replayed: false, status: "accepted" };
+      return { replayed: false, status: "accepted", jobId };
     case "known":
-      return { replayed: true, status: STATUSES[enqueued.state] };
+      return {
+        ...{ replayed: true, status: STATUSES[enqueued.state] },
+        jobId: enqueued.job === undefined ? jobId : idsOfKey(enqueued.job).jobIndex,
+      };
     case "conflict":
       throw new AppError("call.conflict", { reason: `${id} is known with another body` });
   }

@@ -62,6 +62,13 @@ export function readBody(
   });
 }
 
+/** Takes the bytes of a body that have arrived and that nobody has read, up to a bound. It waits for none. */
+export function takeArrived(req: IncomingMessage, bytesMax: number): Buffer | undefined {
+  const bytes = Math.min(req.readableLength, bytesMax);
+  const taken: unknown = bytes === 0 ? undefined : req.read(bytes);
+  return Buffer.isBuffer(taken) ? taken : undefined;
+}
+
 /** The SHA-256 of a body in hex, and its bytes, unless they are more than are kept. Refuses what `readBody` refuses. */
 export async function readBodyUpTo(
   req: IncomingMessage,

@@ -37,6 +37,12 @@ export function contentCoding(req: IncomingMessage): string | undefined {
   return coding === undefined || coding === "" || coding === "identity" ? undefined : coding;
 }
 
+/** Throws `request.encoding_unsupported` for a body that is encoded. Its reader takes the bytes as they are, and knows of no coding. */
+export function assertNotEncoded(req: IncomingMessage): void {
+  const coding = contentCoding(req);
+  if (coding !== undefined) throw codingUnsupported(coding, "send the body without Content-Encoding");
+}
+
 export function codingUnsupported(coding: string, detail: string): AppError {
   return new AppError("request.encoding_unsupported", {
     reason: `${detail}; it is ${coding}`,

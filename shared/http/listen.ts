@@ -70,7 +70,7 @@ export async function listen(
   const tracked = (next: RequestListener): RequestListener => {
     return (req, res) => {
       if (!exchanges.begin(req, res)) return;
-      const problem = hostProblem(req) ?? transferCodingProblem(req);
+      const problem = versionProblem(req) ?? hostProblem(req) ?? transferCodingProblem(req);
       if (problem !== undefined) return refuseAndClose(req, res, problem);
       if (req.url !== undefined) req.url = originForm(req.url, req.method);
       next(req, res);
@@ -126,6 +126,12 @@ const refuseExpectation: RequestListener = (req, res) => {
   const publicDetail = "the only expectation that is met is 100-continue";
   sendProblem(req, res, new AppError("request.expectation_failed", { reason, publicDetail }));
 };
+
+/** RFC 9112, section 3: a request line names its version. Node takes one without it for HTTP/0.9, which has neither headers nor bodies. */
+function versionProblem({ httpVersionMajor }: IncomingMessage): AppError | undefined {
+  if (httpVersionMajor >= 1) return undefined;
+  return AppError.public("request.malformed", "the request line names no HTTP version");
+}
 
 /** RFC 9112, section 3.2: a request has one Host, and may have none before HTTP/1.1. Node drops a second one without a word. */
 function hostProblem(req: IncomingMessage): AppError | undefined {

@@ -2,7 +2,7 @@
 export type Target = {
   /** As it is called. Scripts look for its end by its braces, so it has none. */
   url: string;
-  /** Its host, and its port if that is not the scheme's, as `hooks.example.com` or `hooks.example.com/8443`: queues' names have no colons. */
+  /** Its host, and its port if that is not 80 or 443, as `hooks.example.com` or `hooks.example.com/8443`: queues' names have no colons. */
   receiver: string;
 };
 
@@ -16,16 +16,49 @@ export function readTarget(text: string): { url: URL } | { problem: string } {
   if (url === undefined || !/^https?:$/.test(url.protocol)) return { problem: "must be an https URL" };
   if (url.username !== "" || url.password !== "" || /^[^/]*\/\/[^/?#]*@/.test(text))
     return { problem: "must have no user or password" };
+  if (hasEmptyLabel(url)) return { problem: "must have a host without empty labels" };
   if (text.includes("#")) return { problem: "must have no fragment" };
   return { url };
 }
 
 export function toTarget(url: URL): Target {
-  const host = url.hostname.replaceAll(":", "-");
-  return {
-    url: url.href.replaceAll("{", "%7B").replaceAll("}", "%7D"),
-    receiver: url.port === "" ? host : `${host}/${url.port}`,
-  };
+  return { url: url.href.replaceAll("{", "%7B").replaceAll("}", "%7D"), receiver: receiverOf(url) };
+}
+
+/** Ports that a receiver's name leaves out: those of https and http. */
+const PORTS_UNNAMED = [443, 80];
+
+function receiverOf({ hostname, port }: URL): string {
+  const host = hostname.replace(/\.$/, "").replaceAll(":", "-");
+  return port === "" || PORTS_UNNAMED.includes(Number(port)) ? host : `${host}/${port}`;
+}
+
+/**
+ * Reads a receiver as an operator names it, `HOST` or `HOST/PORT`, into the name that `toTarget` gives it. The host may be in any form
+ * that a URL may have: another letter case, an international name, a dot at its end, an IPv6 address.
+ */
+export function readReceiver(text: string): { receiver: string } | { problem: string } {
+  const [, host = "", port = "443"] = /^(\[[^\]]*\]|[^/:]+)(?:[/:](\d+))?$/.exec(text) ?? [];
+  const written = host.startsWith("[") ? host.replaceAll("-", ":") : host;
+  const isPlain = !/[\s\p{Cc}%?#@*\\]/u.test(host);
+  const url =
+    isPlain && URL.canParse(`https://${written}:${port}`) ? new URL(`https://${written}:${port}`) : undefined;
+  if (host === "" || url === undefined || hasEmptyLabel(url))
+    return {
+      problem: "is not a host, as hooks.example.com, or a host and a port, as hooks.example.com/8443",
+    };
+  return { receiver: receiverOf(url) };
+}
+
+/** The ports that callbacks to a receiver of this name go to. */
+export function portsOfReceiver(receiver: string): readonly number[] {
+  const [, port] = receiver.split("/");
+  return port === undefined ? PORTS_UNNAMED : [Number(port)];
+}
+
+/** No such host exists, and a path with it could mean another one. */
+function hasEmptyLabel({ hostname }: URL): boolean {
+  return /^\.|\.\./.test(hostname);
 }
 
 /** Receivers that requests may name. `match` says whether the URL's host has an entry of its own. */

@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import type { ErrorObject, ValidateFunction } from "ajv";
 import { messageOf } from "../errors/app-error.ts";
+import { cut } from "../text/cut.ts";
 import { runBounded } from "./run-bounded.ts";
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -120,7 +121,7 @@ function toMismatch(errors: readonly ErrorObject[]): Mismatch {
 }
 
 function shortened(text: string, most: number): string {
-  return text.length > most ? `${text.slice(0, most)}...` : text;
+  return text.length > most ? `${cut(text, most)}...` : text;
 }
 
 const POINTER_MAX = 256;

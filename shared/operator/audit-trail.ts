@@ -1,5 +1,8 @@
 import { z } from "zod";
+import { isAuditAction } from "../audit/audit.ts";
 import { createReadAudit } from "../audit/read.ts";
+import { CALL_ID } from "../job-call/call-id.ts";
+import { readGate } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
 import { toIso } from "../time/iso.ts";
 import { next, type PageAsked } from "./cursor.ts";
@@ -25,10 +28,19 @@ export type AuditEntryView = z.infer<typeof AuditEntryView>;
 
 /** Selects entries that meet every field present. */
 export const AuditFilter = z.strictObject({
-  action: z.string().max(32).optional(),
+  action: z.string().refine(isAuditAction, "is no action of the audit, as pause or replay").optional(),
   by: z.string().max(256).optional(),
-  call_id: z.string().max(64).optional(),
-  job: z.string().max(256).optional(),
+  call_id: z.string().regex(CALL_ID).optional(),
+  job: z
+    .string()
+    .max(300)
+    .transform((text, context) => {
+      const read = readGate(text);
+      if ("gate" in read) return read.gate;
+      context.addIssue({ code: "custom", message: read.problem });
+      return z.NEVER;
+    })
+    .optional(),
   since: askedTime.optional(),
   until: askedTime.optional(),
 });

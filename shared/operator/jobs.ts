@@ -1,10 +1,18 @@
 import { z } from "zod";
 import { createAudit } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
+import { portsOfReceiver } from "../job-call/callback-target.ts";
 import { idsOfKey } from "../job-call/job-ids.ts";
 import { type JobGate, openJobs } from "../queue/jobs.ts";
 import type { OperateDeps } from "../queue/operate.ts";
-import { CALLBACKS_GATE, gateOf, isOfCallbacks, originOf, type QueueName } from "../queue/queue-name.ts";
+import {
+  CALLBACKS_GATE,
+  gateOf,
+  isOfCallbacks,
+  originOf,
+  type QueueName,
+  receiverOfGate,
+} from "../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
 import { toIso } from "../time/iso.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
@@ -16,6 +24,8 @@ import { count, isoTime } from "./view.ts";
  */
 export const JobView = z.object({
   job: z.string(),
+  /** The ports of a receiver of callbacks. A name without a port stands for 443 and 80. */
+  ports: z.array(count).optional(),
   state: z.enum(["running", "throttled", "paused"]),
   /** Those by which it has a queue. */
   origins: z.array(z.string()),
@@ -34,14 +44,21 @@ export const JobView = z.object({
 });
 export type JobView = z.infer<typeof JobView>;
 
-/** Whether anything was changed, and the job as it is now. */
-export const JobChange = z.object({ changed: z.boolean(), job: JobView });
+export const JobChange = z.object({
+  /** Whether anything was changed. */
+  changed: z.boolean(),
+  /** Whether a queue of this name exists. Without one no call has come yet, or the name is misspelt. */
+  has_queue: z.boolean(),
+  /** The job as it is now, under the name that it is stored under. */
+  job: JobView,
+});
 export type JobChange = z.infer<typeof JobChange>;
 
 /** Jobs by service id and job index, then `callback`, then receivers by name. */
 export const JobPage = z.object({ jobs: z.array(JobView), next });
 export type JobPage = z.infer<typeof JobPage>;
 
+/** The jobs are named as `readGate` gives them. */
 export type JobsApi = {
   page(asked: PageAsked): Promise<JobPage>;
   /** Throws `job.not_found` if the job has neither a queue nor a setting. */
@@ -58,8 +75,8 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
   const registry = openRegistry(partition);
   const audit = createAudit(partition, log);
 
-  /** By gate: its queues, none if it has only a setting. */
-  async function known(): Promise<Map<string, QueueName[]>> {
+  /** By gate: its queues, none if it has only a setting. All callbacks together count only if they have a setting or are asked for. */
+  async function known(asked?: string): Promise<Map<string, QueueName[]>> {
     const [queues, named] = await Promise.all([registry.names(), jobs.named()]);
     const queuesOf = new Map<string, QueueName[]>(named.map((gate) => [gate, []]));
     for (const queue of queues) {
@@ -68,7 +85,8 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
       if (others === undefined) queuesOf.set(gate, [queue]);
       else others.push(queue);
     }
-    if (queuesOf.has(CALLBACKS_GATE)) queuesOf.set(CALLBACKS_GATE, queues.filter(isOfCallbacks));
+    if (asked === CALLBACKS_GATE || queuesOf.has(CALLBACKS_GATE))
+      queuesOf.set(CALLBACKS_GATE, queues.filter(isOfCallbacks));
     return queuesOf;
   }
 
@@ -89,9 +107,12 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
     return queuesOf.has(job) ? (await views([job], queuesOf))[0] : undefined;
   }
 
-  async function now(job: string): Promise<JobView> {
-    const found = await find(job);
-    return found ?? toView(job, NO_GATE, { ...sumOfDepths([]), origins: [], now: clock() });
+  /** What a change of the job has led to, also of a job that has neither a queue nor a setting. */
+  async function toChange(job: string, changed: boolean): Promise<JobChange> {
+    const queuesOf = await known(job);
+    const [view] = await views([job], queuesOf);
+    if (view === undefined) throw new Error(`no view of ${job}`);
+    return { changed, has_queue: (queuesOf.get(job) ?? []).length > 0, job: view };
   }
 
   return {
@@ -117,13 +138,13 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
       const at = clock();
       const changed = await jobs.pause(job, { at, by, reason });
       if (changed) await audit({ at, action: "pause", job, by, selection: "by name", reason });
-      return { changed, job: await now(job) };
+      return toChange(job, changed);
     },
 
     async resume(job, reason) {
       const changed = await jobs.resume(job);
       if (changed) await audit({ at: clock(), action: "resume", job, by, selection: "by name", reason });
-      return { changed, job: await now(job) };
+      return toChange(job, changed);
     },
   };
 }
@@ -147,8 +168,11 @@ type Holds = Depth & { origins: string[]; now: number };
 function toView(job: string, gate: JobGate, { oldestSince, origins, now, ...counts }: Holds): JobView {
   const { concurrency, rate, pausedAt, pausedBy, reason, throttledUntil } = gate;
   const state = stateOf(gate, now);
+  const receiver = receiverOfGate(job);
   return {
-    ...{ job, state, origins, ...counts },
+    job,
+    ...(receiver !== undefined && { ports: [...portsOfReceiver(receiver)] }),
+    ...{ state, origins, ...counts },
     oldest_age_ms: oldestSince === undefined ? null : Math.max(0, now - oldestSince),
     concurrency: concurrency ?? null,
     rate: rate === undefined ? null : { calls: rate.max, period_ms: rate.periodMs },

@@ -117,6 +117,7 @@ export function createAuditMoney(
 
 /** The configured tokens that are audited, with their chains. Throws as `AuditMoney` does. */
 export function chooseTokens(source: TokenSource, { network, ...blocks }: AuditOrder): Audited[] {
+  assertInOrder(blocks);
   const accepted = source.chains();
   const networks = [...new Set(accepted.map((token): string => token.network))];
   const hasBlock = Object.values(blocks).some((each) => each !== undefined);
@@ -144,8 +145,16 @@ async function rangeOf({ from_block, to_block }: AuditOrder, audited: readonly A
   const toBlock = to_block === undefined ? latest : BigInt(to_block);
   const first = toBlock < BLOCKS ? 0n : toBlock - BLOCKS + 1n;
   const fromBlock = from_block === undefined ? first : BigInt(from_block);
-  if (toBlock >= fromBlock) return { fromBlock, toBlock };
-  throw AppError.public("request.malformed", `block ${fromBlock} is after block ${toBlock}`);
+  assertInOrder({ from_block: String(fromBlock), to_block: String(toBlock) });
+  return { fromBlock, toBlock };
+}
+
+function assertInOrder({
+  from_block: from,
+  to_block: to,
+}: Pick<AuditOrder, "from_block" | "to_block">): void {
+  if (from === undefined || to === undefined || BigInt(from) <= BigInt(to)) return;
+  throw AppError.public("request.malformed", `from_block: block ${from} is after block ${to}`);
 }
 
 function emptyAudit(

@@ -1,6 +1,7 @@
-import { loadAcceptedTokens, requireAcceptedTokens, tokenOf } from "../config/accepted-tokens.ts";
+import { loadAcceptedTokens, tokenOf } from "../config/accepted-tokens.ts";
 import type { Env } from "../config/secrets.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
+import { AppError } from "../errors/app-error.ts";
 import type { Chain } from "../ethereum/chain.ts";
 import { chainOfToken } from "../payments/chain-of-token.ts";
 import type { Clock } from "../time/clock.ts";
@@ -9,7 +10,7 @@ import type { Clock } from "../time/clock.ts";
 export type TokenSource = {
   /** What they are; none if that is not known. */
   names(): readonly AcceptedToken[];
-  /** With where their chains are. Throws `start.config_invalid` if that is not known. */
+  /** With where their chains are. Throws `token.unconfigured` without x402.toml, and `start.config_invalid` if it is wrong. */
   chains(): readonly AcceptedToken[];
   /** Undefined if the token has no `rpc_url`. */
   chainOf(token: AcceptedToken): Chain | undefined;
@@ -31,7 +32,12 @@ export function createTokenSource({ configDir: dir, env, clock }: Options): Toke
       return [];
     }
   });
-  const chains = knownFor(KNOWN_MS, clock, () => requireAcceptedTokens({ dir, env }, "chains"));
+  const chains = knownFor(KNOWN_MS, clock, () => {
+    const tokens = loadAcceptedTokens({ dir, env }, "chains");
+    if (tokens !== undefined) return tokens;
+    const publicDetail = "there is no x402.toml, so no token and no chain is known";
+    throw new AppError("token.unconfigured", { reason: `${dir}: ${publicDetail}`, publicDetail });
+  });
   const opened = new WeakMap<AcceptedToken, Chain | undefined>();
   return {
     names,

@@ -1,4 +1,5 @@
 import { budgetProblems, NO_CALLBACKS } from "../config/between-files.ts";
+import { closedReceiver } from "../config/callbacks-toml.ts";
 import { openConfigDir } from "../config/config-dir.ts";
 import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
@@ -34,9 +35,18 @@ export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
     if (x402?.callback_hosts !== undefined) files.report(X402, [problem("callback_hosts", NO_CALLBACKS)]);
     files.report(JOB_PRICING, toldJobs(prices));
   }
+  const allowCidrs = config?.postern.callbacks?.allow_cidrs;
+  if (allowCidrs !== undefined) files.report(JOB_PRICING, closedReceivers(prices, allowCidrs));
 
   const { warnings, ...common } = files.checked(config);
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };
+}
+
+function closedReceivers(prices: PriceList, allowCidrs: readonly string[]): Problem[] {
+  return [...prices.values()].flatMap(({ serviceId, jobIndex, callbackUrl }) => {
+    const message = callbackUrl && closedReceiver(callbackUrl, allowCidrs);
+    return message ? [problem([String(serviceId), String(jobIndex), "callback_url"], message)] : [];
+  });
 }
 
 function toldJobs(prices: PriceList): Problem[] {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { cut } from "../text/cut.ts";
 
 /** What a producer's calls meet at a runner. */
 export type RunnerHealth = {
@@ -42,7 +43,7 @@ export function storeRunners(runners: readonly RunnerHealth[]): string {
   return JSON.stringify(
     runners.map(({ answeredAt, reason, ...rest }) => ({
       ...rest,
-      reason: reason?.slice(0, REASON_MAX),
+      reason: reason && cut(reason, REASON_MAX),
       answered_at: answeredAt,
     })),
   );

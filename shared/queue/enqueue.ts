@@ -21,7 +21,11 @@ export type Claim = {
 /** A call that nobody paid for is never refunded. */
 export type UnpaidState = Exclude<RecordState, RefundState>;
 
-export type Enqueued = { kind: "new" } | { kind: "known"; state: UnpaidState } | { kind: "conflict" };
+/** `job` is the key of the job that a known call is of: the configuration may have changed since. */
+export type Enqueued =
+  | { kind: "new" }
+  | { kind: "known"; state: UnpaidState; job?: string }
+  | { kind: "conflict" };
 
 /**
  * Adds a call to the queue of its job, unless a claim shows that it is known, and resolves once Redis has replied. An add without a
@@ -33,7 +37,7 @@ const WORDS_A_CALL = 7;
 
 /**
  * KEYS queues. ARGV prefix; then for each call: job, queue, id, the call as stored, by (empty without a claim), body sha256,
- * window ms. Answers for each call NEW, CONFLICT, the state found, or NEWER, or ERROR and the error: one that fails fails alone. The
+ * window ms. Answers for each call NEW, CONFLICT, the state and job found, or NEWER, or ERROR and the error: one that fails fails alone. The
  * record comes after the add, so that it never says QUEUED of a call that is not there.
  */
 const enqueueLua = () => `
@@ -45,10 +49,10 @@ local function enqueue(jobName, name, id, data, by, bodySha256, windowMs)
     return 'NEW'
   end
   local record = prefix .. 'call:' .. id
-  local st, bh, known, v = unpack(redis.call('HMGET', record, 'st', 'bh', 'by', 'v'))
+  local st, bh, known, v, job = unpack(redis.call('HMGET', record, 'st', 'bh', 'by', 'v', 'jb'))
   if tonumber(v or 1) > ${VERSIONS.record} then return 'NEWER' end
   if st and bh and bh ~= bodySha256 then return 'CONFLICT' end
-  if st then return known == by and 'NEW' or st end
+  if st then return known == by and 'NEW' or st .. ' ' .. (job or '') end
   add(jobName, name, id, data)
   redis.call('HSET', record, 'v', '${PLAIN_RECORD}', 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by,
     'jb', jobName)
@@ -88,5 +92,6 @@ function toEnqueued(answer: string): Enqueued {
   if (answer === "NEW") return { kind: "new" };
   if (answer === "CONFLICT") return { kind: "conflict" };
   if (answer === "NEWER") throw newer();
-  return { kind: "known", state: answer as UnpaidState };
+  const [state, job] = answer.split(" ");
+  return { kind: "known", state: state as UnpaidState, ...(job && { job }) };
 }

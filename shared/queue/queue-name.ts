@@ -1,5 +1,6 @@
+import { readReceiver } from "../job-call/callback-target.ts";
 import { JOB_ORIGINS, type JobCall, jobKeyOf, ORIGINS } from "../job-call/job-call.ts";
-import { idsOfKey, type JobIds } from "../job-call/job-ids.ts";
+import { idsOfKey, type JobIds, whyNoJobKey } from "../job-call/job-ids.ts";
 
 /**
  * BullMQ's name of a queue, as it stands in the registry: `<origin>/<service id>/<job index>`, or of callbacks
@@ -46,6 +47,21 @@ export const CALLBACKS_GATE = "callback";
 
 export function gateOfReceiver(receiver: string): string {
   return `${OF_CALLBACKS}${receiver}`;
+}
+
+/**
+ * Reads the name of a gate as an operator writes it, `7/1`, `callback` or `callback/<receiver>`, into the form that the gate is stored
+ * under. Every pause by name goes through here: under another form it would pause nothing.
+ */
+export function readGate(text: string): { gate: string } | { problem: string } {
+  if (text === CALLBACKS_GATE) return { gate: text };
+  const named = receiverOfGate(text);
+  if (named === undefined) {
+    const problem = whyNoJobKey(text);
+    return problem === undefined ? { gate: text } : { problem };
+  }
+  const read = readReceiver(named);
+  return "problem" in read ? read : { gate: gateOfReceiver(read.receiver) };
 }
 
 /** Whose gate this is; undefined if it is not a receiver's. */

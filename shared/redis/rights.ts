@@ -30,7 +30,7 @@ const ALL = { keys: [`${PREFIX}:*`], channels: CHANNELS };
 /** For each process. The operator's console and the commands have the same. */
 export const RIGHTS = {
   webhooks: { ...ALL, commands: WEBHOOKS },
-  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx scard srem zpopmin")] },
+  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard srem zpopmin")] },
   producer: {
     ...ALL,
     commands: [

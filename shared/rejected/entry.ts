@@ -50,7 +50,8 @@ const TEXT_MAX = 256;
 const NAME_MAX = 48;
 const HEADERS_MAX = 32;
 const FEW_MAX = 8;
-const BODY_BYTES_MAX = 4096;
+/** A longer body is cut to this. */
+export const REJECTED_BODY_BYTES_MAX = 4096;
 
 /** What is kept of a refused request, bounded: 4 KB at most, with a body 10 KB. */
 export function toEntry(rejection: Rejection, at: number, missed: number): RejectedEntry {
@@ -76,7 +77,7 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
       wanted: bounded(signatures.wanted, FEW_MAX),
     }),
     ...(bytes !== undefined && { bytes }),
-    ...(body && { body: body.subarray(0, BODY_BYTES_MAX).toString("base64") }),
+    ...(body && { body: body.subarray(0, REJECTED_BODY_BYTES_MAX).toString("base64") }),
     missed,
   };
 }

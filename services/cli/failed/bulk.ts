@@ -1,7 +1,8 @@
-import { stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import type { BulkRequest } from "../../../shared/operator/bulk.ts";
 import { shellLine } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
+import { whyNoneAt } from "../endpoint/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter, wordsOf } from "./filter.ts";
@@ -48,6 +49,11 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
 
   return withOperations(deps, options, async ({ bulk }) => {
     const counted = await bulk.count(request, signal);
+    const problem = counted.matched === 0 ? whyNoneAt(options.endpoint, options) : undefined;
+    if (problem !== undefined) {
+      deps.printError(`error: ${problem}\n`);
+      return EXIT.usage;
+    }
     const unfinished = new Set(counted.named);
 
     const operateAll = async () => {

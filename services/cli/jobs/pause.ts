@@ -1,4 +1,5 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import type { JobView } from "../../../shared/operator/jobs.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -15,16 +16,22 @@ export function pauseJobs(
   return withOperations(deps, options, async ({ jobs }) => {
     let code: number = EXIT.ok;
     for (const name of names) {
-      const { changed, job } = await jobs.pause(name, options.reason);
-      if (options.json) deps.print(jsonLine({ job: name, state: "paused", changed }));
+      const { changed, has_queue, job } = await jobs.pause(name, options.reason);
+      const { ports } = job;
+      if (options.json) deps.print(jsonLine({ job: name, ports, state: "paused", changed, has_queue }));
       if (changed) {
-        const unknown = job.origins.length > 0 ? "" : "; it has no queue yet, and calls that come will wait";
-        deps.say(`${name} is paused${unknown}\n`);
+        const unknown = has_queue ? "" : "; it has no queue yet, and calls that come will wait";
+        deps.say(`${named(job)} is paused${unknown}\n`);
       } else {
-        deps.printError(`${name} is already ${pausedText(job)}\n`);
+        deps.printError(`${named(job)} is already ${pausedText(job)}\n`);
         code = EXIT.failed;
       }
     }
     return code;
   });
+}
+
+/** The job's name, and which ports that of a receiver without a port stands for. */
+export function named({ job, ports = [] }: JobView): string {
+  return ports.length > 1 ? `${job} (ports ${ports.join(" and ")})` : job;
 }

@@ -2,6 +2,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
+import { named } from "./pause.ts";
 
 export type ResumeOptions = Operated & { json?: boolean };
 
@@ -14,11 +15,12 @@ export function resumeJobs(
   return withOperations(deps, options, async ({ jobs }) => {
     let code: number = EXIT.ok;
     for (const name of names) {
-      const { changed } = await jobs.resume(name);
-      if (options.json) deps.print(jsonLine({ job: name, state: "resumed", changed }));
-      if (changed) deps.say(`${name} is resumed\n`);
+      const { changed, has_queue, job } = await jobs.resume(name);
+      const { ports } = job;
+      if (options.json) deps.print(jsonLine({ job: name, ports, state: "resumed", changed, has_queue }));
+      if (changed) deps.say(`${named(job)} is resumed\n`);
       else {
-        deps.printError(`${name} is not paused\n`);
+        deps.printError(`${named(job)} is not paused${has_queue ? "" : ", and has no queue"}\n`);
         code = EXIT.failed;
       }
     }

@@ -1,8 +1,7 @@
-import { loadEndpointNames } from "../../../shared/config/endpoint-names.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { RejectedFilter, RejectedView } from "../../../shared/operator/rejected.ts";
 import { toIso } from "../../../shared/time/iso.ts";
-import { whyUnknown } from "../endpoint/unknown-path.ts";
+import { whyNoneAt } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
@@ -23,7 +22,7 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
   const { path, unknown, code, since } = options;
   const filter = { path, unknown, code, since: since === undefined ? undefined : toIso(since) };
   return withOperations(deps, options, async ({ rejected }) => {
-    const problem = problemOf(options);
+    const problem = whyNoneAt(path, options);
     if (problem !== undefined && (await rejected.page({ path }, { limit: 1 })).count === 0) {
       deps.printError(`error: ${problem}\n`);
       return EXIT.usage;
@@ -56,12 +55,6 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
     listing.end(foundText(found));
     return EXIT.ok;
   });
-}
-
-/** What the configuration here knows of the path. Of a console's it knows nothing. */
-function problemOf({ path, operator, configDir }: ListOptions): string | undefined {
-  if (path === undefined || operator !== undefined) return undefined;
-  return whyUnknown(path, loadEndpointNames(configDir));
 }
 
 type Found = { shown: number; missed: number; count: number; next: string | null };

@@ -10,6 +10,7 @@ import { type Follower, follow } from "../../../shared/events/follow.ts";
 import { TOLD_PER_SECOND } from "../../../shared/events/publish.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/time/iso.ts";
+import { whyNoneAt } from "../endpoint/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { cutToWidth } from "../table.ts";
 import { duration, jsonLine, plain } from "../text.ts";
@@ -34,6 +35,8 @@ export function tail(deps: ProgramDeps, options: TailOptions): Promise<number> {
   const filter: EventFilter = { endpoint, job, origin, outcomes: outcome, callId: call };
   const stopped = stopSignal();
   return withRedis(deps, options, async ({ partition }) => {
+    const problem = whyNoneAt(endpoint, options);
+    if (problem !== undefined) deps.note(`warning: ${problem}\n`);
     const view = createView(deps, options, filter);
     const following = await follow(partition, view.follower);
     await Promise.race([following.noticed, stopped]);

@@ -1,15 +1,14 @@
 import { z } from "zod";
+import { AppError } from "../../../shared/errors/app-error.ts";
 import { JobChange, JobPage, JobView } from "../../../shared/operator/jobs.ts";
-import { CALLBACKS_GATE } from "../../../shared/queue/queue-name.ts";
+import { CALLBACKS_GATE, readGate } from "../../../shared/queue/queue-name.ts";
 import { jobParams, page, reason, whole } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 
 const JOBS = "/api/v1/jobs";
 const JOB = `${JOBS}/{service_id}/{job_index}`;
 
-const keyOf = ({ service_id, job_index }: z.infer<typeof jobParams>) => `${service_id}/${job_index}`;
-
-const host = z.string().regex(/^[^/:\s]+$/);
+const host = z.string();
 const receiverParams = z.strictObject({ host });
 const placeParams = z.strictObject({ host, port: whole({ min: 1, max: 65_535 }) });
 
@@ -32,7 +31,7 @@ export const jobRoutes: readonly Route[] = [
   ...routesOf(`${JOBS}/${CALLBACKS_GATE}`, "all callbacks", z.strictObject({}), () => CALLBACKS_GATE),
   ...routesOf(
     `${JOBS}/${CALLBACKS_GATE}/{host}`,
-    "the callbacks to a receiver at the port of its scheme",
+    "the callbacks to a receiver at port 443 or 80",
     receiverParams,
     (params) => `${CALLBACKS_GATE}/${params.host}`,
   ),
@@ -42,16 +41,27 @@ export const jobRoutes: readonly Route[] = [
     placeParams,
     (params) => `${CALLBACKS_GATE}/${params.host}/${params.port}`,
   ),
-  ...routesOf(JOB, "the calls of a job", jobParams, keyOf),
+  ...routesOf(
+    JOB,
+    "the calls of a job",
+    jobParams,
+    ({ service_id, job_index }) => `${service_id}/${job_index}`,
+  ),
 ];
 
+/** `nameOf` writes the name as the path has it; the route acts on the job of the name's stored form. */
 function routesOf<Params extends z.ZodType>(
   path: string,
   what: string,
   params: Params,
-  jobOf: (params: z.output<Params>) => string,
+  nameOf: (params: z.output<Params>) => string,
 ): Route[] {
   const body = z.strictObject({ reason });
+  const jobOf = (asked: z.output<Params>): string => {
+    const read = readGate(nameOf(asked));
+    if ("gate" in read) return read.gate;
+    throw AppError.public("request.not_found", `the name in the path ${read.problem}`);
+  };
   return [
     route({
       method: "GET",

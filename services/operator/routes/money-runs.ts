@@ -32,7 +32,7 @@ export const moneyRunRoutes: readonly Route[] = [
     answers: {
       202: { description: "It has begun; Location says where to look", schema: RefundCheckRunView },
     },
-    problems: ["start.config_invalid", "run.too_many"],
+    problems: ["token.unconfigured", "start.config_invalid", "run.too_many"],
     async answer(_asked, { api }) {
       const run = await api.moneyRuns.refundChecks.begin();
       return { status: 202, json: run, headers: { Location: `${CHECKS}/${run.id}` } };

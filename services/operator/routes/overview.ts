@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { whyNoJobKey } from "../../../shared/job-call/job-ids.ts";
 import { EndpointView } from "../../../shared/operator/endpoints.ts";
 import { FLOW_SPANS, FlowView } from "../../../shared/operator/flow.ts";
 import { OverviewView } from "../../../shared/operator/overview.ts";
@@ -13,7 +14,7 @@ export const flowQuery = z.strictObject({
   /** Of one job only. */
   job: z
     .string()
-    .regex(/^\d{1,16}\/\d{1,16}$/, "must be <service id>/<job index>")
+    .refine((text) => whyNoJobKey(text) === undefined, "is not <service id>/<job index>, as 7/1")
     .optional(),
 });
 

@@ -72,7 +72,7 @@ export const paymentRoutes: readonly Route[] = [
     isHeavy: true,
     query: spentQuery,
     answers: { 200: { description: "A page of them, the newest first", schema: SpentElsewherePage } },
-    problems: ["start.config_invalid"],
+    problems: ["token.unconfigured", "start.config_invalid"],
     answer: async ({ query }, { api }) => ({ status: 200, json: await api.payments.spentElsewhere(query) }),
   }),
   route({

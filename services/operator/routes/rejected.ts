@@ -56,7 +56,7 @@ export const rejectedRoutes: readonly Route[] = [
       if (body === null)
         throw AppError.public(
           "rejected.no_body",
-          `${id}: its endpoint does not keep the bodies of refused requests`,
+          `${id}: nothing of its body was kept; either nothing had arrived when it was refused, or its endpoint does not set keep_rejected_bodies`,
         );
       return toBytes(id, Buffer.from(body, "base64"));
     },

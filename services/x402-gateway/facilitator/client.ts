@@ -2,6 +2,7 @@ import type { SettleResponse, SupportedKind, SupportedResponse, VerifyResponse }
 import { messageOf } from "../../../shared/errors/app-error.ts";
 import { createHttpClient, type HttpAnswer, isTimeout } from "../../../shared/http/client.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
+import { cut } from "../../../shared/text/cut.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { FacilitatorCall } from "./authorize.ts";
 import type { Credentials } from "./credentials.ts";
@@ -202,7 +203,7 @@ function noAnswer(status: number, said: unknown): NoAnswer {
 }
 
 function reasonOf(said: unknown): string {
-  return textOf(said)?.slice(0, REASON_CHARS_MAX) ?? "no reason said";
+  return cut(textOf(said) ?? "no reason said", REASON_CHARS_MAX);
 }
 
 function textOf(said: unknown): string | undefined {

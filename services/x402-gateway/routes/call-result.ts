@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { toAppError } from "../../../shared/errors/app-error.ts";
+import { AppError, toAppError } from "../../../shared/errors/app-error.ts";
 import type { Proves } from "../../../shared/gateway/ask-result.ts";
 import { sendResult } from "../../../shared/gateway/send-result.ts";
+import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Results } from "../../../shared/results/store.ts";
 import type { SignIn } from "../sign-in/sign-in.ts";
 
 type Deps = {
+  journal: Pick<PaymentJournal, "look">;
   results: Pick<Results, "read">;
   provesByToken: Proves;
   signIn: Pick<SignIn, "assertPayer" | "ask">;
@@ -15,7 +17,7 @@ type Deps = {
  * GET /x402/calls/{call_id}/result: what the runner answered. Nothing is read before the right to it is proven. Who has proven nothing is
  * asked to sign in, alike for every call id, so that nobody learns which there are.
  */
-export function createCallResult({ results, provesByToken, signIn }: Deps) {
+export function createCallResult({ journal, results, provesByToken, signIn }: Deps) {
   return async function answerResult(
     req: IncomingMessage,
     res: ServerResponse,
@@ -28,6 +30,9 @@ export function createCallResult({ results, provesByToken, signIn }: Deps) {
       if (why.code !== "result.sign_in_required") throw thrown;
       return signIn.ask(req, res, callId, why);
     }
+    // The token of a webhook's call is as good, but its result is asked for elsewhere.
+    if ((await journal.look(callId)) === undefined)
+      throw AppError.public("request.not_found", "no such call");
     sendResult(req, res, await results.read(callId));
   };
 }

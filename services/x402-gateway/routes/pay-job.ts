@@ -6,7 +6,7 @@ import type { Admission } from "../../../shared/gateway/admission.ts";
 import type { AdmitReceiver } from "../../../shared/gateway/named-receivers.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
-import { codingUnsupported, contentCoding } from "../../../shared/http/content-coding.ts";
+import { assertNotEncoded } from "../../../shared/http/content-coding.ts";
 import { hasInputEnded, onInputEnd } from "../../../shared/http/input-end.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import {
@@ -430,9 +430,3 @@ function unmoved(): AppError {
 
 const UNUSED_MS = 2000;
 const NOTHING = Buffer.alloc(0);
-
-/** The runner would get an encoded body without being told of its coding. */
-function assertNotEncoded(req: IncomingMessage): void {
-  const coding = contentCoding(req);
-  if (coding !== undefined) throw codingUnsupported(coding, "jobs take no Content-Encoding");
-}

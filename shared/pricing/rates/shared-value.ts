@@ -3,6 +3,7 @@ import { Secret } from "../../crypto/secret.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { NOW, script } from "../../redis/script.ts";
 import { VERSIONS } from "../../redis/version.ts";
+import { cut } from "../../text/cut.ts";
 import { historyKeys, KEEP_READING } from "./history.ts";
 import type { LiveToken, RatedToken } from "./source.ts";
 
@@ -66,7 +67,7 @@ const REASON_CHARS_MAX = 500;
 /** The failure of a read that began at `at`. The reason is for every operator, so no source puts a URL or a credential in it. */
 export function toRateFailure(reason: string, at: number): RateFailure {
   const isLong = reason.length > REASON_CHARS_MAX;
-  return { reason: isLong ? `${reason.slice(0, REASON_CHARS_MAX - 3)}...` : reason, at };
+  return { reason: isLong ? `${cut(reason, REASON_CHARS_MAX - 3)}...` : reason, at };
 }
 
 export type SharedValue = {

@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createRejectedList } from "../../../shared/rejected/list.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
-import { send } from "../../support/http.ts";
+import { send, sendRaw } from "../../support/http.ts";
 import { SECRET } from "./deliver/credentials.ts";
 
 const endpoints = [
@@ -20,6 +20,8 @@ const endpoints = [
       timestamp: { header: "X-Own-Time", unit: "s", past_secs: 300, future_secs: 300 },
     },
   },
+  { path: "/bearer", auth: "bearer", job_id: 1, secret: SECRET, keep_rejected_bodies: true },
+  { path: "/bearer-keeps-none", auth: "bearer", job_id: 1, secret: SECRET },
   { path: "/keeps", preset: "github", job_id: 1, secret: SECRET, keep_rejected_bodies: true },
 ];
 
@@ -84,4 +86,59 @@ test("the body of a refused webhook is kept only where the endpoint says so", as
     reason: "mismatch",
     body: Buffer.from("what was sent").toString("base64"),
   });
+});
+
+const WRONG_TOKEN = "POST /bearer HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\n";
+const isAnswered = (text: string) => text.includes("\r\n\r\n");
+
+test.each([
+  ["a wrong bearer token", WRONG_TOKEN, 401],
+  ["another method", WRONG_TOKEN.replace("POST", "DELETE"), 405],
+  ["a missing signature", "POST /keeps HTTP/1.1\r\nHost: a\r\n", 401],
+])("the body that has arrived with %s is kept up to 4 KiB", async (_what, head, status) => {
+  const body = `{"a":"${"x".repeat(9000)}"}`;
+  const answer = await sendRaw(gateway.address, `${head}Content-Length: ${body.length}\r\n\r\n${body}`, {
+    enough: isAnswered,
+  });
+  expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+  expect(await newest()).toMatchObject({
+    bytes: body.length,
+    body: Buffer.from(body.slice(0, 4096)).toString("base64"),
+  });
+});
+
+test("a wrong bearer token is answered without waiting for its body, of which nothing is kept", async () => {
+  const answer = await sendRaw(gateway.address, `${WRONG_TOKEN}Content-Length: 10\r\n\r\n`, {
+    enough: isAnswered,
+  });
+  expect(answer).toMatch(/^HTTP\/1.1 401 /);
+  expect(await newest()).toMatchObject({ endpoint: "/bearer", bytes: 10 });
+  expect(await newest()).not.toHaveProperty("body");
+});
+
+test("a connection whose refused body was kept takes its next request where that body ends", async () => {
+  const refused = `${WRONG_TOKEN}Content-Length: 6\r\n\r\n${"x".repeat(6)}`;
+  const right = refused.replace("wrong", SECRET);
+  const answer = await sendRaw(gateway.address, refused + right, {
+    enough: (text) => text.includes("call_id"),
+  });
+  expect(answer.match(/HTTP\/1.1 (\d+)/g)).toEqual(["HTTP/1.1 401", "HTTP/1.1 202"]);
+});
+
+test("the beginning of a body that grows beyond the limit is kept", async () => {
+  const headers = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}`, "Transfer-Encoding": "chunked" };
+  const answer = await send(gateway.address, { path: "/keeps", headers, body: Buffer.alloc(2_000_000, "x") });
+  expect(answer.status).toBe(413);
+  expect(await newest()).toMatchObject({
+    code: "request.too_large",
+    body: Buffer.alloc(4096, "x").toString("base64"),
+  });
+});
+
+test("an endpoint that keeps no refused bodies keeps none that has arrived", async () => {
+  const head = WRONG_TOKEN.replace("/bearer", "/bearer-keeps-none");
+  await sendRaw(gateway.address, `${head}Content-Length: 4\r\n\r\nbody`, { enough: isAnswered });
+  const entry = await newest();
+  expect(entry?.endpoint).toBe("/bearer-keeps-none");
+  expect(entry).not.toHaveProperty("body");
 });

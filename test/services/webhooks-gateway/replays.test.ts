@@ -81,3 +81,14 @@ test("where the id is not signed, a stranger who sends a recorded body under ano
   await send(first.address, under("2"));
   expect(await webhooks.waiting()).toHaveLength(2);
 });
+
+test("a repeat after the endpoint got another job is told of the job that its call is of", async () => {
+  const other = await webhooks.start({ endpoints: [{ ...endpoints[0], job_id: 2 }], clock: () => now });
+  const body = '{"id":"evt_1","type":"charge.succeeded"}';
+  const before = (await send(first.address, stripe(body))).json();
+  const repeat = await send(other.address, stripe(body));
+  expect(repeat.headers["idempotent-replayed"]).toBe("true");
+  expect(repeat.json()).toEqual({ ...before, job_id: 1 });
+  const fresh = await send(other.address, stripe(body.replace("evt_1", "evt_2")));
+  expect(fresh.json()).toMatchObject({ job_id: 2 });
+});

@@ -6,7 +6,7 @@ import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { startPart } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { CLOCK_CHANGE_MS, systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { jsonLines } from "../../fixtures/postern.ts";
 import { keys, useOwnRedis } from "../../fixtures/redis.ts";
@@ -117,10 +117,14 @@ test("a drain is done once no payment is open and all authorizations, offers, us
   await x402.redis.zadd(keys.paymentsInReview, 1, "c_3");
   let aheadMs = 0;
   const log = recordingLog();
-  const parsed = x402Toml(process.env).parse(x402Table({ devnet: fixture.devnet }));
   const clock = () => systemClock() + aheadMs;
-  const drain = startDrain({ partition: fixture.redis.partition, x402: parsed, clock, log }, 20);
-  ends.defer(drain.stop);
+  const startWith = (quote_ttl_secs: number) => {
+    const x402 = x402Toml({}).parse(x402Table({ devnet: fixture.devnet, x402: { quote_ttl_secs } }));
+    const drain = startDrain({ partition: fixture.redis.partition, x402, clock, log }, 20);
+    ends.defer(drain.stop);
+    return drain;
+  };
+  let drain = startWith(60);
   const until = (what: Partial<DrainState>) =>
     eventually(JSON.stringify(what), () => {
       const state = drain.state();
@@ -145,6 +149,10 @@ test("a drain is done once no payment is open and all authorizations, offers, us
   expect(log.events.at(-1)?.event).toBe("drain.done");
   expect(log.events.filter(({ event }) => event === "drain.done")).toHaveLength(1);
 
-  aheadMs = 0;
-  await until({ drained: false });
+  aheadMs = CLOCK_CHANGE_MS + 90_000; // the authorization is of two minutes
+  await until({ offers_until: null, drained: false });
+  await drain.stop();
+  drain = startWith(600);
+  aheadMs = CLOCK_CHANGE_MS + 200_000;
+  await until({ authorizations_until: null, drained: false });
 });

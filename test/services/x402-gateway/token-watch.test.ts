@@ -18,6 +18,26 @@ import { recordingLog } from "../../support/recording-log.ts";
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 const ends = useEnds();
 
+/** The URL of a node that takes connections and says nothing. */
+async function silentNode(): Promise<string> {
+  const silent = createServer(() => {});
+  await once(silent.listen(0, "127.0.0.1"), "listening");
+  ends.defer(() => silent.close());
+  return `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+}
+
+/** What a watch needs of the devnet's token at this node. */
+function watched(rpcUrl: string) {
+  const token = acceptedToken({}).parse(devToken(fixture.devnet));
+  const log = recordingLog();
+  const chain = createChain({
+    rpcUrl: new Secret(rpcUrl),
+    ...{ chainId: fixture.devnet.chainId, confirmations: 1, voidDepth: 512, timeoutMs: 5000 },
+    ...{ clock: systemClock, log },
+  });
+  return { token, chain, log };
+}
+
 const ELSEWHERE = `0x${"22".repeat(20)}`;
 
 test.each([
@@ -41,16 +61,20 @@ test.each([
 );
 
 test("a gateway is not ready before the check of its tokens, nor its health well, and is ready once the node was silent for its time-out", async () => {
-  const silent = createServer(() => {}); // takes connections, and says nothing
-  await once(silent.listen(0, "127.0.0.1"), "listening");
-  ends.defer(() => silent.close());
-  const { port } = silent.address() as AddressInfo;
-  const x402 = await fixture.gateway({ token: { rpc_url: `http://127.0.0.1:${port}` }, early: true });
+  const x402 = await fixture.gateway({ token: { rpc_url: await silentNode() }, early: true });
   await eventually("Redis is ready", () => x402.gateway.readiness().checks["redis"] === "always");
   expect(x402.gateway.readiness()).toMatchObject({ ready: false, checks: { starting: true } });
   expect((await send(x402.address, { method: "GET", path: "/x402/health" })).status).toBe(503);
   await x402.gateway.firstCheck;
   expect(x402.gateway.readiness()).toMatchObject({ ready: true, checks: { starting: false } });
+});
+
+test("a start does not wait for a first check that takes too long", async () => {
+  const { token, chain, log } = watched(await silentNode());
+  const watch = createTokenWatch(token, chain, log, { everyMs: 10, soonMs: 10, firstMs: 10 });
+  ends.defer(() => watch.close());
+  await watch.start();
+  expect(log.events, "the check goes on").toEqual([]);
 });
 
 test("a gateway whose node answers no eth_call at the hash of a block does not start", async () => {
@@ -80,14 +104,8 @@ test("a node that is away stops no start; its token is not paid with before it w
 
 test("a token whose contract changes while it is sold is found out, and so is its recovery", async () => {
   const { devnet } = fixture;
-  const token = acceptedToken({}).parse(devToken(devnet));
-  const log = recordingLog();
-  const chain = createChain({
-    rpcUrl: new Secret(devnet.rpcUrl),
-    ...{ chainId: devnet.chainId, confirmations: 1, voidDepth: 512, timeoutMs: 5000 },
-    ...{ clock: systemClock, log },
-  });
-  const watch = createTokenWatch(token, chain, log, { everyMs: 10, soonMs: 10 });
+  const { token, chain, log } = watched(devnet.rpcUrl);
+  const watch = createTokenWatch(token, chain, log, { everyMs: 10, soonMs: 10, firstMs: 60_000 });
   ends.defer(() => watch.close());
   await watch.start();
   await watch.assertSound();

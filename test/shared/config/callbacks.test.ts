@@ -81,10 +81,35 @@ test.each(['callback_url = "https://a.example"', 'callback_hosts = ["a.example"]
   },
 );
 
+const CLOSED =
+  "callback_url: is where no producer connects to: it needs a range in callbacks.allow_cidrs of postern.toml";
+
+test.each([
+  "https://127.0.0.1:9000/told",
+  "http://127.0.0.1:9000/told",
+  "http://localhost:9000/told",
+  "http://receiver.internal/told",
+  "https://198.18.0.1/told",
+])("an endpoint's callback_url may be at %s where allow_cidrs has it", (url) => {
+  const allowed = on('allow_cidrs = ["127.0.0.0/8", "198.18.0.0/15"]\n');
+  expect(problems(allowed, { endpoint: `callback_url = "${url}"` })).toEqual([]);
+});
+
+test("a range of allow_cidrs opens no other address", () => {
+  const endpoint = 'callback_url = "https://127.0.0.1/told"';
+  expect(problems(on('allow_cidrs = ["10.0.0.0/8"]\n'), { endpoint })).toEqual([`endpoint /a: ${CLOSED}`]);
+});
+
 test.each([
   ['callback_url = "ftp://a.example"', "callback_url: must be an https URL"],
   ['callback_url = "https://user@a.example"', "callback_url: must have no user or password"],
   ["callback_hosts = []", "callback_hosts: is empty"],
+  ['callback_url = "https://127.0.0.1:9000/told"', CLOSED],
+  ['callback_url = "https://[::1]/told"', CLOSED],
+  ['callback_url = "https://localhost/told"', CLOSED],
+  ['callback_url = "https://10.1.2.3/told"', CLOSED],
+  ['callback_url = "https://[::ffff:169.254.169.254]/told"', CLOSED],
+  ['callback_url = "http://a.example/told"', CLOSED],
   ['callback_hosts = ["https://a.example"]', /^callback_hosts\[0\]: must be a host/],
   ['callback_hosts = ["*.com"]', "callback_hosts[0]: would let in a whole top-level domain"],
   [

@@ -76,6 +76,8 @@ test("of several line breaks at the end of a secret, one is not part of it", () 
 test.each([
   [" a secret of one's own", "white space"],
   ["a secret of one's own\n", "white space"],
+  ["a secret of\none's own", "line break"],
+  ["a secret of\r\n\r\none's own", "line break"],
   ["'a secret of one self'", "quotes"],
   ['"a secret of one self"', "quotes"],
   ["$POSTERN_HOOK_SECRET", "variable"],

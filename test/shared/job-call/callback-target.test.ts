@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import {
   createReceiverList,
+  portsOfReceiver,
+  readReceiver,
   readTarget,
   receiverEntryProblem,
   toTarget,
@@ -27,6 +29,8 @@ test.each([
   ["https://hooks.example.com/#part", "must have no fragment"],
   ["https://hooks.example.com/ x", "must be visible ASCII without spaces"],
   ["https://hööks.example.com/", "must be visible ASCII without spaces"],
+  ["https://../", "must have a host without empty labels"],
+  ["https://hooks..example.com/", "must have a host without empty labels"],
   ["", "must be visible ASCII without spaces"],
   [`https://hooks.example.com/${"x".repeat(2048)}`, "is longer than 2048 characters"],
 ])("%s is no URL of a receiver", (text, problem) => {
@@ -39,9 +43,66 @@ test.each([
   ["https://hooks.example.com:8443/", "https://hooks.example.com:8443/", "hooks.example.com/8443"],
   ["https://0x7f.1/", "https://127.0.0.1/", "127.0.0.1"],
   ["https://[2001:db8::1]:8443/", "https://[2001:db8::1]:8443/", "[2001-db8--1]/8443"],
+  ["https://hooks.example.com./", "https://hooks.example.com./", "hooks.example.com"],
+  ["https://hooks.example.com:80/", "https://hooks.example.com:80/", "hooks.example.com"],
+  ["http://hooks.example.com:443/", "http://hooks.example.com:443/", "hooks.example.com"],
   ["https://hooks.example.com/?a={b}", "https://hooks.example.com/?a=%7Bb%7D", "hooks.example.com"],
 ])("%s is called as %s, and its receiver is %s", (text, url, receiver) => {
   expect(toTarget(readUrl(text))).toEqual({ url, receiver });
+  expect(readReceiver(receiver)).toEqual({ receiver });
+});
+
+test.each([
+  ["HOOKS.Example.com", "hooks.example.com"],
+  ["hooks.example.com.", "hooks.example.com"],
+  ["hooks.example.com/443", "hooks.example.com"],
+  ["hooks.example.com:80", "hooks.example.com"],
+  ["hooks.example.com/08443", "hooks.example.com/8443"],
+  ["hooks.example.com:8443", "hooks.example.com/8443"],
+  ["h\u00f6oks.example.com", "xn--hoks-5qa.example.com"],
+  ["XN--HOKS-5QA.example.com", "xn--hoks-5qa.example.com"],
+  ["0x7f.1/8443", "127.0.0.1/8443"],
+  ["[2001:DB8:0::1]:8443", "[2001-db8--1]/8443"],
+  ["[2001-db8--1]/8443", "[2001-db8--1]/8443"],
+  ["[::ffff:127.0.0.1]", "[--ffff-7f00-1]"],
+])("an operator who names the receiver %s means %s", (text, receiver) => {
+  expect(readReceiver(text)).toEqual({ receiver });
+});
+
+test.each([
+  ...[
+    "",
+    "/8443",
+    "hooks.example.com/",
+    "hooks.example.com/x",
+    "hooks.example.com/65536",
+    "a/1/2",
+    "..",
+    ".a",
+  ],
+  ...[
+    "a..b",
+    "a b",
+    " a",
+    "a\nb",
+    "a\u0000b",
+    "a\\b",
+    "a@b",
+    "a?b",
+    "a#b",
+    "loc%61lhost",
+    "a%2Fb",
+    "a\uff0fb",
+    "a\uff05b",
+  ],
+  ...["::1", "[::1", "[a]", "[::1]x", "1.2.3.4.5", "https://a", "*.example.com", "*"],
+])("%j names no receiver", (text) => {
+  expect(readReceiver(text)).toEqual({ problem: expect.stringMatching(/^is not a host, as hooks/) });
+});
+
+test("a receiver's name without a port stands for the ports of https and http", () => {
+  expect(portsOfReceiver("hooks.example.com")).toEqual([443, 80]);
+  expect(portsOfReceiver("[--1]/8443")).toEqual([8443]);
 });
 
 const LIST = createReceiverList([

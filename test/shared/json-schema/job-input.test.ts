@@ -155,3 +155,9 @@ test("an example has to be there, and to fit", () => {
   expect(made).toMatchObject({ ok: false, problem: { of: "example", message: "is missing" } });
   expect(problem(ORDER, { items: [1.5] })).toBe("example does not fit the schema: #/items/0 must be integer");
 });
+
+test("what a mismatch tells of a long name ends between two characters", () => {
+  const name = `${"x".repeat(63)}\u{1f600}`;
+  const found = unfit(ORDER, { items: [1] }, JSON.stringify({ items: [1], [name]: 1 }));
+  expect(found?.what).toMatch(new RegExp(`: "${"x".repeat(63)}\\.\\.\\."$`));
+});

@@ -47,7 +47,7 @@ test("what a worker writes that lost its call does not reopen a call that has en
 test("an add whose reply was lost is still its request's own, is known to another, and a conflict with another body", async () => {
   expect(await add("one")).toEqual({ kind: "new" });
   expect(await add("one")).toEqual({ kind: "new" });
-  expect(await add("other")).toEqual({ kind: "known", state: "QUEUED" });
+  expect(await add("other")).toEqual({ kind: "known", state: "QUEUED", job: "7/1" });
   expect(await add("other", "another hash")).toEqual({ kind: "conflict" });
 });
 

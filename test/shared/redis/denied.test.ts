@@ -1,14 +1,16 @@
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { startRedis } from "../../../shared/dev/redis.ts";
-import { eventually } from "../../../shared/dev/wait.ts";
+import { beforeDeadline, eventually } from "../../../shared/dev/wait.ts";
 import { aclRules } from "../../../shared/redis/rights.ts";
 import { usePostern } from "../../fixtures/postern.ts";
+import { DOMAIN, KEY } from "../../fixtures/pricing.ts";
 import { useProducer } from "../../fixtures/producer.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { useWebhooks } from "../../fixtures/webhooks.ts";
+import { x402Table } from "../../fixtures/x402.ts";
 import { send } from "../../support/http.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -27,8 +29,50 @@ const PROCESSES: Readonly<Record<string, readonly string[]>> = {
   webhooks: ["webhooks", "--service-id", "7", ...HERE, ...OPS],
   producer: ["producer", ...OPS],
   runner: ["runner", ...HERE],
+  x402: ["x402", ...HERE, ...OPS],
+  pricing: ["pricing", ...HERE, ...OPS],
   operator: ["operator", ...HERE, ...OPS],
 };
+
+/** Sells a job, though nobody is at the addresses of its chain and its facilitator. */
+function soldJob() {
+  const url = "http://127.0.0.1:9";
+  const asset = `0x${"5".repeat(40)}` as const;
+  const devnet = {
+    rpcUrl: url,
+    facilitatorUrl: url,
+    token: asset,
+    seller: asset,
+    network: "eip155:1",
+  } as const;
+  const keyFile = join(tempDir(), "pricing.key");
+  writeFileSync(keyFile, KEY);
+  const domain = { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract };
+  return {
+    x402: x402Table({ devnet }),
+    pricing: { key: `file:${keyFile}`, http_address: false, domain },
+    job_pricing: { "1": { "1": "1000000000000000" } },
+  };
+}
+
+/** Every process ends by itself, and the one line that it logs of it has this code and this remedy. */
+async function expectAllToEnd(redisUrl: string, code: string, remedy: RegExp): Promise<void> {
+  postern.configure({
+    postern: { redis: { url: redisUrl }, drain_secs: 0 },
+    webhooks: { endpoints: ENDPOINTS },
+    ...soldJob(),
+  });
+  for (const [name, args] of Object.entries(PROCESSES)) {
+    const process = postern.start(args);
+    const exit = await beforeDeadline(`${name} ends`, process.exit).catch((late: Error) => {
+      throw new Error(`${late.message}\n${process.tail()}`);
+    });
+    const failed = process.events("service.failed");
+    expect([name, exit.code, failed.length]).toEqual([name, 1, 1]);
+    expect([name, failed[0]?.["code"], failed[0]?.["stack"]]).toEqual([name, code, undefined]);
+    expect(failed[0]?.["reason"]).toMatch(remedy);
+  }
+}
 
 const REFUSALS = [
   ["a wrong password", "redis://app:wrong@HOST", "start.redis_denied", /\[redis\] url/],
@@ -49,19 +93,8 @@ test.each(REFUSALS)(
     const redisUrl = url
       .replace("HOST", `127.0.0.1:${redis.server.port}`)
       .replace("REPLICA", `127.0.0.1:${replica.port}`);
-    postern.configure({
-      postern: { redis: { url: redisUrl }, drain_secs: 0 },
-      webhooks: { endpoints: ENDPOINTS },
-    });
     try {
-      for (const [name, args] of Object.entries(PROCESSES)) {
-        const ended = await postern.run(args);
-        const failed = ended.stdout.split("\n").filter((line) => line.includes('"service.failed"'));
-        expect([name, ended.code, failed.length]).toEqual([name, 1, 1]);
-        const line = JSON.parse(failed[0] ?? "{}");
-        expect([name, line.code, line.stack]).toEqual([name, code, undefined]);
-        expect(line.reason).toMatch(remedy);
-      }
+      await expectAllToEnd(redisUrl, code, remedy);
     } finally {
       await replica.stop();
       await redis.client.call("ACL", "DELUSER", "app");
@@ -69,26 +102,39 @@ test.each(REFUSALS)(
   },
 );
 
-test("a right that is taken away makes a gateway not ready, and calls are answered at once", async () => {
-  const user = ["ACL", "SETUSER", "app", "on", "nopass", ...aclRules("webhooks").split(" "), "+config|get"];
-  await redis.client.call(...(user as [string, ...string[]]));
-  const redisUrl = redis.url.replace("redis://", "redis://app:any@");
-  const { address, log } = await webhooks.start({ endpoints: ENDPOINTS, redisUrl, enqueueTimeoutMs: 60_000 });
-  expect((await post(address, "1")).status).toBe(202);
-  await redis.client.call("ACL", "SETUSER", "app", "-evalsha", "-eval");
-  const began = performance.now();
-  expect((await post(address, "2")).json()).toMatchObject({ status: 503, code: "queue.denied" });
-  expect(performance.now() - began).toBeLessThan(30_000);
-  const refused = await eventually("it is not ready", async () => {
-    const answer = await readyz(address);
-    return answer.status === 503 ? answer.text : undefined;
-  });
-  expect(refused).toMatch(/queue\.denied.*postern redis-acl/);
-  expect(log.events.filter(({ event }) => event === "redis.refused")).toHaveLength(1);
-  await redis.client.call("ACL", "SETUSER", "app", "+evalsha", "+eval");
-  await eventually("calls are taken again", async () => (await post(address, "3")).status === 202);
-  await redis.client.call("ACL", "DELUSER", "app");
-});
+/** Of the second right only a write shows that it is missing: no check of Redis uses it, and the script may have written before. */
+const RIGHTS = [
+  ["to run scripts", ["evalsha", "eval"], "queue.denied"],
+  ["that a script needs", ["lpush"], "queue.outcome_unknown"],
+] as const;
+
+test.each(RIGHTS)(
+  "a right %s that is taken away makes a gateway not ready, and calls are answered at once",
+  async (_, commands, code) => {
+    const user = ["ACL", "SETUSER", "app", "on", "nopass", ...aclRules("webhooks").split(" "), "+config|get"];
+    await redis.client.call(...(user as [string, ...string[]]));
+    const redisUrl = redis.url.replace("redis://", "redis://app:any@");
+    const { address, log } = await webhooks.start({
+      endpoints: ENDPOINTS,
+      redisUrl,
+      enqueueTimeoutMs: 60_000,
+    });
+    expect((await post(address, "1")).status).toBe(202);
+    await redis.client.call("ACL", "SETUSER", "app", ...commands.map((command) => `-${command}`));
+    const began = performance.now();
+    expect((await post(address, "2")).json()).toMatchObject({ status: 503, code });
+    expect(performance.now() - began).toBeLessThan(30_000);
+    const refused = await eventually("it is not ready", async () => {
+      const answer = await readyz(address);
+      return answer.status === 503 ? answer.text : undefined;
+    });
+    expect(refused).toMatch(/queue\.denied.*postern redis-acl/);
+    expect(log.events.filter(({ event }) => event === "redis.refused")).toHaveLength(1);
+    await redis.client.call("ACL", "SETUSER", "app", ...commands.map((command) => `+${command}`));
+    await eventually("calls are taken again", async () => (await post(address, "3")).status === 202);
+    await redis.client.call("ACL", "DELUSER", "app");
+  },
+);
 
 const FULL = [
   [

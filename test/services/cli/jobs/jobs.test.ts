@@ -4,6 +4,7 @@ import { openJobs } from "../../../../shared/queue/jobs.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { aCall } from "../../../fixtures/producer.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { addCallbacks } from "../../../support/callback-queues.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
@@ -75,6 +76,40 @@ test("postern jobs pause and resume change each job that is named, and leave aud
   ]);
 });
 
+test("postern jobs pause and resume find a receiver however its host is written, and say which ports it has", async () => {
+  await addCallbacks(redis.partition, ["hooks.example.com"]);
+  expect(
+    await here("pause", "callback/HOOKS.Example.com.", "callback/localhost:021190", "--reason", "x"),
+  ).toMatchObject({
+    code: 0,
+    stdout:
+      "callback/hooks.example.com (ports 443 and 80) is paused\n" +
+      "callback/localhost/21190 is paused; it has no queue yet, and calls that come will wait\n",
+  });
+  expect([...(await jobs().gates()).keys()].sort()).toEqual([
+    "callback/hooks.example.com",
+    "callback/localhost/21190",
+  ]);
+  expect(await here("resume", "callback/hooks.example.com/443", "callback/[::1]")).toMatchObject({
+    code: 1,
+    stdout: "callback/hooks.example.com (ports 443 and 80) is resumed\n",
+    stderr: "callback/[--1] (ports 443 and 80) is not paused, and has no queue\n",
+  });
+});
+
+test.each([
+  "callback/loc%61lhost",
+  "callback/a\nb",
+  "callback/..",
+  "callback/a/0x1",
+  "callback/",
+  "CALLBACK/a",
+  "07/1",
+])("postern jobs pause refuses %j, which names nothing", async (name) => {
+  expect(await here("pause", name, "--reason", "x")).toMatchObject({ code: 2, stdout: "" });
+  expect((await jobs().gates()).size).toBe(0);
+});
+
 test("a job that is paused already, or not paused, is said to be so, with exit code 1, and the others are changed", async () => {
   await jobs().pause("7/1", { at: 0, by: "a@b", reason: "it loops" });
   expect(await here("pause", "7/1", "7/2", "--reason", "x")).toMatchObject({
@@ -85,6 +120,6 @@ test("a job that is paused already, or not paused, is said to be so, with exit c
   expect(await here("resume", "7/3", "7/2")).toMatchObject({
     code: 1,
     stdout: "7/2 is resumed\n",
-    stderr: "7/3 is not paused\n",
+    stderr: "7/3 is not paused, and has no queue\n",
   });
 });

@@ -87,6 +87,11 @@ test("postern tail shows a refused webhook with its code and reason, and never t
   expect(said.join("\n")).not.toMatch(/guess|stranger's body/);
 });
 
+test("postern tail of a path that the configuration here does not have says so, and follows all the same", async () => {
+  const { said } = await tail("--endpoint", "/A");
+  expect(said[0]).toMatch(/^warning: (?:no endpoint has the path|there is no webhooks.toml)/);
+});
+
 test.each([
   ["--endpoint", "/a"],
   ["--job", "7/1"],

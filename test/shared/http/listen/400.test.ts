@@ -13,6 +13,9 @@ const LENGTH_AND_CHUNKS = "Content-Length: 3\r\nTransfer-Encoding: chunked";
 
 test.each([
   ["is no HTTP", "nonsense\r\n\r\n"],
+  ["names no HTTP version", "GET /\r\n\r\n"],
+  ["names no HTTP version, and has a Host", "GET /\r\nHost: x\r\n\r\n"],
+  ["is of HTTP/0.9", "GET / HTTP/0.9\r\nHost: x\r\n\r\n"],
   ["has no Host", "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"],
   ["has two Hosts", "POST / HTTP/1.1\r\nHost: x\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"],
   ["has two Hosts and is of HTTP/1.0", "POST / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n"],

@@ -64,3 +64,10 @@ test("the audit trail says who did what, when and why, the newest first, whoever
   }
   expect(met).toEqual(["pause", "open", "discard"]);
 });
+
+test("the audit of a receiver is picked however its host is written", async () => {
+  const { post } = await fixture.start();
+  await post("/api/v1/jobs/callback/localhost/21190/pause", { reason: "it is away" });
+  const { entries } = await list("?job=callback/LOCALHOST./21190");
+  expect(entries).toMatchObject([{ action: "pause", job: "callback/localhost/21190" }]);
+});

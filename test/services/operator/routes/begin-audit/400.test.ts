@@ -8,6 +8,7 @@ const fixture = useOperator({ redis: payments.redis });
 test.each([
   [{ from_block: 7 }, /^from_block: /],
   [{ from_block: "first" }, /^from_block: is no block/],
+  [{ from_block: "9", to_block: "8" }, /^from_block: block 9 is after block 8/],
   [{ network: "eip155:1" }, /^network: choose one of eip155:/],
   [{ since: "today" }, /since/],
 ])("an audit of %j is refused with 400, and says what is wrong", async (order, detail) => {

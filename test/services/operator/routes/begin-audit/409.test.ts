@@ -19,3 +19,8 @@ test("a chain that has no node cannot be audited: 409", async () => {
   const refused = await post("/api/v1/payments/audits", {});
   expect(refusalOf(refused)).toEqual([409, "token.unconfigured"]);
 });
+
+test("without the tokens' configuration nothing can be audited: 409", async () => {
+  const { post } = await fixture.start();
+  expect(refusalOf(await post("/api/v1/payments/audits", {}))).toEqual([409, "token.unconfigured"]);
+});

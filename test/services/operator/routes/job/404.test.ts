@@ -13,7 +13,7 @@ test.each([
   "/api/v1/jobs/a/1",
   "/api/v1/jobs/07/1",
   "/api/v1/jobs/7/1/",
-  "/api/v1/jobs/7/%31",
+  "/api/v1/jobs/7/%30%31",
 ])("%s is no job's path: 404", async (path) => {
   const { get } = await fixture.start();
   expect(refusalOf(await get(path))).toEqual([404, "request.not_found"]);

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { openJobs } from "../../../../../shared/queue/jobs.ts";
 import { useOperator } from "../../../../fixtures/operator.ts";
 import { useRedis } from "../../../../fixtures/redis.ts";
+import { addCallbacks } from "../../../../support/callback-queues.ts";
 import { auditOf } from "../../audit-of.ts";
 
 const redis = useRedis();
@@ -27,3 +29,39 @@ test.each(["callback", "callback/receiver.example.com", "callback/127.0.0.1/8443
     ]);
   },
 );
+
+test.each([
+  ["LOCALHOST/21190", "callback/localhost/21190", [21190]],
+  ["loc%61lhost/21190", "callback/localhost/21190", [21190]],
+  ["localhost./21190", "callback/localhost/21190", [21190]],
+  ["%5B0:0::1%5D/21190", "callback/[--1]/21190", [21190]],
+  ["Hooks.Example.com", "callback/hooks.example.com", [443, 80]],
+  ["h%C3%B6oks.example.com/443", "callback/xn--hoks-5qa.example.com", [443, 80]],
+])(
+  "a pause of %s pauses the receiver that it names, and says which ports that are and whether it has a queue",
+  async (name, job, ports) => {
+    await redis.client.flushdb();
+    const { post, get } = await fixture.start();
+    const pause = async () =>
+      (await post(`/api/v1/jobs/callback/${name}/pause`, { reason: "it is away" })).json();
+    expect(await pause()).toMatchObject({
+      changed: true,
+      has_queue: false,
+      job: { job, ports, state: "paused" },
+    });
+    await addCallbacks(redis.partition, [job.replace("callback/", "")]);
+    expect(await pause()).toMatchObject({ changed: false, has_queue: true, job: { job, waiting: 1 } });
+    const shown = await get(`/api/v1/jobs/callback/${name}`);
+    expect(shown.json()).toMatchObject({ job, state: "paused", waiting: 1 });
+    expect((await openJobs(redis.partition).gates()).get(job)).toMatchObject({ pausedBy: "otto" });
+  },
+);
+
+test("a change of all callbacks says whether there is a queue of any", async () => {
+  await redis.client.flushdb();
+  const { post } = await fixture.start();
+  const resume = async () => (await post("/api/v1/jobs/callback/resume", { reason: "it is back" })).json();
+  expect(await resume()).toMatchObject({ changed: false, has_queue: false });
+  await addCallbacks(redis.partition, ["hooks.example.com"]);
+  expect(await resume()).toMatchObject({ changed: false, has_queue: true });
+});

@@ -30,3 +30,12 @@ test("a transaction that does not pay it, or that pays for another call, settles
   expect(refusalOf(await settle(transaction))).toEqual([409, "payment.transfer_taken"]);
   expect(await stateOf(id)).toBe("REVIEW");
 });
+
+test("without the tokens' configuration no chain can be asked, and nothing is settled: 409", async () => {
+  const { id, transaction } = await paidInReview(payments);
+  const { post } = await fixture.start();
+  const decision = { verdict: "settled", transaction, reason: "x" };
+  const refused = await post(`/api/v1/payments/${id}/resolve`, decision);
+  expect(refusalOf(refused)).toEqual([409, "token.unconfigured"]);
+  expect((await payments.gateway.journal.find(id))?.state).toBe("REVIEW");
+});

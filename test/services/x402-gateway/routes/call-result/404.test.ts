@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { Secret } from "../../../../../shared/crypto/secret.ts";
+import { createEnqueue } from "../../../../../shared/queue/enqueue.ts";
 import { createResultTokens } from "../../../../../shared/results/token.ts";
 import { useBoughtCalls } from "../../../../fixtures/bought-call.ts";
+import { aCall } from "../../../../fixtures/producer.ts";
 import { useX402 } from "../../../../fixtures/x402.ts";
 import { send } from "../../../../support/http.ts";
 
@@ -35,4 +37,20 @@ test("the 202 of a job that keeps no results has no token, also for its payer's 
     const members = Object.keys((await x402.post(headers)).json());
     expect(members.filter((name) => name.startsWith("result"))).toEqual([]);
   }
+});
+
+test("a webhook's call is 404 for who has its token, as under its state and its events", async () => {
+  const secret = "a secret of the results of these tests";
+  const x402 = await fixture.gateway({ resultSecrets: [secret] });
+  const call = aCall();
+  const claim = { by: "a request", bodySha256: "", windowMs: 60_000 };
+  await createEnqueue(fixture.redis.partition)(call, claim);
+  const token = createResultTokens([new Secret(secret)]).of(call.id);
+  for (const below of ["", "/result", "/events"]) {
+    const path = `/x402/calls/${call.id}${below}?token=${token}`;
+    const answer = await send(x402.address, { method: "GET", path });
+    expect([below, answer.status, answer.json()["code"]]).toEqual([below, 404, "request.not_found"]);
+  }
+  // The fixture holds every call to be paid for.
+  await fixture.redis.client.flushdb();
 });

@@ -1,0 +1,34 @@
+import { type Counts, countsLine, lostOf } from "./counts.ts";
+
+/** `failures` are what the part found wrong beside lost calls. */
+export type Measured = { figures: object; text: string; counts?: Counts; failures?: readonly string[] };
+
+type Part = readonly [name: string, measure: () => Promise<Measured>];
+
+/**
+ * Measures one part after the other and prints each as soon as it is done. A part that throws counts as failed, with its error in place of
+ * its figures, and takes no figures of the others with it.
+ */
+export async function measureAll(
+  parts: readonly Part[],
+  print: (text: string) => void,
+): Promise<{ figures: Record<string, object>; failed: number }> {
+  const all: Record<string, object> = {};
+  let failed = 0;
+  for (const [part, measure] of parts) {
+    const { figures, text, counts, failures = [] } = await measure().catch(toFailed);
+    all[part] = figures;
+    print(`\n${part}\n${text}`);
+    for (const failure of failures) print(`  FAILED: ${failure}`);
+    failed += failures.length;
+    if (counts === undefined) continue;
+    failed += Math.abs(lostOf(counts));
+    print(countsLine(counts));
+  }
+  return { figures: all, failed };
+}
+
+function toFailed(error: unknown): Measured {
+  const failure = error instanceof Error ? error.message : String(error);
+  return { figures: { failure }, text: "  no figures", failures: [failure] };
+}
