@@ -4,6 +4,8 @@ import { defineConfig } from "vitest/config";
 const root = fileURLToPath(new URL("..", import.meta.url));
 /** What needs the machine for itself runs once all else is over. */
 const ALONE = "test/system/flood/**/*.test.ts";
+/** What asks package registries, and compiles what they have. `npm run test:long` runs it, and `npm test` does not. */
+const LONG = "test/long/**/*.test.ts";
 
 /** Tests start real processes, so few files run at a time and the deadlines are long; a test that waits waits for an event. */
 const shared = {
@@ -28,11 +30,12 @@ export default defineConfig({
           ...shared,
           name: "together",
           include: ["test/**/*.test.ts"],
-          exclude: [ALONE],
+          exclude: [ALONE, LONG],
           sequence: { groupOrder: 0 },
         },
       },
       { test: { ...shared, name: "alone", include: [ALONE], sequence: { groupOrder: 1 } } },
+      { test: { ...shared, name: "long", include: [LONG], sequence: { groupOrder: 2 } } },
     ],
   },
 });

@@ -7,27 +7,25 @@ export type Post = {
   url: URL;
   headers: Record<string, string>;
   body: Uint8Array | undefined;
-  /** For how much longer than usual the answer may be held. */
-  waitMs?: number;
 };
 
-/** An answer with its body parsed; `json` is empty if the body is not a JSON object. */
+/** An answer. `json` is the parsed body; it is empty if the body is not a JSON object. */
 export type Answer = {
   status: number;
   headers: Headers;
   body: Buffer;
-  json: Readonly<Record<string, unknown>>;
+  readonly json: Readonly<Record<string, unknown>>;
 };
 
 const ATTEMPT_MS = 60_000;
 
 /** Sends one POST. Follows no redirect, because a payment is meant for one place. Rejects at the deadline (unix ms). */
 export async function post(
-  { url, headers, body, waitMs = 0 }: Post,
+  { url, headers, body }: Post,
   deadline: number,
   signal?: AbortSignal,
 ): Promise<Answer> {
-  const late = AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS + waitMs, deadline - systemClock())));
+  const late = AbortSignal.timeout(Math.max(1, Math.min(ATTEMPT_MS, deadline - systemClock())));
   const response = await fetch(url, {
     method: "POST",
     headers,
@@ -44,9 +42,34 @@ export async function get(url: URL, deadline: number, headers: Record<string, st
   return toAnswer(await fetch(url.href, { redirect: "error", signal, headers }));
 }
 
+const MIB = 1024 ** 2;
+/** By default all results together take this much at a gateway. */
+const ANSWER_BYTES_MAX = 256 * MIB;
+
 async function toAnswer(response: Response): Promise<Answer> {
-  const body = Buffer.from(await response.arrayBuffer());
-  return { status: response.status, headers: response.headers, body, json: parsed(body.toString("utf8")) };
+  const body = await readBody(response);
+  let json: Answer["json"] | undefined;
+  return {
+    status: response.status,
+    headers: response.headers,
+    body,
+    /** Parsed when it is needed: a result can be long. */
+    get json() {
+      json ??= parsed(body.toString("utf8"));
+      return json;
+    },
+  };
+}
+
+async function readBody({ body }: Response): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length;
+    if (bytes > ANSWER_BYTES_MAX) throw new Error(`the answer is over ${ANSWER_BYTES_MAX / MIB} MiB`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 function parsed(text: string): Record<string, unknown> {
@@ -56,6 +79,10 @@ function parsed(text: string): Record<string, unknown> {
   } catch {
     return {};
   }
+}
+
+export function isSuccess({ status }: Answer): boolean {
+  return status >= 200 && status <= 299;
 }
 
 /** A text member of an answer, safe for a terminal. */

@@ -73,6 +73,16 @@ export function limitOption(otherwise: number): Option {
     .default(otherwise);
 }
 
+/** In seconds. */
+export function waitOption(what: string): Option {
+  return new Option("--wait <secs>", what)
+    .argParser(wholeNumber("a time", { max: WAIT_SECS_MAX }))
+    .default(120);
+}
+
+/** A day, for which results are kept. */
+const WAIT_SECS_MAX = 86_400;
+
 export function callId(): Argument {
   return new Argument("<id>", "the call id").argParser(parseCallId);
 }

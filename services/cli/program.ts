@@ -38,6 +38,7 @@ import type { ProgramDeps, Surroundings } from "./program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
 import type { RatesOptions } from "./rates.ts";
 import { addRejected } from "./rejected/command.ts";
+import { addResult } from "./result/command.ts";
 import { addSend } from "./send/command.ts";
 import type { StatusOptions } from "./status.ts";
 import { addTail } from "./tail/command.ts";
@@ -89,6 +90,7 @@ export function buildProgram(given: Surroundings): Command {
   addSend(program, deps);
   addPayments(program, deps);
   addPay(program, deps);
+  addResult(program, deps);
   addQuote(program, deps);
   addRates(program, deps);
   addStatus(program, deps);

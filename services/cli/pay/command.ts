@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { isJobName } from "../../../shared/job-call/job-ids.ts";
-import { parseUrl, requireOneBody, usageError, wholeNumber } from "../options.ts";
+import { parseUrl, requireOneBody, usageError, waitOption, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 
@@ -8,7 +8,7 @@ import type { PayOptions } from "./pay.ts";
 export function addPay(program: Command, deps: ProgramDeps): void {
   program
     .command("pay")
-    .description("buy a job: pay what is asked for it, up to a cap, and follow it until it has ended")
+    .description("buy a job: pay what is asked for it, up to a cap, and print its output")
     .argument("<job>", "the job's URL, or its name at --gateway", parseJob)
     .option(
       "--gateway <url>",
@@ -29,18 +29,8 @@ export function addPay(program: Command, deps: ProgramDeps): void {
       "pay by this quote, as postern quote prints it: X-PLATFORM-QUOTE",
       parseHeader,
     )
-    .option(
-      "--wait [secs]",
-      "have the gateway hold its answer for so many seconds (30), until the job's output is there, and print it",
-      wholeNumber("a time", { min: 1 }),
-    )
-    .option("--no-follow", "end once the job is accepted")
-    .option(
-      "--timeout <secs>",
-      "how long to try and to follow, beside --wait",
-      wholeNumber("a time", { min: 1 }),
-      120,
-    )
+    .addOption(waitOption("once it is paid for, wait at most this long for the output; 0: end at once"))
+    .option("--timeout <secs>", "how long to try to buy it", wholeNumber("a time", { min: 1 }), 120)
     .option("--json", "each step as one JSON object a line, and the outcome last")
     .addHelpText(
       "after",

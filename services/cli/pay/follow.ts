@@ -19,16 +19,16 @@ type Following = {
 
 /**
  * Follows a call that was paid for until it has ended, or the deadline has come: its states, and how far a long job is. Writes what it learns
- * into `purchase`. Throws PayFailure if the job has not run, or has failed.
+ * into `purchase`. Throws PayFailure if the job has not run in time, or has failed.
  */
 export async function followCall(
   url: URL,
   purchase: Purchase,
   { token, deadline, tell, screen }: Following,
-): Promise<"accepted" | "injected"> {
+): Promise<void> {
   const { statusUrl } = purchase;
-  const followed = statusUrl === undefined ? undefined : toFollowed(statusUrl, url);
-  if (followed === undefined) return "accepted";
+  const followed = statusUrl === undefined ? undefined : onPaidOrigin(statusUrl, url);
+  if (followed === undefined) return;
   if (followed.href !== statusUrl) {
     const text = `followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`;
     tell("followed", { url: followed.href }, text);
@@ -43,10 +43,11 @@ export async function followCall(
   progress.clear();
   purchase.state = watched.kind === "unwatched" ? await poll(followed, deadline, onState) : watched.state;
   const failure = failureOf(purchase.state, watched);
-  if (failure === undefined) return "injected";
-  throw new PayFailure("failed", {
-    reason: `the job is paid for, and ${failure}; ${followed.href} tells more later`,
-  });
+  if (failure !== undefined) {
+    const reason = `the job is paid for, and ${failure}; ${followed.href} tells more later`;
+    throw new PayFailure(hasEnded(purchase.state) ? "failed" : "accepted", { reason });
+  }
+  purchase.outcome = "injected";
 }
 
 /** Undefined if the runner has the job, or has done it. */
@@ -56,7 +57,8 @@ function failureOf(state: string | undefined, watched: Watched): string | undefi
   if (state === undefined) return "its state could not be read";
   const { code, status, title, detail } = (failed && watched.failure) || {};
   const why = [code ?? status, title, detail].filter((each) => each !== undefined).map(String);
-  return plain(`its state is ${state}${why.length === 0 ? "" : `: ${why.join("; ")}`}`);
+  const not = hasEnded(state) ? "" : "it has not ended in time: ";
+  return plain(`${not}its state is ${state}${why.length === 0 ? "" : `: ${why.join("; ")}`}`);
 }
 
 /** Draws how far a job is on a screen; elsewhere each word of it is a line. */
@@ -98,6 +100,10 @@ const POLL_MS = 500;
 /** States after which nothing happens by itself. */
 const ENDS = ["injected", "failed", "discarded", "refund_pending", "refunded", "void", "review"];
 
+function hasEnded(state: string | undefined): boolean {
+  return state !== undefined && ENDS.includes(state);
+}
+
 /** Asks a gateway without streams for a call's state, until the call ends or the deadline passes. Resolves with the last state that was read. */
 async function poll(
   url: URL,
@@ -109,7 +115,7 @@ async function poll(
     const state = await readState(url, deadline).catch(() => undefined);
     if (state !== undefined && state !== last) onState(state);
     last = state ?? last;
-    if (last !== undefined && ENDS.includes(last)) return last;
+    if (hasEnded(last)) return last;
     await delay(Math.min(POLL_MS, Math.max(1, deadline - systemClock())));
   }
   return last;
@@ -121,11 +127,15 @@ async function readState(url: URL, deadline: number): Promise<string | undefined
 }
 
 /**
- * Where a call is followed: on the origin that was paid, whatever host the answer names. A gateway behind a proxy names its
- * public address, which may not be reachable from here, and no other host is to be trusted.
+ * Moves a URL that an answer names to the origin that was paid. A gateway behind a proxy names its public address, which may not be
+ * reachable from here, and no other host is trusted.
  */
-function toFollowed(statusUrl: string, paid: URL): URL | undefined {
-  if (!URL.canParse(statusUrl, paid.href)) return undefined;
-  const { pathname, search } = new URL(statusUrl, paid.href);
-  return new URL(`${pathname}${search}`, paid.origin);
+export function onPaidOrigin(named: string, paid: URL): URL | undefined {
+  if (!URL.canParse(named, paid.href)) return undefined;
+  const { pathname, search } = new URL(named, paid.href);
+  const url = new URL(paid.origin);
+  // Assigned: a path that begins with two slashes would be read as a host.
+  url.pathname = pathname;
+  url.search = search;
+  return url;
 }

@@ -1,30 +1,24 @@
+import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
+import { programName } from "../../../shared/lifecycle/environment.ts";
 import { missingPackages } from "../../../shared/lifecycle/optional-packages.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { toIso } from "../../../shared/time/iso.ts";
-import { type Answer, post, reasonOf, textIn, wordsOf } from "../http.ts";
+import { type Answer, isSuccess, post, reasonOf, textIn, wordsOf } from "../http.ts";
 import { type BodyOptions, readBody } from "../options.ts";
+import { payerKey, whyNoKey } from "../payer-key.ts";
 import type { ProgramDeps } from "../program-deps.ts";
+import { CALL_FAILED, fetchResult, type JobResult, NoResult, type Proof, toResult } from "../result/fetch.ts";
+import { printResult, resultJson } from "../result/print.ts";
 import type { Terminal } from "../terminal.ts";
 import { jsonLine, plain } from "../text.ts";
 import { findJob } from "./find-job.ts";
-import { followCall } from "./follow.ts";
+import { followCall, onPaidOrigin } from "./follow.ts";
 import type { Payer } from "./payer.ts";
-import { payerKey, whyNoKey } from "./payer-key.ts";
 import { PayFailure, type Purchase, receiptText, toJson, toReceipt } from "./purchase.ts";
 import { requireFits } from "./require-fits.ts";
-import {
-  callIn,
-  type JobResult,
-  laterResult,
-  preferWait,
-  printResult,
-  requireNoFailure,
-  resultIn,
-  resultJson,
-} from "./result.ts";
 import { interruptible, sendUntilAnswered, type Tell } from "./send.ts";
 
 export type PayOptions = BodyOptions & {
@@ -34,20 +28,18 @@ export type PayOptions = BodyOptions & {
   max: string;
   token?: Record<string, number>;
   quote?: string;
-  follow: boolean;
+  /** For how long the purchase is tried, in seconds. */
   timeout: number;
-  /** In seconds; true without a number. */
-  wait?: number | true;
+  /** For how long the output is waited for, in seconds. */
+  wait: number;
   json?: boolean;
   quiet?: boolean;
 };
 
-const WAIT_SECS = 30;
-
 /** What `payer.ts` imports. */
 const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
-/** `postern pay`: buys one job, by its URL or its name. 0 once the job has ended well, or the runner has it; with --no-follow once it is accepted. */
+/** `postern pay`: buys one job, by its URL or its name. 0 once its output is printed, or it has ended and keeps none; with --wait 0 once it is accepted. */
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
@@ -65,26 +57,30 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     if (json && !quiet) deps.print(jsonLine({ step, ...fields }));
     else deps.say(text);
   };
-  const waitSecs = options.wait === true ? WAIT_SECS : options.wait;
   let result: JobResult | undefined;
   try {
     const { createPayer } = await import("./payer.ts");
-    const deadline = systemClock() + (options.timeout + (waitSecs ?? 0)) * 1000;
+    const deadline = systemClock() + options.timeout * 1000;
     const url = await urlOf(job, options, deadline, tell);
     purchase.url = url.href;
     const screen = deps.terminal.drawsProgress && !json && !quiet ? deps.terminal : undefined;
-    const trade = { payer: createPayer(key), url, deadline, waitSecs, screen };
-    const bought = await buy(trade, options, purchase, tell);
-    ({ result } = bought);
-    purchase.outcome = bought.outcome;
+    const program = programName(deps.env);
+    result = await buy(
+      { payer: createPayer(key), key, url, deadline, screen, program },
+      options,
+      purchase,
+      tell,
+    );
+    if (!json && result !== undefined) printResult(deps, result, quiet);
   } catch (error) {
-    purchase.outcome = error instanceof PayFailure ? error.outcome : "failed";
+    if (error instanceof PayFailure) purchase.outcome = error.outcome;
+    purchase.outcome ??= "failed";
     purchase.error = messageOf(error);
     deps.printError(`${purchase.error}\n`);
+    if (quiet && !json) deps.printError(howToFetch(purchase, programName(deps.env)));
   }
   if (json) deps.print(jsonLine({ ...toJson(purchase), ...(result && { result: resultJson(result) }) }));
-  else if (result !== undefined) printResult(deps, result, quiet);
-  return purchase.outcome === "injected" || purchase.outcome === "accepted" ? EXIT.ok : EXIT.failed;
+  return purchase.error === undefined ? EXIT.ok : EXIT.failed;
 }
 
 async function urlOf(job: URL | string, { gateway }: PayOptions, deadline: number, tell: Tell): Promise<URL> {
@@ -96,23 +92,23 @@ async function urlOf(job: URL | string, { gateway }: PayOptions, deadline: numbe
 
 type Trade = {
   payer: Payer;
+  key: Secret;
   url: URL;
   deadline: number;
-  waitSecs: number | undefined;
   /** Where the progress of the job is drawn. */
   screen: Terminal | undefined;
+  /** How the user calls this program. */
+  program: string;
 };
 
-/** What a purchase has come to, and the job's output, if it was waited for and came in time. */
-type Bought = { outcome: "accepted" | "injected"; result?: JobResult | undefined };
-
-/** From the price to the call's end. Writes each thing it learns into `purchase`. */
+/** From the price to the job's output, if it is waited for. Writes each thing it learns into `purchase`. */
 async function buy(
-  { payer, url, deadline, waitSecs, screen }: Trade,
+  trade: Trade,
   options: PayOptions,
   purchase: Purchase,
   tell: Tell,
-): Promise<Bought> {
+): Promise<JobResult | undefined> {
+  const { payer, url, deadline } = trade;
   const body = readBody(options);
   const quote: Record<string, string> =
     options.quote === undefined ? {} : { "X-PLATFORM-QUOTE": options.quote };
@@ -133,7 +129,6 @@ async function buy(
   const headers = {
     ...signed.headers,
     ...quote,
-    ...preferWait(waitSecs),
     "Content-Type": options.contentType ?? typeOf(body),
   };
   const answer = await interruptible((signal) => {
@@ -142,7 +137,7 @@ async function buy(
       { ...cost, payer: payer.address, valid_before: until, nonce },
       `signed: ${price.text} from ${payer.address} to ${plain(pay_to)}, valid until ${until}, nonce ${nonce}\n`,
     );
-    return sendUntilAnswered({ url, headers, body, waitMs: (waitSecs ?? 0) * 1000 }, deadline, signal, tell);
+    return sendUntilAnswered({ url, headers, body }, deadline, signal, tell);
   }).catch((error: unknown) => {
     if (!(error instanceof PayFailure)) throw error;
     purchase.paymentHeaders = signed.headers;
@@ -152,57 +147,92 @@ async function buy(
   });
 
   const paid = payer.readResponse(answer.headers);
-  const result = noteAnswer(answer, paid, purchase);
+  noteAnswer(answer, paid, url, purchase);
   requireAccepted(answer);
-  const { callId, transaction } = purchase;
+  purchase.outcome = isOutput(answer) ? "injected" : "accepted";
+  const { callId, transaction, resultUrl: result_url, resultToken: result_token } = purchase;
   tell(
     "accepted",
-    { call_id: callId, transaction },
-    `accepted: call ${callId ?? "?"}, transaction ${transaction ?? "?"}\n`,
+    { call_id: callId, transaction, result_url, result_token },
+    `accepted: call ${callId ?? "?"}, transaction ${transaction ?? "?"}\n${howToFetch(purchase, trade.program)}`,
   );
-  purchase.receipt = toReceipt(result === undefined ? answer.json["receipt"] : undefined, paid);
-  tell("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt));
-  if (result !== undefined) return { outcome: "injected", result };
-  if (!options.follow) return { outcome: "accepted" };
-  const token = textIn(answer, "result_token");
-  const outcome = await followCall(url, purchase, { token, deadline, tell, screen });
-  const wanted = waitSecs !== undefined && outcome === "injected";
-  return { outcome, result: wanted ? await askLater(answer, purchase, deadline, tell) : undefined };
+  tell("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt ?? {}));
+  if (isOutput(answer)) return toResult(answer);
+  return options.wait === 0 ? undefined : await awaitOutput(answer, trade, options, purchase, tell);
 }
 
-/** Writes down what an answer says of the call. Returns the job's output, if the answer is that. */
-function noteAnswer(answer: Answer, paid: object | undefined, purchase: Purchase): JobResult | undefined {
-  const result = resultIn(answer);
+/** Whether a paid request was answered with the job's output. Sellers that keep no calls do so. */
+function isOutput(answer: Answer): boolean {
+  return isSuccess(answer) && (answer.status !== 202 || textIn(answer, "call_id") === undefined);
+}
+
+/** Writes down what an answer says of the purchase. */
+function noteAnswer(answer: Answer, paid: object | undefined, url: URL, purchase: Purchase): void {
   const { transaction } = { transaction: undefined, ...paid } as { transaction: unknown };
   purchase.status = answer.status;
-  if (result === undefined) {
-    purchase.statusUrl = textIn(answer, "status_url");
-    purchase.callId = textIn(answer, "call_id");
-    purchase.transaction = textIn(answer, "transaction");
-  } else {
-    Object.assign(purchase, callIn(answer), { state: "injected" });
+  if (isOutput(answer)) {
+    purchase.state = "injected";
     purchase.transaction = typeof transaction === "string" ? plain(transaction) : undefined;
+    purchase.receipt = toReceipt(undefined, paid);
+    return;
   }
-  return result;
+  purchase.statusUrl = textIn(answer, "status_url");
+  purchase.callId = textIn(answer, "call_id");
+  purchase.transaction = textIn(answer, "transaction");
+  purchase.receipt = toReceipt(answer.json["receipt"], paid);
+  const { statusUrl } = purchase;
+  const named = textIn(answer, "result_url") ?? (statusUrl && `${statusUrl}/result`);
+  purchase.resultUrl = named === undefined ? undefined : onPaidOrigin(named, url)?.href;
+  const token = textIn(answer, "result_token");
+  if (token !== undefined && /^[!-~]{1,1000}$/.test(token)) purchase.resultToken = token;
 }
 
-/** The output of a job that was not there in time. Only the answer to a payment's first request tells how to get it. */
-async function askLater(
+/** The command that fetches the output later, as a line. Empty if there is nothing to fetch. */
+function howToFetch({ resultUrl, resultToken }: Purchase, program: string): string {
+  if (resultUrl === undefined) return "";
+  const variable = resultToken === undefined ? "" : `POSTERN_RESULT_TOKEN=${shellQuote(resultToken)} `;
+  return `fetch it later: ${variable}${program} result ${shellQuote(resultUrl)}\n`;
+}
+
+/** Follows the call to its end, and fetches its output. The 202 of a repeated payment has no token, so the payer signs in. */
+async function awaitOutput(
   answer: Answer,
-  { followedUrl }: Purchase,
+  { url, screen, key: payerKey }: Trade,
+  { wait }: PayOptions,
+  purchase: Purchase,
+  tell: Tell,
+): Promise<JobResult | undefined> {
+  const deadline = systemClock() + wait * 1000;
+  const { resultUrl, resultToken: token } = purchase;
+  await followCall(url, purchase, { token, deadline, tell, screen });
+  if (resultUrl === undefined) return undefined;
+  const keepsNone = token === undefined && !answer.headers.has("idempotent-replayed");
+  return keepsNone ? noResult(tell) : fetchPaid(new URL(resultUrl), { token, payerKey }, deadline, tell);
+}
+
+async function fetchPaid(
+  url: URL,
+  proof: Proof,
   deadline: number,
   tell: Tell,
 ): Promise<JobResult | undefined> {
-  const token = textIn(answer, "result_token");
-  if (followedUrl === undefined || token === undefined) {
-    const text = "no result: this request was not told how to get it; sign in as the payer for it\n";
-    tell("no_result", { reason: "the answer had no result_token" }, text);
-    return undefined;
+  try {
+    return await fetchResult(url, proof, deadline);
+  } catch (error) {
+    if (!(error instanceof NoResult)) throw error;
+    if (error.code === "result.none_kept") return noResult(tell);
+    const hasFailed = error.code === CALL_FAILED;
+    const what = hasFailed ? "failed" : "its output is not there";
+    throw new PayFailure(hasFailed ? "failed" : "injected", {
+      reason: `the job is paid for, and ${what}: ${error.message}; postern result ${url.href} asks again`,
+      cause: error,
+    });
   }
-  const result = await laterResult(new URL(`${followedUrl}/result`), token, deadline);
-  if (typeof result !== "string") return result;
-  tell("no_result", { reason: result }, `no result: ${result}\n`);
-  return undefined;
+}
+
+function noResult(tell: Tell): undefined {
+  const reason = "this job keeps none";
+  tell("no_result", { reason }, `no result: ${reason}\n`);
 }
 
 /** Gets the 402. The price does not depend on the body, so the body is not sent. */
@@ -239,12 +269,12 @@ function dataFlag({ body, bodyFile }: BodyOptions): string {
 }
 
 function requireAccepted(answer: Answer): void {
-  const { status, json } = answer;
-  requireNoFailure(answer);
+  const { json } = answer;
+  if (json["code"] === CALL_FAILED)
+    throw new PayFailure("failed", { reason: `the job is paid for, and failed: ${wordsOf(answer)}` });
   if (json["code"] === "payment.in_review")
     throw new PayFailure("unknown", { reason: `in review: ${wordsOf(answer)}` });
-  if (status < 200 || status > 299)
-    throw new PayFailure("refused", { reason: `refused: ${wordsOf(answer)}` });
+  if (!isSuccess(answer)) throw new PayFailure("refused", { reason: `refused: ${wordsOf(answer)}` });
 }
 
 function typeOf(body: Uint8Array | undefined): string {

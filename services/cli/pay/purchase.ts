@@ -20,6 +20,9 @@ export type Purchase = {
   receipt?: Receipt;
   statusUrl?: string | undefined;
   followedUrl?: string;
+  /** The URL of the job's output, on the origin that was paid. */
+  resultUrl?: string | undefined;
+  resultToken?: string | undefined;
   state?: string | undefined;
   /** The signed payment, if it has to be sent again. */
   paymentHeaders?: Record<string, string>;
@@ -46,6 +49,8 @@ export function toJson(purchase: Purchase) {
     state: purchase.state,
     status_url: purchase.statusUrl,
     followed_url: purchase.followedUrl,
+    result_url: purchase.resultUrl,
+    result_token: purchase.resultToken,
     payment_headers: purchase.paymentHeaders,
   };
 }
@@ -89,20 +94,20 @@ export function receiptText({ symbol, asset, ...receipt }: Receipt): string {
 }
 
 /**
- * `refused`: nothing was paid. `unknown`: it may have been paid. `failed`: anything else, also a job that is paid for and
- * has not run.
+ * `refused`: nothing was paid. `unknown`: it may have been paid. `accepted`: it was paid, and the job has not ended in time. `injected`:
+ * the job ran, and its output could not be fetched. `failed`: anything else, also a job that was paid and has failed.
  */
-type FailedOutcome = "refused" | "unknown" | "failed";
+type Outcome = "refused" | "unknown" | "accepted" | "injected" | "failed";
 
-/** Why a purchase ended without its job, as a sentence for the payer. */
+/** Why a purchase ended without the job's output, as a sentence for the payer. */
 export class PayFailure extends Error {
   override readonly name = "PayFailure";
-  readonly outcome: FailedOutcome;
+  readonly outcome: Outcome;
   /** Where the payment can be followed, if an answer said so. */
   readonly statusUrl: string | undefined;
 
   constructor(
-    outcome: FailedOutcome,
+    outcome: Outcome,
     { reason, statusUrl, cause }: { reason: string; statusUrl?: string | undefined; cause?: unknown },
   ) {
     super(reason, { cause });

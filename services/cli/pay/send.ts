@@ -1,7 +1,7 @@
 import { delay, systemClock } from "../../../shared/time/clock.ts";
 import { type Answer, type Post, post, reasonOf, textIn, wordsOf } from "../http.ts";
+import { CALL_FAILED } from "../result/fetch.ts";
 import { PayFailure } from "./purchase.ts";
-import { CALL_FAILED } from "./result.ts";
 
 /** Tells of a step: one JSON object with --json, and a text for people otherwise. */
 export type Tell = (step: string, fields: object, text: string) => void;

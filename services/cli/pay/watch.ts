@@ -90,7 +90,9 @@ async function openStream(
   lastEventId: string,
   signal: AbortSignal,
 ): Promise<AsyncIterable<Uint8Array> | undefined> {
-  const answer = await fetch(new URL(`${followed.pathname}/events`, followed), {
+  const events = new URL(followed);
+  events.pathname += "/events";
+  const answer = await fetch(events, {
     headers: {
       Accept: "text/event-stream",
       ...(token !== undefined && { Authorization: `Bearer ${token}` }),

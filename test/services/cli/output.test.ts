@@ -46,6 +46,7 @@ const COMMANDS: Record<string, readonly string[]> = {
   "payments audit": ["--from-block", "1"],
   "payments spent-elsewhere": [],
   pay: ["http://127.0.0.1:1/x402/jobs/1/1"],
+  result: ["http://127.0.0.1:1/x402/calls/c_1/result"],
   quote: ["http://127.0.0.1:1", "1", "1", "--requester", `0x${"1".repeat(40)}`, "--difficulty", "1"],
   rates: [],
   status: [],
@@ -60,7 +61,7 @@ const NAMES = Object.keys(COMMANDS);
 const wordsOf = (name: string): string[] => [...name.split(" "), ...(COMMANDS[name] ?? [])];
 
 /** What reads no configuration. */
-const UNCONFIGURED = ["pay", "quote", "init", "send", "redis-acl"];
+const UNCONFIGURED = ["pay", "result", "quote", "init", "send", "redis-acl"];
 const configuredBy = (dir: string, name: string): string[] =>
   UNCONFIGURED.includes(name) ? [] : ["--config-dir", dir];
 
@@ -131,6 +132,7 @@ const NEEDS_MORE = [
   "init",
   "tail",
   "pay",
+  "result",
   "quote",
   "rates",
   "payments audit",

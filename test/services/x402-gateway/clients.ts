@@ -24,6 +24,8 @@ export type Client = {
   /** Who pays, if not a key with money; with Permit2 in USDT instead of the devnet's token. */
   payer?: "wallet" | "undeployed wallet";
   permit2?: "approved" | "not approved";
+  /** Whether a runner does the job, and answers. */
+  runs?: true;
   buy: (x402: TestX402, payer: Payer) => Promise<Outcome>;
 };
 
@@ -33,6 +35,7 @@ async function postedV2(
   x402: TestX402,
   choice: PaymentChoice,
   beside = (_: PaymentRequirements): object => ({}),
+  headers: Record<string, string> = {},
 ) {
   const { accepts, resource, extensions } = (await x402.ask()).v2;
   const [offer] = accepts;
@@ -42,7 +45,7 @@ async function postedV2(
     ...(extensions && { extensions }),
   });
   const header = encodeHeader({ ...payload, ...beside(offer) });
-  return posted(x402, { "PAYMENT-SIGNATURE": header });
+  return posted(x402, { "PAYMENT-SIGNATURE": header, ...headers });
 }
 
 async function offerV1(x402: TestX402): Promise<PaymentRequirementsV1> {
@@ -53,7 +56,8 @@ async function offerV1(x402: TestX402): Promise<PaymentRequirementsV1> {
 
 async function posted(x402: TestX402, headers: Record<string, string>, path = JOB_PATH): Promise<Outcome> {
   const answer = await x402.post(headers, { path });
-  return { status: answer.status, code: answer.json()["code"] };
+  const code = answer.status < 400 ? undefined : answer.json()["code"];
+  return { status: answer.status, code };
 }
 
 /** Each signs a real payment. Those that are no packages here write it as their sources and their recorded requests have it. */
@@ -81,6 +85,15 @@ export const CLIENTS: readonly Client[] = [
       ),
   },
   {
+    name: "thirdweb",
+    version: 1,
+    async buy(x402, payer) {
+      const window = { validAfter: now() - 86_400n, validBefore: now() + 120n };
+      const { payload } = await signPaymentV1(await offerV1(x402), { payer, ...window });
+      return posted(x402, { "X-PAYMENT": encodeHeader(payload) });
+    },
+  },
+  {
     name: "Faremeter",
     version: 1,
     async buy(x402, payer) {
@@ -88,6 +101,33 @@ export const CLIENTS: readonly Client[] = [
       const { payload } = await signPaymentV1(offer, { payer, validBefore: now() + 120n });
       return posted(x402, { "X-PAYMENT": encodeHeader({ ...payload, asset: offer.asset }) });
     },
+  },
+  {
+    name: "Faremeter",
+    version: 2,
+    buy: (x402, payer) =>
+      postedV2(x402, { payer, validAfter: now() - 60n, validBefore: now() + 120n }, () => ({
+        extensions: undefined,
+      })),
+  },
+  {
+    name: "x402-signer 2.5",
+    version: 2,
+    async buy(x402, payer) {
+      const window = { validAfter: now() - 600n, validBefore: now() + 120n };
+      const { "PAYMENT-SIGNATURE": header = "" } = await x402.pay({ payer, ...window });
+      return posted(x402, { "payment-signature": header });
+    },
+  },
+  {
+    name: "any client that takes only 200 for success",
+    version: 2,
+    runs: true,
+    buy: (x402, payer) =>
+      postedV2(x402, { payer, validBefore: now() + 120n }, undefined, {
+        Prefer: "wait=10",
+        "Idempotency-Key": "order_0123456789abcdef",
+      }),
   },
   { name: "BankofAI 0.6.1", version: 2, buy: boughtLike("bankofai-x402-0.6.1-null-members") },
   {

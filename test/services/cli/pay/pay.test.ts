@@ -12,8 +12,10 @@ import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
+import { changed, honestly, relay, useFront } from "./use-front.ts";
 
 const payments = usePayments();
+const startFront = useFront(payments);
 const { run } = payments.postern;
 
 type As = { payer?: DevAccount; path?: string; interruptAt?: RegExp };
@@ -56,6 +58,7 @@ async function injectAll(): Promise<{ id: string; body: string }[]> {
   const injected: { id: string; body: string }[] = [];
   await payments.startProducer(async ({ call, body }) => {
     injected.push({ id: call.id, body: body.toString() });
+    return { status: 200, contentType: "text/plain", body: "forty-two\n" };
   });
   return injected;
 }
@@ -74,7 +77,7 @@ async function sendAgain({ stderr }: Ran, body: string): Promise<void> {
 /** The outcome of a settle is given up soon. */
 const settlingBriefly = (): Promise<void> => payments.restartGateway({ x402: { settle_timeout_secs: 1 } });
 
-test("postern pay buys one job, prints price, signature and receipt, and ends when the runner has it", async () => {
+test("postern pay buys one job, prints price, signature and receipt, follows it, and prints its output", async () => {
   const injected = await injectAll();
   const ran = await pay("--body", "hello", "--max", "5");
   expect(ran.stderr).toBe("");
@@ -84,13 +87,13 @@ test("postern pay buys one job, prints price, signature and receipt, and ends wh
   expect(ran.stdout).toContain(
     `signed: 3.2 USDC from ${payments.payer.address} to ${payments.devnet.seller}, valid until `,
   );
-  expect(ran.stdout).toMatch(/state: injected\n$/);
+  expect(ran.stdout).toMatch(/\nstate: injected\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/);
   expect(injected).toEqual([{ id, body: "hello" }]);
   expect(await payments.charged()).toEqual([PRICE]);
 });
 
 test("postern pay prints the receipt, also as JSON: what was paid to whom, in which transaction, for which quote", async () => {
-  const json = outcomeOf(await pay("--max", "5", "--no-follow", "--json"));
+  const json = outcomeOf(await pay("--max", "5", "--wait=0", "--json"));
   const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
   const receipt = {
     network: payments.devnet.network,
@@ -104,7 +107,7 @@ test("postern pay prints the receipt, also as JSON: what was paid to whom, in wh
   };
   expect(json?.["receipt"]).toEqual(receipt);
 
-  const { stdout } = await payHere("--max", "5", "--no-follow");
+  const { stdout } = await payHere("--max", "5", "--wait=0");
   const [, transaction] = /transaction (0x[0-9a-f]{64})\n/.exec(stdout) ?? [];
   const [, ...lines] = /\nreceipt:\n((?: {2}.+\n){7})/.exec(stdout) ?? [];
   const rows = lines.join("").trim().split("\n");
@@ -140,7 +143,7 @@ test("postern pay asks for the call's state where the payment went, whatever hos
 test("postern pay sends the body as it is in the file, with its type, and an identifier of the payment", async () => {
   const file = join(tempDir(), "body");
   writeFileSync(file, Buffer.from([0, 255, 10]));
-  const args = ["--body-file", file, "--content-type", "image/x-dot", "--max", "5", "--no-follow", "--json"];
+  const args = ["--body-file", file, "--content-type", "image/x-dot", "--max", "5", "--wait=0", "--json"];
   const json = outcomeOf(await payHere(...args));
   const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
   expect(payment?.call).toMatchObject({ content_type: "image/x-dot", body: "AP8K" });
@@ -153,7 +156,7 @@ test("postern pay refuses an offer over its cap before it signs anything", async
     expect(ran).toMatchObject({ code: 1, stdout: "" });
     expect(ran.stderr).toMatch(/^the price is 3\.2 USDC, over --max \S+; nothing was signed\n$/);
   }
-  expect((await pay("--max", "3.2", "--no-follow")).code).toBe(0);
+  expect((await pay("--max", "3.2", "--wait=0")).code).toBe(0);
   expect((await payments.devnet.control.requests()).verify).toBe(1);
 });
 
@@ -168,7 +171,11 @@ test("postern pay sends the very same payment again after an unknown outcome: on
   await control.clearFaults();
   const ran = await running;
   expect(ran.stdout).toContain("no answer yet (503 payment.outcome_unknown");
-  expect(ran).toMatchObject({ code: 0, stderr: "" });
+  // A repeat is told no token, and this gateway is asked by another name than its own: nothing is signed for that.
+  expect(ran.code).toBe(1);
+  expect(ran.stderr).toMatch(
+    /^the job is paid for, and its output is not there: not signed in: the challenge is for http:\/\/pay\.test\//,
+  );
   expect(ran.stdout.match(/^signed: /gm)).toHaveLength(1);
   expect(injected).toHaveLength(1);
   expect(await payments.charged()).toEqual([PRICE]);
@@ -186,7 +193,7 @@ test("postern pay exits with 1 when the outcome stays unknown, and hands over wh
 
 test("postern pay asks a gateway that cannot take payments now again with the same payment, and is charged once", async () => {
   await payments.devnet.control.fault({ on: "verify", kind: "drop", times: 1 });
-  const ran = await pay("--max", "5", "--no-follow");
+  const ran = await pay("--max", "5", "--wait=0");
   expect(ran.stdout).toMatch(/^no answer yet \(503 payment\.unavailable .*\); the same payment again/m);
   expect(ran.code).toBe(0);
   expect(await payments.charged()).toHaveLength(1);
@@ -227,13 +234,13 @@ test("postern pay exits with 1 for a job that fails, although it is paid for", a
   expect(ran.stderr).toMatch(/^the job is paid for, and its state is failed: runner\.refused; http/);
 });
 
-test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted under --no-follow", async () => {
-  const accepted = await payHere("--max", "5", "--no-follow", "--json");
+test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted with --wait 0", async () => {
+  const accepted = await payHere("--max", "5", "--wait=0", "--json");
   expect(accepted.code).toBe(0);
   expect(outcomeOf(accepted)).toMatchObject({ outcome: "accepted" });
-  const late = await pay("--max", "5", "--timeout", "3", "--json");
+  const late = await pay("--max", "5", "--wait", "3", "--json");
   expect(late.code).toBe(1);
-  expect(outcomeOf(late)).toMatchObject({ outcome: "failed", state: "queued" });
+  expect(outcomeOf(late)).toMatchObject({ outcome: "accepted", state: "queued" });
 });
 
 test("postern pay tells a payer without money that the payment is refused, and by whom", async () => {
@@ -270,12 +277,12 @@ async function payByName(name: string, ...args: string[]) {
 
 test("postern pay buys the job of a name at a gateway, whose address may be written in several ways", async () => {
   await sellingByName();
-  const ran = await payByName("keccak256", "--body", '{"text":"hello"}', "--no-follow");
+  const ran = await payByName("keccak256", "--body", '{"text":"hello"}', "--wait=0");
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   const url = `http://${payments.gateway.address}/x402/jobs/1/7`;
   expect(ran.stdout).toMatch(new RegExp(`^job: keccak256 is ${url}\nprice: 3\\.2 USDC`));
   for (const path of ["/", "/x402", "/x402/?a=b#c"]) {
-    const more = ["--gateway", `http://${payments.gateway.address}${path}`, "--no-follow", "--json"];
+    const more = ["--gateway", `http://${payments.gateway.address}${path}`, "--wait=0", "--json"];
     expect(outcomeOf(await payByName("echo", ...more))).toMatchObject({ outcome: "accepted" });
   }
   expect(await payments.charged()).toHaveLength(4);
@@ -285,7 +292,7 @@ test("postern pay finds a name on any page of the list", async () => {
   const indices = Array.from({ length: 150 }, (_, i) => String(i));
   const prices = indices.map((i) => [i, { price_wei: "1000000000000000", name: `job-${i}` }]);
   await payments.restartGateway({ prices: Object.fromEntries(prices) });
-  expect((await payByName("job-149", "--no-follow")).stdout).toContain("/x402/jobs/1/149\n");
+  expect((await payByName("job-149", "--wait=0")).stdout).toContain("/x402/jobs/1/149\n");
 });
 
 test.each([
@@ -328,75 +335,146 @@ test("postern pay signs nothing for a body that does not fit the job's schema, b
     }
   }
   expect((await payments.devnet.control.requests()).verify).toBe(0);
-  expect((await payHere("--max", "5", "--no-follow", "--body", '{"text":"a"}')).code).toBe(0);
+  expect((await payHere("--max", "5", "--wait=0", "--body", '{"text":"a"}')).code).toBe(0);
 });
 
-describe("postern pay --wait", () => {
+describe("the output that postern pay prints", () => {
   const done = (body: string | Buffer) => async () => ({ status: 200, contentType: "text/plain", body });
 
-  test("prints the job's output from the request that pays, after what was paid", async () => {
-    await payments.startProducer(done("forty-two\n"));
-    const ran = await pay("--wait", "--max", "5");
-    expect([ran.code, ran.stderr]).toEqual([0, ""]);
-    expect(ran.stdout).toMatch(/\naccepted: call c_[0-9a-f]{32}, transaction 0x[0-9a-f]{64}\nreceipt:\n/);
-    expect(ran.stdout).toMatch(/\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/);
-    expect(ran.stdout).not.toContain("state:");
-  });
-
-  test("prints with --quiet the output alone, byte for byte, and none that could control a terminal", async () => {
+  test("is with --quiet the only thing, byte for byte, and nothing that could control a terminal", async () => {
     const body = Buffer.from([0x1b, 0x5b, 0x32, 0x4a, 0xff]);
     await payments.startProducer(done(body));
     const written: Uint8Array[] = [];
     const writeBytes = (bytes: Uint8Array) => void written.push(bytes);
-    const args = ["pay", urlOf(JOB_PATH), "--wait", "--quiet", "--max", "5"];
+    const args = ["pay", urlOf(JOB_PATH), "--quiet", "--max", "5"];
     const env = { POSTERN_PAYER_KEY: payments.payer.privateKey };
     const ran = await runHere(args, env, { writeBytes });
     expect([ran.code, ran.stdout, Buffer.concat(written)]).toEqual([0, "", body]);
-    const onScreen = runHere(args, env, { writeBytes, columns: 80 });
-    await expect(onScreen).rejects.toThrow("the result: the body is no plain text");
+    const onScreen = await runHere(args, env, { writeBytes, columns: 80 });
+    expect(onScreen).toMatchObject({ code: 1, stdout: "" });
+    expect(onScreen.stderr).toMatch(
+      /^the result: the body is no plain text.*\nfetch it later: POSTERN_RESULT_TOKEN=rt_\S+ postern result http:\S+\n$/,
+    );
     expect(written).toHaveLength(1);
-    expect((await payHere("--wait", "--max", "5")).stdout).toMatch(/, 5 bytes\n1b5b324aff\n$/);
+    expect((await payHere("--max", "5")).stdout).toMatch(/, 5 bytes\n1b5b324aff\n$/);
   });
 
-  test("tells each step as JSON, and the outcome with the output last", async () => {
+  test("is in the outcome with --json, beside its token and its URL, which are told before it is waited for", async () => {
     await payments.startProducer(done("forty-two"));
-    const lines = jsonLines(await payHere("--wait", "9", "--max", "5", "--json"));
-    expect(lines.map(({ step }) => step)).toEqual(["price", "signed", "accepted", "receipt", undefined]);
-    const id = lines[2]?.["call_id"];
+    const lines = jsonLines(await payHere("--max", "5", "--json"));
+    expect(lines.map(({ step }) => step)).toEqual([
+      ...["price", "signed", "accepted", "receipt", "followed", "state", undefined],
+    ]);
+    const { call_id: id, transaction, result_token } = lines[2] ?? {};
+    const result_url = urlOf(`/x402/calls/${id}/result`);
+    expect(lines[2]).toEqual({ step: "accepted", call_id: id, transaction, result_token, result_url });
+    expect(result_token).toMatch(/^rt_[\w-]{43}$/);
     expect(lines.at(-1)).toMatchObject({
-      ...{ outcome: "injected", status: 200, state: "injected", call_id: id },
-      ...{ transaction: lines[2]?.["transaction"], status_url: `${PUBLIC_URL}/x402/calls/${id}` },
+      ...{ outcome: "injected", status: 202, state: "injected", call_id: id, transaction },
+      ...{ status_url: `${PUBLIC_URL}/x402/calls/${id}`, result_url, result_token },
       result: { status: 200, content_type: "text/plain", body: "forty-two" },
     });
-    const [quiet, ...more] = jsonLines(await payHere("--wait", "--max", "5", "--json", "--quiet"));
+    const [quiet, ...more] = jsonLines(await payHere("--max", "5", "--json", "--quiet"));
     expect([quiet?.["outcome"], more]).toEqual(["injected", []]);
   });
 
-  test("follows a job that takes longer, and asks for its output", async () => {
-    let tell = () => {};
-    const held = new Promise<void>((resolve) => {
-      tell = resolve;
-    });
-    await payments.startProducer(async () => {
-      await held;
-      return { status: 200, body: "late" };
-    });
-    const paying = payHere("--wait", "1", "--max", "5");
-    const endings = () => payments.gateway.log.events.filter(({ event }) => event === "wait.ended");
-    await eventually("the time is up", () => endings().length === 1);
-    tell();
-    const ran = await paying;
-    expect(ran.stdout).toMatch(/\nstate: injected\nresult: 200, 4 bytes\nlate\n$/);
+  test("can be fetched by the command that is printed, if the job has not ended in time", async () => {
+    const early = await pay("--max", "5", "--wait", "1");
+    expect(early.code).toBe(1);
+    expect(early.stderr).toMatch(
+      /^the job is paid for, and it has not ended in time: its state is queued; http/,
+    );
+    const [, token, url = ""] =
+      /^fetch it later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/m.exec(early.stdout) ?? [];
+    await payments.startProducer(done("late"));
+    const fetched = await run(["result", url], { env: { POSTERN_RESULT_TOKEN: token } });
+    expect(fetched).toMatchObject({ code: 0, stdout: "result: 200 text/plain, 4 bytes\nlate\n", stderr: "" });
+    expect(await payments.charged()).toEqual([PRICE]);
   });
 
-  test("exits with 1 for a job that fails, says why, and pays once", async () => {
-    await payments.startProducer(async () => {
-      throw new Refused("no such job", { problem: { title: "Out of paper" } });
-    });
-    const ran = await payHere("--wait", "--max", "5");
+  test("is not there in time from a long job: 1, and how to fetch it later", async () => {
+    const idOf = await takeLong();
+    const ran = await payHere("--max", "5", "--wait", "4", "--json");
     expect(ran.code).toBe(1);
-    expect(ran.stderr).toMatch(/^the job is paid for, and failed: 502 result\.call_failed Out of paper/);
+    expect(outcomeOf(ran)).toMatchObject({
+      ...{ outcome: "injected", call_id: idOf(), result_token: expect.stringMatching(/^rt_/) },
+      error: expect.stringMatching(
+        /^the job is paid for, and its output is not there: 404 result\.pending .*asks again$/,
+      ),
+    });
+    await deliver(idOf());
+    const { result_url: url, result_token: token } = outcomeOf(ran) as Record<string, string>;
+    const fetched = await runHere(["result", String(url), "--quiet"], { POSTERN_RESULT_TOKEN: token });
+    expect(fetched).toMatchObject({ code: 0, stdout: "done" });
+  });
+
+  test("is fetched by a sign-in if the first answer is lost: the repeat of a payment is told no token", async () => {
+    const front = await startFront();
+    await injectAll();
+    let lost = false;
+    front.answer = async (req, res, forward) => {
+      if (lost || req.headers["payment-signature"] === undefined) return honestly(req, res, forward);
+      lost = true;
+      await forward();
+      return res.destroy();
+    };
+    const { payer } = payments;
+    const args = ["pay", `${front.url}${JOB_PATH}`, "--max", "5", "--json"];
+    const ran = await runHere(args, { POSTERN_PAYER_KEY: payer.privateKey });
+    expect(ran.code).toBe(0);
+    expect(outcomeOf(ran)).toMatchObject({ outcome: "injected", result: { body: "forty-two\n" } });
+    expect(outcomeOf(ran)).not.toHaveProperty("result_token");
     expect(await payments.charged()).toEqual([PRICE]);
+  });
+
+  test("is asked for where the payment went: a gateway that names another host gets no token sent there", async () => {
+    const front = await startFront();
+    const elsewhere = await startFront();
+    await injectAll();
+    for (const [status, result] of [
+      [`${elsewhere.url}/x402/calls/`, `${elsewhere.url}/x402/calls/`],
+      [`http://a.test//${new URL(elsewhere.url).host}/`, `http://a.test//${new URL(elsewhere.url).host}/`],
+      ["javascript:alert(1)//", "//"],
+    ]) {
+      front.answer = async (_req, res, forward) => {
+        const answer = await forward();
+        if (answer.statusCode !== 202) return relay(res, answer);
+        return changed(res, answer, { members: { status_url: `${status}x`, result_url: `${result}y` } });
+      };
+      const args = ["pay", `${front.url}${JOB_PATH}`, "--max", "5", "--wait", "1", "--json"];
+      const ran = await runHere(args, { POSTERN_PAYER_KEY: payments.payer.privateKey });
+      expect(new URL(String(outcomeOf(ran)?.["result_url"])).origin).toBe(front.url);
+      expect(elsewhere.requests).toEqual([]);
+    }
+    expect(front.requests.some(({ headers }) => headers.authorization !== undefined)).toBe(true);
+  });
+
+  test("is what another seller answers at once", async () => {
+    const front = await startFront();
+    front.answer = async (_req, res, forward) => {
+      const answer = await forward();
+      if (answer.statusCode !== 202) return relay(res, answer);
+      answer.resume();
+      return res.writeHead(200, { "Content-Type": "text/plain" }).end("here");
+    };
+    const ran = await runHere(["pay", `${front.url}${JOB_PATH}`, "--max", "5"], {
+      POSTERN_PAYER_KEY: payments.payer.privateKey,
+    });
+    expect(ran).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/\nresult: 200 text\/plain, 4 bytes\nhere\n$/),
+    });
+  });
+
+  test("is none of a job that keeps none: 0, and a line that says so", async () => {
+    await payments.restartGateway({ prices: { "7": { price_wei: "1000000000000000", keep_result: false } } });
+    await injectAll();
+    const ran = await payHere("--max", "5");
+    expect(ran).toMatchObject({
+      code: 0,
+      stderr: "",
+      stdout: expect.stringMatching(/\nno result: this job keeps none\n$/),
+    });
   });
 });
 
@@ -443,7 +521,7 @@ test("postern pay follows a long job to its end: its progress is a bar on a scre
   ]);
   expect(ran.code).toBe(0);
   expect(drawn).toEqual([`[${"#".repeat(15)}${".".repeat(15)}] 50 % 2/4`, ""]);
-  expect(ran.stdout).toMatch(/state: injected\n$/);
+  expect(ran.stdout).toMatch(/state: injected\nresult: 200 text\/plain, 4 bytes\ndone\n$/);
 });
 
 test("postern pay --json has each state and each word of the progress on a line, and the outcome last", async () => {
@@ -490,6 +568,6 @@ test("postern pay asks a gateway without streams for the state, until the runner
   await injectAll();
   expect(await payHere("--max", "5")).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/state: injected\n$/),
+    stdout: expect.stringMatching(/state: injected\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/),
   });
 });

@@ -2,7 +2,7 @@ import type { PaymentRequired, PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { expect, test } from "vitest";
 import { createPayer } from "../../../../services/cli/pay/payer.ts";
-import { payerKey } from "../../../../services/cli/pay/payer-key.ts";
+import { payerKey } from "../../../../services/cli/payer-key.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { runHere } from "../run-here.ts";
 

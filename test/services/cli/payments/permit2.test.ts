@@ -19,7 +19,7 @@ const charges = async () => devnet.chain.chargesOf(payments.payer.address, usdt(
 
 async function pay() {
   const url = `http://${payments.gateway.address}${JOB_PATH}`;
-  const options = ["--max", "5", "--token", `${usdt()}=6`, "--no-follow"];
+  const options = ["--max", "5", "--token", `${usdt()}=6`, "--wait=0"];
   return runHere(["pay", url, ...options], { POSTERN_PAYER_KEY: payments.payer.privateKey });
 }
 

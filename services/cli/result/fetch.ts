@@ -1,0 +1,62 @@
+import type { Secret } from "../../../shared/crypto/secret.ts";
+import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { type Answer, get, isSuccess, reasonOf, wordsOf } from "../http.ts";
+import { signInHeader } from "./sign-in.ts";
+
+/** A job's output. */
+export type JobResult = { status: number; contentType: string | undefined; body: Buffer };
+
+/** Proof of the right to a result. The key is used if there is no token, or the token is refused. */
+export type Proof = { token: string | undefined; payerKey: Secret | undefined };
+
+/** Why a result could not be fetched, as a sentence. */
+export class NoResult extends Error {
+  override readonly name = "NoResult";
+  /** The error code of the gateway's answer. */
+  readonly code: unknown;
+
+  constructor(reason: string, { code, cause }: { code?: unknown; cause?: unknown } = {}) {
+    super(reason, { cause });
+    this.code = code;
+  }
+}
+
+/** The call failed for good. */
+export const CALL_FAILED = "result.call_failed";
+
+const ASK_EVERY_MS = 2000;
+const ATTEMPT_MS = 60_000;
+
+/**
+ * Fetches a call's result. Asks again while the call has not ended, until the deadline (unix ms), and at least once. Throws NoResult.
+ */
+export async function fetchResult(url: URL, proof: Proof, deadline: number): Promise<JobResult> {
+  for (;;) {
+    const answer = await askOnce(url, proof);
+    const { status, json } = answer;
+    if (isSuccess(answer)) return toResult(answer);
+    const isPending = json["code"] === "result.pending" || status === 503;
+    if (!isPending || systemClock() + ASK_EVERY_MS >= deadline)
+      throw new NoResult(wordsOf(answer), { code: json["code"] });
+    await delay(ASK_EVERY_MS);
+  }
+}
+
+export function toResult({ status, headers, body }: Answer): JobResult {
+  return { status, contentType: headers.get("content-type") ?? undefined, body };
+}
+
+/** The token and the sign-in go to this URL only: no redirect is followed. A nonce is good for one sign-in, so each try signs again. */
+async function askOnce(url: URL, { token, payerKey }: Proof): Promise<Answer> {
+  const first = await send(url, token === undefined ? {} : { Authorization: `Bearer ${token}` });
+  if (first.status !== 402 || payerKey === undefined) return first;
+  const signIn = signInHeader(first, url, payerKey);
+  if ("problem" in signIn) throw new NoResult(`not signed in: ${signIn.problem}`);
+  return send(url, signIn.headers);
+}
+
+function send(url: URL, headers: Record<string, string>): Promise<Answer> {
+  return get(url, systemClock() + ATTEMPT_MS, headers).catch((cause: unknown) => {
+    throw new NoResult(`${url.host} cannot be asked for the result: ${reasonOf(cause)}`, { cause });
+  });
+}

@@ -1,0 +1,27 @@
+import { bodyText, writeBody } from "../body.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { plain } from "../text.ts";
+import type { JobResult } from "./fetch.ts";
+
+/** Prints a result for people, with its length; with --quiet its bytes alone. Throws if they could control the terminal. */
+export function printResult(deps: ProgramDeps, result: JobResult, quiet: boolean): void {
+  const { status, contentType, body } = result;
+  if (quiet) {
+    writeBody(deps, "the result", body);
+    return;
+  }
+  const type = contentType === undefined ? "" : ` ${plain(contentType)}`;
+  deps.say(`result: ${status}${type}, ${body.length} bytes\n`);
+  deps.say(bodyText(body, { full: true }));
+}
+
+/** A body that is no text is base64. */
+export function resultJson({ status, contentType, body }: JobResult) {
+  const text = body.toString("utf8");
+  const isText = Buffer.from(text).equals(body);
+  return {
+    status,
+    content_type: contentType,
+    ...(isText ? { body: text } : { body_base64: body.toString("base64") }),
+  };
+}

@@ -1,0 +1,72 @@
+import { z } from "zod";
+import type { Secret } from "../../../shared/crypto/secret.ts";
+import { checksummed } from "../../../shared/ethereum/address.ts";
+import { chainIdOf, isEvmNetwork } from "../../../shared/ethereum/encoding.ts";
+import { toSignInText } from "../../../shared/ethereum/sign-in-message.ts";
+import { createSigner, personalMessageDigest } from "../../../shared/ethereum/signatures.ts";
+import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import type { Answer } from "../http.ts";
+
+/** No part may hold a line break: each is a part of the text that is signed. */
+const visible = z
+  .string()
+  .max(2000)
+  .regex(/^[!-~]+$/);
+const time = visible.refine((text) => /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text)));
+
+/** A challenge of the extension sign-in-with-x. One with other members, such as resources, asks for more than a sign-in. */
+const Challenge = z.object({
+  info: z.strictObject({
+    domain: visible,
+    uri: visible,
+    statement: z
+      .string()
+      .max(500)
+      .regex(/^[ -~]+$/),
+    version: z.literal("1"),
+    nonce: z.string().regex(/^[0-9A-Za-z]{8,500}$/),
+    issuedAt: time,
+    expirationTime: time.optional(),
+    notBefore: time.optional(),
+  }),
+  supportedChains: z.array(z.object({ chainId: z.string(), type: z.string() })),
+});
+
+type SignIn = { headers: { "SIGN-IN-WITH-X": string } } | { problem: string };
+
+/**
+ * Signs in to a URL as its 402 asks (EIP-4361), if domain and URI of the challenge are those of the URL. A gateway that asks to sign in
+ * somewhere else could use the signature there.
+ */
+export function signInHeader(challenge: Answer, url: URL, payerKey: Secret): SignIn {
+  const asked = readChallenge(challenge);
+  if (asked === undefined) return { problem: "the answer is 402 without a sign-in that can be signed" };
+  const { info, chainId } = asked;
+  if (info.domain !== url.host || !isUrl(info.uri, url))
+    return {
+      problem: `the challenge is for ${info.uri} at ${info.domain}, and not for ${url.href}; if you trust ${info.domain}, ask there`,
+    };
+  if (info.expirationTime !== undefined && Date.parse(info.expirationTime) <= systemClock())
+    return { problem: `the challenge expired at ${info.expirationTime}; is this machine's clock right?` };
+  const signer = createSigner(payerKey.reveal());
+  const { address } = signer;
+  const { expirationTime, notBefore } = info;
+  const text = toSignInText({ ...info, address, chainId: chainIdOf(chainId), expirationTime, notBefore });
+  const signature = `0x${signer.sign(personalMessageDigest(text)).toString("hex")}`;
+  const signed = { ...info, address: checksummed(address), chainId, type: "eip191", signature };
+  return { headers: { "SIGN-IN-WITH-X": Buffer.from(JSON.stringify(signed)).toString("base64") } };
+}
+
+function readChallenge({ headers }: Answer) {
+  const decoded = decodeBase64Json(headers.get("payment-required") ?? "");
+  if ("problem" in decoded) return undefined;
+  const { extensions } = decoded.value as { extensions?: Record<string, unknown> };
+  const { success, data } = Challenge.safeParse(extensions?.["sign-in-with-x"]);
+  const chain = data?.supportedChains.find((each) => each.type === "eip191" && isEvmNetwork(each.chainId));
+  return success && chain !== undefined ? { info: data.info, chainId: chain.chainId } : undefined;
+}
+
+function isUrl(uri: string, { href }: URL): boolean {
+  return URL.canParse(uri) && new URL(uri).href === href;
+}
