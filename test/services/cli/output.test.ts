@@ -218,11 +218,11 @@ test("each command's JSON has the members that docs/configuration.md gives, and 
 test("what was changed is one JSON object for each thing, with --json", async () => {
   const paused = await postern.run(["jobs", "pause", "7/1", "7/2", ...REASON, "--json"]);
   expect(jsonLines(paused)).toEqual([
-    { job: "7/1", state: "paused", changed: true },
-    { job: "7/2", state: "paused", changed: true },
+    { job: "7/1", state: "paused", changed: true, has_queue: false },
+    { job: "7/2", state: "paused", changed: true, has_queue: false },
   ]);
   const again = await postern.run(["jobs", "pause", "7/1", ...REASON, "--json"]);
-  expect(jsonLines(again)).toEqual([{ job: "7/1", state: "paused", changed: false }]);
+  expect(jsonLines(again)).toEqual([{ job: "7/1", state: "paused", changed: false, has_queue: false }]);
   expect(problemOf(again)).toMatchObject({ code: "command.failed", exit_code: 1 });
   expect(problemOf(again)["detail"]).toMatch(/^7\/1 is already paused since .*: a test$/);
   const resumed = await postern.run(["jobs", "resume", "7/1", "7/2", "--json"]);
