@@ -1,6 +1,7 @@
 import type { z } from "zod";
+import { wordsLike } from "../text/near.ts";
 import { isTable } from "./fields.ts";
-import type { Problem } from "./problem.ts";
+import { knownKeys, type Problem } from "./problem.ts";
 
 /** Finds what no single key can know. */
 export type Rule<Table> = (table: Table) => readonly Problem[];
@@ -28,7 +29,10 @@ export function between<Table>(...rules: Rule<Table>[]) {
 /** zod leaves a refinement out if anything in its table is wrong. */
 export const ALWAYS = { when: () => true };
 
-/** What a rule finds; nothing if it fails on a table that is wrong: what is left half done at a wrong key may fail it in any way. */
+/**
+ * Applies a rule to a table that may be wrong. A rule that throws there finds nothing: zod leaves half-read values around a wrong key,
+ * and they can break a rule in any way.
+ */
 export function unlessWrong(find: () => readonly Problem[], isWrong: boolean): readonly Problem[] {
   try {
     return find();
@@ -43,12 +47,23 @@ const OF_A_RULE = { between: "keys" };
 
 type Path = readonly PropertyKey[];
 
-/** An unknown key says nothing against its table, and a rule nothing against the form of its key. */
+/** The keys that are wrong by themselves. A rule says nothing against the form of its key. */
 function wrongKeys(issues: readonly z.core.$ZodRawIssue[]): Path[] {
-  const isReadable = (issue: z.core.$ZodRawIssue) =>
-    issue.code === "unrecognized_keys" || (issue.code === "custom" && issue.params === OF_A_RULE);
-  return issues.flatMap((issue) => (isReadable(issue) || !issue.path?.length ? [] : [issue.path]));
+  return issues.flatMap((issue): Path[] => {
+    if (issue.code === "unrecognized_keys") return misspeltKeys(issue);
+    const isReadable = issue.code === "custom" && issue.params === OF_A_RULE;
+    return isReadable || !issue.path?.length ? [] : [issue.path];
+  });
 }
+
+/** The absent keys that an unknown key resembles: it may be one of them, misspelt. */
+function misspeltKeys({ keys, inst, input, path = [] }: UnknownKeys): Path[] {
+  const absent = (key: string) => !isTable(input) || input[key] === undefined;
+  const meant = keys.flatMap((key) => wordsLike(key, knownKeys(inst)).filter(absent));
+  return meant.map((key) => [...path, key]);
+}
+
+type UnknownKeys = Extract<z.core.$ZodRawIssue, { code: "unrecognized_keys" }>;
 
 /** The table, of which no key can be read that is wrong by itself. */
 export function guarded<Table>(table: Table, issues: readonly z.core.$ZodRawIssue[]): Table {
@@ -60,6 +75,12 @@ function withoutPaths(value: unknown, wrong: readonly Path[]): unknown {
     Array.isArray(value) || (isTable(value) && Object.getPrototypeOf(value) === Object.prototype);
   if (wrong.length === 0 || !isPlain) return value;
   return new Proxy(value, {
+    // An entry whose name is wrong is not in the table that was read.
+    ownKeys(target) {
+      const lost = wrong.find(([first]) => first !== undefined && !Object.hasOwn(target, first));
+      if (lost !== undefined) throw new Error(`${String(lost[0])} is wrong by itself`);
+      return Reflect.ownKeys(target);
+    },
     get(target, key) {
       const here = wrong.filter(([first]) => String(first) === String(key));
       if (here.some((path) => path.length === 1)) throw new Error(`${String(key)} is wrong by itself`);

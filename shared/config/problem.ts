@@ -118,7 +118,7 @@ function hintFor(input: unknown, values: readonly unknown[], hint: Hint): string
 }
 
 /** The keys that a table may have. */
-function knownKeys(schema: z.core.$ZodRawIssue["inst"]): string[] {
+export function knownKeys(schema: z.core.$ZodRawIssue["inst"]): string[] {
   const shape = schema?._zod.def && "shape" in schema._zod.def ? schema._zod.def.shape : {};
   return Object.keys(shape as object);
 }
