@@ -48,7 +48,7 @@ export function x402Toml(from: SecretSource) {
       quote_operators: z.array(evmAddress).default([]),
       quote_domain: jobQuoteDomain.optional(),
       default_invocation_mode: defaultMode.default("public_paid"),
-      body_limit_bytes: bodyLimit.default(1024 * 1024),
+      body_limit_bytes: bodyLimit,
       request_timeout_secs: z.number().min(0.1).max(300).default(15),
       facilitator_timeout_secs: timeoutSecs.default(10),
       settle_timeout_secs: timeoutSecs.default(SETTLE_TIMEOUT_SECS),
@@ -174,7 +174,13 @@ const timeoutSecs = z.number().min(1).max(120);
 const bodyLimit = z
   .int()
   .min(0)
-  .max(64 * 1024 * 1024);
+  .max(64 * 1024 * 1024)
+  .default(1024 * 1024);
+
+/** The body limit of the unchecked file, so that other problems do not hide what it breaks; undefined if it is wrong itself. */
+export function bodyLimitIn(table: unknown): number | undefined {
+  return isTable(table) ? bodyLimit.safeParse(table["body_limit_bytes"]).data : undefined;
+}
 
 const defaultMode = z.enum(["public_paid", "disabled"], {
   error: ({ input }) =>

@@ -6,7 +6,7 @@ import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import { type Problem, problem } from "../config/problem.ts";
-import { type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
+import { bodyLimitIn, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { clientWarnings } from "./client-limits.ts";
 import { priceProblems } from "./prices.ts";
 import { ratesOf, x402Warnings } from "./x402-checks.ts";
@@ -32,8 +32,9 @@ export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
     optional: true,
     problemsIn: x402Problems,
   });
-  files.reportBetween<[PosternToml, X402Toml]>(POSTERN, [POSTERN, X402], (postern, { body_limit_bytes }) =>
-    budgetProblems(postern, [{ key: X402, bytes: body_limit_bytes }]),
+  const bytes = files.has(X402) ? bodyLimitIn(files.table(X402)) : undefined;
+  files.reportBetween<[PosternToml]>(POSTERN, [POSTERN], (postern) =>
+    bytes === undefined ? [] : budgetProblems(postern, [{ key: X402, bytes }]),
   );
   const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);

@@ -107,3 +107,42 @@ test("a missing secret of postern.toml hides no job that calls back without [cal
     expect.stringContaining("job_pricing.toml: 1.7.callback_url: needs [callbacks]"),
   ]);
 });
+
+test.each([
+  [
+    "a job whose name is wrong",
+    '[runners.fast]\nurl = "http://127.0.0.1:1"\n[jobs."7"]\nrunner = "fast"',
+    ["jobs.7: is not <service id>"],
+  ],
+  [
+    "a runner whose name is wrong",
+    '[runners."a b"]\nurl = "http://127.0.0.1:1"\n[jobs."7/1"]\nrunner = "a b"',
+    ["runners.a b: is no name"],
+  ],
+  [
+    "a misspelt key",
+    '[runners.fast]\nurl = "http://127.0.0.1:1"\n[jobs."7/1"]\nruner = "fast"',
+    ["jobs.7/1.runer: unknown key; did you mean runner?"],
+  ],
+  [
+    "a misspelt key with a default",
+    "[runner]\ntimeout_m = 5000\n[producer]\nlock_ms = 10000",
+    ["runner.timeout_m: unknown key; did you mean timeout_ms?"],
+  ],
+])("%s makes up no problem of the keys that are judged by it", (_what, text, problems) => {
+  expect(load({ "postern.toml": text })).toEqual(problems.map((problem) => expect.stringContaining(problem)));
+});
+
+test("a wrong key of x402.toml hides no body limit that is above the budget in postern.toml", () => {
+  const dir = dirWith({
+    "postern.toml": "[http]\nbody_budget_bytes = 1000",
+    "x402.toml": "typo_key = 1\nbody_limit_bytes = 60000000",
+  });
+  const found = problemsOf(() => loadX402Config({ dir, env: {} }));
+  expect(found).toContainEqual(expect.stringContaining("http.body_budget_bytes: is below 60000000"));
+  const wrong = dirWith({
+    "postern.toml": "[http]\nbody_budget_bytes = 1000",
+    "x402.toml": 'body_limit_bytes = "1"',
+  });
+  expect(problemsOf(() => loadX402Config({ dir: wrong, env: {} })).join("\n")).not.toContain("http.");
+});
