@@ -1,7 +1,8 @@
+import { inEach } from "./between-keys.ts";
 import { closedReceiver } from "./callbacks-toml.ts";
 import { waitSecsOf } from "./endpoint-toml.ts";
 import type { PosternToml } from "./postern-toml.ts";
-import { keyOf, type Problem } from "./problem.ts";
+import { keyOf, type Problem, problem } from "./problem.ts";
 import type { WebhooksToml } from "./webhooks-toml.ts";
 
 /* What is wrong between keys of different files. */
@@ -12,10 +13,13 @@ export function forwardedMetadata(
   { endpoints }: WebhooksToml,
 ): Problem[] {
   const start = `${prefix}-`.toLowerCase();
-  return endpoints.flatMap(({ forward_headers }, index) => {
-    const at = forward_headers.findIndex((name) => name.toLowerCase().startsWith(start));
-    const path = ["endpoints", index, "forward_headers", at];
-    return at === -1 ? [] : [{ path, message: "begins with metadata_prefix, which only Postern sets" }];
+  return inEach(endpoints, ({ forward_headers }, index) => {
+    const problems = inEach(forward_headers, (name, at) => {
+      const path = ["endpoints", index, "forward_headers", at];
+      const isOwn = name.toLowerCase().startsWith(start);
+      return isOwn ? [{ path, message: "begins with metadata_prefix, which only Postern sets" }] : [];
+    });
+    return problems.slice(0, 1);
   });
 }
 
@@ -25,7 +29,7 @@ type LargestBody = { key: string; bytes: number };
 /** A result that is kept is for who has its token, and no token is made without a secret; or for the sender who waits for it. */
 export function tokenlessResults({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   if (results.secret !== undefined) return [];
-  return endpoints.flatMap(({ keep_result, respond }, index) => {
+  return inEach(endpoints, ({ keep_result, respond }, index) => {
     const message = "needs results.secret in postern.toml: without it nobody can prove the right to a result";
     return keep_result && respond !== "result"
       ? [{ path: ["endpoints", index, "keep_result"], message }]
@@ -35,7 +39,7 @@ export function tokenlessResults({ results }: PosternToml, { endpoints }: Webhoo
 
 /** An endpoint that lets its sender wait for longer than anybody may. */
 export function waitProblems({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
-  return endpoints.flatMap((endpoint, index) => {
+  return inEach(endpoints, (endpoint, index) => {
     const secs = waitSecsOf(endpoint) ?? 0;
     if (secs <= results.wait_secs_max) return [];
     const message = `wants ${secs} s, which is above results.wait_secs_max of postern.toml`;
@@ -47,16 +51,16 @@ export function waitProblems({ results }: PosternToml, { endpoints }: WebhooksTo
 /** Calls with a callback need somebody who sends it. */
 export function unsentCallbacks({ callbacks }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   if (callbacks !== undefined) return [];
-  return endpoints.flatMap((endpoint, index) =>
-    (["callback_url", "callback_hosts"] as const)
-      .filter((key) => endpoint[key] !== undefined)
-      .map((key) => ({ path: ["endpoints", index, key], message: NO_CALLBACKS })),
+  return inEach(endpoints, (endpoint, index) =>
+    inEach(["callback_url", "callback_hosts"] as const, (key) =>
+      endpoint[key] === undefined ? [] : [problem(["endpoints", index, key], NO_CALLBACKS)],
+    ),
   );
 }
 
 /** An endpoint whose own receiver no producer may connect to. */
 export function closedReceivers({ callbacks }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
-  return endpoints.flatMap(({ callback_url: url }, index) => {
+  return inEach(endpoints, ({ callback_url: url }, index) => {
     const message = url && callbacks && closedReceiver(url, callbacks.allow_cidrs);
     return message ? [{ path: ["endpoints", index, "callback_url"], message }] : [];
   });
@@ -74,10 +78,10 @@ export function budgetProblems({ http }: PosternToml, bodies: readonly LargestBo
 
 /** Each endpoint's largest body; twice its bytes if there is a decoded form beside the received one. */
 export function largestBodies(webhooks: WebhooksToml): LargestBody[] {
-  return webhooks.endpoints.map((endpoint, index) => {
+  return inEach(webhooks.endpoints, (endpoint, index) => {
     const limit = endpoint.body_limit_bytes ?? webhooks.body_limit_bytes;
     const key = keyOf(["endpoints", index], webhooks);
-    if (endpoint.encoded_bodies !== "decode") return { key, bytes: limit };
-    return { key: `${key}, received and decoded,`, bytes: 2 * limit };
+    if (endpoint.encoded_bodies !== "decode") return [{ key, bytes: limit }];
+    return [{ key: `${key}, received and decoded,`, bytes: 2 * limit }];
   });
 }

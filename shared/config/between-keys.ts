@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { z } from "zod";
 import { wordsLike } from "../text/near.ts";
 import { isTable } from "./fields.ts";
 import { knownKeys, type Problem } from "./problem.ts";
@@ -33,14 +33,40 @@ export const ALWAYS = { when: () => true };
  * Applies a rule to a table that may be wrong. A rule that throws there finds nothing: zod leaves half-read values around a wrong key,
  * and they can break a rule in any way.
  */
-export function unlessWrong(find: () => readonly Problem[], isWrong: boolean): readonly Problem[] {
+export function unlessWrong<Found>(find: () => readonly Found[], isWrong: boolean): readonly Found[] {
   try {
     return find();
   } catch (error) {
-    if (!isWrong) throw error;
+    if (!isWrong && !(error instanceof WrongKey)) throw error;
     return [];
   }
 }
+
+/** Judges each entry of a list or table by itself: a wrong key takes only its own entry out of the rule. */
+export function inEach<Entry, Found>(
+  list: readonly Entry[],
+  find: (entry: Entry, index: number) => readonly Found[],
+): Found[];
+export function inEach<Entry, Found>(
+  table: Readonly<Record<string, Entry>>,
+  find: (entry: Entry, name: string) => readonly Found[],
+): Found[];
+export function inEach<Found>(
+  table: object,
+  find: (entry: unknown, key: never) => readonly Found[],
+): Found[] {
+  const whole = guardedTables.get(table);
+  return Object.keys(whole ?? table).flatMap((name) => {
+    const key = Array.isArray(table) ? Number(name) : name;
+    return unlessWrong(() => find(Reflect.get(table, name), key as never), whole !== undefined);
+  });
+}
+
+/** A rule read a key that is wrong by itself. */
+class WrongKey extends Error {}
+
+/** The tables and lists behind proxies. */
+const guardedTables = new WeakMap<object, object>();
 
 /** Marks what a rule found: the key can be read all the same. */
 const OF_A_RULE = { between: "keys" };
@@ -74,20 +100,24 @@ function withoutPaths(value: unknown, wrong: readonly Path[]): unknown {
   const isPlain =
     Array.isArray(value) || (isTable(value) && Object.getPrototypeOf(value) === Object.prototype);
   if (wrong.length === 0 || !isPlain) return value;
-  return new Proxy(value, {
+  const proxy = new Proxy(value, {
     // An entry whose name is wrong is not in the table that was read.
     ownKeys(target) {
       const lost = wrong.find(([first]) => first !== undefined && !Object.hasOwn(target, first));
-      if (lost !== undefined) throw new Error(`${String(lost[0])} is wrong by itself`);
+      if (lost !== undefined) throw new WrongKey(`${String(lost[0])} is wrong by itself`);
       return Reflect.ownKeys(target);
     },
     get(target, key) {
       const here = wrong.filter(([first]) => String(first) === String(key));
-      if (here.some((path) => path.length === 1)) throw new Error(`${String(key)} is wrong by itself`);
+      if (here.some((path) => path.length === 1)) throw new WrongKey(`${String(key)} is wrong by itself`);
+      const read: unknown = Reflect.get(target, key);
+      if (read === z.NEVER) throw new WrongKey(`${String(key)} was not read`);
       return withoutPaths(
-        Reflect.get(target, key),
+        read,
         here.map((path) => path.slice(1)),
       );
     },
   });
+  guardedTables.set(proxy, value);
+  return proxy;
 }

@@ -1,4 +1,5 @@
 import type { Secret } from "../crypto/secret.ts";
+import { inEach } from "./between-keys.ts";
 import { DEFAULT_RUNNER } from "./jobs-toml.ts";
 import type { PosternToml } from "./postern-toml.ts";
 import { type Problem, problem } from "./problem.ts";
@@ -17,8 +18,10 @@ export function deliveryProblems({ results, runner, runners }: PosternToml): Pro
   const message =
     "is missing: with results.deliveries, gateways take results of runners that sign with it; set it, or turn deliveries off";
   return [
-    ...(runner.secret === undefined ? [problem(["runner", "secret"], message)] : []),
-    ...Object.entries(runners).flatMap(([name, { secret }]) =>
+    ...inEach([runner], ({ secret }) =>
+      secret === undefined ? [problem(["runner", "secret"], message)] : [],
+    ),
+    ...inEach(runners, ({ secret }, name) =>
       secret === undefined ? [problem(["runners", name, "secret"], message)] : [],
     ),
   ];

@@ -1,7 +1,7 @@
 import { secretProblem } from "../senders/key.ts";
 import { type Part, toParts, toPointer } from "../senders/template.ts";
 import { isHmac } from "../senders/verifier.ts";
-import type { Rule } from "./between-keys.ts";
+import { inEach, type Rule } from "./between-keys.ts";
 import { credentialPlaces, credentialRead } from "./credential-places.ts";
 import { type EndpointFields, schemesOf } from "./endpoint-fields.ts";
 import { HOP_BY_HOP } from "./fields.ts";
@@ -17,9 +17,10 @@ export const ENDPOINT_RULES: readonly Rule<EndpointFields>[] = [
   urlProblems,
   deliveryIdProblems,
   readProblems,
-  forwardProblems,
+  forwardedHeaders,
+  forwardedQuery,
   tokenProblems,
-  (parsed) => parsed.handshakes.flatMap((handshake, index) => handshakeProblems(parsed, handshake, index)),
+  (parsed) => inEach(parsed.handshakes, (handshake, index) => handshakeProblems(parsed, handshake, index)),
   formProblems,
 ];
 
@@ -60,7 +61,7 @@ function secretProblems(parsed: EndpointFields): Problem[] {
   const { secret, signature, handshakes } = parsed;
   const comesLater = handshakes.some(({ proof }) => takesSecretFrom(proof));
   if (secret === undefined) return comesLater ? [] : [problem("secret", "is missing")];
-  return secret.flatMap((each, index) => {
+  return inEach(secret, (each, index) => {
     const message = secretProblem(each, signature);
     return message === undefined ? [] : [problem(["secret", index], message)];
   });
@@ -109,20 +110,21 @@ function deliveryIdProblems(parsed: EndpointFields): Problem[] {
 /** What is read of a request reaches the queue, the log and the runner. No credential may go that way. */
 function readProblems(parsed: EndpointFields): Problem[] {
   const places = credentialPlaces(parsed);
-  const { idempotency_header, delivery_id = "", event_type = "", route_by } = parsed;
   const header = (name: string | undefined): Part[] =>
     name === undefined ? [] : [{ kind: "header", names: [name.toLowerCase()] }];
   const field = (pointer: string | undefined): Part[] =>
     pointer === undefined ? [] : [{ kind: "field", pointer: toPointer(pointer) }];
-  const read: [key: string | string[], verb: string, parts: readonly Part[]][] = [
-    ["idempotency_header", "is", header(idempotency_header)],
-    ["delivery_id", "holds", toParts(delivery_id)],
-    ["event_type", "holds", toParts(event_type)],
-    [["route_by", "header"], "is", header(route_by?.header)],
-    [["route_by", "field"], "is", field(route_by?.field)],
+  const read: [key: string | string[], verb: string, parts: () => readonly Part[]][] = [
+    ["idempotency_header", "is", () => header(parsed.idempotency_header)],
+    ["delivery_id", "holds", () => toParts(parsed.delivery_id ?? "")],
+    ["event_type", "holds", () => toParts(parsed.event_type ?? "")],
+    [["route_by", "header"], "is", () => header(parsed.route_by?.header)],
+    [["route_by", "field"], "is", () => field(parsed.route_by?.field)],
   ];
-  return read.flatMap(([key, verb, parts]) => {
-    const what = parts.map((part) => credentialRead(part, places)).find((found) => found !== undefined);
+  return inEach(read, ([key, verb, parts]) => {
+    const what = parts()
+      .map((part) => credentialRead(part, places))
+      .find((found) => found !== undefined);
     return what === undefined ? [] : [problem(key, `${verb} ${what}`)];
   });
 }
@@ -136,20 +138,25 @@ const NEVER_FORWARDED = [
   ...["signature", "signature-input", "idempotency-key", "traceparent"],
 ];
 
-function forwardProblems(parsed: EndpointFields): Problem[] {
-  const { forward_headers, forward_query } = parsed;
+function forwardedHeaders(parsed: EndpointFields): Problem[] {
+  const { forward_headers } = parsed;
   const places = credentialPlaces(parsed);
-  const names = forward_headers.map((name) => name.toLowerCase());
-  const problems = names.flatMap((name, index) => {
+  const names = new Set<string>();
+  return inEach(forward_headers, (written, index) => {
+    const name = written.toLowerCase();
+    const isRepeated = names.has(name);
+    names.add(name);
     const path = ["forward_headers", index];
     if (places.headers.includes(name)) return [problem(path, "is the header of the credential")];
     if (NEVER_FORWARDED.includes(name) || /^x-(?:webhook|x402)-/.test(name))
       return [problem(path, "is never forwarded")];
-    return names.indexOf(name) < index ? [problem(path, "is there twice")] : [];
+    return isRepeated ? [problem(path, "is there twice")] : [];
   });
-  if (forward_query && places.queries.length > 0)
-    problems.push(problem("forward_query", "would hand the credential on"));
-  return problems;
+}
+
+function forwardedQuery(parsed: EndpointFields): Problem[] {
+  const isHandedOn = parsed.forward_query && credentialPlaces(parsed).queries.length > 0;
+  return isHandedOn ? [problem("forward_query", "would hand the credential on")] : [];
 }
 
 function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] {
@@ -167,7 +174,7 @@ function formProblems(parsed: EndpointFields): Problem[] {
   const { fields } = credentialPlaces(parsed);
   if (auth !== "none" && fields.length === 0) return [];
   const message = "is read only where deliveries have their credential in a header or the query";
-  return handshakes.flatMap(({ form }, index) =>
+  return inEach(handshakes, ({ form }, index) =>
     form === undefined ? [] : [problem(["handshakes", index, "form"], message)],
   );
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { whyNoJobKey } from "../job-call/job-ids.ts";
 import { didYouMean } from "../text/near.ts";
+import { inEach, type Rule } from "./between-keys.ts";
 import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
@@ -56,19 +57,30 @@ export const OUTLASTS_LOCK = "must be shorter than producer.lock_ms: an injectio
 
 /** Checks between the keys of these tables. */
 export function jobProblems(tables: JobTables): Problem[] {
-  const { runners, jobs, producer } = tables;
-  const used = new Set(Object.values(jobs).map(({ runner }) => runner));
-  const ofRunners = Object.entries(runners).flatMap(([name, { timeout_ms }]) => [
-    ...lockProblems(["runners", name, "timeout_ms"], timeout_ms, producer),
-    ...(used.has(name) ? [] : [problem(["runners", name], "is not used: no job names it")]),
-  ]);
-  const ofJobs = Object.entries(jobs).flatMap(([key, job]) => [
-    ...lockProblems(["jobs", key, "timeout_ms"], job.timeout_ms, producer),
-    ...backoffProblems(["jobs", key, "backoff"], job, producer),
-    ...rateProblems(["jobs", key, "rate", "burst"], job),
-    ...runnerProblems(["jobs", key, "runner"], job, Object.keys(runners)),
-  ]);
-  return [...ofRunners, ...ofJobs];
+  return inEach(RULES, (each) => each(tables));
+}
+
+const RULES: readonly Rule<JobTables>[] = [
+  ({ runners, producer }) =>
+    inEach(runners, ({ timeout_ms }, name) =>
+      lockProblems(["runners", name, "timeout_ms"], timeout_ms, producer),
+    ),
+  ({ jobs, producer }) =>
+    inEach(jobs, ({ timeout_ms }, key) => lockProblems(["jobs", key, "timeout_ms"], timeout_ms, producer)),
+  ({ jobs, producer }) =>
+    inEach(jobs, (job, key) => backoffProblems(["jobs", key, "backoff"], job, producer)),
+  ({ jobs }) => inEach(jobs, (job, key) => rateProblems(["jobs", key, "rate", "burst"], job)),
+  ({ jobs, runners }) =>
+    inEach(jobs, (job, key) => runnerProblems(["jobs", key, "runner"], job, Object.keys(runners))),
+  unusedRunners,
+];
+
+/** A runner counts as used while the runner of any job cannot be read. */
+function unusedRunners({ runners, jobs }: JobTables): Problem[] {
+  const used = new Set(Object.keys(jobs).map((key) => jobs[key]?.runner));
+  return inEach(runners, (_runner, name) =>
+    used.has(name) ? [] : [problem(["runners", name], "is not used: no job names it")],
+  );
 }
 
 type Path = readonly string[];

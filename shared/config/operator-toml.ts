@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
-import { ALWAYS, between } from "./between-keys.ts";
+import { ALWAYS, between, inEach } from "./between-keys.ts";
 import { address, httpUrl, isLoopback } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
@@ -63,16 +63,18 @@ export type OperatorToml = z.output<ReturnType<typeof operatorToml>>;
 export type OperatorToken = z.output<ReturnType<typeof token>>;
 
 function repeatedNames(tokens: readonly OperatorToken[]): Problem[] {
-  const names = tokens.map(({ name }) => name);
-  return names.flatMap((name, at) =>
-    names.indexOf(name) < at ? [problem(["tokens", at, "name"], "is that of another token")] : [],
-  );
+  const names = new Set<string>();
+  return inEach(tokens, ({ name }, at) => {
+    const isRepeated = names.has(name);
+    names.add(name);
+    return isRepeated ? [problem(["tokens", at, "name"], "is that of another token")] : [];
+  });
 }
 
 /** A secret that two entries share would be of the first, whatever the other's role. */
 function sharedSecrets(tokens: readonly OperatorToken[]): Problem[] {
   const secrets = new Set<string>();
-  return tokens.flatMap(({ token: own }, at) => {
+  return inEach(tokens, ({ token: own }, at) => {
     const isShared = own.some((secret) => secrets.has(secret.reveal()));
     for (const secret of own) secrets.add(secret.reveal());
     return isShared ? [problem(["tokens", at, "token"], "is that of another name")] : [];

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ALWAYS, between } from "./between-keys.ts";
+import { ALWAYS, between, inEach } from "./between-keys.ts";
 import { callbackHostWarnings } from "./callbacks-toml.ts";
 import { bodyLimit, window } from "./endpoint-fields.ts";
 import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
@@ -18,7 +18,7 @@ function windowProblems({
   endpoints,
   idempotency_window_secs,
 }: z.output<ReturnType<typeof fields>>): Problem[] {
-  return endpoints.flatMap((endpoint, index) => {
+  return inEach(endpoints, (endpoint, index) => {
     const needed = rememberedSecsAtLeast(endpoint);
     if ((endpoint.idempotency_window_secs ?? idempotency_window_secs) >= needed) return [];
     const message = `is below ${needed}, in which a recorded delivery is still fresh enough to be sent again`;

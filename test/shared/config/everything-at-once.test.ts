@@ -146,3 +146,70 @@ test("a wrong key of x402.toml hides no body limit that is above the budget in p
   });
   expect(problemsOf(() => loadX402Config({ dir: wrong, env: {} })).join("\n")).not.toContain("http.");
 });
+
+test.each([
+  [
+    "a job",
+    '[jobs."7/1"]\ntimeout_ms = "x"\n[jobs."7/2"]\nrunner = "fasst"\n[jobs."7/3"]\ntimeout_ms = 99999\n[jobs."8"]',
+    [
+      "jobs.7/1.timeout_ms: must be",
+      "jobs.7/2.runner: names",
+      "jobs.7/3.timeout_ms: must be",
+      "jobs.8: is not",
+    ],
+  ],
+  [
+    "a key that jobs are judged by",
+    '[producer]\nlock_ms = "x"\n[jobs."7/2"]\nrunner = "fasst"',
+    ["producer.lock_ms: must be", "jobs.7/2.runner: names"],
+  ],
+])("%s that is wrong hides nothing of other jobs", (_what, text, problems) => {
+  expect(load({ "postern.toml": text })).toEqual(problems.map((problem) => expect.stringContaining(problem)));
+});
+
+test.each(['forward_headers = ["a b"]', 'preset = "githbu"'])(
+  "a wrong key of an endpoint hides nothing between postern.toml and other endpoints: %s",
+  (line) => {
+    const other = GOOD.replace("/a", "/b");
+    const problems = load({
+      "postern.toml": "[http]\nbody_budget_bytes = 10",
+      "webhooks.toml":
+        endpoint(`${GOOD}\n${line}`) +
+        endpoint(
+          `${other}\nforward_headers = ["X-Platform-Y"]\nkeep_result = true\nbody_limit_bytes = 2000000\ncallback_url = "https://example.com/"`,
+        ),
+    });
+    expect(problems).toHaveLength(5);
+    for (const problem of [
+      "http.body_budget_bytes: is below 2000000, which one body of endpoint /b may take",
+      "endpoint /b: forward_headers[0]: begins with metadata_prefix",
+      "endpoint /b: keep_result: needs results.secret",
+      "endpoint /b: callback_url: needs [callbacks]",
+    ])
+      expect(problems.join("\n")).toContain(problem);
+  },
+);
+
+test("a wrong key of an endpoint hides nothing of its other keys that one rule judges", () => {
+  const lines = [
+    'event_type = "{nothing}"\ndelivery_id = "{header:Authorization}"',
+    'forward_headers = ["Authorization", "a b"]',
+  ];
+  expect(load({ "webhooks.toml": endpoint(`${GOOD}\n${lines.join("\n")}`) })).toEqual([
+    expect.stringContaining("event_type: "),
+    expect.stringContaining("delivery_id: holds the header of the credential"),
+    expect.stringContaining("forward_headers[1]: "),
+    expect.stringContaining("forward_headers[0]: is the header of the credential"),
+  ]);
+});
+
+test("a wrong token of operator.toml hides no secret that other tokens share", () => {
+  const tokens = ['"env:ABSENT"', '"a-token-of-our-own-0123"', '"a-token-of-our-own-0123"'].map(
+    (token, at) => `[[tokens]]\nname = "t${at}"\nrole = "viewer"\ntoken = ${token}\n`,
+  );
+  const dir = dirWith({ "operator.toml": tokens.join("") });
+  expect(problemsOf(() => loadOperatorConfig({ dir, env: {} }))).toEqual([
+    expect.stringContaining("tokens[0].token: names the environment variable"),
+    expect.stringContaining("tokens[2].token: is that of another name"),
+  ]);
+});
