@@ -36,7 +36,7 @@ export type JobFacts = {
 export type PriceList = ReadonlyMap<string, JobPrice>;
 
 /**
- * `job_pricing.toml`: the jobs that can be read, and what is wrong with the others. `dir` is where the paths in it begin; without one a
+ * Reads `job_pricing.toml`: every job whose price is right, without its keys that are wrong, and all problems. `dir` is where the paths in it begin; without one a
  * schema and its example can only be given as tables.
  */
 export function parseJobPricing(
@@ -73,11 +73,14 @@ function parseService([service, prices]: [string, unknown], dir: string | undefi
     const jobIndex = parseJobIndex(job);
     if (jobIndex === undefined) return [{ path: [service, job], message: NOT_A_JOB_INDEX }];
     const { found, problems } = isTable(value) ? parseJob(value, dir) : priced(value);
-    if (problems.length === 0 && found !== undefined) return [{ serviceId, jobIndex, ...found }];
-    return problems.map(({ path, message }) => problem([service, job, ...path], message));
+    return [
+      ...(found === undefined ? [] : [{ serviceId, jobIndex, ...found }]),
+      ...problems.map(({ path, message }) => problem([service, job, ...path], message)),
+    ];
   });
 }
 
+/** A job without its keys that are wrong; absent if its price is. */
 type Found = { found?: Omit<JobPrice, keyof JobIds>; problems: readonly Problem[] };
 
 function priced(value: unknown): Found {
@@ -122,9 +125,13 @@ export const jobPricingForm = z.record(
 );
 
 function parseJob(table: Readonly<Record<string, unknown>>, dir: string | undefined): Found {
-  const { data, error } = jobTable.safeParse(table, { error: messageFor });
-  const { input, problems } = parseInput(table["input_schema"], table["input_example"], dir);
-  if (data === undefined) return { problems: [...error.issues.flatMap(problemsOf), ...problems] };
+  const { error } = jobTable.safeParse(table, { error: messageFor });
+  const ofInput = parseInput(table["input_schema"], table["input_example"], dir);
+  const problems = [...(error?.issues.flatMap(problemsOf) ?? []), ...ofInput.problems];
+  const wrong = problems.map(({ path }) => path[0]);
+  const right = Object.entries(table).filter(([key]) => !wrong.includes(key));
+  const { data } = jobTable.safeParse(Object.fromEntries(right));
+  if (data === undefined) return { problems };
   const {
     price_wei: priceWei,
     name,
@@ -137,7 +144,7 @@ function parseJob(table: Readonly<Record<string, unknown>>, dir: string | undefi
       priceWei,
       ...(name !== undefined && { name }),
       ...(description !== undefined && { description }),
-      ...(input && { input }),
+      ...(ofInput.input && { input: ofInput.input }),
       ...(!keepsResult && { keepsResult }),
       ...(callbackUrl !== undefined && { callbackUrl }),
     },
