@@ -7,11 +7,18 @@ import { type EndpointFields, schemesOf } from "./endpoint-fields.ts";
 import { HOP_BY_HOP } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 
-/** What no single key of an endpoint can know. */
+/** The keys that every endpoint has, whoever its sender. */
+type CommonFields = Pick<
+  EndpointFields,
+  "job_id" | "route_by" | "answer" | "respond" | "wait_secs" | "callback_url" | "callback_hosts"
+>;
+
+/** The rules that can be judged without the endpoint's sender. */
+export const COMMON_RULES: readonly Rule<CommonFields>[] = [jobProblems, answerProblems, callbackProblems];
+
+/** The rules between the keys of an endpoint. */
 export const ENDPOINT_RULES: readonly Rule<EndpointFields>[] = [
-  jobProblems,
-  answerProblems,
-  callbackProblems,
+  ...COMMON_RULES,
   secretProblems,
   credentialProblems,
   urlProblems,
@@ -24,13 +31,13 @@ export const ENDPOINT_RULES: readonly Rule<EndpointFields>[] = [
   formProblems,
 ];
 
-export function jobProblems({ job_id, route_by }: Pick<EndpointFields, "job_id" | "route_by">): Problem[] {
+function jobProblems({ job_id, route_by }: CommonFields): Problem[] {
   if (job_id === undefined && route_by === undefined) return [problem("job_id", "is missing")];
   if (job_id === undefined || route_by === undefined) return [];
   return [problem("route_by", "chooses the job, so job_id must not be there")];
 }
 
-function answerProblems({ answer: { status, body }, respond, wait_secs }: EndpointFields): Problem[] {
+function answerProblems({ answer: { status, body }, respond, wait_secs }: CommonFields): Problem[] {
   const problems: Problem[] = [];
   if (status === 204 && body !== undefined)
     problems.push(problem(["answer", "body"], "is not sent with status 204"));
@@ -39,7 +46,7 @@ function answerProblems({ answer: { status, body }, respond, wait_secs }: Endpoi
   return problems;
 }
 
-function callbackProblems({ callback_url, callback_hosts }: EndpointFields): Problem[] {
+function callbackProblems({ callback_url, callback_hosts }: CommonFields): Problem[] {
   if (callback_url === undefined || callback_hosts === undefined) return [];
   return [problem("callback_hosts", "is not used: callback_url is told of every call")];
 }

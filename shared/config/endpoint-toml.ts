@@ -6,18 +6,17 @@ import { toParts } from "../senders/template.ts";
 import { didYouMean, wordsLike } from "../text/near.ts";
 import { ALWAYS, between } from "./between-keys.ts";
 import { type EndpointFields, endpointFields, everyEndpoint, schemesOf } from "./endpoint-fields.ts";
-import { ENDPOINT_RULES, jobProblems } from "./endpoint-problems.ts";
+import { COMMON_RULES, ENDPOINT_RULES } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
 import { messageFor, mustBe, oneOf, type Problem, problem, problemsOf, report } from "./problem.ts";
-import type { SecretSource } from "./secrets.ts";
+import { type SecretSource, secretValues } from "./secrets.ts";
 
 /** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
 export function endpoint(from: SecretSource) {
   const fields = endpointFields(from);
   const known = {
-    keys: [...new Set(fields.options.flatMap(({ shape }) => Object.keys(shape)))],
     ways: fields.options.flatMap(({ shape }) => [...shape.auth.values]),
-    every: z.looseObject(everyEndpoint(from)),
+    every: anyEndpoint(from, fields.options),
   };
   return z.preprocess(
     (raw, context) => withPreset(raw, known, context),
@@ -60,17 +59,18 @@ const CREDENTIAL_KEYS = [
   "token_field",
 ] as const;
 
-/** The keys of any endpoint, and the words of `auth`. */
 type Row = Readonly<Record<string, unknown>>;
 
-type Known = { keys: readonly string[]; ways: readonly string[]; every: z.ZodType };
+/** The words of `auth`, and the checks of an endpoint whose sender is unknown. */
+type Known = { ways: readonly string[]; every: z.ZodType };
 
 /** An endpoint with what its preset says of the sender. A key of the endpoint wins over the preset's. */
 function withPreset(raw: unknown, known: Known, context: z.RefinementCtx): unknown {
   if (!isTable(raw)) return raw;
-  const problems = problemsOfSender(raw, known);
+  const problems = problemsOfSender(raw, known.ways);
   if (problems.length > 0) {
-    report(context, [...problems, ...problemsOfOthers(raw, known, problems)]);
+    const { error } = known.every.safeParse(raw, { error: messageFor });
+    report(context, [...problems, ...(error?.issues.flatMap(problemsOf) ?? [])]);
     return z.NEVER;
   }
   const { preset: name } = raw;
@@ -96,29 +96,28 @@ function withoutBody({ body, content_type, ...rest }: Answer = {}): Answer {
   return body === undefined && content_type !== undefined ? { ...rest, content_type } : rest;
 }
 
-/** Why an endpoint's sender cannot be told. Its shape cannot either then, so nothing else looks for misspelt keys. */
-function problemsOfSender(raw: Row, { keys, ways }: Known): Problem[] {
-  const { preset, auth } = raw;
+/** Why an endpoint's sender cannot be told. */
+function problemsOfSender({ preset, auth }: Row, ways: readonly string[]): Problem[] {
   const noPreset = preset === undefined && auth !== undefined ? undefined : whyNoPreset(preset);
   const noWay = whyNoWay(auth, ways);
-  if (noPreset === undefined && noWay === undefined) return [];
-  const unknown = Object.keys(raw).filter((key) => !keys.includes(key));
   return [
     ...(noPreset === undefined ? [] : [problem("preset", noPreset)]),
     ...(noWay === undefined ? [] : [problem("auth", noWay)]),
-    // What stands for `preset` or `auth` may only be misspelt.
-    ...unknown.map((key) => problem(key, `unknown key${didYouMean(key, keys)}`)),
   ];
 }
 
-/** What is wrong with the keys that any endpoint has. */
-function problemsOfOthers(raw: Row, { every }: Known, known: readonly Problem[]): Problem[] {
-  const { error } = every.safeParse(raw, { error: messageFor });
-  const problems = error?.issues.flatMap(problemsOf) ?? [];
-  const job = jobProblems(raw as Pick<EndpointFields, "job_id" | "route_by">);
-  // A misspelt key may stand for the one that is missing.
-  const told = known.map(({ path }) => String(path[0]));
-  return [...problems, ...job].filter(({ path }) => !told.includes(String(path[0])));
+/** The checks of an endpoint whose sender is unknown: those of the keys and rules that any endpoint has. */
+function anyEndpoint(from: SecretSource, ways: ReturnType<typeof endpointFields>["options"]) {
+  const keys = ways.flatMap(({ shape }) => Object.keys(shape));
+  const unjudged = Object.fromEntries(keys.map((key) => [key, z.unknown().optional()]));
+  return z
+    .strictObject({
+      ...(unjudged as Record<never, z.ZodOptional>),
+      ...everyEndpoint(from),
+      preset: z.unknown().optional(),
+      secret: secretValues(from).optional(),
+    })
+    .superRefine(between(...COMMON_RULES), ALWAYS);
 }
 
 /** Why this is no word for `auth`; undefined if it is one, or none is given. */
