@@ -6,7 +6,7 @@ import { AppError, messageOf } from "../errors/app-error.ts";
 import { didYouMean } from "../text/near.ts";
 import { isAbsent, readText } from "../text/read-text.ts";
 import { ALWAYS, guarded, unlessWrong } from "./between-keys.ts";
-import { messageFor, type Problem, problemsOf, textOf } from "./problem.ts";
+import { messageFor, type Problem, problemsOf, textOf, withoutMisspelt } from "./problem.ts";
 import { type LineOf, linesIn } from "./toml-lines.ts";
 
 const KNOWN_FILES = [
@@ -52,7 +52,10 @@ export function openConfigDir(dir: string) {
   function report(name: string, found: readonly Problem[]): void {
     if (found.length === 0) return;
     const lineIn = lineOf(name);
-    const placed = found.map((each) => ({ line: lineIn(each.path), text: textWithOther(each, lineIn) }));
+    const placed = withoutMisspelt(found).map((each) => ({
+      line: lineIn(each.path),
+      text: textWithOther(each, lineIn),
+    }));
     placed.sort((one, other) => (one.line ?? 0) - (other.line ?? 0));
     const told = placed.map(({ line, text }) => `${placeOf(join(dir, name), line)}: ${text}`);
     problems.push(...new Set(told));

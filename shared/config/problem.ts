@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { cut } from "../text/cut.ts";
-import { didYouMean } from "../text/near.ts";
+import { didYouMean, wordsLike } from "../text/near.ts";
 
 /** What is wrong, and at which key of the file. */
 export type Problem = {
@@ -78,6 +78,21 @@ function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
   if (meant === undefined || more.length > 0) return [issue];
   return meant.flatMap(problemsOf).map(({ path, message }) => problem([...issue.path, ...path], message));
 }
+
+/** The problems without those of a missing key that an unknown key beside it resembles: that one is the key, misspelt. */
+export function withoutMisspelt(problems: readonly Problem[]): Problem[] {
+  const unknown = problems.filter(({ message }) => message.startsWith("unknown key"));
+  const isMisspelt = ({ path, message }: Problem) =>
+    message.startsWith("is missing") && unknown.some(({ path: other }) => isLike(other, path));
+  return problems.filter((each) => !isMisspelt(each));
+}
+
+function isLike(one: Path, other: Path): boolean {
+  const isBeside = dotted(one.slice(0, -1)) === dotted(other.slice(0, -1));
+  return isBeside && wordsLike(String(one.at(-1)), [String(other.at(-1))]).length > 0;
+}
+
+type Path = Problem["path"];
 
 /** What a value of a type must be, by zod's name of the type. */
 type Types = Readonly<Record<string, string>>;

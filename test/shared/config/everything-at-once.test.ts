@@ -28,13 +28,21 @@ test.each(
 });
 
 test("a sender that is not known hides nothing of the endpoint's other keys", () => {
-  const lines = 'path = "hooks"\npreset = "githbu"\nsecret = "x"\nrate_limit = 5';
-  expect(load({ "webhooks.toml": endpoint(lines) })).toEqual([
-    expect.stringContaining("job_id: is missing"),
-    expect.stringContaining("path: must start with /"),
-    expect.stringContaining("preset: knows no sender"),
-    expect.stringContaining("rate_limit: must be a table"),
-  ]);
+  const lines =
+    'path = "hooks"\npreset = "githbu"\nsecret = "env:ABSENT"\nrate_limit = 5\nwait_secs = 3\nwait = 3\ncallback_url = "https://example.com/"\ncallback_hosts = ["example.com"]';
+  const found = load({ "webhooks.toml": endpoint(lines) });
+  expect(found).toHaveLength(8);
+  for (const problem of [
+    "job_id: is missing",
+    "path: must start with /",
+    "preset: knows no sender",
+    "rate_limit: must be a table",
+    "secret: names the environment variable",
+    "wait: unknown key; did you mean wait_secs?",
+    "wait_secs: is not used",
+    "callback_hosts: is not used",
+  ])
+    expect(found.join("\n")).toContain(problem);
 });
 
 test("a missing secret of postern.toml hides nothing else of it, and nothing between the files", () => {
@@ -212,4 +220,38 @@ test("a wrong token of operator.toml hides no secret that other tokens share", (
     expect.stringContaining("tokens[0].token: names the environment variable"),
     expect.stringContaining("tokens[2].token: is that of another name"),
   ]);
+});
+
+test("a wrong key of a job that is sold hides nothing else of the job", () => {
+  const job = (line: string) => `{ price_wei = "1", name = "a", callback_url = "http://10.0.0.1/", ${line} }`;
+  const dir = dirWith({
+    "postern.toml": '[callbacks]\nsecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="',
+    "job_pricing.toml": `[1]\n1 = ${job("descripton = 'x'")}\n2 = ${job("keep_result = 1")}`,
+  });
+  expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
+    expect.stringContaining("1.1.descripton: unknown key"),
+    expect.stringContaining("1.2.keep_result: must be true or false"),
+    expect.stringContaining("1.2.name: job 1/1 has this name"),
+    expect.stringContaining("1.1.callback_url: is where no producer connects to"),
+    expect.stringContaining("1.2.callback_url: is where no producer connects to"),
+  ]);
+});
+
+test.each([
+  ["of an endpoint", { "webhooks.toml": endpoint(GOOD.replace("job_id", "job_idd")) }, "job_idd"],
+  ["of a secret", { "webhooks.toml": endpoint(GOOD.replace("secret", "secert")) }, "secert"],
+  [
+    "of an endpoint whose sender is not known",
+    { "webhooks.toml": endpoint('path = "/a"\njob_idd = 1\npreset = "github"\nauth = 1') },
+    "job_idd",
+  ],
+  [
+    "between tables",
+    { "postern.toml": '[runner]\nsecrt = "x"\ndeliver_to = ["http://127.0.0.1:1"]' },
+    "secrt",
+  ],
+])("a misspelt key is not missing too: %s", (_what, files, key) => {
+  const found = load(files);
+  expect(found.join("\n")).toContain(`${key}: unknown key; did you mean`);
+  expect(found.join("\n")).not.toMatch(/is missing|needs secret/);
 });
