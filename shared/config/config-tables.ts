@@ -33,13 +33,14 @@ export function readTables(dir: string): ConfigTables {
   const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
   const [x402, pricing] = [read("x402.toml"), read("pricing.toml")];
   const [prices, operator] = [read("job_pricing.toml"), read("operator.toml")];
-  const whole = (table: TomlTable) => withWholeSecretPaths(table, dir) as TomlTable;
+  const whole = (file: keyof typeof SECRETS, table: TomlTable | undefined) =>
+    table && { [file]: withWholeSecretPaths(table, dir, SECRETS[file]) };
   return {
-    ...(postern && { postern: whole(postern) }),
-    ...(webhooks && { webhooks: whole(webhooks) }),
-    ...(x402 && { x402: whole(x402) }),
-    ...(pricing && { pricing: whole(pricing) }),
-    ...(operator && { operator: whole(operator) }),
+    ...whole("postern", postern),
+    ...whole("webhooks", webhooks),
+    ...whole("x402", x402),
+    ...whole("pricing", pricing),
+    ...whole("operator", operator),
     ...(prices && { job_pricing: withWholePaths(prices, dir) }),
   };
 }
@@ -53,16 +54,26 @@ export function toToml(table: Table): string {
   return `${stringify(table)}\n`;
 }
 
+/** The keys of each file that hold secrets. Other text may begin with `file:` as well. */
+const SECRETS = {
+  postern: /(?:^|\.)(?:secret|redis\.url)$/,
+  webhooks: /^endpoints\.(?:secret|verify_token)$/,
+  x402: /(?:^|\.)(?:quote_secret|key_id|key_secret|rpc_url|url|(?:facilitator_)?headers\..+)$/,
+  pricing: /^key$/,
+  operator: /^tokens\.token$/,
+};
+
 /** The copy is written elsewhere, and the files of secrets stay where they are. */
-function withWholeSecretPaths(value: unknown, dir: string): unknown {
+function withWholeSecretPaths(value: unknown, dir: string, secrets: RegExp, at = ""): unknown {
   if (typeof value === "string") {
-    const path = /^file:(.+)$/s.exec(value)?.[1];
+    const path = secrets.test(at) ? /^file:(.+)$/s.exec(value)?.[1] : undefined;
     return path === undefined ? value : `file:${resolve(dir, path)}`;
   }
-  if (Array.isArray(value)) return value.map((item) => withWholeSecretPaths(item, dir));
+  if (Array.isArray(value)) return value.map((item) => withWholeSecretPaths(item, dir, secrets, at));
   if (!isTable(value)) return value;
+  const within = (key: string) => (at === "" ? key : `${at}.${key}`);
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, withWholeSecretPaths(item, dir)]),
+    Object.entries(value).map(([key, item]) => [key, withWholeSecretPaths(item, dir, secrets, within(key))]),
   );
 }
 

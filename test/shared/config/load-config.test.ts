@@ -114,7 +114,7 @@ test.each([
   ['preset = "gihtub"', 'preset: knows no sender "gihtub": did you mean github?'],
   ['preset = "discord"', "did you mean discord-interactions or discord-events?"],
   ['preset = "unheard-of"', 'preset: knows no sender "unheard-of": docs/senders.md has the list'],
-  ['prest = "github"', "preset: is missing, and so is auth: name one of them"],
+  ['prest = "github"', "prest: unknown key; did you mean preset?"],
   ['auth = "apikey"', 'auth: must be "none", "bearer", "basic", "api-key"'],
   [
     'auth = "signature"\nsecret = "0123456789abcdef"',

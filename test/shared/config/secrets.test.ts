@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
+import { type ConfigTables, readTables, writeConfig } from "../../../shared/config/config-tables.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
@@ -95,4 +96,35 @@ test.each(["ENV:HOOK", "Env:HOOK", "FILE:/run/secrets/hook"])("the secret %s is 
   const found = problems({ "webhooks.toml": endpoint(`auth = "bearer"\nsecret = "${secret}"`) });
   const word = secret.slice(0, secret.indexOf(":") + 1).toLowerCase();
   expect(found).toEqual([expect.stringContaining(`endpoint /a: secret: write ${word} in lower case`)]);
+});
+
+test("a copy of the files elsewhere names the same files of secrets, and changes no other text", () => {
+  const tables = (path: string): ConfigTables => ({
+    postern: {
+      redis: { url: path },
+      runner: { secret: path, redis: { url: path } },
+      runners: { a: { secret: path } },
+    },
+    webhooks: {
+      endpoints: [
+        {
+          ...{ secret: [path, "env:HOOK"], verify_token: path, name: "file:name" },
+          answer: { body: "file: received" },
+          handshakes: [{ headers: { a: "file:a" }, json: { secret: "file:b" } }],
+        },
+      ],
+    },
+    x402: {
+      ...{ quote_secret: path, facilitator_headers: { "x.y": path } },
+      facilitators: [{ headers: { a: path }, cdp: { key_id: path, key_secret: path } }],
+      accepted_tokens: [
+        { rpc_url: path, rate_per_native_unit: { of: [{ url: path, headers: { a: path } }] } },
+      ],
+    },
+    pricing: { key: path, domain: { name: "file:name" } },
+    operator: { tokens: [{ name: "file:name", token: path }] },
+  });
+  const dir = tempDir();
+  writeConfig(dir, tables("file:secrets/a"));
+  expect(readTables(dir)).toEqual(tables(`file:${join(dir, "secrets/a")}`));
 });
