@@ -39,7 +39,8 @@ export type DevProcess = ServiceOptions & {
  */
 export function runDev(options: DevProcess): Promise<number> {
   const { env, pretty, verbose } = options;
-  const own = pretty && !verbose ? { ...options, env: { POSTERN_LOG_LEVEL: "warn", ...env } } : options;
+  const level = env["POSTERN_LOG_LEVEL"] || "warn";
+  const own = pretty && !verbose ? { ...options, env: { ...env, POSTERN_LOG_LEVEL: level } } : options;
   return runService("dev", own, (service) => start(options, service), { onHangup: "stop" });
 }
 

@@ -40,7 +40,7 @@ export function openConfigDir(dir: string) {
   const texts = new Map<string, string>();
   const tables = new Map<string, unknown>();
   const lines = new Map<string, LineOf>();
-  /** What was read of each file, without what is wrong in it. */
+  /** The tables that were read, guarded against reads of a wrong key. */
   const readable = new Map<string, unknown>();
 
   function lineOf(name: string): LineOf {

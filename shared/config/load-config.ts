@@ -89,7 +89,7 @@ function readWebhooks(
   };
 }
 
-/** What does not fit together in `postern.toml` and `webhooks.toml`. */
+/** Reports keys of `postern.toml` and `webhooks.toml` that contradict each other. */
 function reportBetween(files: ConfigDir, reader: Reader | undefined): void {
   const [own, hooks] = ["postern.toml", "webhooks.toml"];
   const readsTokens = reader === undefined || reader === "gateway";

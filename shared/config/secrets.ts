@@ -9,8 +9,8 @@ import { headerName } from "./fields.ts";
 export type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * Where secrets are read: variables, and the directory at which relative paths begin. Without one they begin at the working directory, as
- * paths do on a command line and in code.
+ * Source of secrets: variables, and the directory at which relative paths begin. Without a directory they begin at the working directory,
+ * as paths do on a command line and in code.
  */
 export type SecretSource = { env: Env; dir?: string };
 

@@ -26,7 +26,12 @@ async function screenOf(...options: string[]): Promise<string> {
     ...(await apart()),
   ];
   const script = ["-qefc", command.join(" "), "/dev/null"];
-  const terminal = spawn("script", script, { cwd: tempDir(), stdio: ["pipe", "pipe", "inherit"] });
+  const terminal = spawn("script", script, {
+    cwd: tempDir(),
+    // An empty variable counts as unset.
+    env: { ...process.env, POSTERN_LOG_LEVEL: "" },
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   const closed = new Promise((resolve) => terminal.on("close", resolve));
   ends.defer(() => terminal.kill("SIGKILL"));
   let said = "";
