@@ -130,7 +130,7 @@ describe("postern result with the token", () => {
     };
     const ran = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
-    expect(ran.stderr).toMatch(/the answer is over 256 MiB\n$/);
+    expect(ran.stderr).toMatch(/the answer is over 64 MiB\n$/);
   });
 
   test("lets no escape sequence of the output, its type or a refusal reach a terminal", async () => {
@@ -208,6 +208,10 @@ describe("postern result without a token", () => {
     [
       "another scheme's URI",
       ({ info }) => ({ info: { ...info, uri: String(info["uri"]).replace("http", "https") } }),
+    ],
+    [
+      "a URI whose backslash others read as another host's",
+      ({ info }) => ({ info: { ...info, uri: String(info["uri"]).replace("/x402", "\\x402") } }),
     ],
     [
       "lines of its own",
