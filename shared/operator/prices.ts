@@ -58,7 +58,7 @@ export const PricesView = z.object({ rates: z.array(RateWithHistory), jobs: z.ar
 export type PricesView = z.infer<typeof PricesView>;
 
 export type PricesApi = {
-  /** With the history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid` if the files cannot be read, as without a secret of a source of rates. */
+  /** With the history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid` if a file cannot be read or a job in it is wrong, or without a secret of a source of rates. */
   read(span: RateSpan): Promise<PricesView>;
 };
 
