@@ -89,6 +89,22 @@ describe("postern result with the token", () => {
     expect([none.code, problemOf(none)["code"]]).toEqual([3, "start.config_invalid"]);
   });
 
+  test.each([
+    [
+      "in UTF-16, as PowerShell writes it",
+      Buffer.from("\ufeffrt_1\r\n", "utf16le"),
+      "is UTF-16: save it as UTF-8",
+    ],
+    ["in Latin-1", Buffer.from("rt_\xe9", "latin1"), "is not UTF-8: save it as UTF-8"],
+    ["that does not end", Buffer.alloc(16 * 1024 ** 2 + 1, "a"), "is longer than 16777216 bytes"],
+  ])("refuses a token file %s, and says what to do", async (_, bytes, problem) => {
+    const file = join(tempDir(), "token");
+    writeFileSync(file, bytes);
+    const ran = await runHere(["result", "http://127.0.0.1:1/x402/calls/c/result", "--token-file", file]);
+    expect([ran.code, ran.stdout]).toEqual([3, ""]);
+    expect(ran.stderr).toContain(`${file} ${problem}`);
+  });
+
   test("ends with 1 for the token of another call, and for a job that failed", async () => {
     const { url, token } = await bought(async () => {
       throw new Refused("no such job", { problem: { title: "Out of paper" } });
