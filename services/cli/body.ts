@@ -8,8 +8,8 @@ export function writeBody({ terminal }: ProgramDeps, id: string, body: Buffer): 
   terminal.writeBytes(body);
 }
 
-/** Matches what a screen cannot show as it stands: control characters, except tabs and line ends. */
-const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)/u;
+/** Matches what a screen cannot show as it stands: control characters, except tabs and line ends, and what sets text in another order. */
+const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)|[\u202A-\u202E\u2066-\u2069]/u;
 
 const TEXT_MAX = 4096;
 const HEX_BYTES_MAX = 512;

@@ -14,6 +14,8 @@ import { toIso } from "../time/iso.ts";
 import { RateView, readRate, toRateView } from "./rates.ts";
 import { count, isoTime } from "./view.ts";
 
+const JOB_PRICING = "job_pricing.toml";
+
 /** What a job costs, and who may buy it. */
 export const SoldJobView = z.object({
   /** `<service id>/<job index>` */
@@ -56,7 +58,7 @@ export const PricesView = z.object({ rates: z.array(RateWithHistory), jobs: z.ar
 export type PricesView = z.infer<typeof PricesView>;
 
 export type PricesApi = {
-  /** With the history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid` if the files cannot be read, as without a secret of a source of rates. */
+  /** With the history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid` if a file cannot be read or a job in it is wrong, or without a secret of a source of rates. */
   read(span: RateSpan): Promise<PricesView>;
 };
 
@@ -88,8 +90,9 @@ export function createPricesApi({
       ]);
       const rateOf = (token: AcceptedToken) => reports[tokens.indexOf(token)]?.value;
       const files = openConfigDir(dir);
-      const { jobs } = parseJobPricing(files.table("job_pricing.toml") ?? {}, dir);
-      const modeOf = modesIn(files.table("x402.toml"));
+      const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
+      files.report(JOB_PRICING, problems);
+      const modeOf = modesIn(files.checked(files.table("x402.toml")));
       return {
         rates: reports.map((report, i) => ({ ...toRateView(report), history: histories[i] ?? null })),
         jobs: [...jobs.values()].map((job) => toView(job, modeOf(jobKey(job)), tokens, rateOf)),

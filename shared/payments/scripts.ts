@@ -56,12 +56,12 @@ end`;
 
 /**
  * KEYS record, payment, due, payments, open, identifier, nonce, unresolved, quote, idempotency key, usage, usage by client,
- * mark of a drain. ARGV id, body sha256, route, due in ms, window ms, by, most open payments, until when the nonce is remembered (unix ms; 0: no nonce),
- * the same of the quote, clients as JSON, most bytes of all unsettled payments, then the payment's fields. A known payment is answered
- * before any limit is tested. An identifier or an idempotency key that it does not have repeats the payment. Names that stand for two calls, one of
- * which may be the call that used up the quote, are refused. A nonce or quote that can no
- * longer be remembered is refused as expired, whatever the gateway's clock said: else it could be used again. NEW comes with how many ms
- * ago the payment was claimed.
+ * mark of a drain. ARGV id, body sha256, route, due in ms, window ms, by, most open payments, until when the nonce is
+ * remembered (unix ms; 0: no nonce), the same of the quote, clients as JSON, most bytes of all unsettled payments, then the
+ * payment's fields. A known payment is answered before any limit is tested. An identifier or an idempotency key that it does
+ * not have repeats the payment. Names that stand for two calls, one of which may be the call that used up the quote, are
+ * refused. A nonce or quote that can no longer be remembered is refused as expired, whatever the gateway's clock said: else it
+ * could be used again. NEW comes with how many ms ago the payment was claimed.
  */
 export const CLAIM = `${NOW}${USAGE}
 local id, bh, rt = ARGV[1], ARGV[2], ARGV[3]

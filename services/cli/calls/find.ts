@@ -4,7 +4,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { FoundCallView, CallSearch as Search } from "../../../shared/operator/calls.ts";
 import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { toIso } from "../../../shared/time/iso.ts";
-import { whyNoneAt } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
@@ -40,11 +40,8 @@ export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<numb
       found.next = page.next;
       found.isComplete &&= page.is_complete;
     } while (found.next !== null && found.shown !== limit);
-    const problem = found.shown === 0 ? whyNoneAt(options.endpoint, options) : undefined;
-    if (problem !== undefined) {
-      deps.printError(`error: ${problem}\n`);
-      return EXIT.usage;
-    }
+    const refused = found.shown === 0 ? refuseUnknownPath(deps, options.endpoint, options) : undefined;
+    if (refused !== undefined) return refused;
     listing.end(foundText(found));
     return EXIT.ok;
   });

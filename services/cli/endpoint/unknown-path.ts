@@ -1,5 +1,7 @@
-import { loadEndpointNames } from "../../../shared/config/endpoint-names.ts";
+import { loadEndpointNames, type NamedEndpoint } from "../../../shared/config/endpoint-names.ts";
 import { createFindNear } from "../../../shared/http/near-path.ts";
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import type { ProgramDeps } from "../program-deps.ts";
 import { plain } from "../text.ts";
 import type { Operated } from "../with-operations.ts";
 
@@ -17,10 +19,34 @@ export function whyUnknown(
 }
 
 /**
- * Says that no endpoint of the configuration here has the path that calls are chosen by; undefined if one has, or if a console is asked,
- * whose configuration is elsewhere. For a choice that finds nothing: calls of an endpoint that is no longer configured are found.
+ * Says that no endpoint of the configuration here has the path that calls are chosen by. Undefined if one has, or if the endpoints are not
+ * known: they are elsewhere if a console is asked, and these commands need no webhooks.toml.
  */
 export function whyNoneAt(path: string | undefined, { operator, configDir }: Operated): string | undefined {
   if (path === undefined || operator !== undefined) return undefined;
-  return whyUnknown(path, loadEndpointNames(configDir));
+  const endpoints = knownEndpoints(configDir);
+  return endpoints && whyUnknown(path, endpoints);
+}
+
+function knownEndpoints(dir: string): readonly NamedEndpoint[] | undefined {
+  try {
+    return loadEndpointNames(dir);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Prints what `whyNoneAt` says, and returns the exit code; undefined if it says nothing. Only for a choice that found nothing: an endpoint
+ * that is no longer configured still has calls.
+ */
+export function refuseUnknownPath(
+  { printError }: ProgramDeps,
+  path: string | undefined,
+  operated: Operated,
+): number | undefined {
+  const problem = whyNoneAt(path, operated);
+  if (problem === undefined) return undefined;
+  printError(`error: ${problem}\n`);
+  return EXIT.usage;
 }

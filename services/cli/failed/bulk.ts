@@ -1,8 +1,8 @@
-import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import type { BulkRequest } from "../../../shared/operator/bulk.ts";
 import { shellLine } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { whyNoneAt } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter, wordsOf } from "./filter.ts";
@@ -49,11 +49,7 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
 
   return withOperations(deps, options, async ({ bulk }) => {
     const counted = await bulk.count(request, signal);
-    const problem = counted.matched === 0 ? whyNoneAt(options.endpoint, options) : undefined;
-    if (problem !== undefined) {
-      deps.printError(`error: ${problem}\n`);
-      return EXIT.usage;
-    }
+    const refused = counted.matched === 0 ? refuseUnknownPath(deps, options.endpoint, options) : undefined;
     const unfinished = new Set(counted.named);
 
     const operateAll = async () => {
@@ -67,12 +63,13 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
       return result;
     };
     const { chosen } = counted;
-    const begins = !dryRun && !signal.aborted && (chosen === 0 || (await isConfirmed(chosen)));
+    const begins =
+      refused === undefined && !dryRun && !signal.aborted && (chosen === 0 || (await isConfirmed(chosen)));
     const result = begins ? await operateAll() : undefined;
 
     const outcome = { action, counted, unfinished, result, interrupted: signal.aborted };
     report(deps, options, outcome, resumeLine(options, flags, outcome));
-    return exitCode(outcome, dryRun);
+    return refused ?? exitCode(outcome, dryRun);
   });
 }
 

@@ -1,7 +1,7 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { FailedCallView } from "../../../shared/operator/failed.ts";
 import { problemDetail } from "../../../shared/text/problem-detail.ts";
-import { whyNoneAt } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
@@ -34,11 +34,8 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
       shown += 1;
       if (shown === limit) break;
     }
-    const problem = shown === 0 ? whyNoneAt(options.endpoint, options) : undefined;
-    if (problem !== undefined) {
-      deps.printError(`error: ${problem}\n`);
-      return EXIT.usage;
-    }
+    const refused = shown === 0 ? refuseUnknownPath(deps, options.endpoint, options) : undefined;
+    if (refused !== undefined) return refused;
     const { matched, total } = await calls.count(filter);
     const matching = shown === limit ? matched : shown;
     const listed = shown < matching ? `; ${shown} are listed (--limit 0 lists all)` : "";

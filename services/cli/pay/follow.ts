@@ -29,7 +29,7 @@ export async function followCall(
   const { statusUrl } = purchase;
   const followed = statusUrl === undefined ? undefined : onPaidOrigin(statusUrl, url);
   if (followed === undefined) return;
-  if (followed.href !== statusUrl) {
+  if (followed.href !== new URL(String(statusUrl), url).href) {
     const text = `followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`;
     tell("followed", { url: followed.href }, text);
   }

@@ -57,6 +57,7 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     if (json && !quiet) deps.print(jsonLine({ step, ...fields }));
     else deps.say(text);
   };
+  const program = programName(deps.env);
   let result: JobResult | undefined;
   try {
     const { createPayer } = await import("./payer.ts");
@@ -64,9 +65,9 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     const url = await urlOf(job, options, deadline, tell);
     purchase.url = url.href;
     const screen = deps.terminal.drawsProgress && !json && !quiet ? deps.terminal : undefined;
-    const program = programName(deps.env);
+    const { printError } = deps;
     result = await buy(
-      { payer: createPayer(key), key, url, deadline, screen, program },
+      { payer: createPayer(key), key, url, deadline, screen, program, printError },
       options,
       purchase,
       tell,
@@ -77,8 +78,9 @@ export async function pay(deps: ProgramDeps, job: URL | string, options: PayOpti
     purchase.outcome ??= "failed";
     purchase.error = messageOf(error);
     deps.printError(`${purchase.error}\n`);
-    if (quiet && !json) deps.printError(howToFetch(purchase, programName(deps.env)));
   }
+  const isPrinted = result !== undefined && purchase.error === undefined;
+  if (quiet && !json && !isPrinted) deps.printError(howToFetch(purchase, program));
   if (json) deps.print(jsonLine({ ...toJson(purchase), ...(result && { result: resultJson(result) }) }));
   return purchase.error === undefined ? EXIT.ok : EXIT.failed;
 }
@@ -99,6 +101,7 @@ type Trade = {
   screen: Terminal | undefined;
   /** How the user calls this program. */
   program: string;
+  printError: ProgramDeps["printError"];
 };
 
 /** From the price to the job's output, if it is waited for. Writes each thing it learns into `purchase`. */
@@ -158,7 +161,23 @@ async function buy(
   );
   tell("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt ?? {}));
   if (isOutput(answer)) return toResult(answer);
-  return options.wait === 0 ? undefined : await awaitOutput(answer, trade, options, purchase, tell);
+  if (options.wait === 0) return undefined;
+  const waiting = () => awaitOutput(answer, trade, options, purchase, tell);
+  return options.quiet ? sayingHow(trade, howToFetch(purchase, trade.program), waiting) : waiting();
+}
+
+/** If it is interrupted, says how to fetch the output later, and ends as it would have. */
+async function sayingHow<Result>(
+  { printError }: Trade,
+  how: string,
+  wait: () => Promise<Result>,
+): Promise<Result> {
+  const onSignal = (signal: NodeJS.Signals) => {
+    printError(how);
+    process.kill(process.pid, signal);
+  };
+  process.once("SIGINT", onSignal);
+  return wait().finally(() => process.off("SIGINT", onSignal));
 }
 
 /** Whether a paid request was answered with the job's output. Sellers that keep no calls do so. */
@@ -168,7 +187,7 @@ function isOutput(answer: Answer): boolean {
 
 /** Writes down what an answer says of the purchase. */
 function noteAnswer(answer: Answer, paid: object | undefined, url: URL, purchase: Purchase): void {
-  const { transaction } = { transaction: undefined, ...paid } as { transaction: unknown };
+  const transaction = (paid as { transaction?: unknown } | undefined)?.transaction;
   purchase.status = answer.status;
   if (isOutput(answer)) {
     purchase.state = "injected";
@@ -224,7 +243,7 @@ async function fetchPaid(
     const hasFailed = error.code === CALL_FAILED;
     const what = hasFailed ? "failed" : "its output is not there";
     throw new PayFailure(hasFailed ? "failed" : "injected", {
-      reason: `the job is paid for, and ${what}: ${error.message}; postern result ${url.href} asks again`,
+      reason: `the job is paid for, and ${what}: ${error.message}`,
       cause: error,
     });
   }

@@ -1,4 +1,4 @@
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { MoneyAudit, type TokenAudit } from "../../../shared/operator/money-audit.ts";
 import { readText } from "../../../shared/text/read-text.ts";
@@ -35,11 +35,19 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
 }
 
 function readOther(file: string): MoneyAudit {
+  const refuse = (cause: unknown, problem: string): never => {
+    throw AppError.public("request.malformed", `--other ${file} ${problem}`, { cause });
+  };
+  let text: string;
   try {
-    return MoneyAudit.parse(JSON.parse(readText(file)));
-  } catch (cause) {
-    const detail = `--other ${file}: is not the output of \`postern payments audit --json\``;
-    throw AppError.public("request.malformed", detail, { cause });
+    text = readText(file);
+  } catch (error) {
+    return refuse(error, messageOf(error));
+  }
+  try {
+    return MoneyAudit.parse(JSON.parse(text));
+  } catch (error) {
+    return refuse(error, "is not the output of `postern payments audit --json`");
   }
 }
 

@@ -1,7 +1,9 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { Operations } from "../../../shared/operator/api.ts";
 import type { RefundCase, RefundExportView } from "../../../shared/operator/refunds.ts";
+import { createTokenSource } from "../../../shared/operator/tokens.ts";
 import { newExportId } from "../../../shared/payments/refunds.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
@@ -32,6 +34,11 @@ export function listRefunds(
     if (options.export !== undefined)
       return printAgain(deps, await operations.refunds.show(options.export), options);
     const chosen = await readCases(operations, ids, options);
+    const problem = whyNoNetwork(deps, chosen, options);
+    if (problem !== undefined) {
+      deps.printError(`error: ${problem}\n`);
+      return EXIT.usage;
+    }
     if (options.csv || options.calldata) return exportCases(deps, operations, chosen, options);
     return show(deps, chosen, options);
   });
@@ -42,6 +49,8 @@ type Chosen = {
   cases: RefundCase[];
   /** How many are left out, by the reason. */
   leftOut: Map<string, number>;
+  /** The networks of the cases that --network leaves out. */
+  elsewhere: Set<string>;
   /** One sentence for each named call that is not among the cases. */
   refused: string[];
 };
@@ -51,11 +60,12 @@ async function readCases(
   ids: readonly string[],
   { effectUnknown = false, network }: RefundListOptions,
 ): Promise<Chosen> {
-  const chosen: Chosen = { cases: [], leftOut: new Map(), refused: [] };
+  const chosen: Chosen = { cases: [], leftOut: new Map(), elsewhere: new Set(), refused: [] };
   const named = new Set(ids);
   const isChosen = ({ call_id: id, terms }: RefundCase): boolean => {
     if (ids.length > 0 && !named.delete(id)) return false;
     const isThere = network === undefined || terms.network === network;
+    if (!isThere) chosen.elsewhere.add(terms.network);
     if (!isThere && ids.length > 0) chosen.refused.push(`${id} is on ${terms.network}`);
     return isThere;
   };
@@ -81,7 +91,22 @@ async function readCases(
   return chosen;
 }
 
-function show(deps: ProgramDeps, { cases, leftOut, refused }: Chosen, { json }: RefundListOptions): number {
+/** Says that the chosen network has neither a case nor an accepted token; undefined if it has one, or if the tokens are not known. */
+function whyNoNetwork(
+  { env }: ProgramDeps,
+  { cases, leftOut, refused }: Chosen,
+  { network, operator, configDir }: RefundListOptions,
+): string | undefined {
+  if (network === undefined || operator !== undefined) return undefined;
+  if (cases.length + leftOut.size + refused.length > 0) return undefined;
+  const tokens = createTokenSource({ configDir, env, clock: systemClock }).names();
+  const known = new Set(tokens.map((token): string => token.network));
+  if (known.size === 0 || known.has(network)) return undefined;
+  return `no refund is due on ${network}, and no accepted token is on it: choose one of ${[...known].join(", ")}`;
+}
+
+function show(deps: ProgramDeps, chosen: Chosen, { json }: RefundListOptions): number {
+  const { cases, refused } = chosen;
   const listing = createListing<RefundCase>(deps, json, {
     columns: [
       { heading: "CALL", width: 34 },
@@ -99,13 +124,14 @@ function show(deps: ProgramDeps, { cases, leftOut, refused }: Chosen, { json }: 
     toJson: (payment) => payment,
   });
   for (const payment of cases) listing.add(payment);
-  listing.end(countText(cases.length, leftOut));
+  listing.end(countText(chosen));
   for (const line of refused) deps.printError(`${line}\n`);
   return refused.length > 0 ? EXIT.failed : EXIT.ok;
 }
 
-function countText(count: number, leftOut: Chosen["leftOut"]): string {
-  return [`${count} to be paid back`, ...leftOutText(leftOut)].join(", ");
+function countText({ cases, leftOut, elsewhere }: Chosen): string {
+  const others = elsewhere.size === 0 ? [] : [`others are on ${[...elsewhere].join(", ")}`];
+  return [`${cases.length} to be paid back`, ...leftOutText(leftOut), ...others].join(", ");
 }
 
 /** What an operator may do about an obstacle. */
@@ -122,9 +148,10 @@ function leftOutText(leftOut: Chosen["leftOut"]): string[] {
 async function exportCases(
   deps: ProgramDeps,
   { refunds }: Operations,
-  { cases, leftOut, refused }: Chosen,
+  chosen: Chosen,
   options: RefundListOptions,
 ): Promise<number> {
+  const { cases, leftOut, refused } = chosen;
   const { printError, note, print } = deps;
   if (refused.length > 0) {
     printError(`${refused.join("\n")}\nnothing was exported\n`);
@@ -132,7 +159,7 @@ async function exportCases(
   }
   const [network, ...others] = [...new Set(cases.map(({ terms }) => terms.network))];
   if (network === undefined) {
-    note(`nothing was exported: ${countText(0, leftOut)}\n`);
+    note(`nothing was exported: ${countText(chosen)}\n`);
     return EXIT.ok;
   }
   if (others.length > 0) {

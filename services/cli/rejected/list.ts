@@ -1,7 +1,7 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { RejectedFilter, RejectedView } from "../../../shared/operator/rejected.ts";
 import { toIso } from "../../../shared/time/iso.ts";
-import { whyNoneAt } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
@@ -22,11 +22,9 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
   const { path, unknown, code, since } = options;
   const filter = { path, unknown, code, since: since === undefined ? undefined : toIso(since) };
   return withOperations(deps, options, async ({ rejected }) => {
-    const problem = whyNoneAt(path, options);
-    if (problem !== undefined && (await rejected.page({ path }, { limit: 1 })).count === 0) {
-      deps.printError(`error: ${problem}\n`);
-      return EXIT.usage;
-    }
+    const isEmpty = path !== undefined && (await rejected.page({ path }, { limit: 1 })).count === 0;
+    const refused = isEmpty ? refuseUnknownPath(deps, path, options) : undefined;
+    if (refused !== undefined) return refused;
     const listing = createListing<RejectedView>(deps, options.json, {
       columns: [
         { heading: "ID", width: 21 },

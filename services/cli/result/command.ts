@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { readText } from "../../../shared/text/read-text.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { parseUrl, usageError, waitOption } from "../options.ts";
 import { payerKey, whyNoKey } from "../payer-key.ts";
@@ -68,8 +68,8 @@ function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Proof | 
 
 function readTokenFile(file: string): string | { problem: string } {
   try {
-    return readFileSync(file, "utf8");
+    return readText(file);
   } catch (error) {
-    return { problem: `the token cannot be read: ${messageOf(error)}` };
+    return { problem: `--token-file ${file} ${messageOf(error)}` };
   }
 }

@@ -25,14 +25,15 @@ export class NoResult extends Error {
 export const CALL_FAILED = "result.call_failed";
 
 const ASK_EVERY_MS = 2000;
-const ATTEMPT_MS = 60_000;
+/** A try may take this long, however near the deadline is. */
+const ATTEMPT_MS = 15_000;
 
 /**
  * Fetches a call's result. Asks again while the call has not ended, until the deadline (unix ms), and at least once. Throws NoResult.
  */
 export async function fetchResult(url: URL, proof: Proof, deadline: number): Promise<JobResult> {
   for (;;) {
-    const answer = await askOnce(url, proof);
+    const answer = await askOnce(url, proof, Math.max(deadline, systemClock() + ATTEMPT_MS));
     const { status, json } = answer;
     if (isSuccess(answer)) return toResult(answer);
     const isPending = json["code"] === "result.pending" || status === 503;
@@ -47,16 +48,16 @@ export function toResult({ status, headers, body }: Answer): JobResult {
 }
 
 /** The token and the sign-in go to this URL only: no redirect is followed. A nonce is good for one sign-in, so each try signs again. */
-async function askOnce(url: URL, { token, payerKey }: Proof): Promise<Answer> {
-  const first = await send(url, token === undefined ? {} : { Authorization: `Bearer ${token}` });
+async function askOnce(url: URL, { token, payerKey }: Proof, deadline: number): Promise<Answer> {
+  const first = await send(url, deadline, token === undefined ? {} : { Authorization: `Bearer ${token}` });
   if (first.status !== 402 || payerKey === undefined) return first;
   const signIn = signInHeader(first, url, payerKey);
   if ("problem" in signIn) throw new NoResult(`not signed in: ${signIn.problem}`);
-  return send(url, signIn.headers);
+  return send(url, deadline, signIn.headers);
 }
 
-function send(url: URL, headers: Record<string, string>): Promise<Answer> {
-  return get(url, systemClock() + ATTEMPT_MS, headers).catch((cause: unknown) => {
+function send(url: URL, deadline: number, headers: Record<string, string>): Promise<Answer> {
+  return get(url, deadline, headers).catch((cause: unknown) => {
     throw new NoResult(`${url.host} cannot be asked for the result: ${reasonOf(cause)}`, { cause });
   });
 }

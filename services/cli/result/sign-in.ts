@@ -8,11 +8,14 @@ import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { Answer } from "../http.ts";
 
-/** No part may hold a line break: each is a part of the text that is signed. */
+/**
+ * No part may hold a line break: each is a part of the text that is signed. Nor a backslash, which a browser's URL has for a slash and
+ * RFC 3986 does not know.
+ */
 const visible = z
   .string()
   .max(2000)
-  .regex(/^[!-~]+$/);
+  .regex(/^[!-[\]-~]+$/);
 const time = visible.refine((text) => /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text)));
 
 /** A challenge of the extension sign-in-with-x. One with other members, such as resources, asks for more than a sign-in. */

@@ -174,10 +174,22 @@ function matchV2(
     const detail = "the quote has expired; a new one is in this answer";
     throw AppError.public("payment.quote_expired", detail);
   }
-  // Ours, since a facilitator's catalog may list the resource of a payment.
-  const paymentPayload = { ...raw, resource: resourceOf(job, settings.publicUrl) };
+  const paymentPayload = inOurWords(raw, job, settings);
   const request = { x402Version: 2, paymentPayload, paymentRequirements: requirements } as const;
   return { request, digest: offerDigest(terms), amount: terms.amount };
+}
+
+type Described = { resource?: unknown; extensions?: { bazaar?: unknown } };
+
+/** A payment for a facilitator. Its catalog may list what a payment says of the job, so that is ours. */
+function inOurWords(raw: Described, job: Job, { publicUrl }: OfferSettings): object {
+  const { bazaar: _, ...extensions } = raw.extensions ?? {};
+  const bazaar = discoveryOf(job.input)?.bazaar;
+  return {
+    ...raw,
+    resource: resourceOf(job, publicUrl),
+    extensions: { ...extensions, ...(bazaar && { bazaar }) },
+  };
 }
 
 /** A payment of version 1 repeats nothing of its offer, so today's offer counts. */
@@ -186,7 +198,8 @@ function matchV1({ scheme, raw }: PaymentV1, token: Token, job: Job, settings: O
   const terms = todaysTerms(job, token, settings, "v1");
   const requirements = toRequirementsV1(job, token, terms.amount, settings);
   if (requirements === undefined) throw notSold();
-  const request = { x402Version: 1, paymentPayload: raw, paymentRequirements: requirements } as const;
+  const { extensions: _, resource: __, ...paymentPayload } = raw as Described; // version 1 describes the job in its requirements
+  const request = { x402Version: 1, paymentPayload, paymentRequirements: requirements } as const;
   return { request, digest: offerDigest(terms), amount: terms.amount };
 }
 

@@ -54,18 +54,18 @@ export function createDryRun(deps: Deps) {
 
   async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
     const request = readPaidRequest(req, res, ids);
-    return tryRead(req, request).finally(request.release);
+    return tryRead(request).finally(request.release);
   }
 
-  async function tryRead(req: IncomingMessage, request: ReturnType<ReadPaidRequest>) {
+  async function tryRead(request: ReturnType<ReadPaidRequest>) {
     const known = await findKnown(request);
     if (known !== undefined) {
       // The paid route refuses a known payment no more: it gives it its own answer.
       await knownOutcome(known, request.isGone);
       return undefined;
     }
-    assertDeclared(req, bodyBytesMax);
-    const { caller, job } = await check(req, request);
+    assertDeclared(request.req, bodyBytesMax);
+    const { caller, job } = await check(request);
     await assertQuoteUnused(job);
     if ((await journal.countOpen(request.signed.payer)) >= openMax) throw refusedClaim("too_many_open");
     return caller;

@@ -77,7 +77,7 @@ export function createPayJob(deps: PayJobDeps) {
   return async function payJob(req: IncomingMessage, res: ServerResponse, attempt: PaymentAttempt) {
     const request = readPaidRequest(req, res, attempt.ids);
     attempt.signed = request.signed;
-    const paid = await beforeItsEnd(req, request, pay(req, request));
+    const paid = await beforeItsEnd(request, pay(request));
 
     const access = await payersResult.accessFor(req, paid);
     if (!payersResult.answerLater({ req, res, startedAt: attempt.startedAt }, paid, access))
@@ -87,20 +87,20 @@ export function createPayJob(deps: PayJobDeps) {
   };
 
   /** Whoever waits for an outcome that is open has neither a place nor a body. */
-  async function pay(req: IncomingMessage, request: PaidRequest): Promise<PaidCall> {
-    const outcome = await payOnce(req, request).finally(request.release);
+  async function pay(request: PaidRequest): Promise<PaidCall> {
+    const outcome = await payOnce(request).finally(request.release);
     return outcome.kind === "paid" ? outcome.paid : knownOutcome(outcome, request.isGone);
   }
 
   /** Copies of a payment that come at once wait for one claim, and take one place. */
-  async function payOnce(req: IncomingMessage, request: PaidRequest): Promise<Known | Paid> {
+  async function payOnce(request: PaidRequest): Promise<Known | Paid> {
     const known = await findKnown(request);
     if (known !== undefined) return known;
-    const admitted = await admit(req, request);
+    const admitted = await admit(request);
     if (admitted.kind === "known") return admitted;
     for (;;) {
       const ahead = claims.get(admitted.signed.callId);
-      if (ahead === undefined) return payNew(req, request, admitted);
+      if (ahead === undefined) return payNew(request, admitted);
       const claimed = await afterClaim(ahead, request);
       if (claimed !== undefined) return claimed;
     }
@@ -119,9 +119,9 @@ export function createPayJob(deps: PayJobDeps) {
   }
 
   /** Looks twice before it refuses: another replica may have claimed the same payment meanwhile (docs/decisions.md). */
-  async function admit(req: IncomingMessage, request: PaidRequest): Promise<Admitted | Known> {
+  async function admit(request: PaidRequest): Promise<Admitted | Known> {
     try {
-      return await check(req, request);
+      return await check(request);
     } catch (refusal) {
       const known = await findKnown(request);
       if (known !== undefined) return known;
@@ -139,8 +139,7 @@ const ANSWERED_IN_MS = 8000;
  * connection is destroyed; the work goes on.
  */
 async function beforeItsEnd<Result>(
-  req: IncomingMessage,
-  { signed: { callId } }: PaidRequest,
+  { req, signed: { callId } }: PaidRequest,
   work: Promise<Result>,
 ): Promise<Result> {
   if (callId === undefined) return work;
@@ -169,8 +168,7 @@ function createPayNew(deps: PayJobDeps) {
   const claims = new Map<string, ReturnType<ClaimPayment>>();
 
   async function claimAndSettle(
-    req: IncomingMessage,
-    { lease, party }: PaidRequest,
+    { req, lease, party }: PaidRequest,
     admitted: Admitted,
     onDecided: (known: Known) => void,
   ): Promise<Known | Paid> {
@@ -202,9 +200,9 @@ function createPayNew(deps: PayJobDeps) {
     claims,
 
     /** Resolves with the first outcome. The place is held until the facilitator has answered: it still settles the payment. */
-    payNew(req: IncomingMessage, request: PaidRequest, admitted: Admitted): Promise<Known | Paid> {
+    payNew(request: PaidRequest, admitted: Admitted): Promise<Known | Paid> {
       return new Promise((resolve, reject) => {
-        const paying = paymentsInFlight.within(() => claimAndSettle(req, request, admitted, resolve));
+        const paying = paymentsInFlight.within(() => claimAndSettle(request, admitted, resolve));
         paying.then(resolve, reject);
       });
     },
@@ -364,7 +362,8 @@ export function createCheckPayment(deps: CheckDeps) {
     return clock() - since.at <= UNUSED_MS ? since : sinceOf(signed, party);
   }
 
-  return async function check(req: IncomingMessage, paid: PaidRequest): Promise<Admitted> {
+  return async function check(paid: PaidRequest): Promise<Admitted> {
+    const { req } = paid;
     const job = requestedJob(req, paid.ids);
     admission.assertOpen(jobKey(paid.ids));
     assertNotEncoded(req);
@@ -400,8 +399,8 @@ export function createCheckPayment(deps: CheckDeps) {
 
 /** The same for a payment that is not only tried: a receiver that its request names by a wildcard counts for its payer. */
 export function countingReceivers(check: CheckPayment, admitReceiver: AdmitReceiver): CheckPayment {
-  return async (req, paid) => {
-    const admitted = await check(req, paid);
+  return async (paid) => {
+    const admitted = await check(paid);
     const { callback, signed } = admitted;
     if (callback?.byWildcard)
       await admitReceiver(`payer:${signed.payer}`, jobKey(paid.ids), callback.target.receiver);

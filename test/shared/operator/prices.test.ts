@@ -1,3 +1,4 @@
+import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
@@ -8,10 +9,13 @@ import { tempDir } from "../../support/temp-dir.ts";
 
 const redis = useRedis();
 
-function pricesOf(tables: Parameters<typeof writeConfig>[1], env: Record<string, string> = {}) {
+type Tables = Parameters<typeof writeConfig>[1];
+
+function pricesOf(tables: Tables, spoil: (pricingFile: string) => void = () => {}) {
   const configDir = join(tempDir(), "config");
   writeConfig(configDir, { postern: {}, ...tables });
-  return createPricesApi({ partition: redis.partition, configDir, env }).read("1h");
+  spoil(join(configDir, "job_pricing.toml"));
+  return createPricesApi({ partition: redis.partition, configDir, env: {} }).read("1h");
 }
 
 const SOLD = {
@@ -74,3 +78,21 @@ test("files that cannot be read are refused with what is wrong, and without what
     message: expect.stringContaining("RATES_URL"),
   });
 });
+
+test.each<[string, string, (file: string) => void]>([
+  ["is a link that leads nowhere", "leads nowhere", (file) => replaceByLink(file)],
+  ["is not UTF-8", "is not UTF-8", (file) => writeFileSync(file, Buffer.from("# \xe9", "latin1"))],
+  ["is no TOML", "job_pricing.toml:1: ", (file) => writeFileSync(file, "[")],
+  ["has a job without a price", "price_wei", (file) => writeFileSync(file, '["1"]\n1 = { name = "a" }')],
+])("a job_pricing.toml that %s is refused, not read as one without jobs", async (_, message, spoil) => {
+  const x402 = { accepted_tokens: [tokenTable("3200")] };
+  await expect(pricesOf({ job_pricing: SOLD, x402 }, spoil)).rejects.toMatchObject({
+    code: "start.config_invalid",
+    message: expect.stringContaining(message),
+  });
+});
+
+function replaceByLink(file: string): void {
+  rmSync(file);
+  symlinkSync("nowhere", file);
+}

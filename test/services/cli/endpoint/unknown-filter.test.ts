@@ -1,5 +1,7 @@
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
-import { usePostern } from "../../../fixtures/postern.ts";
+import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
 
@@ -8,10 +10,18 @@ const postern = usePostern(() => ({
   postern: { redis: { url: redis.url } },
   webhooks: { endpoints: [{ path: "/hooks/acme", job_id: 1, auth: "none" }] },
 }));
-const here = (command: string, path: string) =>
-  runHere([...command.split(" "), "--endpoint", path, "--config-dir", postern.configDir]);
+const here = (command: string, path: string) => {
+  const option = command === "rejected list" ? "--path" : "--endpoint";
+  return runHere([...command.split(" "), option, path, "--config-dir", postern.configDir]);
+};
 
-const COMMANDS = ["failed list", "failed discard --yes --reason x", "failed replay", "calls find"];
+const COMMANDS = [
+  "failed list",
+  "failed discard --yes --reason x",
+  "failed replay",
+  "calls find",
+  "rejected list",
+];
 
 test.each(COMMANDS)("postern %s by a path that no endpoint has says which one was meant", async (command) => {
   for (const path of ["/Hooks/acme", "/hooks/acme/", "/hooks/%61cme", "/hooks/acne"])
@@ -27,3 +37,23 @@ test.each(COMMANDS)(
     expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0 });
   },
 );
+
+test.each(COMMANDS)(
+  "postern %s by a path needs no webhooks.toml, and none that is right",
+  async (command) => {
+    postern.configure({ postern: { redis: { url: redis.url } } });
+    expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0, stderr: "" });
+    symlinkSync("nowhere", join(postern.configDir, "webhooks.toml"));
+    expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0, stderr: "" });
+  },
+);
+
+test("postern failed replay --json prints its outcome also for a path that no endpoint has", async () => {
+  const ran = await here("failed replay --json", "/hooks/acne");
+  expect(jsonLines(ran)).toEqual([expect.objectContaining({ action: "replay", matched: 0, done: 0 })]);
+  expect(problemOf(ran)).toMatchObject({
+    code: "command.invalid",
+    detail: "no endpoint has the path /hooks/acne; did you mean /hooks/acme?",
+    exit_code: 2,
+  });
+});

@@ -19,6 +19,12 @@ test("a body is printed as hex if a carriage return in it would overwrite its li
   expect(bodyText(Buffer.from("a\r\nb\r\n"), { full: false })).toBe("a\r\nb\r\n");
 });
 
+test("a body is printed as hex if it would be shown in another order than it has", () => {
+  const body = Buffer.from("paid \u202e00001");
+  expect(bodyText(body, { full: false })).toBe(`${body.toString("hex")}\n`);
+  expect(bodyText(Buffer.from("שלום\u200f!"), { full: false })).toBe("שלום\u200f!\n");
+});
+
 test("the words of a command that is printed for a shell survive the shell", () => {
   expect(shellLine(["--reason", "it's; $HOME", "a/b"])).toBe("--reason 'it'\\''s; $HOME' a/b");
 });

@@ -1,8 +1,11 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { tokenAbi } from "../../../../services/devnet/contracts/token.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
 import { PRICE } from "../../../fixtures/x402.ts";
+import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
@@ -118,4 +121,23 @@ test("an audit of no blocks, of no known network and of no configuration does no
   expect(await audit("--to-block", "1")).toMatchObject({ code: 2, stdout: "" });
   expect(await audit("--network", "eip155:1")).toMatchObject({ code: 2, stdout: "" });
   expect(await audit("--config-dir", "/nowhere")).toMatchObject({ code: 3, stdout: "" });
+});
+
+test("the file of another audit that cannot be read is refused with why, and one that is none as what it is not", async () => {
+  const file = join(tempDir(), "other.json");
+  const refused = async () => {
+    const { code, stderr } = await audit("--other", file);
+    return [code, stderr];
+  };
+  expect(await refused()).toEqual([2, expect.stringContaining(`--other ${file} cannot be read (ENOENT`)]);
+  writeFileSync(file, Buffer.from("\ufeff{}", "utf16le"));
+  expect(await refused()).toEqual([
+    2,
+    expect.stringContaining(`--other ${file} is UTF-16: save it as UTF-8`),
+  ]);
+  writeFileSync(file, "{}");
+  expect(await refused()).toEqual([
+    2,
+    expect.stringContaining("is not the output of `postern payments audit"),
+  ]);
 });

@@ -457,6 +457,26 @@ test("an export is of one network", async () => {
   expect([await stateOf(id), await stateOf(other)]).toEqual(["REFUND_PENDING", "FAILED"]);
 });
 
+test("a network that is misspelt is refused, and one of an accepted token without a case is not", async () => {
+  const [id = ""] = await bought();
+  const known = `choose one of ${devnet.network}`;
+  for (const network of ["8453", "eip155:1"])
+    for (const format of [[], ["--csv"]])
+      expect(await list("--network", network, ...format)).toEqual({
+        ...{ code: 2, stdout: "" },
+        stderr: `error: no refund is due on ${network}, and no accepted token is on it: ${known}\n`,
+      });
+  expect(await stateOf(id)).toBe("FAILED");
+  const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms")));
+  await redis.client.hset(keys.payment(id), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
+  const empty = await list("--network", devnet.network);
+  expect([empty.code, empty.stdout]).toEqual([
+    0,
+    expect.stringContaining("0 to be paid back, others are on eip155:1"),
+  ]);
+  expect((await list("--network", "eip155:1")).stdout).toContain(id);
+});
+
 test("a 2xx that comes after the export changes no state, and is told of loudly wherever the payment is shown", async () => {
   let succeed: () => void = () => {};
   let offers = 0;

@@ -89,6 +89,22 @@ describe("postern result with the token", () => {
     expect([none.code, problemOf(none)["code"]]).toEqual([3, "start.config_invalid"]);
   });
 
+  test.each([
+    [
+      "in UTF-16, as PowerShell writes it",
+      Buffer.from("\ufeffrt_1\r\n", "utf16le"),
+      "is UTF-16: save it as UTF-8",
+    ],
+    ["in Latin-1", Buffer.from("rt_\xe9", "latin1"), "is not UTF-8: save it as UTF-8"],
+    ["that does not end", Buffer.alloc(16 * 1024 ** 2 + 1, "a"), "is longer than 16777216 bytes"],
+  ])("refuses a token file %s, and says what to do", async (_, bytes, problem) => {
+    const file = join(tempDir(), "token");
+    writeFileSync(file, bytes);
+    const ran = await runHere(["result", "http://127.0.0.1:1/x402/calls/c/result", "--token-file", file]);
+    expect([ran.code, ran.stdout]).toEqual([3, ""]);
+    expect(ran.stderr).toContain(`${file} ${problem}`);
+  });
+
   test("ends with 1 for the token of another call, and for a job that failed", async () => {
     const { url, token } = await bought(async () => {
       throw new Refused("no such job", { problem: { title: "Out of paper" } });
@@ -114,7 +130,7 @@ describe("postern result with the token", () => {
     };
     const ran = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
-    expect(ran.stderr).toMatch(/the answer is over 256 MiB\n$/);
+    expect(ran.stderr).toMatch(/the answer is over 64 MiB\n$/);
   });
 
   test("lets no escape sequence of the output, its type or a refusal reach a terminal", async () => {
@@ -192,6 +208,10 @@ describe("postern result without a token", () => {
     [
       "another scheme's URI",
       ({ info }) => ({ info: { ...info, uri: String(info["uri"]).replace("http", "https") } }),
+    ],
+    [
+      "a URI whose backslash others read as another host's",
+      ({ info }) => ({ info: { ...info, uri: String(info["uri"]).replace("/x402", "\\x402") } }),
     ],
     [
       "lines of its own",

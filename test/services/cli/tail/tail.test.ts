@@ -1,3 +1,5 @@
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import { NotNow, Refused } from "../../../../services/producer/producer.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
@@ -88,8 +90,18 @@ test("postern tail shows a refused webhook with its code and reason, and never t
 });
 
 test("postern tail of a path that the configuration here does not have says so, and follows all the same", async () => {
+  postern.configure({ postern: { redis: { url: redis.url } }, webhooks: { endpoints: ENDPOINTS } });
   const { said } = await tail("--endpoint", "/A");
-  expect(said[0]).toMatch(/^warning: (?:no endpoint has the path|there is no webhooks.toml)/);
+  expect(said[0]).toBe("warning: no endpoint has the path /A; did you mean /a?");
+});
+
+test("postern tail of a path needs no webhooks.toml, and none that can be read", async () => {
+  const without = await tail("--endpoint", "/a");
+  expect(without.said[0]).toMatch(/^following: /);
+  postern.configure({ postern: { redis: { url: redis.url } } });
+  symlinkSync("nowhere", join(postern.configDir, "webhooks.toml"));
+  const { said } = await tail("--endpoint", "/a");
+  expect(said[0]).toMatch(/^following: /);
 });
 
 test.each([

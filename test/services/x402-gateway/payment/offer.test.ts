@@ -168,10 +168,17 @@ describe("a payment that accepts what was not offered", () => {
   ])("a payment for the resource %s is taken, and the facilitator gets our own resource", async (url) => {
     const x402 = await fixture.gateway();
     const resource = { url, description: "theirs", note: 1 };
-    const answer = await x402.post(await x402.pay({ payer: fixture.payer }, { resource } as never));
+    const bazaar = { info: { input: { type: "http" } }, routeTemplate: "/theirs/:of" };
+    const extensions = { bazaar, other: { info: 1 } };
+    const answer = await x402.post(
+      await x402.pay({ payer: fixture.payer }, { resource, extensions } as never),
+    );
     expect(answer.status).toBe(202);
     const request = (await x402.journal.find(idIn(answer)))?.request;
-    expect(request?.paymentPayload).toMatchObject({ resource: (await x402.ask()).v2.resource });
+    expect(request?.paymentPayload).toMatchObject({
+      resource: (await x402.ask()).v2.resource,
+      extensions: { other: { info: 1 } },
+    });
     expect(JSON.stringify(request)).not.toContain("theirs");
   });
 });

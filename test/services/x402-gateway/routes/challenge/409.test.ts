@@ -1,6 +1,7 @@
 import { generatePrivateKey } from "viem/accounts";
 import { expect, test } from "vitest";
 import { createSigner } from "../../../../../shared/ethereum/signatures.ts";
+import { keys } from "../../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { signOffer, useX402 } from "../../../../fixtures/x402.ts";
 import { honouringQuotes, QUOTED, quoteOf, signQuote } from "../../operator-quotes.ts";
@@ -29,7 +30,7 @@ test("an unpaid request with an operator's quote that was used is refused with 4
   }
 });
 
-const isLook = (words: readonly string[]) => words[0]?.toLowerCase() === "exists";
+const isLook = ([, key = ""]: readonly string[]) => key.startsWith(keys.usedQuote(""));
 const behindProxy = () => ({ ...honouringQuotes, redisUrl: proxy.url, directUrl: fixture.redis.url });
 
 test("while Redis does not answer, an unpaid request with a used quote is asked for payment, which the claim refuses", async () => {

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import type { z } from "zod";
+import { FailedCallView } from "../../shared/operator/failed.ts";
+import { JobView } from "../../shared/operator/jobs.ts";
+import { PaymentView } from "../../shared/operator/payment-view.ts";
+import { RejectedView } from "../../shared/operator/rejected.ts";
+import { readDocument } from "./blocks.ts";
+
+/** The commands that print a view as it is. */
+const LISTED: readonly [command: string, view: z.ZodObject][] = [
+  ["failed list", FailedCallView],
+  ["jobs list", JobView],
+  ["rejected list", RejectedView],
+  ["payments list", PaymentView],
+];
+
+test.each(LISTED)(
+  "docs/configuration.md names every member that postern %s prints with --json",
+  (command, view) => {
+    const row = readDocument("docs/configuration.md")
+      .split("\n")
+      .find((line) => line.startsWith(`| \`${command}\``));
+    const members = row?.split("|")[3]?.replaceAll(/\(.*?\)|;.*/g, "") ?? "";
+    const named = [...members.matchAll(/`(\w+)`/g)].map(([, name]) => name);
+    expect(named.toSorted()).toEqual(Object.keys(view.shape).toSorted());
+  },
+);
