@@ -183,12 +183,14 @@ type Described = { resource?: unknown; extensions?: { bazaar?: unknown } };
 
 /** A payment for a facilitator. Its catalog may list what a payment says of the job, so that is ours. */
 function inOurWords(raw: Described, job: Job, { publicUrl }: OfferSettings): object {
-  const { bazaar: _, ...extensions } = raw.extensions ?? {};
+  const { extensions: sent, ...payment } = raw;
+  const { bazaar: _, ...others } = sent ?? {};
   const bazaar = discoveryOf(job.input)?.bazaar;
+  const extensions = { ...others, ...(bazaar && { bazaar }) };
   return {
-    ...raw,
+    ...payment,
     resource: resourceOf(job, publicUrl),
-    extensions: { ...extensions, ...(bazaar && { bazaar }) },
+    ...(Object.keys(extensions).length > 0 && { extensions }),
   };
 }
 

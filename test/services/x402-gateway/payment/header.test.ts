@@ -258,10 +258,15 @@ describe("around what is signed", () => {
         inTime({ payer: fixture.payer }),
       );
       const sent = { ...payload, ...beside };
+      const { extensions, ...rest } = sent;
       const headers = { "PAYMENT-SIGNATURE": encodeHeader(sent) };
       const [first, again] = [await x402.post(headers), await x402.post(headers)];
       expect([first.status, again.status, toAnybody(again)]).toEqual([202, 202, toAnybody(first)]);
-      expect((await requestOf(x402, first))?.paymentPayload).toEqual({ ...sent, resource });
+      expect((await requestOf(x402, first))?.paymentPayload).toEqual({
+        ...rest,
+        resource,
+        ...(extensions && { extensions }),
+      });
       expect(await fixture.charged()).toEqual([PRICE]);
     },
   );
