@@ -17,6 +17,7 @@ import {
   signPayment,
   signPaymentV1,
 } from "../../../support/sign-payment.ts";
+import { declaring, FITS } from "../job-inputs.ts";
 import { approvedPayer, permit2Token } from "../permit2-gateway.ts";
 
 const fixture = useX402();
@@ -181,6 +182,27 @@ describe("a payment that accepts what was not offered", () => {
     });
     expect(JSON.stringify(request)).not.toContain("theirs");
   });
+});
+
+test("a facilitator gets the job's own bazaar extension, whatever the payment has for it", async () => {
+  const x402 = await fixture.gateway(declaring);
+  const { bazaar } = (await x402.ask()).v2.extensions as { bazaar: object };
+  const theirs = { ...bazaar, routeTemplate: "/theirs/:of" };
+  const headers = await x402.pay({ payer: fixture.payer }, { extensions: { bazaar: theirs } } as never);
+  const request = (await x402.journal.find(idIn(await x402.post(headers, { body: FITS }))))?.request;
+  expect(request?.paymentPayload).toMatchObject({ extensions: { bazaar } });
+  expect(JSON.stringify(request)).not.toContain("theirs");
+});
+
+test("a facilitator gets no extensions of a version 1 payment, whose job its requirements describe", async () => {
+  const x402 = await fixture.gateway();
+  const [offer] = (await x402.ask()).v1;
+  const { payload } = await signPaymentV1(offer as never, inTime({ payer: fixture.payer }));
+  const extensions = { bazaar: { routeTemplate: "/theirs/:of" } };
+  const sent = { ...payload, extensions, resource: "https://theirs.test" };
+  const answer = await x402.post({ "X-PAYMENT": encodeHeader(sent) });
+  expect(answer.status).toBe(202);
+  expect(JSON.stringify((await x402.journal.find(idIn(answer)))?.request)).not.toContain("theirs");
 });
 
 describe("a payment without a quote", () => {
