@@ -5,9 +5,8 @@ import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress, createAddressList } from "../ip/address-list.ts";
 import { isWithin, mayConnectTo } from "../ip/public-address.ts";
 import { readTarget, receiverEntryProblem, wildcardDomain } from "../job-call/callback-target.ts";
-import { ALWAYS, between, rule } from "./between-keys.ts";
 import { addressRange, attempts, isTable, positive } from "./fields.ts";
-import { OUTLASTS_LOCK } from "./jobs-toml.ts";
+import { backoff, OUTLASTS_LOCK } from "./jobs-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
@@ -25,15 +24,6 @@ function isSigningSecret(secret: unknown): boolean {
 }
 
 const DAY_SECS = 86_400;
-
-const backoff = z
-  .strictObject({ base_ms: positive.default(5000), cap_ms: positive.default(DAY_SECS * 250) })
-  .superRefine(
-    between(
-      rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" }),
-    ),
-    ALWAYS,
-  );
 
 const allowCidrs = z
   .array(addressRange)
@@ -56,7 +46,7 @@ export const callbacks = (from: SecretSource) =>
     timeout_ms: positive.default(10_000),
     concurrency: positive.default(10),
     attempts: attempts.default(24),
-    backoff: backoff.prefault({}),
+    backoff: backoff(5000, DAY_SECS * 250).prefault({}),
     result_bytes_max: z
       .int()
       .min(0)

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { whyNoJobKey } from "../job-call/job-ids.ts";
 import { didYouMean } from "../text/near.ts";
-import { inEach, type Rule } from "./between-keys.ts";
+import { ALWAYS, between, inEach, type Rule, rule } from "./between-keys.ts";
 import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
@@ -42,6 +42,17 @@ const job = z.strictObject({
 
 /** By `<service id>/<job index>`. What a job does not say is as for all jobs. */
 export const jobs = z.record(jobName, job);
+
+/** A pause between attempts that doubles from one to the other. */
+export const backoff = (baseMs: number, capMs: number) =>
+  z
+    .strictObject({ base_ms: positive.default(baseMs), cap_ms: positive.default(capMs) })
+    .superRefine(
+      between(
+        rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" }),
+      ),
+      ALWAYS,
+    );
 
 type Job = z.output<typeof job>;
 type Backoff = { base_ms: number; cap_ms: number };

@@ -5,7 +5,7 @@ import { ALWAYS, between, rule } from "./between-keys.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
 import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
-import { jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
+import { backoff, jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
 import { redisUrl } from "./redis-url.ts";
 import { results } from "./results-toml.ts";
 import type { SecretSource } from "./secrets.ts";
@@ -61,15 +61,6 @@ const redis = (from: SecretSource) =>
     .strictObject({ url: redisUrl(from).default(() => new Secret("redis://127.0.0.1:6379")), ...durability })
     .superRefine(between(rule(needsDeclaration, NOT_DECLARED)), ALWAYS);
 
-const backoff = z
-  .strictObject({ base_ms: positive.default(1000), cap_ms: positive.default(900_000) })
-  .superRefine(
-    between(
-      rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" }),
-    ),
-    ALWAYS,
-  );
-
 const DAY_SECS = 86_400;
 const MIB = 1024 * 1024;
 
@@ -101,7 +92,7 @@ const runner = (from: SecretSource) =>
       lease_ms: z.int().min(1000).default(30_000),
       concurrency: positive.default(100),
       long_attempts: attempts.default(20),
-      long_backoff: backoff.prefault({}),
+      long_backoff: backoff(1000, 900_000).prefault({}),
       deliver_to: z.array(httpUrl).default([]),
     })
     .superRefine(
@@ -131,7 +122,7 @@ const producer = z.strictObject({
   attempts: attempts.default(20),
   lock_ms: z.int().min(1000).default(20_000),
   body_budget_bytes: positive.default(256 * 1024 * 1024),
-  backoff: backoff.prefault({}),
+  backoff: backoff(1000, 900_000).prefault({}),
 });
 
 const limits = z.strictObject({
