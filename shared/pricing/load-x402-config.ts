@@ -38,34 +38,25 @@ export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
   );
   const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
-  const unlessSent = (found: readonly Problem[]) => (postern: PosternToml) =>
-    postern.callbacks === undefined ? found : [];
   const table = files.table(X402);
-  const named = isTable(table) && table["callback_hosts"] !== undefined;
-  const ofX402 = named ? [problem("callback_hosts", NO_CALLBACKS)] : [];
-  files.reportBetween<[PosternToml]>(X402, [POSTERN], unlessSent(ofX402));
-  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], unlessSent(toldJobs(prices)));
-  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) =>
-    callbacks === undefined ? [] : closedReceivers(prices, callbacks.allow_cidrs),
+  const namesHosts = isTable(table) && table["callback_hosts"] !== undefined;
+  files.reportBetween<[PosternToml]>(X402, [POSTERN], ({ callbacks }) =>
+    namesHosts && callbacks === undefined ? [problem("callback_hosts", NO_CALLBACKS)] : [],
   );
+  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) => untold(prices, callbacks));
 
   const { warnings, ...common } = files.checked(config);
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };
 }
 
-function closedReceivers(prices: PriceList, allowCidrs: readonly string[]): Problem[] {
+/** Jobs whose own receiver no producer tells. */
+function untold(prices: PriceList, callbacks: PosternToml["callbacks"]): Problem[] {
   return [...prices.values()].flatMap(({ serviceId, jobIndex, callbackUrl }) => {
-    const message = callbackUrl && closedReceiver(callbackUrl, allowCidrs);
+    if (callbackUrl === undefined) return [];
+    const message =
+      callbacks === undefined ? NO_CALLBACKS : closedReceiver(callbackUrl, callbacks.allow_cidrs);
     return message ? [problem([String(serviceId), String(jobIndex), "callback_url"], message)] : [];
   });
-}
-
-function toldJobs(prices: PriceList): Problem[] {
-  return [...prices.values()]
-    .filter(({ callbackUrl }) => callbackUrl !== undefined)
-    .map(({ serviceId, jobIndex }) =>
-      problem([String(serviceId), String(jobIndex), "callback_url"], NO_CALLBACKS),
-    );
 }
 
 function warningsOf(x402: X402Toml, prices: PriceList): string[] {
