@@ -8,7 +8,22 @@ export function writeBody({ terminal }: ProgramDeps, id: string, body: Buffer): 
   terminal.writeBytes(body);
 }
 
-/** Matches what a screen cannot show as it stands: control characters, except tabs and line ends, and what sets text in another order. */
+/** Whether a body is JSON, in UTF-8. */
+export function isJson(body: Uint8Array | undefined): boolean {
+  try {
+    JSON.parse(decoded(body));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Throws for what is not UTF-8. */
+function decoded(body: Uint8Array | undefined): string {
+  return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+}
+
+/** Matches what a screen cannot show as it is: control characters, except tabs and line ends, and those that reorder text. */
 const NOT_TEXT = /[^\P{Cc}\t\r\n]|\r(?!\n)|[\u202A-\u202E\u2066-\u2069]/u;
 
 const TEXT_MAX = 4096;
@@ -24,7 +39,7 @@ export function bodyText(body: Buffer, { full }: { full: boolean }): string {
 
 function asText(body: Buffer): string | undefined {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    const text = decoded(body);
     return NOT_TEXT.test(text) ? undefined : text;
   } catch {
     return undefined;

@@ -83,6 +83,11 @@ export function waitOption(what: string): Option {
 /** A day, for which results are kept. */
 const WAIT_SECS_MAX = 86_400;
 
+/** Whether a text can be the token of a result: one word of visible ASCII. */
+export function isResultToken(text: string): boolean {
+  return /^[!-~]{1,1000}$/.test(text);
+}
+
 export function callId(): Argument {
   return new Argument("<id>", "the call id").argParser(parseCallId);
 }

@@ -6,8 +6,9 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { toIso } from "../../../shared/time/iso.ts";
+import { isJson } from "../body.ts";
 import { type Answer, isSuccess, post, reasonOf, textIn, wordsOf } from "../http.ts";
-import { type BodyOptions, readBody } from "../options.ts";
+import { type BodyOptions, isResultToken, readBody } from "../options.ts";
 import { payerKey, whyNoKey } from "../payer-key.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { CALL_FAILED, fetchResult, type JobResult, NoResult, type Proof, toResult } from "../result/fetch.ts";
@@ -39,7 +40,10 @@ export type PayOptions = BodyOptions & {
 /** What `payer.ts` imports. */
 const PACKAGES = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
-/** `postern pay`: buys one job, by its URL or its name. 0 once its output is printed, or it has ended and keeps none; with --wait 0 once it is accepted. */
+/**
+ * `postern pay`: buys one job, by its URL or its name. 0 once its output is printed, or it has ended and keeps none; with --wait 0
+ * once it is accepted.
+ */
 export async function pay(deps: ProgramDeps, job: URL | string, options: PayOptions): Promise<number> {
   const key = payerKey(deps.env);
   if (key === undefined) {
@@ -132,7 +136,7 @@ async function buy(
   const headers = {
     ...signed.headers,
     ...quote,
-    "Content-Type": options.contentType ?? typeOf(body),
+    "Content-Type": options.contentType ?? (isJson(body) ? "application/json" : "text/plain"),
   };
   const answer = await interruptible((signal) => {
     tell(
@@ -203,7 +207,7 @@ function noteAnswer(answer: Answer, paid: object | undefined, url: URL, purchase
   const named = textIn(answer, "result_url") ?? (statusUrl && `${statusUrl}/result`);
   purchase.resultUrl = named === undefined ? undefined : onPaidOrigin(named, url)?.href;
   const token = textIn(answer, "result_token");
-  if (token !== undefined && /^[!-~]{1,1000}$/.test(token)) purchase.resultToken = token;
+  if (token !== undefined && isResultToken(token)) purchase.resultToken = token;
 }
 
 /** The command that fetches the output later, as a line. Empty if there is nothing to fetch. */
@@ -294,13 +298,4 @@ function requireAccepted(answer: Answer): void {
   if (json["code"] === "payment.in_review")
     throw new PayFailure("unknown", { reason: `in review: ${wordsOf(answer)}` });
   if (!isSuccess(answer)) throw new PayFailure("refused", { reason: `refused: ${wordsOf(answer)}` });
-}
-
-function typeOf(body: Uint8Array | undefined): string {
-  try {
-    JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body));
-    return "application/json";
-  } catch {
-    return "text/plain";
-  }
 }

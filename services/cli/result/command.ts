@@ -3,7 +3,7 @@ import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { readText } from "../../../shared/text/read-text.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
-import { parseUrl, usageError, waitOption } from "../options.ts";
+import { isResultToken, parseUrl, usageError, waitOption } from "../options.ts";
 import { payerKey, whyNoKey } from "../payer-key.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
@@ -58,7 +58,7 @@ function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Proof | 
   const given = tokenFile === undefined ? env["POSTERN_RESULT_TOKEN"] || undefined : readTokenFile(tokenFile);
   if (typeof given === "object") return given.problem;
   const token = given?.trim();
-  if (token !== undefined && !/^[!-~]{1,1000}$/.test(token))
+  if (token !== undefined && !isResultToken(token))
     return `${tokenFile ?? "POSTERN_RESULT_TOKEN"} holds no token: it must be one word of visible ASCII`;
   const key = payerKey(env);
   if (token === undefined && key === undefined)

@@ -9,6 +9,7 @@ import { type Key, keysFor } from "../../../shared/senders/key.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "../../../shared/senders/samples.ts";
 import { signDelivery } from "../../../shared/senders/sign.ts";
+import { isJson } from "../body.ts";
 import { bodyIn, bodyOf } from "../options.ts";
 import type { SendOptions, Target } from "./target.ts";
 
@@ -65,12 +66,8 @@ function readBody(text: string): Buffer {
 
 /** JSON if it is that; else a form if this sender sends forms. */
 function typeOf(body: Buffer, sample: Sample): string {
-  try {
-    JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body));
-    return "application/json";
-  } catch {
-    return typeof sample.body === "string" ? "application/x-www-form-urlencoded" : "text/plain";
-  }
+  if (isJson(body)) return "application/json";
+  return typeof sample.body === "string" ? "application/x-www-form-urlencoded" : "text/plain";
 }
 
 function withCredential(draft: Draft, target: Target, at: Date, id: string): Draft {
