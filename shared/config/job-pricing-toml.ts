@@ -36,8 +36,8 @@ export type JobFacts = {
 export type PriceList = ReadonlyMap<string, JobPrice>;
 
 /**
- * Reads `job_pricing.toml`: every job whose price is right, without its keys that are wrong, and all problems. `dir` is where the paths in it begin; without one a
- * schema and its example can only be given as tables.
+ * Reads `job_pricing.toml`: every job whose price is right, without its keys that are wrong, and all problems. `dir` is where the
+ * paths in it begin; without one a schema and its example can only be given as tables.
  */
 export function parseJobPricing(
   table: unknown,

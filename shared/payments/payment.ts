@@ -56,8 +56,8 @@ export const PaymentTerms = z.object({
 export type PaymentTerms = z.infer<typeof PaymentTerms>;
 
 /**
- * The body of a request to a facilitator: the client's payment and the offer that it accepted. `payload` and `resource` of the payment are
- * built by us, and the rest is as sent.
+ * The body of a request to a facilitator: the client's payment and the offer that it accepted. We build its `payload`, its
+ * `resource` and what its extensions say of the job; the rest is as sent.
  */
 export type FacilitatorRequest = {
   x402Version: 1 | 2;
@@ -204,7 +204,8 @@ function isPlain({ idempotencyKey, terms }: NewPayment): boolean {
 }
 
 /**
- * Makes a payment of its record and its hash, each a flat list of names and values, and of when they were read. Undefined if one of them is missing.
+ * Makes a payment of its record and its hash, each a flat list of names and values, and of when they were read. Undefined if one of
+ * them is missing.
  * Throws `record.newer`, and `record.unreadable` if what is stored is no payment.
  */
 export function toPayment(

@@ -43,10 +43,7 @@ export function readText(path: string): string {
   return decodeText(readBytes(path));
 }
 
-/**
- * Decodes UTF-8 strictly, so that no two files become one text. Throws what is wrong and how it is mended: in what no editor shows,
- * nobody would look for the fault.
- */
+/** Decodes UTF-8 strictly, so that no two files become one text. Throws what is wrong, and the remedy: an editor may not show the fault. */
 export function decodeText(bytes: Uint8Array): string {
   const mark = bytes[0] === 0xff && bytes[1] === 0xfe;
   if (mark || (bytes[0] === 0xfe && bytes[1] === 0xff))

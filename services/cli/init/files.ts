@@ -28,7 +28,7 @@ export function filesFor(choices: Choices, schema: string | undefined): NewFile[
 
 type Toml = (name: string, text: string) => NewFile;
 
-/** A path from the configuration directory, which may so be moved or mounted elsewhere. */
+/** The path is relative to the configuration directory, so that this can be moved or mounted elsewhere. */
 function secretFile(name: string, value: string): { file: NewFile; reference: string } {
   const file = { name: `${SECRETS}/${name}`, text: `${value}\n`, isSecret: true };
   return { file, reference: quoted(`file:${file.name}`) };

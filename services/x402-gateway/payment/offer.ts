@@ -121,7 +121,8 @@ type PaymentV2 = Extract<DecodedPayment, { version: 2 }>;
 
 /**
  * Finds the offer of this job that a payment fits, without asking anybody: terms and MAC, recipient, value, route and time
- * window. The quote is judged at `quoteAt`, by the clock that all gateways share, and the window at `windowAt`, as the chain will; both are in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
+ * window. The quote is judged at `quoteAt`, by the clock that all gateways share, and the window at `windowAt`, as the chain will;
+ * both are in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
  */
 export function matchOffer(
   { decoded, token }: AcceptedPayment,
@@ -147,7 +148,8 @@ function isOfToken({ method, authorization }: DecodedPayment, { asset }: Token):
 }
 
 /**
- * With its quote, the price is the one offered, whatever it is today. A client may drop the quote: then today's offer counts, as in version 1.
+ * With its quote, the price is the one offered, whatever it is today. A client may drop the quote: then today's offer counts, as in
+ * version 1.
  */
 function matchV2(
   { accepted, resourceUrl, raw }: PaymentV2,
@@ -200,7 +202,8 @@ function matchV1({ scheme, raw }: PaymentV1, token: Token, job: Job, settings: O
   const terms = todaysTerms(job, token, settings, "v1");
   const requirements = toRequirementsV1(job, token, terms.amount, settings);
   if (requirements === undefined) throw notSold();
-  const { extensions: _, resource: __, ...paymentPayload } = raw as Described; // version 1 describes the job in its requirements
+  // Version 1 describes the job in its requirements.
+  const { extensions: _, resource: __, ...paymentPayload } = raw as Described;
   const request = { x402Version: 1, paymentPayload, paymentRequirements: requirements } as const;
   return { request, digest: offerDigest(terms), amount: terms.amount };
 }
