@@ -70,6 +70,13 @@ const rows = [...documented.matchAll(/^\| `(postern[/ ][a-z0-9]+)` \| (`.+`) \|$
   ([, part = "", packages = ""]) => ({ part, packages: packages.replaceAll("`", "").split(", ") }),
 );
 
+/** Every service reads it at its start, and ends. */
+function wrongConfig(): string {
+  const dir = tempDir();
+  writeFileSync(join(dir, "postern.toml"), "nope = 1\n");
+  return dir;
+}
+
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner"];
 
 test("docs/library.md says of every part what it loads", () => {
@@ -84,7 +91,7 @@ test.each(rows)(
     const loaded =
       service === ""
         ? packagesLoadedByImporting(part)
-        : packagesLoadedBy([PROGRAM, service, "--config-dir", tempDir()], EXIT.config);
+        : packagesLoadedBy([PROGRAM, service, "--config-dir", wrongConfig()], EXIT.config);
     expect(loaded.filter((name) => direct[name] !== undefined)).toEqual(said);
     expect(loaded.filter((name) => /^(viem|ox|@x402\/(evm|extensions|fetch))$/.test(name))).toEqual([]);
   },
