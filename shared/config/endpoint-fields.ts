@@ -3,7 +3,7 @@ import { CALLBACK_KEYS_PATH } from "../job-call/callback.ts";
 import type { Scheme } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { didYouMean } from "../text/near.ts";
-import { ALWAYS, between, rule } from "./between-keys.ts";
+import { between, rule } from "./between-keys.ts";
 import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
 import { addressRange, headerName, headerText, id, isTable, rateLimit, visibleAscii } from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
@@ -59,14 +59,13 @@ const routeBy = z
     jobs: z.record(z.string(), id).refine((jobs) => Object.keys(jobs).length > 0, "names no job"),
     unmatched: z.enum(["drop", "refuse"]).default("drop"),
   })
-  .superRefine(
+  .check(
     between(
       rule(({ header, field }) => (header === undefined) !== (field === undefined), {
         path: [],
         message: "name header or field",
       }),
     ),
-    ALWAYS,
   );
 
 const publicUrl = z

@@ -4,7 +4,7 @@ import type { Answer, Description } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
 import { didYouMean, wordsLike } from "../text/near.ts";
-import { ALWAYS, between } from "./between-keys.ts";
+import { between } from "./between-keys.ts";
 import { type EndpointFields, endpointFields, everyEndpoint, schemesOf } from "./endpoint-fields.ts";
 import { COMMON_RULES, ENDPOINT_RULES } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
@@ -20,7 +20,7 @@ export function endpoint(from: SecretSource) {
   };
   return z.preprocess(
     (raw, context) => withPreset(raw, known, context),
-    fields.superRefine(between(...ENDPOINT_RULES), ALWAYS).transform((parsed) => {
+    fields.check(between(...ENDPOINT_RULES)).transform((parsed) => {
       const { idempotency_header, ...rest } = parsed;
       // Who is answered with the result gets what is kept.
       const keep_result = parsed.keep_result || parsed.respond === "result";
@@ -117,7 +117,7 @@ function anyEndpoint(from: SecretSource, ways: ReturnType<typeof endpointFields>
       preset: z.unknown().optional(),
       secret: secretValues(from).optional(),
     })
-    .superRefine(between(...COMMON_RULES), ALWAYS);
+    .check(between(...COMMON_RULES));
 }
 
 /** Why this is no word for `auth`; undefined if it is one, or none is given. */
