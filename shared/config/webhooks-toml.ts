@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { between, inEach } from "./between-keys.ts";
 import { callbackHostWarnings } from "./callbacks-toml.ts";
-import { bodyLimit, window } from "./endpoint-fields.ts";
+import { window } from "./endpoint-fields.ts";
 import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
-import { address } from "./fields.ts";
+import { address, bodyLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { secretWarnings } from "./secret-warnings.ts";
 import type { SecretSource } from "./secrets.ts";
