@@ -68,9 +68,10 @@ type Known = { ways: readonly string[]; every: z.ZodType };
 function withPreset(raw: unknown, known: Known, context: z.RefinementCtx): unknown {
   if (!isTable(raw)) return raw;
   const problems = problemsOfSender(raw, known.ways);
-  if (problems.length > 0) {
+  if (problems !== undefined) {
     const { error } = known.every.safeParse(raw, { error: messageFor });
-    report(context, [...problems, ...(error?.issues.flatMap(problemsOf) ?? [])]);
+    report(context, problems);
+    report(context, error?.issues.flatMap(problemsOf) ?? []);
     return z.NEVER;
   }
   const { preset: name } = raw;
@@ -96,10 +97,19 @@ function withoutBody({ body, content_type, ...rest }: Answer = {}): Answer {
   return body === undefined && content_type !== undefined ? { ...rest, content_type } : rest;
 }
 
-/** Why an endpoint's sender cannot be told. */
-function problemsOfSender({ preset, auth }: Row, ways: readonly string[]): Problem[] {
+/** Whether neither preset nor `auth` is there, but a key that may be `auth` misspelt, which is reported by itself. */
+function hasMisspeltAuth({ preset, auth, ...rest }: Row): boolean {
+  const isLike = Object.keys(rest).some((key) => wordsLike(key, ["auth"]).length > 0);
+  return preset === undefined && auth === undefined && isLike;
+}
+
+/** Why an endpoint's sender cannot be told: without a problem here if `auth` is misspelt. Undefined if it can be told. */
+function problemsOfSender(endpoint: Row, ways: readonly string[]): Problem[] | undefined {
+  const { preset, auth } = endpoint;
+  if (hasMisspeltAuth(endpoint)) return [];
   const noPreset = preset === undefined && auth !== undefined ? undefined : whyNoPreset(preset);
   const noWay = whyNoWay(auth, ways);
+  if (noPreset === undefined && noWay === undefined) return undefined;
   return [
     ...(noPreset === undefined ? [] : [problem("preset", noPreset)]),
     ...(noWay === undefined ? [] : [problem("auth", noWay)]),
