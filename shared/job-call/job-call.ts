@@ -7,6 +7,9 @@ import { CALL_ID } from "./call-id.ts";
 import { Callback, Told } from "./callback.ts";
 import { ORIGINS } from "./origin.ts";
 
+/** The largest body that a gateway can be configured to take. */
+export const BODY_BYTES_MAX = 64 * 1024 * 1024;
+
 const known = z.object({
   v: z.literal(VERSIONS.call),
   id: z.string().regex(CALL_ID),
