@@ -18,9 +18,9 @@ beforeAll(() => {
   files = all.filter((file) => file.endsWith(".js") && !file.startsWith("operator-page/"));
 });
 
-function run(program: string) {
+function run(program: string, ...nodeArgs: string[]) {
   writeFileSync(join(project, "program.js"), program);
-  return spawnSync(process.execPath, ["program.js"], { cwd: project, encoding: "utf8" });
+  return spawnSync(process.execPath, [...nodeArgs, "program.js"], { cwd: project, encoding: "utf8" });
 }
 
 test("a program that uses all parts has one AppError, whichever part throws it", () => {
@@ -52,6 +52,19 @@ test("no module is in two files of the build, so a program that uses several par
   }
   expect(places.size).toBeGreaterThan(500);
   expect([...places].filter(([, within]) => within.length > 1)).toEqual([]);
+});
+
+test("a stack names the source and its line with --enable-source-maps, and the function always", () => {
+  const program = `
+    import { createWebhooksGateway } from "postern/webhooks";
+    try { createWebhooksGateway({ nope: 1 }); } catch ({ stack }) { console.log(stack); }`;
+  const source = join(project, "node_modules/postern/services/webhooks-gateway/options.ts");
+  expect(run(program, "--enable-source-maps").stdout).toMatch(
+    new RegExp(`at readWebhooksOptions \\(${source}:\\d+:\\d+\\)`),
+  );
+  expect(run(program).stdout).toMatch(
+    /at readWebhooksOptions \(.*\/dist\/services\/chunks\/.*\.js:\d+:\d+\)/,
+  );
 });
 
 /** They run when they are imported. */
