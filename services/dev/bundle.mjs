@@ -28,6 +28,9 @@ await build({
   // Optional peers, and gRPC: it reads .proto files of its own, and pricing alone loads it.
   external: [/^@grpc\//, "grpc-health-check", /^@x402\//, /^viem(\/|$)/, "bufferutil", "utf-8-validate"],
   plugins: [],
+  // ES modules, where a package has them, can be taken in part. BullMQ does not say that its modules can.
+  resolve: { mainFields: ["module", "main"] },
+  treeshake: { moduleSideEffects: [{ test: /node_modules\/bullmq\//, sideEffects: false }] },
   transform: { target: "node20.19" },
   logLevel: "warn",
   output: {
