@@ -2,12 +2,12 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
-  postern: { redis: { url: redis.url } },
+  postern: { redis: { url: asUser(redis.url, "operator") } },
   webhooks: { endpoints: [{ path: "/hooks/acme", job_id: 1, auth: "none" }] },
 }));
 const here = (command: string, path: string) => {
@@ -41,7 +41,7 @@ test.each(COMMANDS)(
 test.each(COMMANDS)(
   "postern %s by a path needs no webhooks.toml, and none that is right",
   async (command) => {
-    postern.configure({ postern: { redis: { url: redis.url } } });
+    postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
     expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0, stderr: "" });
     symlinkSync("nowhere", join(postern.configDir, "webhooks.toml"));
     expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0, stderr: "" });
