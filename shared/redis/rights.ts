@@ -11,21 +11,18 @@ const words = (text: string): string[] => text.trim().split(/\s+/);
 
 /** Strings, hashes and sorted sets by scripts: what each process needs. */
 const BASE = words(`
-  del eval evalsha exists get hdel hexists hget hincrby hlen hmget hset info persist pexpire ping pttl publish set time
-  zadd zcard zrange zrangebyscore zrem zremrangebyscore`);
+  del eval evalsha get hdel hget hincrby hlen hmget hset info pexpire pttl set time zadd zrem zremrangebyscore`);
 /** What BullMQ's scripts and ours around them use. */
 const QUEUE = words(`
-  decrby getrange hgetall hmset hstrlen incr incrby lindex llen lpush rpush sadd smembers strlen xadd zscore`);
-const LISTEN = words("subscribe unsubscribe");
+  decrby exists getrange hexists hgetall hmset hstrlen incr incrby lindex llen lpush persist publish sadd smembers
+  strlen xadd zcard zrange zrangebyscore zscore`);
 const WEBHOOKS = [
   ...BASE,
   ...QUEUE,
-  ...LISTEN,
-  ...words("hkeys ltrim scan sismember unlink zremrangebyrank zrevrangebyscore"),
+  ...words("hkeys ltrim ping scan sismember subscribe unlink zrevrangebyscore"),
 ];
 
-const CHANNELS = [`${PREFIX}:changes`, `${PREFIX}:events`];
-const ALL = { keys: [`${PREFIX}:*`], channels: CHANNELS };
+const ALL = { keys: [`${PREFIX}:*`], channels: [`${PREFIX}:changes`, `${PREFIX}:events`] };
 
 /** For each process. The operator's console and the commands have the same. */
 export const RIGHTS = {
@@ -37,27 +34,28 @@ export const RIGHTS = {
       ...BASE,
       ...QUEUE,
       ...words(`
-        bzpopmin hsetnx lpos lrange lrem ltrim rpoplpush scard sismember srem sscan unlink xtrim zcount zpopmin
+        bzpopmin hsetnx lpos lrange lrem ltrim rpoplpush rpush scard sismember srem sscan unlink xtrim zcount zpopmin
         zremrangebyrank zrevrange zrevrangebyscore`),
     ],
   },
-  pricing: { ...ALL, commands: [...BASE, "hgetall", "type"] },
+  pricing: { keys: ALL.keys, channels: [], commands: [...BASE, "hgetall", "type"] },
   runner: {
     commands: [
       ...BASE,
-      ...words("decrby incr incrby strlen zcount zremrangebyrank zrevrange zrevrank zscore"),
+      ...words(
+        "decrby exists incrby persist strlen zcount zrange zrangebyscore zremrangebyrank zrevrange zrevrank zscore",
+      ),
     ],
-    keys: [`${RUNNER_PREFIX}:*`, `${PREFIX}:*`],
-    channels: CHANNELS,
+    keys: [`${RUNNER_PREFIX}:*`, ...ALL.keys],
+    channels: [],
   },
   operator: {
     ...ALL,
     commands: [
       ...BASE,
       ...QUEUE,
-      ...LISTEN,
       ...words(`
-        hkeys hsetnx lpos lrange lrem ltrim mget pubsub|numsub scan scard sismember srem sscan unlink xrevrange xtrim zcount
+        hkeys hsetnx lpos lrange lrem ltrim mget pubsub|numsub rpush scard sismember srem subscribe unlink xrevrange xtrim zcount
         zmscore zrevrange zrevrangebyscore`),
     ],
   },

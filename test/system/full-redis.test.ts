@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { createRouter } from "../../services/runner/runner.ts";
 import { createCallHistory } from "../../shared/call-history/keep.ts";
 import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
@@ -11,7 +11,7 @@ import { systemClock } from "../../shared/time/clock.ts";
 import { useDevnet } from "../fixtures/devnet.ts";
 import { useEnds } from "../fixtures/ends.ts";
 import { aCall, useProducer } from "../fixtures/producer.ts";
-import { keys, useOwnRedis } from "../fixtures/redis.ts";
+import { asUser, denialsOf, keys, useOwnRedis } from "../fixtures/redis.ts";
 import { useRunners } from "../fixtures/runners.ts";
 import { useWebhooks } from "../fixtures/webhooks.ts";
 import { startX402 } from "../fixtures/x402.ts";
@@ -19,6 +19,7 @@ import { newPayer } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
 
 const redis = useOwnRedis();
+afterAll(async () => expect(await denialsOf(redis), "no process lacks a right").toEqual([]));
 const webhooks = useWebhooks({ redis });
 const producers = useProducer({ redis });
 const runners = useRunners({ redis });
@@ -129,7 +130,10 @@ test("payments that never settle use little of Redis, and payments are refused w
   await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
   const gateway = await webhooks.start({ endpoints });
   await useUpTo(0.6);
-  const x402 = await startX402({ devnet, redisUrl: redis.url, x402: { settle_timeout_secs: 1 } });
+  const x402 = await startX402({
+    ...{ devnet, redisUrl: asUser(redis.url, "x402"), directUrl: redis.url },
+    x402: { settle_timeout_secs: 1 },
+  });
   ends.defer(() => x402.close());
   const pay = async (body: string | Buffer) =>
     x402.post(await x402.pay({ payer: await newPayer(devnet) }), { body });

@@ -6,13 +6,14 @@ import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { jsonLines, problemOf, usePostern } from "../../fixtures/postern.ts";
+import { asUser } from "../../fixtures/redis.ts";
 import { HAS_SCREENS, useScreen } from "../../fixtures/screen.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "./run-here.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({
-  postern: { redis: { url: fixture.redis.url } },
+  postern: { redis: { url: asUser(fixture.redis.url, "operator") } },
   webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
 }));
 const runOnScreen = useScreen(postern);

@@ -11,13 +11,13 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { keys, useRedis } from "../../fixtures/redis.ts";
+import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 const ends = useEnds();
 const redis = useRedis();
-const postern = usePostern(() => tables(redis.url));
+const postern = usePostern(() => tables(asUser(redis.url, "webhooks")));
 
 function tables(redisUrl: string, drainSecs = 0): ConfigTables {
   return {
@@ -81,7 +81,7 @@ test("postern webhooks serves until SIGTERM and exits with 0, with its metrics o
 });
 
 test("a second SIGTERM ends a gateway that drains at once, with exit code 1", async () => {
-  postern.configure(tables(redis.url, 300));
+  postern.configure(tables(asUser(redis.url, "webhooks"), 300));
   const gateway = postern.start(await webhooks());
   await gateway.waitForEvent("service.started");
   process.kill(gateway.pid, "SIGTERM");

@@ -11,7 +11,7 @@ import { connectForWork } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { SALE_UNSERVED, useRateSources } from "../../fixtures/rate-sources.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { runHere } from "./run-here.ts";
 
@@ -39,7 +39,7 @@ const chainlink = (feed = feeds[0]) => ({
 
 type Rate = Parameters<typeof x402Table>[0]["token"];
 
-function configure(token: Rate, redisUrl = redis.url): void {
+function configure(token: Rate, redisUrl = asUser(redis.url, "operator")): void {
   const x402 = x402Table({ devnet: SALE_UNSERVED, token: token ?? {} });
   postern.configure({
     postern: { redis: { url: redisUrl } },

@@ -3,11 +3,11 @@ import stringWidth from "string-width";
 import { beforeEach, describe, expect, test } from "vitest";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { keys } from "../../fixtures/redis.ts";
+import { asUser, keys } from "../../fixtures/redis.ts";
 import { HAS_SCREENS, useScreen } from "../../fixtures/screen.ts";
 
 const fixture = useFailedCalls();
-const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 const runOnScreen = useScreen(postern);
 
 /** What a terminal obeys instead of showing it, line ends apart. */

@@ -1,15 +1,17 @@
 import { afterEach, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
+import type { ProcessKind } from "../../../shared/processes/process.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { useOwnRedis } from "../../fixtures/redis.ts";
+import { asUser, useOwnRedis } from "../../fixtures/redis.ts";
 import { clockAhead } from "../../support/clock-ahead.ts";
 
 const fixture = useFailedCalls({ redis: useOwnRedis() });
 afterEach(async () => {
   await fixture.redis.client.config("SET", "appendfsync", "always");
 });
-const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const urlOf = (user: ProcessKind) => asUser(fixture.redis.url, user);
+const postern = usePostern(() => ({ postern: { redis: { url: urlOf("operator") } } }));
 const { run } = postern;
 
 test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
@@ -48,8 +50,8 @@ test("postern status says how much of its maxmemory Redis uses, and what it mean
 
 test("postern status shows what all processes did in the last hour, who they are until they stop, and whose clock is wrong", async () => {
   const webhooks = { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] };
-  const tables = (drain_secs: number) => ({
-    postern: { redis: { url: fixture.redis.url }, drain_secs },
+  const tables = (drain_secs: number, user: ProcessKind = "webhooks") => ({
+    postern: { redis: { url: urlOf(user) }, drain_secs },
     webhooks,
   });
   const ports = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
@@ -63,6 +65,7 @@ test("postern status shows what all processes did in the last hour, who they are
   expect((await fetch(`http://${address}/a`, { method: "POST", body: "hello" })).status).toBe(202);
   expect((await fetch(`http://${address}/a`)).status).toBe(405);
 
+  postern.configure(tables(0, "operator"));
   const running = await eventually("both have reported", async () => {
     const { stdout } = await run(["status"]);
     return stdout.split("\n").filter((line) => /^webhooks .* strict /.test(line)).length === 2
@@ -89,10 +92,11 @@ test("postern status shows what all processes did in the last hour, who they are
 
 test("postern status shows the runners that producers have, and whether they answer", async () => {
   const runner = { url: "http://127.0.0.1:9/jobs" };
-  postern.configure({ postern: { redis: { url: fixture.redis.url }, runner } });
+  postern.configure({ postern: { redis: { url: urlOf("producer") }, runner } });
   await Promise.all([1, 2, 3].map(() => fixture.add()));
   const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
   await producer.waitForEvent("runner.away");
+  postern.configure({ postern: { redis: { url: urlOf("operator") }, runner } });
   const shown = await eventually("it has told of it", async () => {
     const { stdout } = await run(["status"]);
     return /^default +away +- +1 +http:\/\/127\.0\.0\.1:9\/jobs: .*ECONNREFUSED/m.test(stdout);

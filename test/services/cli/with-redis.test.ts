@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { keys, useRedis } from "../../fixtures/redis.ts";
+import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
 
 const redis = useRedis();
 const { run, configure } = usePostern(() => ({
@@ -27,7 +27,7 @@ test("postern failed list exits with 3 on a configuration that is not there", as
 test("a command exits with 1 on the data of another layout, after one line that names the release for it", async () => {
   const layout = JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" });
   await redis.client.set(keys.layout, layout);
-  configure({ postern: { redis: { url: redis.url } } });
+  configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
   for (const line of [["failed", "list"], ["payments", "list"], ["status"]]) {
     const { code, stdout, stderr } = await run(line);
     expect([code, stdout]).toEqual([1, ""]);
@@ -40,7 +40,7 @@ test("a command exits with 1 on the data of another layout, after one line that 
 
 test("a command writes no layout to an empty Redis", async () => {
   await redis.client.flushdb();
-  configure({ postern: { redis: { url: redis.url } } });
+  configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
   expect(await run(["payments", "list"])).toMatchObject({ code: 0 });
   expect(await redis.client.keys("*")).toEqual([]);
 });

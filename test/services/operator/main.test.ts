@@ -3,12 +3,12 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { createReadProcesses } from "../../../shared/processes/list.ts";
 import { TOKENS, TWO_TOKENS } from "../../fixtures/operator.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
-  postern: { redis: { url: redis.url }, drain_secs: 0 },
+  postern: { redis: { url: asUser(redis.url, "operator") }, drain_secs: 0 },
   operator: { tokens: [...TWO_TOKENS] },
 }));
 const HERE = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
@@ -39,7 +39,7 @@ test("postern operator serves its API, its probes and its metrics, is among the 
 });
 
 test("without a token it serves this machine alone: to listen for others ends with 3, and says what to do", async () => {
-  postern.configure({ postern: { redis: { url: redis.url } } });
+  postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
   const { address } = await start();
   const session = await send(address, { method: "GET", path: "/session" });
   expect(session.json()).toMatchObject({ name: "loopback", role: "operator" });

@@ -3,6 +3,7 @@ import { Refused } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payments } from "../../fixtures/payments.ts";
+import { asUser } from "../../fixtures/redis.ts";
 import { PRICE, x402Table } from "../../fixtures/x402.ts";
 
 /** Where the money for refunds comes from, as the configuration says. */
@@ -11,7 +12,7 @@ export const SAFE: `0x${string}` = `0x${"5a".repeat(20)}`;
 /** Says from where refunds are paid; without a sender they could not be seen. */
 export function configureRefunds({ postern, redis, devnet }: Payments, token: object = {}): void {
   postern.configure({
-    postern: { redis: { url: redis.url } },
+    postern: { redis: { url: asUser(redis.url, "operator") } },
     x402: x402Table({ devnet, token: { refund_from: [SAFE], ...token } }),
     job_pricing: { "1": { "7": "1000000000000000" } },
   });

@@ -1,5 +1,6 @@
 import { devToken } from "../../../shared/dev/config.ts";
 import type { Payments } from "../../fixtures/payments.ts";
+import { asUser } from "../../fixtures/redis.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { type HoldingNode, startHoldingNode } from "../../support/node-before.ts";
 
@@ -13,7 +14,7 @@ export async function acceptSlowToken({ devnet, redis, postern }: Payments): Pro
   const usdc = { ...devToken(devnet), rpc_url: node.url };
   const accepted_tokens = [usdc, { ...usdc, asset: EURC, symbol: "EURC" }];
   postern.configure({
-    postern: { redis: { url: redis.url } },
+    postern: { redis: { url: asUser(redis.url, "operator") } },
     x402: x402Table({ devnet, x402: { accepted_tokens } }),
   });
   return node;

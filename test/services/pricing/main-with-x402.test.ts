@@ -5,7 +5,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { DOMAIN, ENGINE, KEY, wireRequest } from "../../fixtures/pricing.ts";
 import { SALE_UNSERVED, useRateSources } from "../../fixtures/rate-sources.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { reflectedClient } from "../../support/reflected.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -21,7 +21,7 @@ async function configure(): Promise<string> {
   const rate = { source: "chainlink", rpc_url: fixture.proxy.url, feed, max_age_secs: 86_400 };
   const dir = tempDir();
   writeConfig(dir, {
-    postern: { drain_secs: 0, redis: { url: redis.url } },
+    postern: { drain_secs: 0, redis: { url: asUser(redis.url, "pricing") } },
     pricing: {
       ...{
         key: "env:POSTERN_PRICING_KEY",

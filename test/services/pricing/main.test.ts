@@ -12,7 +12,7 @@ import { toHex } from "../../../shared/ethereum/encoding.ts";
 import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import { DOMAIN, ENGINE, KEY, OPERATOR, SEPARATOR, toQuote, wireRequest } from "../../fixtures/pricing.ts";
-import { useOwnRedis, useRedis } from "../../fixtures/redis.ts";
+import { asUser, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 import { reflectedClient } from "../../support/reflected.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -29,7 +29,7 @@ afterAll(() => Promise.all(started.map((engine) => engine.kill("SIGKILL"))));
 function configDir(redisUrl: string, prices: Record<string, string> = { "3": "1000" }): string {
   const dir = tempDir();
   writeConfig(dir, {
-    postern: { drain_secs: 0, redis: { url: redisUrl } },
+    postern: { drain_secs: 0, redis: { url: asUser(redisUrl, "pricing") } },
     pricing: {
       ...{ key: "env:POSTERN_PRICING_KEY", http_address: "127.0.0.1:0", pow_difficulty: 8 },
       domain: { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract },

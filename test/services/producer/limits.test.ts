@@ -6,7 +6,7 @@ import { type JobLimits, openJobs } from "../../../shared/queue/jobs.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
-import { keys, useRedis } from "../../fixtures/redis.ts";
+import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
 
 const redis = useRedis();
 const producers = useProducer({ redis });
@@ -82,7 +82,7 @@ test("postern producer gives a job the runner, time-out, attempts and limits of 
   special.answer = () => "silence";
   postern.configure({
     postern: {
-      redis: { url: redis.url },
+      redis: { url: asUser(redis.url, "producer") },
       runner: { url: usual.url },
       runners: { special: { url: special.url } },
       jobs: { "7/5": { runner: "special", timeout_ms: 50, attempts: 1, concurrency: 4 } },

@@ -6,7 +6,7 @@ import { type Part, startPart } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useOwnRedis } from "../../fixtures/redis.ts";
+import { asUser, useOwnRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -16,7 +16,7 @@ const ends = useEnds();
 async function startProgram(redisUrl: string, own: Table = {}, env: NodeJS.ProcessEnv = {}): Promise<Part> {
   const configDir = join(tempDir(), "config");
   const runner = { url: "http://127.0.0.1:1", bind_address: "127.0.0.1:0", ...own };
-  writeConfig(configDir, { postern: { redis: { url: redisUrl }, runner } });
+  writeConfig(configDir, { postern: { redis: { url: asUser(redisUrl, "runner") }, runner } });
   const args = ["runner", "--config-dir", configDir];
   const part = await startPart({ name: "runner", args, env: { ...process.env, ...env } });
   ends.defer(() => part.kill("SIGKILL"));
@@ -82,7 +82,7 @@ describe("with a Redis of its own", () => {
   const redis = useOwnRedis();
 
   test("`postern runner` uses its own Redis, and keeps there what its settings say", async () => {
-    const own = { redis: { url: redis.url }, result_bytes_max: 1 };
+    const own = { redis: { url: asUser(redis.url, "runner") }, result_bytes_max: 1 };
     const part = await startProgram("redis://127.0.0.1:1", own);
     const first = await eventually("it takes a call", async () => {
       const answer = await offer(part, "k");

@@ -4,7 +4,7 @@ import { startProcess } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 import { SECRET, sign } from "./deliver/credentials.ts";
 
@@ -20,7 +20,7 @@ const ends = useEnds();
 const redis = useRedis();
 const postern = usePostern(() => ({
   postern: {
-    redis: { url: redis.url },
+    redis: { url: asUser(redis.url, "webhooks") },
     http: { connections: CONNECTIONS, body_budget_bytes: BUDGET_MIB * MIB },
   },
   webhooks: {

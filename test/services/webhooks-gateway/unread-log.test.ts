@@ -7,7 +7,7 @@ import { builtEntry } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
 
 const CLIENTS = 16;
@@ -18,7 +18,7 @@ const path = `/${"long".repeat(750)}`;
 const { defer } = useEnds();
 const redis = useRedis();
 const postern = usePostern(() => ({
-  postern: { redis: { url: redis.url }, drain_secs: 0 },
+  postern: { redis: { url: asUser(redis.url, "webhooks") }, drain_secs: 0 },
   webhooks: { endpoints: [{ path, job_id: 1, auth: "none" }] },
 }));
 

@@ -6,10 +6,11 @@ import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { startPart } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import type { ProcessKind } from "../../../shared/processes/process.ts";
 import { CLOCK_CHANGE_MS, systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { jsonLines } from "../../fixtures/postern.ts";
-import { keys, useOwnRedis } from "../../fixtures/redis.ts";
+import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";
 import { idIn, JOB_PATH, PRICE, signOffer, useX402, x402Table } from "../../fixtures/x402.ts";
 import { newPayer } from "../../support/devnet.ts";
 import { send } from "../../support/http.ts";
@@ -21,10 +22,10 @@ const fixture = useX402();
 const otherRedis = useOwnRedis();
 const ends = useEnds();
 
-function configDir(redisUrl: string): string {
+function configDir(redisUrl: string, user: ProcessKind): string {
   const dir = tempDir();
   writeConfig(dir, {
-    postern: { drain_secs: 0, redis: { url: redisUrl } },
+    postern: { drain_secs: 0, redis: { url: asUser(redisUrl, user) } },
     x402: x402Table({ devnet: fixture.devnet }),
     job_pricing: { "1": { "7": "1000000000000000" } },
   });
@@ -43,8 +44,10 @@ test("one authorization sent to two deployments with one pay_to makes two jobs, 
   const id = idIn(answers[0]);
   const toBlock = String(await fixture.devnet.chain.client.getBlockNumber());
 
-  const audit = (redisUrl: string, ...more: string[]) =>
-    runHere(["payments", "audit", "--config-dir", configDir(redisUrl), "--from-block", fromBlock, ...more]);
+  const audit = (redisUrl: string, ...more: string[]) => {
+    const config = ["--config-dir", configDir(redisUrl, "operator")];
+    return runHere(["payments", "audit", ...config, "--from-block", fromBlock, ...more]);
+  };
   const upTo = ["--to-block", toBlock]; // a settle that comes too late may make one more block
   const theirs = join(tempDir(), "there.json");
   const alone = await audit(otherRedis.url, "--json", ...upTo);
@@ -73,7 +76,7 @@ test("`postern x402 --drain` sells nothing at any gateway of its Redis, and answ
   const headers = await selling.pay({ payer: fixture.payer });
   const bought = await selling.post(headers);
   const signedBefore = await selling.pay({ payer: fixture.payer });
-  const args = ["x402", "--drain", "--config-dir", configDir(fixture.redis.url)];
+  const args = ["x402", "--drain", "--config-dir", configDir(fixture.redis.url, "x402")];
   const addresses = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
   const draining = await startPart({ name: "x402", args: [...args, ...addresses], env: process.env });
   ends.defer(() => draining.kill("SIGKILL"));

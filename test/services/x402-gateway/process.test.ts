@@ -11,7 +11,7 @@ import { openRegistry } from "../../../shared/queue/registry.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { JOB_PATH, signOffer, x402Table } from "../../fixtures/x402.ts";
 import { newPayer } from "../../support/devnet.ts";
 import { canConnect, openRaw, send } from "../../support/http.ts";
@@ -35,7 +35,7 @@ const PRICES: Record<string, string> = { "7": "1000000000000000" };
 async function start({ drainSecs = 0, x402 = {}, prices = PRICES, env = {} } = {}): Promise<void> {
   const dir = join(tempDir(), "config");
   writeConfig(dir, {
-    postern: { drain_secs: drainSecs, redis: { url: redis.url } },
+    postern: { drain_secs: drainSecs, redis: { url: asUser(redis.url, "x402") } },
     x402: x402Table({ devnet, x402 }),
     job_pricing: { "1": prices },
   });

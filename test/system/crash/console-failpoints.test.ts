@@ -4,10 +4,11 @@ import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
 import type { BulkRunView } from "../../../shared/operator/bulk-runs.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
+import { asUser } from "../../fixtures/redis.ts";
 import { startConsole } from "./start-console.ts";
 
 const fixture = useFailedCalls();
-const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 const POINTS = FAILPOINTS.filter((point) => point.startsWith("console."));
 const REPLAYS = "/api/v1/failed/replays";

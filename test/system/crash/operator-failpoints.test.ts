@@ -8,11 +8,11 @@ import { systemClock } from "../../../shared/time/clock.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall } from "../../fixtures/producer.ts";
-import { keys } from "../../fixtures/redis.ts";
+import { asUser, keys } from "../../fixtures/redis.ts";
 import { claimed } from "../../support/made-payment.ts";
 
 const fixture = useFailedCalls();
-const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 const pointsOf = (what: string) =>
   FAILPOINTS.filter((point) => point.startsWith("operator.") && point.endsWith(what));

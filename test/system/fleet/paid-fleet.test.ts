@@ -227,5 +227,4 @@ test("every payment is one charge, one job and one answer, though gateways, a pr
     "some were cut off",
   ).toBe(true);
   expect(bought.some(({ told }) => told.some(({ status }) => status === 503))).toBe(true);
-  expect(await stack.denials(), "no process lacks a right").toEqual([]);
 });

@@ -1,17 +1,20 @@
 import { expect, test } from "vitest";
+import type { ProcessKind } from "../../../../shared/processes/process.ts";
 import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../../fixtures/redis.ts";
 
 const redis = useRedis();
 const runner = useFakeRunner();
-const postern = usePostern(() => ({
-  postern: { redis: { url: redis.url }, runner: { url: runner.url }, drain_secs: 0 },
+const postern = usePostern();
+const tablesOf = (user: ProcessKind) => ({
+  postern: { redis: { url: asUser(redis.url, user) }, runner: { url: runner.url }, drain_secs: 0 },
   webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id" }] },
-}));
+});
 
 test("postern calls find tells of each call where it is: waiting, failed, or taken by its runner and remembered", async () => {
   const ops = ["--ops-address", "127.0.0.1:0"];
+  postern.configure(tablesOf("webhooks"));
   const gateway = postern.start(["webhooks", "--bind-address", "127.0.0.1:0", "--service-id", "7", ...ops]);
   const { address } = await gateway.waitForEvent("service.started");
   await gateway.waitForEvent("redis.ready");
@@ -24,12 +27,14 @@ test("postern calls find tells of each call where it is: waiting, failed, or tak
 
   const injected = await send("taken");
   const failed = await send("refused");
+  postern.configure(tablesOf("producer"));
   const producer = postern.start(["producer", ...ops]);
   await producer.waitForEvent("call.injected");
   await producer.waitForEvent("call.failed");
   await producer.kill("SIGTERM");
   const waiting = await send("late");
 
+  postern.configure(tablesOf("operator"));
   const all = await postern.run(["calls", "find", "--json"]);
   expect(all.code).toBe(0);
   expect(jsonLines(all).map(({ id, state }) => [id, state])).toEqual([

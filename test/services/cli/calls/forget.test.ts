@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
+import { asUser } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
 
 const fixture = useFailedCalls();
-const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 const WHY = ["--reason", "asked by its sender"];
 const run = (...args: string[]) => runHere([...args, "--config-dir", postern.configDir]);

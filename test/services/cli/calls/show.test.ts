@@ -3,11 +3,12 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
+import { asUser } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
 const fixture = useFailedCalls({ redis: payments.redis, fresh: "file" });
-const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 const show = (id: string, ...args: string[]) =>
   runHere(["calls", "show", id, ...args, "--config-dir", postern.configDir]);

@@ -2,12 +2,12 @@ import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createTakeSecret } from "../../../../shared/gateway/opened-endpoints.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
-import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
-  postern: { redis: { url: redis.url } },
+  postern: { redis: { url: asUser(redis.url, "operator") } },
   webhooks: { endpoints: [{ path: "/hooks/asana", job_id: 1, preset: "asana" }] },
 }));
 const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81";

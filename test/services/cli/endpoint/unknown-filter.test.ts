@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
-  postern: { redis: { url: redis.url } },
+  postern: { redis: { url: asUser(redis.url, "operator") } },
   webhooks: { endpoints: [{ path: "/hooks/acme", job_id: 1, auth: "none" }] },
 }));
 const console = useOperator({ redis });
@@ -57,7 +57,7 @@ test.each(COMMANDS)(
 test.each(COMMANDS)(
   "postern %s by a path needs no webhooks.toml, and none that is right",
   async (command) => {
-    postern.configure({ postern: { redis: { url: redis.url } } });
+    postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
     expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0, stderr: "" });
     symlinkSync("nowhere", join(postern.configDir, "webhooks.toml"));
     expect(await here(command, "/hooks/acme")).toMatchObject({ code: 0, stderr: "" });

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
+import { asUser } from "../../../fixtures/redis.ts";
 
 const fixture = useFailedCalls();
-const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const { run } = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 test("postern failed discard ends a call only with a reason and somebody's yes", async () => {
   const [id = ""] = await fixture.fail([{}]);

@@ -1,13 +1,13 @@
 import { beforeEach, expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
-import { keys, useOwnRedis } from "../../../fixtures/redis.ts";
+import { asUser, keys, useOwnRedis } from "../../../fixtures/redis.ts";
 import { copyId, multiplyFailed } from "../../../support/multiply-failed.ts";
 
 // Without the append-only file, which would cost seconds for each of these calls.
 const redis = useOwnRedis(["--appendonly", "no"]);
 const fixture = useFailedCalls({ redis });
-const { run } = usePostern(() => ({ postern: { redis: { url: redis.url } } }));
+const { run } = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
 
 const LARGE = 20 * 1024 * 1024;
 const CALLS = 25;

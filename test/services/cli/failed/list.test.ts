@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { asUser } from "../../../fixtures/redis.ts";
 
 const fixture = useFailedCalls();
-const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const { run } = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 test("postern failed list --json prints one object a line on stdout, and nothing else there", async () => {
   const ids = [

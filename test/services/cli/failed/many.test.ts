@@ -1,10 +1,11 @@
 import { beforeAll, expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
+import { asUser } from "../../../fixtures/redis.ts";
 import { copyId, multiplyFailed } from "../../../support/multiply-failed.ts";
 
 const fixture = useFailedCalls({ fresh: "file" });
-const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const { run } = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 const CALLS = 3000;
 const QUEUES = 300;

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
-import { keys } from "../../../fixtures/redis.ts";
+import { asUser, keys } from "../../../fixtures/redis.ts";
 
 const fixture = useFailedCalls();
-const { run } = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const { run } = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 const DAY_MS = 86_400_000;
 

@@ -3,14 +3,14 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { delay } from "../../../../shared/time/clock.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
-import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const fixture = useFailedCalls({ redis });
 const proxy = useRedisProxy(redis);
-const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 const show = (...args: string[]) => runHere(["failed", "show", "--config-dir", postern.configDir, ...args]);
 
 test("postern failed show prints a text body as text, and any other as hex with its size", async () => {
@@ -50,7 +50,7 @@ test("postern failed show prints a body of 25 MiB whole, though it takes longer 
   const [id = ""] = await fixture.fail([{ body }]);
   proxy.onCommand = ([command = "", key = ""]) =>
     command.startsWith("hget") && key.endsWith(id) ? { kind: "late-reply", until: delay(2500) } : undefined;
-  postern.configure({ postern: { redis: { url: proxy.url } } });
+  postern.configure({ postern: { redis: { url: asUser(proxy.url, "operator") } } });
   const { code, stdoutBytes } = await postern.run(["failed", "show", id, "--body-only"]);
   expect(code).toBe(0);
   expect(stdoutBytes.equals(body)).toBe(true);

@@ -3,12 +3,12 @@ import { createEnqueue } from "../../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../../shared/queue/jobs.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { aCall } from "../../../fixtures/producer.ts";
-import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { addCallbacks } from "../../../support/callback-queues.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
-const postern = usePostern(() => ({ postern: { redis: { url: redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
 const here = (...args: string[]) => runHere(["jobs", ...args, "--config-dir", postern.configDir]);
 const jobs = () => openJobs(redis.partition);
 

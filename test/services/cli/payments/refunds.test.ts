@@ -15,7 +15,7 @@ import { createFailedRecords } from "../../../../shared/queue/call-record.ts";
 import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
-import { keys } from "../../../fixtures/redis.ts";
+import { asUser, keys } from "../../../fixtures/redis.ts";
 import { PRICE, x402Table } from "../../../fixtures/x402.ts";
 import { send } from "../../../support/http.ts";
 import { openQueues } from "../../../support/queues.ts";
@@ -36,7 +36,7 @@ beforeEach(async () => {
 
 function configure(token: object = {}): void {
   payments.postern.configure({
-    postern: { redis: { url: redis.url } },
+    postern: { redis: { url: asUser(redis.url, "operator") } },
     x402: x402Table({ devnet, token: { refund_from: [safe], ...token } }),
     job_pricing: { "1": { "7": "1000000000000000" } },
   });
@@ -546,7 +546,7 @@ test("a case that cannot be read, and a node that is away, keep no other case fr
   await redis.client.hset(keys.payment(stranded), { terms: elsewhere, refund });
   await redis.client.zadd(keys.refundsPending, 1, stranded);
   payments.postern.configure({
-    postern: { redis: { url: redis.url } },
+    postern: { redis: { url: asUser(redis.url, "operator") } },
     x402: { ...x402Table({ devnet }), accepted_tokens: [away, token] },
     job_pricing: { "1": { "7": "1000000000000000" } },
   });

@@ -1,12 +1,19 @@
 import { expect, test } from "vitest";
+import { Secret } from "../../../../shared/crypto/secret.ts";
+import { silentLogger } from "../../../../shared/log/logger.ts";
 import { createSpentElsewhere, type SpentElsewhere } from "../../../../shared/payments/spent-elsewhere.ts";
+import { connectForWork } from "../../../../shared/redis/connect.ts";
+import { partitionOf } from "../../../../shared/redis/partition.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
+import { asUser } from "../../../fixtures/redis.ts";
 import { codeOf } from "../../../support/books.ts";
 import { signAuthorization, signedIn } from "../../../support/sign-payment.ts";
 import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
+const ends = useEnds();
 const list = (...args: string[]) =>
   runHere(["payments", "spent-elsewhere", "--config-dir", payments.postern.configDir, ...args]);
 
@@ -41,17 +48,19 @@ test("payments spent before they came are listed with the transaction, and wheth
 });
 
 test("the newest thousand are kept, each as it came first, so that whoever sends many fills nothing", async () => {
-  const { partition, client } = payments.redis;
-  const spent = createSpentElsewhere(partition);
+  const { url, client } = payments.redis;
+  const ofGateway = connectForWork(new Secret(asUser(url, "x402")), silentLogger);
+  ends.defer(() => ofGateway.disconnect());
+  const { note } = createSpentElsewhere(partitionOf(ofGateway));
   const one = (i: number): SpentElsewhere => ({
     ...{ id: `c_${String(i).padStart(32, "0")}`, at: i, service_id: 1, job_index: 7, block: String(i) },
     ...{ network: payments.devnet.network, asset: payments.devnet.token, symbol: "USDC" },
     ...{ pay_to: payments.devnet.seller, payer: payments.payer.address, nonce: `0x${"1".repeat(64)}` },
     ...{ amount: "1", valid_after: "0", valid_before: "1", transfer_method: "eip3009" },
   });
-  for (let i = 0; i < 1003; i++) await spent.note(one(i));
-  await spent.note({ ...one(1002), at: 5000 });
-  const listed = await spent.list();
+  for (let i = 0; i < 1003; i++) await note(one(i));
+  await note({ ...one(1002), at: 5000 });
+  const listed = await createSpentElsewhere(payments.redis.partition).list();
   expect([listed.length, listed[0], listed.at(-1)?.at]).toEqual([1000, one(1002), 3]);
   const keys = await client.keys("*spent*");
   expect(keys.length).toBe(2);

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { useRejections } from "../../operator/rejections.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern(() => ({
-  postern: { redis: { url: redis.url } },
+  postern: { redis: { url: asUser(redis.url, "operator") } },
   webhooks: { endpoints: ["/a", "/quiet"].map((path) => ({ path, job_id: 1, auth: "none" })) },
 }));
 const rejected = (...args: string[]) => runHere(["rejected", ...args, "--config-dir", postern.configDir]);
@@ -79,7 +79,7 @@ test.each([
 
 test("postern rejected list --path lists what an endpoint refused that is no longer configured", async () => {
   const endpoints = [{ path: "/quiet", job_id: 1, auth: "none" }];
-  postern.configure({ postern: { redis: { url: redis.url } }, webhooks: { endpoints } });
+  postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } }, webhooks: { endpoints } });
   expect(reasons(await rejected("list", "--json", "--path", "/a"))).toHaveLength(2);
 });
 

@@ -6,14 +6,14 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { LEASE_MS } from "../../../../shared/events/follow.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { useProducer } from "../../../fixtures/producer.ts";
-import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
 
 const redis = useRedis();
 const webhooks = useWebhooks({ redis });
 const producers = useProducer({ redis });
-const postern = usePostern(() => ({ postern: { redis: { url: redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
 
 const ENDPOINTS = [
   { path: "/a", job_id: 1, auth: "none" },
@@ -90,7 +90,10 @@ test("postern tail shows a refused webhook with its code and reason, and never t
 });
 
 test("postern tail of a path that the configuration here does not have says so, and follows all the same", async () => {
-  postern.configure({ postern: { redis: { url: redis.url } }, webhooks: { endpoints: ENDPOINTS } });
+  postern.configure({
+    postern: { redis: { url: asUser(redis.url, "operator") } },
+    webhooks: { endpoints: ENDPOINTS },
+  });
   const { said } = await tail("--endpoint", "/A");
   expect(said[0]).toBe("warning: no endpoint has the path /A; did you mean /a?");
 });
@@ -98,7 +101,7 @@ test("postern tail of a path that the configuration here does not have says so, 
 test("postern tail of a path needs no webhooks.toml, and none that can be read", async () => {
   const without = await tail("--endpoint", "/a");
   expect(without.said[0]).toMatch(/^following: /);
-  postern.configure({ postern: { redis: { url: redis.url } } });
+  postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
   symlinkSync("nowhere", join(postern.configDir, "webhooks.toml"));
   const { said } = await tail("--endpoint", "/a");
   expect(said[0]).toMatch(/^following: /);

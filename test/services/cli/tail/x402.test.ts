@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
+import { asUser } from "../../../fixtures/redis.ts";
 import { useX402 } from "../../../fixtures/x402.ts";
 
 const fixture = useX402();
-const postern = usePostern(() => ({ postern: { redis: { url: fixture.redis.url } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
 
 test("postern tail shows a payment that is accepted, and one that is refused with its code", async () => {
   const x402 = await fixture.gateway();

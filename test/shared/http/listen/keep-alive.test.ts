@@ -4,13 +4,13 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { openRaw, sendRaw } from "../../../support/http.ts";
 
 const ends = useEnds();
 const redis = useRedis();
 const postern = usePostern(() => ({
-  postern: { drain_secs: 0, redis: { url: redis.url }, http: { keep_alive_secs: 1 } },
+  postern: { drain_secs: 0, redis: { url: asUser(redis.url, "webhooks") }, http: { keep_alive_secs: 1 } },
   webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
 }));
 

@@ -86,7 +86,10 @@ test("a history is bounded, however often a rate is read, and goes a day after i
   expect(await redis.client.hlen(keyOf(live()))).toBe(1 + 60 + 288);
   expect(await redis.client.memory("USAGE", keyOf(live()))).toBeLessThan(50_000);
   expect(await redis.client.pttl(keyOf(live()))).toBeLessThanOrEqual(86_400_000);
-  expect(new Set((await read("24h")).values).size).toBe(288);
+  const day = await read("24h");
+  // Redis may have come to the next step since, in which the last reading stays in force.
+  const turned = (day.from + 287 * day.stepMs - (now - (now % day.stepMs))) / day.stepMs;
+  expect(new Set(day.values).size).toBe(288 - turned);
 });
 
 test("a reading of a day ago is not taken for one of now, and one from the future is not believed", async () => {

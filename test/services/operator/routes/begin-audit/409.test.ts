@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { refusalOf, useOperator } from "../../../../fixtures/operator.ts";
 import { usePayments } from "../../../../fixtures/payments.ts";
+import { asUser } from "../../../../fixtures/redis.ts";
 import { x402Table } from "../../../../fixtures/x402.ts";
 
 const payments = usePayments();
@@ -11,7 +12,7 @@ test("a chain that has no node cannot be audited: 409", async () => {
   const { accepted_tokens: tokens, ...x402 } = x402Table({ devnet });
   const [{ rpc_url: _, ...token } = {}] = tokens as Record<string, string>[];
   postern.configure({
-    postern: { redis: { url: redis.url } },
+    postern: { redis: { url: asUser(redis.url, "operator") } },
     x402: { ...x402, trust_facilitator: true, accepted_tokens: [token] },
     job_pricing: { "1": { "7": "1000000000000000" } },
   });

@@ -5,6 +5,7 @@ import { within } from "../../../../../shared/time/clock.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
 import { useOperator } from "../../../../fixtures/operator.ts";
 import { usePayments } from "../../../../fixtures/payments.ts";
+import { asUser } from "../../../../fixtures/redis.ts";
 import { x402Table } from "../../../../fixtures/x402.ts";
 import { startHoldingNode } from "../../../../support/node-before.ts";
 import { runIn } from "../../run-of.ts";
@@ -33,7 +34,7 @@ async function beginAtSlowNode() {
   const node = await startHoldingNode(devnet.rpcUrl, ({ method }) => method === "eth_getLogs");
   ends.defer(node.close);
   postern.configure({
-    postern: { redis: { url: redis.url } },
+    postern: { redis: { url: asUser(redis.url, "operator") } },
     x402: x402Table({ devnet, token: { rpc_url: node.url } }),
   });
   const { configDir } = postern;
