@@ -1,5 +1,31 @@
+import { messageOf } from "../../shared/errors/app-error.ts";
+import { BODY_BYTES_MAX } from "../../shared/job-call/job-call.ts";
 import { cut } from "../../shared/text/cut.ts";
+import { lostCharacter, readBytes } from "../../shared/text/read-text.ts";
+import type { BodyOptions } from "./options.ts";
 import type { ProgramDeps } from "./program-deps.ts";
+
+/** Returns undefined if no body was given. */
+export function readBody({ body, bodyFile }: BodyOptions): Uint8Array | undefined {
+  if (bodyFile !== undefined) return bodyIn(bodyFile);
+  return body === undefined ? undefined : bodyOf(body);
+}
+
+/** The bytes of a file, or of standard input (0). */
+export function bodyIn(file: string | 0): Buffer {
+  try {
+    return readBytes(file, BODY_BYTES_MAX);
+  } catch (cause) {
+    throw new Error(`the body ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** The bytes of a text of the command line. Node has decoded it, and bytes that were not UTF-8 are lost. */
+export function bodyOf(text: string): Buffer {
+  const problem = lostCharacter(text);
+  if (problem !== undefined) throw new Error(`the body ${problem}, or give its bytes in a file`);
+  return Buffer.from(text);
+}
 
 /** Writes bytes as they are; to a terminal only if they are text. */
 export function writeBody({ terminal }: ProgramDeps, id: string, body: Buffer): void {

@@ -5,7 +5,6 @@ import type { Env } from "../../shared/config/secrets.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import type { TokenFindings } from "../../shared/ethereum/token-check.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { chainOfToken } from "../../shared/payments/chain-of-token.ts";
 import type { PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
 import { isAbsent } from "../../shared/text/read-text.ts";
@@ -49,6 +48,7 @@ type Found = TokenFindings & { unknown: string[] };
 
 /** Compares the accepted tokens with their contracts; `unknown` are those that cannot be. */
 async function askChains({ x402 }: AllConfig): Promise<Found> {
+  const { chainOfToken } = await import("../../shared/payments/chain-of-token.ts");
   const found: Found = { problems: [], warnings: [], unknown: [] };
   for (const token of x402?.accepted_tokens ?? []) {
     const named = (text: string): string => `x402.toml: ${token.symbol} on ${token.network}: ${text}`;

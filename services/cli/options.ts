@@ -1,14 +1,11 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import { messageOf } from "../../shared/errors/app-error.ts";
 import { type ErrorCode, isErrorCode } from "../../shared/errors/codes.ts";
 import { isAddress } from "../../shared/ethereum/address.ts";
 import { listenAddressText, readListenAddress } from "../../shared/ip/listen-address.ts";
 import { CALL_ID } from "../../shared/job-call/call-id.ts";
-import { BODY_BYTES_MAX } from "../../shared/job-call/job-call.ts";
 import { whyNoJobKey } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { readGate } from "../../shared/queue/queue-name.ts";
-import { lostCharacter, readBytes } from "../../shared/text/read-text.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 
 /** The options and arguments that more than one command has, and how their values are read. */
@@ -189,28 +186,6 @@ export type BodyOptions = { body?: string; bodyFile?: string };
 /** Ends the command if both are given. */
 export function requireOneBody(command: Command, { body, bodyFile }: BodyOptions): void {
   if (body !== undefined && bodyFile !== undefined) usageError(command, "either --body or --body-file");
-}
-
-/** Returns undefined if no body was given. */
-export function readBody({ body, bodyFile }: BodyOptions): Uint8Array | undefined {
-  if (bodyFile !== undefined) return bodyIn(bodyFile);
-  return body === undefined ? undefined : bodyOf(body);
-}
-
-/** The bytes of a file, or of standard input (0). */
-export function bodyIn(file: string | 0): Buffer {
-  try {
-    return readBytes(file, BODY_BYTES_MAX);
-  } catch (cause) {
-    throw new Error(`the body ${messageOf(cause)}`, { cause });
-  }
-}
-
-/** The bytes of a text of the command line. Node has decoded it, and bytes that were not UTF-8 are lost. */
-export function bodyOf(text: string): Buffer {
-  const problem = lostCharacter(text);
-  if (problem !== undefined) throw new Error(`the body ${problem}, or give its bytes in a file`);
-  return Buffer.from(text);
 }
 
 /** Ends the command: its options do not go together. */

@@ -4,8 +4,9 @@ import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { askForQuote } from "../../shared/pricing/job-quote.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { toIso } from "../../shared/time/iso.ts";
+import { readBody } from "./body.ts";
 import { post, reasonOf, wordsOf } from "./http.ts";
-import { type BodyOptions, readBody } from "./options.ts";
+import type { BodyOptions } from "./options.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { jsonLine, plain } from "./text.ts";
 

@@ -3,8 +3,6 @@ import { isLoopback, isPrivateUrl } from "../../shared/config/fields.ts";
 import { operatorToml } from "../../shared/config/operator-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { createOperations, type Operations } from "../../shared/operator/api.ts";
-import { createConsoleClient } from "./console/client.ts";
-import { createConsoleOperations } from "./console/operations.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { exitCodeOf, withRedis } from "./with-redis.ts";
 
@@ -19,6 +17,10 @@ export function withOperations(
 ): Promise<number> {
   if (url === undefined) return withRedis(deps, { configDir }, (session) => work(createOperations(session)));
   return exitCodeOf(deps, async () => {
+    const [{ createConsoleClient }, { createConsoleOperations }] = await Promise.all([
+      import("./console/client.ts"),
+      import("./console/operations.ts"),
+    ]);
     const token = tokenFor(url, deps, configDir);
     if (token !== undefined && !isPrivateUrl(url.href))
       deps.note(`warning: the token crosses the network as it is: ${url.origin} has no TLS\n`);

@@ -1,5 +1,4 @@
-import { type Dispatcher, Pool } from "undici";
-import { createConnector } from "./connector.ts";
+import type { Dispatcher, Pool } from "undici";
 
 const CONNECT_TIMEOUT_MS = 3000;
 
@@ -48,20 +47,27 @@ export function createHttpClient({
   answerBytesMax: usualMax,
   ca,
 }: Options): HttpClient {
-  const pool = new Pool(base.origin, {
-    pipelining: 1,
-    connect: createConnector({ timeout: CONNECT_TIMEOUT_MS, ...(ca !== undefined && { ca }) }),
-  });
+  let pool: Promise<Pool> | undefined;
   return {
     async exchange({ path, body, signal, headers: own, answerBytesMax = usualMax }) {
       const method = body === undefined ? "GET" : "POST";
       const headers = own === undefined ? common : { ...common, ...own };
-      const response = await pool.request({ method, path, headers, body: body ?? null, signal });
+      pool ??= openPool(base, ca);
+      const response = await (await pool).request({ method, path, headers, body: body ?? null, signal });
       const text = await readText(response.body, answerBytesMax);
       return { status: response.statusCode, headers: response.headers, text };
     },
-    close: () => pool.destroy(),
+    close: async () => (await pool)?.destroy(),
   };
+}
+
+/** Loads undici, which takes 30 ms of processor time, only once something is asked: most commands ask nobody. */
+async function openPool(base: URL, ca: string | undefined): Promise<Pool> {
+  const [undici, { createConnector }] = await Promise.all([import("undici"), import("./connector.ts")]);
+  return new undici.Pool(base.origin, {
+    pipelining: 1,
+    connect: createConnector({ timeout: CONNECT_TIMEOUT_MS, ...(ca !== undefined && { ca }) }),
+  });
 }
 
 /** Whether an exchange has failed by its deadline. */

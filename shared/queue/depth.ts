@@ -1,4 +1,4 @@
-import type { Origin } from "../job-call/job-call.ts";
+import type { Origin } from "../job-call/origin.ts";
 import type { Partition } from "../redis/partition.ts";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { CALLBACKS_GATE } from "./queue-name.ts";

@@ -1,5 +1,6 @@
 import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
-import { type CallHead, JobCall, type Origin } from "../job-call/job-call.ts";
+import { type CallHead, JobCall } from "../job-call/job-call.ts";
+import type { Origin } from "../job-call/origin.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";

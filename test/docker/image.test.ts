@@ -122,8 +122,8 @@ test("the image's health check asks each process where it is found by default", 
 
 test("the image has no package for development, and its pay and devnet say what to install", () => {
   const modules = readdirSync(join(image.workdir, "node_modules"));
-  expect(modules).toContain("bullmq");
-  for (const name of ["typescript", "vitest", "viem", "ox", "solc", "postern-anvil"])
+  expect(modules).toContain("ioredis");
+  for (const name of ["typescript", "vitest", "rolldown", "bullmq", "viem", "ox", "solc", "postern-anvil"])
     expect(modules).not.toContain(name);
   const key = { POSTERN_PAYER_KEY: "1".repeat(64) };
   const pay = run([...image.entrypoint, "pay", "http://127.0.0.1:9/x402/jobs/0/1"], key);

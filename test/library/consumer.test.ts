@@ -11,12 +11,14 @@ import { randomNonce, solve } from "../../shared/pricing/proof-of-work.ts";
 import { blocksOf } from "../docs/blocks.ts";
 import { useDevnet } from "../fixtures/devnet.ts";
 import { useEnds } from "../fixtures/ends.ts";
+import { ENGINE } from "../fixtures/pricing.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { signOffer } from "../fixtures/x402.ts";
 import { hex } from "../services/pricing/routes/quote/quote-request.ts";
 import { COMPILER, makeConsumer } from "../support/consumer.ts";
 import { newPayer } from "../support/devnet.ts";
 import { type Answer, type Sent, send } from "../support/http.ts";
+import { reflectedClient } from "../support/reflected.ts";
 
 /*
  * A project as somebody has it who installed the package: the recipes of docs/library.md, and the runner of docs/runner.md, compiled
@@ -47,7 +49,7 @@ let places: ReadonlyMap<string, string>;
 let project: string;
 
 beforeAll(async () => {
-  project = makeConsumer({ with: ["fastify", "@types/express"] });
+  project = makeConsumer({ with: ["express", "fastify", "@types/express"] });
   const token = devToken(devnet);
   const ports = await Promise.all([1, 2, 3, 4, 5].map(() => freePort()));
   const [webhooks, x402, runner, grpc, http] = ports.map(String) as [string, string, string, string, string];
@@ -179,7 +181,7 @@ test("the producer in the process of docs/library.md runs a call, and ends when 
   await stop(producer);
 });
 
-test("the pricing engine of docs/library.md quotes a job and says where the quote is settled, and ends when it is told to", async () => {
+test("the pricing engine of docs/library.md quotes a job, says where the quote is settled, answers health and reflection over gRPC, and ends when it is told to", async () => {
   const engine = await start("pricing-engine.ts");
   const timestamp = BigInt(Math.floor(Date.now() / 1000));
   const proof = solve({ serviceId: 1n, timestamp }, 20, randomNonce());
@@ -192,5 +194,9 @@ test("the pricing engine of docs/library.md quotes a job and says where the quot
   const quote = await send(at("8404"), { path: "/pricing/jobs/1/7/quote", body });
   expect(quote.status, quote.text).toBe(200);
   expect(quote.json()["x402_endpoint"]).toBe("https://jobs.example.com/x402/jobs/1/7");
+  const client = reflectedClient(at("50051"));
+  ends.defer(client.close);
+  const health = await client.call("grpc.health.v1.Health", "Check", { service: ENGINE });
+  expect(health.response).toEqual({ status: "SERVING" });
   await stop(engine);
 });

@@ -1,7 +1,7 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { Operations } from "../../../shared/operator/api.ts";
 import type { RefundCase, RefundExportView } from "../../../shared/operator/refunds.ts";
-import { newExportId } from "../../../shared/payments/refunds.ts";
+import { newExportId } from "../../../shared/payments/refund-export.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";

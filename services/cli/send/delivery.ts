@@ -9,8 +9,7 @@ import { type Key, keysFor } from "../../../shared/senders/key.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "../../../shared/senders/samples.ts";
 import { signDelivery } from "../../../shared/senders/sign.ts";
-import { isJson } from "../body.ts";
-import { bodyIn, bodyOf } from "../options.ts";
+import { bodyIn, bodyOf, isJson } from "../body.ts";
 import type { SendOptions, Target } from "./target.ts";
 
 /** The delivery as the endpoint's sender would make it now, with a new id. */
