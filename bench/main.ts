@@ -9,6 +9,7 @@ import { ingressTable, measureIngress } from "./parts/ingress.ts";
 import { largeTable, measureLarge } from "./parts/large.ts";
 import { latencyTable, measureLatency } from "./parts/latency.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
+import { measureNodes, nodesTable } from "./parts/nodes.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
 import { measureReport, reportTables } from "./parts/report.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
@@ -95,6 +96,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
     const figures = await measurePaid(setup);
     return { figures, counts: figures, text: `${paidTable(figures)}\n\n${ratioLine(figures, TARGETS.paid)}` };
   },
+  async nodes(setup) {
+    const figures = await measureNodes(setup);
+    return { figures, counts: figures, text: nodesTable(figures) };
+  },
   async flood(setup) {
     const figures = await measureFlood(setup);
     return { figures, failures: figures.failures, text: floodTable(figures) };
@@ -116,12 +121,20 @@ function ratioLine({ ratio, lowest, highest }: Ratios, target: number): string {
   return `  ratio of medians ${middle} (single rounds ${low} to ${high}), target ${target}: ${verdict}`;
 }
 
-async function run({ parts, quick, jsonFile, profileDir, rates, against }: BenchOptions): Promise<number> {
+async function run({
+  parts,
+  quick,
+  jsonFile,
+  profileDir,
+  rates,
+  against,
+  nodes,
+}: BenchOptions): Promise<number> {
   buildProcesses();
   const machine = describeMachine();
   console.log(machineLine(machine));
   const nodeArgs = profileDir === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", resolve(profileDir)];
-  const setup = { quick, nodeArgs, rates, against };
+  const setup = { quick, nodeArgs, rates, against, nodes };
   const measured = parts.map((part) => [part, () => measure[part](setup)] as const);
   const { figures, failed } = await measureAll(measured, console.log);
   const all = { machine, quick, ...figures };

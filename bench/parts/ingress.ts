@@ -33,7 +33,7 @@ export function measureIngress(
 }
 
 /** Everything accepted is injected now, and counted where it arrives. */
-async function countAgain({ sink, startProducer }: World, accepted: number): Promise<Counts> {
+export async function countAgain({ sink, startProducer }: World, accepted: number): Promise<Counts> {
   const producer = await startProducer();
   const { calls: counted, duplicates } = await sink.arrived(accepted);
   await producer.kill();

@@ -19,28 +19,35 @@ export type Comparison<Round extends Figures> = BothSides<Round> & {
 /** Turns of each side in a round. */
 export const TURNS = 5;
 
-/** One turn of either side. */
-type Sides<Round> = { ours: () => Promise<Round>; baseline: () => Promise<Round> };
+/** One turn of each side. */
+type Turns<Name extends string, Round> = Readonly<Record<Name, () => Promise<Round>>>;
 
-/**
- * Both sides by turns, ours first. A round is the median of some turns, and the turns are short: what else the machine does
- * comes and goes within seconds, and is to fall on both sides.
- */
+/** Both sides by turns, ours first. */
 export async function compareByTurns<Round extends Figures>(
   rounds: number,
-  { ours, baseline }: Sides<Round>,
+  sides: Turns<"ours" | "baseline", Round>,
 ): Promise<Comparison<Round>> {
-  const sides = { ours: [] as Round[], baseline: [] as Round[] };
-  for (let round = 0; round < rounds; round++) {
-    const turns = { ours: [] as Round[], baseline: [] as Round[] };
-    for (let turn = 0; turn < TURNS; turn++) {
-      turns.ours.push(await ours());
-      turns.baseline.push(await baseline());
-    }
-    sides.ours.push(medians(turns.ours));
-    sides.baseline.push(medians(turns.baseline));
+  const { ours, baseline } = await roundsByTurns(rounds, sides);
+  return compare(ours, baseline);
+}
+
+/**
+ * All sides by turns. A round is the median of some turns, and the turns are short: what else the machine does comes and goes within
+ * seconds, and is to fall on all sides.
+ */
+export async function roundsByTurns<Name extends string, Round extends object>(
+  count: number,
+  sides: Turns<Name, Round>,
+): Promise<Record<Name, Round[]>> {
+  const names = Object.keys(sides) as Name[];
+  const each = () => Object.fromEntries(names.map((name) => [name, [] as Round[]])) as Record<Name, Round[]>;
+  const rounds = each();
+  for (let round = 0; round < count; round++) {
+    const turns = each();
+    for (let turn = 0; turn < TURNS; turn++) for (const name of names) turns[name].push(await sides[name]());
+    for (const name of names) rounds[name].push(medians(turns[name]));
   }
-  return compare(sides.ours, sides.baseline);
+  return rounds;
 }
 
 function compare<Round extends Figures>(

@@ -15,6 +15,7 @@ export const PARTS = [
   "challenge",
   "paid",
   "flood",
+  "nodes",
 ] as const;
 export type PartName = (typeof PARTS)[number];
 
@@ -26,9 +27,10 @@ export type BenchOptions = {
   profileDir: string | undefined;
   rates: readonly number[];
   against: string | undefined;
+  nodes: readonly string[];
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [report] [latency] [fairness] [memory] [failed] [waiting] [large] [soak] [challenge] [paid] [flood] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [report] [latency] [fairness] [memory] [failed] [waiting] [large] [soak] [challenge] [paid] [flood] [nodes] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
 Without a part, all run (one to two hours).
@@ -47,10 +49,12 @@ Without a part, all run (one to two hours).
   challenge       unpaid requests answered with 402 per second, against a server that sends the same bytes
   paid            paid requests per second, against @x402/express; cost of the checks that ask nobody
   flood           honest payers served beside 300 hostile connections of each kind, and memory meanwhile
+  nodes           calls accepted per second, processor time and memory of the gateway on each Node of --node
 
   --quick         fewer and shorter rounds: to see that it works, not to judge by
   --rates N,N     calls a second at which latency is measured too
   --against DIR   compare ingress, ingress-with-id and paid with the gateways of another clone, which is built, in place of the baselines
+  --node COMMAND  a Node to compare in nodes, with its arguments if it has some; may come several times
   --json FILE     also write the figures there
   --profile DIR   write a CPU profile of each process that is compared there (it slows all of them)
   --help
@@ -69,6 +73,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       profile: { type: "string" },
       rates: { type: "string" },
       against: { type: "string" },
+      node: { type: "string", multiple: true, default: [process.execPath] },
     },
   });
   const unknown = positionals.find((name) => !isPart(name));
@@ -82,6 +87,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     profileDir: values.profile,
     rates: values.rates === undefined ? [] : values.rates.split(",").map(toRate),
     against: values.against,
+    nodes: values.node,
   };
 }
 

@@ -7,4 +7,6 @@ export type Setup = {
   rates: readonly number[];
   /** The folder of another clone, built: `ingress`, `ingress-with-id` and `paid` compare with its gateways in place of the baselines. */
   against: string | undefined;
+  /** Commands of Node, with its arguments, which `nodes` compares. */
+  nodes: readonly string[];
 };

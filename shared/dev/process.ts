@@ -35,6 +35,8 @@ type WaitOptions = { where?: Matches; deadlineMs?: number };
 export type ProcessOptions = Omit<ChildOptions, "command" | "onLine"> & {
   /** For messages. */
   name: string;
+  /** The Node that runs it; without it the one that runs this process. */
+  node?: string | undefined;
   /** Node's own arguments and the script; without it, the built program `postern`. */
   entry?: readonly string[] | undefined;
   /** Every line of the process, as it comes. */
@@ -77,12 +79,13 @@ async function startListening(options: ProcessOptions) {
 
 /** Starts a process of this program, or a test's own, and reads the JSON lines that it logs. */
 export function startProcess(options: ProcessOptions): PosternProcess {
-  const { name, args, entry = builtEntry("services/cli/main.js"), onLine, logFile, ...rest } = options;
+  const { name, args, node = process.execPath, onLine, logFile, ...rest } = options;
+  const { entry = builtEntry("services/cli/main.js"), ...run } = rest;
   const log = new EventLog();
   const child = spawnChild({
-    ...rest,
+    ...run,
     logFile,
-    command: process.execPath,
+    command: node,
     args: [...entry, ...args],
     onLine(line) {
       onLine?.(line);

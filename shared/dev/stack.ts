@@ -26,6 +26,8 @@ type StartOptions = {
   opsAddress?: string;
   /** Further arguments; they win over the stack's own. */
   args?: readonly string[];
+  /** The Node that runs it; without it the one that runs this process. */
+  node?: string | undefined;
   /** In place of the stack's. */
   entry?: readonly string[] | undefined;
 };
@@ -43,11 +45,13 @@ export function createStack(options: StackOptions): Stack {
   const parts: Part[] = [];
   return {
     parts,
-    async start(service, { name = service, opsAddress = ANY_PORT, args = [], entry = options.entry } = {}) {
+    async start(service, started = {}) {
+      const { name = service, opsAddress = ANY_PORT, args = [], node, entry = options.entry } = started;
       const part = await startPart({
         name,
         ...commandOf(service, { configDir, opsAddress, args, entry }),
         env,
+        node,
         detached,
         onLine: onLine && ((line) => onLine(name, line)),
         logFile: logDir && join(logDir, `${name}.log`),

@@ -14,6 +14,12 @@ const HEADERS = {
   "X-Accel-Buffering": "no",
 } as const;
 
+/**
+ * Bytes that wait for a slow reader before nothing more is written. Node's own high-water mark would not do: it is four times as much
+ * since Node 22, and a host's server may have another one.
+ */
+const WAITING_BYTES_MAX = 16 * 1024;
+
 /** How soon a client comes again if its connection breaks. */
 export const RETRY_MS = 2000;
 /** The clients of a process that stops come again over so many ms more, not all at once. */
@@ -51,18 +57,22 @@ type Options = {
 
 /** Begins the answer. */
 export function openEventStream(res: ServerResponse, { stalledMs, onReady, onClose }: Options): EventStream {
+  /** While the reader lags. */
   let stalled: NodeJS.Timeout | undefined;
 
   function write(text: string): void {
-    if (res.write(text) || res.destroyed) return;
+    res.write(text, onWritten);
+    if (res.writableLength < WAITING_BYTES_MAX || res.destroyed) return;
     stalled ??= setTimeout(() => res.destroy(), stalledMs);
   }
 
-  res.on("drain", () => {
+  function onWritten(error?: Error | null): void {
+    if (stalled === undefined || error || res.writableLength > 0) return;
     clearTimeout(stalled);
     stalled = undefined;
     onReady();
-  });
+  }
+
   res.on("close", () => {
     clearTimeout(stalled);
     stopListening();
@@ -73,12 +83,12 @@ export function openEventStream(res: ServerResponse, { stalledMs, onReady, onClo
   res.writeHead(200, HEADERS);
   write(retry(RETRY_MS));
   return {
-    isReady: () => !res.writableNeedDrain,
+    isReady: () => stalled === undefined,
     send(events) {
       if (events.length > 0) write(events.map(toText).join(""));
     },
     heartbeat() {
-      if (!res.writableNeedDrain) write(": \n\n");
+      if (stalled === undefined) write(": \n\n");
     },
     end(again) {
       res.end(again === undefined ? undefined : retry(again));

@@ -46,6 +46,14 @@ type Options = {
   log?: Logger;
 };
 
+/** A request with more bytes of headers is answered 431. */
+const HEADER_BYTES_MAX = 16 * 1024;
+/**
+ * Bytes that a connection keeps of a body that nobody reads, beside the chunk that passes this bound, and of an answer before it is called
+ * slow. Set here because Node's default differs by release: 16 KiB in Node 20, 64 KiB since Node 22.
+ */
+const HIGH_WATER_MARK_BYTES = 16 * 1024;
+
 /**
  * Serves `handler` on `host:port`, and refuses what HTTP/1.1 has every server refuse. The handler sees each request's target
  * without its origin. Throws `start.address_unavailable`.
@@ -84,12 +92,14 @@ export async function listen(
       keepAliveTimeout, // neither of the time-outs above counts while a connection is idle
       noDelay: true,
       requireHostHeader: false, // Node would refuse without a problem document
+      maxHeaderSize: HEADER_BYTES_MAX,
+      highWaterMark: HIGH_WATER_MARK_BYTES,
     },
     tracked(handler),
   );
   // Node would end its own side with the client's, without an answer. It has this as a property alone, which its types lack.
   Object.assign(server, { httpAllowHalfOpen: true });
-  server.maxHeadersCount = 0; // Node would drop all after the 1,000th, and Content-Length with them; 16 KiB bound them
+  server.maxHeadersCount = 0; // Node would drop all after the 1,000th, and Content-Length with them; maxHeaderSize bounds them
   server.on("connection", (socket) => {
     exchanges.connected(socket);
     socket.setMaxListeners(0); // each of many pipelined requests may listen for its end

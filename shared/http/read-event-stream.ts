@@ -16,14 +16,17 @@ export async function* readEvents(
   state: StreamState,
 ): AsyncGenerator<ServerEvent> {
   let [event, data] = ["message", [] as string[]];
+  const read = { ...state };
   for await (const line of linesOf(body)) {
     const [, name, value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
     if (line === "") {
+      // Only a whole event counts: one that is cut off before this line has to be sent again.
+      Object.assign(state, read);
       if (data.length > 0) yield { event, data: data.join("\n") };
       [event, data] = ["message", []];
     } else if (name === "event") event = value;
     else if (name === "data") data.push(value);
-    else note(state, name, value);
+    else note(read, name, value);
   }
 }
 
@@ -42,7 +45,7 @@ async function* linesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
     // A CR at the end may be followed by its LF.
     const lines = rest.split(/\r\n|\n|\r(?!$)/);
     rest = lines.pop() ?? "";
-    if (rest.length > LINE_CHARS_MAX) throw new Error("the stream has a line without an end");
     yield* lines;
+    if (rest.length > LINE_CHARS_MAX) throw new Error("the stream has a line without an end");
   }
 }

@@ -48,6 +48,24 @@ test("an id with a zero byte, a time that is none, an event without data and a f
   expect(state).toEqual({ lastEventId: "", retryMs: 7 });
 });
 
+test("the id of an event that is cut off does not count, so that the event is sent again", async () => {
+  const { events, state } = await read("id: 1\ndata: a\n\nid: 2\ndata: b\n");
+  expect([events, state.lastEventId]).toEqual([[{ event: "message", data: "a" }], "1"]);
+  expect((await read("id: 3\n\n")).state.lastEventId).toBe("3");
+});
+
 test("a line without an end is given up before it fills the memory", async () => {
   await expect(read("x".repeat(400_000), 50_000)).rejects.toThrow("without an end");
+});
+
+test("the whole events before a line without an end are passed on", async () => {
+  const events: ServerEvent[] = [];
+  async function* body() {
+    yield Buffer.from(`data: 1\n\n${"x".repeat(400_000)}`);
+  }
+  const reading = async () => {
+    for await (const event of readEvents(body(), { lastEventId: "", retryMs: 7 })) events.push(event);
+  };
+  await expect(reading()).rejects.toThrow("without an end");
+  expect(events).toEqual([{ event: "message", data: "1" }]);
 });

@@ -49,8 +49,8 @@ const END = ["end", { state: "injected", result: "kept" }] as [string, object];
 
 test("a stream that breaks off is asked for again, with the token and the last id, and goes on to the end", async () => {
   const { url, asked } = await serve(
-    // It ends in the middle of the answer.
-    (_req, res) => begin(res, ["state", { state: "queued" }]).socket?.end(),
+    // It ends in the middle of the answer, once that has left: Node 26 would drop what it has not yet handed to the socket.
+    (_req, res) => begin(res, ["state", { state: "queued" }]).write(":\n", () => res.socket?.end()),
     (_req, res) => begin(res, INJECTED, ["progress", { progress: { step: 1 } }]).end(),
     (_req, res) => begin(res, END),
   );

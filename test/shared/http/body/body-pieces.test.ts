@@ -27,6 +27,13 @@ test("a body is the bytes of its chunks in order, also in blocks that another bo
   );
 });
 
+test("a body of several chunks has memory of its own, and keeps none of Node's buffer pool", () => {
+  const pieces = new BodyPieces();
+  for (const text of ["a", "b"]) pieces.add(Buffer.from(text));
+  const whole = pieces.whole();
+  expect([whole.toString(), whole.buffer.byteLength]).toEqual(["ab", 2]);
+});
+
 test("what chunks are said to take covers their bytes, and is never above one and a half times as much and some kilobytes", () => {
   fc.assert(
     fc.property(chunks, (given) => {
