@@ -19,7 +19,7 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Installs Debian packages if nobody has to be asked: apt-get is there, this user is root or may use sudo without a
+ * Installs Debian packages where that asks for no password: apt-get is there, this user is root or may use sudo without a
  * password, and POSTERN_NO_INSTALL is not set. `findProgram` then says whether it worked. Each package is installed by itself,
  * because apt-get installs none of several if one of them does not exist.
  */

@@ -23,7 +23,7 @@ type Program = {
   optionalInCi?: true;
 };
 
-const succeeds = (...[command, args]: [string, string[]]) =>
+const succeeds = (command: string, args: readonly string[]) =>
   spawnSync(command, args, { stdio: "ignore" }).status === 0;
 
 /** Programs that tests need besides Redis, each with the command that installs it. */

@@ -17,7 +17,7 @@ export function startNginx(gateways: readonly string[]): Promise<Nginx> {
   return start((dir, port) => adapted(dir, port, gateways));
 }
 
-/** An nginx that passes everything on to one server, with these lines and else as it comes. */
+/** Runs an nginx that passes every request on to one server. `lines` are added to its default settings. */
 export function startProxy(server: string, lines: string): Promise<Nginx> {
   return start((dir, port) => {
     const temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
