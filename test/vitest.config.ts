@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { SkippedTests } from "./support/skipped-tests.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 /** What needs the machine for itself runs once all else is over. */
@@ -24,6 +25,7 @@ export default defineConfig({
   test: {
     root,
     globalSetup: "test/support/build.ts",
+    reporters: ["default", new SkippedTests()],
     projects: [
       {
         test: {

@@ -82,6 +82,7 @@ const targets = {
   demo: () => node("dist/services/demo/main.js"),
   bench: () => run("node", ["--import", "tsx", "bench/main.ts", ...args]),
   check: () => run("npm", ["run", "--silent", "check"]),
+  long: () => run("npm", ["run", "--silent", "check:long", "--", ...args]),
 };
 
 if (!Object.hasOwn(targets, target ?? "")) {

@@ -19,19 +19,18 @@ function isExecutable(path: string): boolean {
 }
 
 /**
- * Installs a Debian package if nobody has to be asked: apt-get is there, this user is root or may use sudo without a
- * password, and POSTERN_NO_INSTALL is not set. `findProgram` then says whether it worked.
+ * Installs Debian packages where that asks for no password: apt-get is there, this user is root or may use sudo without a
+ * password, and POSTERN_NO_INSTALL is not set. `findProgram` then says whether it worked. Each package is installed by itself,
+ * because apt-get installs none of several if one of them does not exist.
  */
-export function installPackage(name: string, env: NodeJS.ProcessEnv): void {
+export function installPackages(names: readonly string[], env: NodeJS.ProcessEnv): void {
   const apt = findProgram(["apt-get"], env);
-  if (env["POSTERN_NO_INSTALL"] || apt === undefined) return;
+  if (env["POSTERN_NO_INSTALL"] || apt === undefined || names.length === 0) return;
   const prefix = asRoot(env);
   if (prefix === undefined) return;
   const options = { env: { ...env, DEBIAN_FRONTEND: "noninteractive" }, stdio: ["ignore", 2, 2] as const };
-  for (const args of [
-    ["update", "-qq"],
-    ["install", "-y", "-qq", name],
-  ]) {
+  const installs = names.map((name) => ["install", "-y", "-qq", name]);
+  for (const args of [["update", "-qq"], ...installs]) {
     const [command = apt, ...rest] = [...prefix, apt, ...args];
     spawnSync(command, rest, { ...options, stdio: [...options.stdio] });
   }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "../errors/app-error.ts";
 import { type Child, type Exit, spawnChild, untilAnswers } from "./child.ts";
-import { findProgram, installPackage } from "./find-program.ts";
+import { findProgram, installPackages } from "./find-program.ts";
 import { onFreePort } from "./free-port.ts";
 
 type RedisServerOptions = {
@@ -136,7 +136,7 @@ const NAMES = ["redis-server", "valkey-server"];
 export function findRedisServer(env: NodeJS.ProcessEnv): string {
   const present = findProgram(NAMES, env);
   if (present !== undefined) return present;
-  installPackage("redis-server", env);
+  installPackages(["redis-server"], env);
   const installed = findProgram(NAMES, env);
   if (installed !== undefined) return installed;
   throw new AppError("start.program_missing", {

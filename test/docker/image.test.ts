@@ -12,6 +12,7 @@ import { useEnds } from "../fixtures/ends.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { bytesOf } from "../support/bytes-of.ts";
 import { send } from "../support/http.ts";
+import { needs } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { followDockerfile, type Image, instructions } from "./dockerfile.ts";
 
@@ -150,18 +151,15 @@ test("the documents say how large the image's own files are", () => {
   expect(megabytes[1]).toBeLessThanOrEqual(Number(modules));
 });
 
-const hasBuilder = spawnSync("docker", ["info"], { stdio: "ignore" }).status === 0;
-
-test.runIf(hasBuilder)(
-  "a builder builds the image, and its program says its version",
-  { timeout: MAKING_MS },
-  () => {
-    const built = spawnSync("docker", ["build", "--quiet", "."], { cwd: root, encoding: "utf8" });
-    expect(built.stderr).toBe("");
-    const limits = ["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges:true"];
-    const ran = spawnSync("docker", ["run", "--rm", ...limits, built.stdout.trim(), "--version"], {
-      encoding: "utf8",
-    });
-    expect(ran.stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
-  },
-);
+test("a builder builds the image, and its program says its version", {
+  timeout: MAKING_MS,
+  ...needs("docker"),
+}, () => {
+  const built = spawnSync("docker", ["build", "--quiet", "."], { cwd: root, encoding: "utf8" });
+  expect(built.stderr).toBe("");
+  const limits = ["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges:true"];
+  const ran = spawnSync("docker", ["run", "--rm", ...limits, built.stdout.trim(), "--version"], {
+    encoding: "utf8",
+  });
+  expect(ran.stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+});

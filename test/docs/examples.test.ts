@@ -13,6 +13,7 @@ import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { dirWith, filledExample } from "../shared/config/files.ts";
 import { COMPILER, makeConsumer } from "../support/consumer.ts";
+import { needs } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
 import { BUYERS, isBuyer } from "./buyers.ts";
@@ -183,6 +184,7 @@ const inTurnOrAtOnce = ISOLATION.length > 0 ? test.concurrent.each(followed) : t
 
 inTurnOrAtOnce(
   "whoever follows %s from a clone sees what it shows",
+  { timeout: PATIENCE_MS, ...needs("curl", "openssl") },
   async (file) => {
     const blocks = blocksOf(file).filter((block) =>
       ["run", "written", "compiled", "shown"].includes(useOf(block) as Use),
@@ -190,7 +192,6 @@ inTurnOrAtOnce(
     for (const { at, printed, shown } of await follow(blocks))
       expect(`${printed.trim()}\n`, at).toMatch(patternOf(shown));
   },
-  PATIENCE_MS,
 );
 
 /** The shown output as a pattern: `…` stands for anything in a line, and alone for any lines. */

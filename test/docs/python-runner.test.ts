@@ -9,7 +9,6 @@ import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { type Child, spawnChild } from "../../shared/dev/child.ts";
-import { findProgram } from "../../shared/dev/find-program.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
@@ -21,10 +20,10 @@ import { aCall, RUNNER_SECRET, useProducer } from "../fixtures/producer.ts";
 import { keys } from "../fixtures/redis.ts";
 import { apart, readyOf, startDev } from "../services/dev/use-dev.ts";
 import { send } from "../support/http.ts";
+import { needs, pathOf } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { blocksOf } from "./blocks.ts";
 
-const python = findProgram(["python3"], process.env);
 const postern = usePostern();
 const producers = useProducer();
 const deliveries = useDeliveries({ redis: producers.redis });
@@ -47,7 +46,7 @@ async function startRunner(secret: string, deliverTo?: string): Promise<Child> {
   writeFileSync(file, String(block?.text).replace('"127.0.0.1", 7000', `"127.0.0.1", ${host.split(":")[1]}`));
   const env = { ...process.env, POSTERN_RUNNER_SECRET: secret, POSTERN_DELIVER_TO: deliverTo };
   const onLine = (line: string) => lines.push(line);
-  const runner = spawnChild({ command: python ?? "", args: [file], env, cwd: dir, onLine });
+  const runner = spawnChild({ command: pathOf("python"), args: [file], env, cwd: dir, onLine });
   ends.defer(() => runner.kill("SIGKILL"));
   await eventually("the runner listens", async () => (await send(host, { path: "/" })).status > 0);
   return runner;
@@ -57,7 +56,7 @@ async function startRunner(secret: string, deliverTo?: string): Promise<Child> {
 function effects(): Record<string, number> {
   const query = "SELECT key, count(*) FROM effects GROUP BY key";
   const program = `import json, sqlite3; print(json.dumps(dict(sqlite3.connect("runner.db", timeout=60).execute("${query}"))))`;
-  return JSON.parse(execFileSync(python ?? "", ["-c", program], { cwd: dir, encoding: "utf8" }));
+  return JSON.parse(execFileSync(pathOf("python"), ["-c", program], { cwd: dir, encoding: "utf8" }));
 }
 
 /** Sends the runner a call as a producer does. */
@@ -70,8 +69,9 @@ function offer(secret: string, path: string, id: string, body = "hello") {
 
 const begun = (id: string) => lines.filter((line) => line.includes(` ${id} `)).length;
 
-test.skipIf(python === undefined)(
+test(
   "the runner in Python of docs/runner.md runs what dev sends it, a webhook and a payment",
+  needs("python"),
   async () => {
     const dev = startDev(postern, ["--runner", `http://${host}`, ...(await apart())]);
     const ready = await readyOf(dev);
@@ -89,8 +89,9 @@ test.skipIf(python === undefined)(
   },
 );
 
-test.skipIf(python === undefined)(
+test(
   "the runner in Python of docs/runner.md delivers the result of its long job",
+  needs("python"),
   async () => {
     const secret = "s".repeat(32);
     const gateway = await deliveries.start({ runner: { secret }, results: { deliveries: true } });
@@ -106,8 +107,9 @@ test.skipIf(python === undefined)(
   },
 );
 
-test.skipIf(python === undefined)(
+test(
   "the runner in Python of docs/runner.md takes what a producer signs once, and nothing that was changed on the way",
+  needs("python"),
   async () => {
     await startRunner("s");
     const now = Math.floor(Date.now() / 1000);
@@ -147,8 +149,9 @@ test.skipIf(python === undefined)(
   },
 );
 
-test.skipIf(python === undefined)(
+test(
   "the runner in Python of docs/runner.md has one effect and one result of each call, under kills and a timeout shorter than the job",
+  needs("python"),
   async () => {
     let runner = await startRunner(RUNNER_SECRET);
     const calls = Array.from({ length: 12 }, (_, i) =>
@@ -181,8 +184,9 @@ test.skipIf(python === undefined)(
   },
 );
 
-test.skipIf(python === undefined)(
+test(
   "the runner in Python of docs/runner.md answers a repeat with 409 while the call runs, then with its first answer, also after a restart",
+  needs("python"),
   async () => {
     let runner = await startRunner("s");
     const first = offer("s", "/jobs/1", "c_1");
@@ -209,8 +213,9 @@ test.skipIf(python === undefined)(
   },
 );
 
-test.skipIf(python === undefined)(
+test(
   "the runner in Python of docs/runner.md goes on with its long job after a kill, and tells of the progress",
+  needs("python"),
   async () => {
     const secret = "s".repeat(32);
     const gateway = await deliveries.start({ runner: { secret }, results: { deliveries: true } });
@@ -231,8 +236,9 @@ test.skipIf(python === undefined)(
   },
 );
 
-test.skipIf(python === undefined)(
+test(
   "the runner in Python of docs/runner.md delivers again after 503, stops at a refusal for good, and keeps the result",
+  needs("python"),
   async () => {
     const statuses = [503, 413, 400, 204];
     const taken: string[] = [];

@@ -1,11 +1,12 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { findProgram, installPackage } from "../../shared/dev/find-program.ts";
+import { findAnvil } from "../../services/devnet/anvil.ts";
 import { findRedisServer } from "../../shared/dev/redis.ts";
-import { installNginx } from "./nginx.ts";
+import { installMissing } from "./needs.ts";
 
 /**
- * Once before all tests: builds the program they start, and installs what they need while nobody else does.
+ * Runs once before all tests: builds the program that they start, and installs what they need while no test runs. Ends the run
+ * with what to install if there is no Redis or no anvil, because most tests need them.
  * Type errors do not stop a run: `npm run check:types` reports them.
  */
 export function setup(): void {
@@ -19,7 +20,6 @@ export function setup(): void {
   const page = ["--logLevel", "warn", "--config", "services/operator-page/vite.config.mjs"];
   execFileSync(process.execPath, ["node_modules/vite/bin/vite.js", "build", ...page], { cwd: root });
   findRedisServer(process.env);
-  installNginx();
-  for (const used of ["curl", "openssl"]) // by the documents' commands
-    if (findProgram([used], process.env) === undefined) installPackage(used, process.env);
+  findAnvil(process.env);
+  installMissing(process.env);
 }

@@ -2,25 +2,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { spawnChild, untilAnswers } from "../../shared/dev/child.ts";
-import { findProgram, installPackage } from "../../shared/dev/find-program.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { canConnect } from "./http.ts";
-
-/** Debian installs it in a folder that is on root's PATH only. */
-const env = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/usr/local/sbin` };
-
-export function installNginx(): void {
-  if (findProgram(["nginx"], env) === undefined) installPackage("nginx", env);
-}
-
-/** The path of nginx; undefined if there is none, so that a test can say so and be skipped. Throws with CI=true. */
-export function findNginx(): string | undefined {
-  const path = findProgram(["nginx"], env);
-  if (path === undefined && process.env["CI"] === "true")
-    throw new Error("CI needs nginx: apt-get install nginx");
-  if (path === undefined) console.warn("nginx is not installed and could not be: its tests are skipped");
-  return path;
-}
+import { pathOf } from "./needs.ts";
 
 export type Nginx = {
   /** `host:port` */
@@ -29,13 +13,13 @@ export type Nginx = {
 };
 
 /** Runs compose's own nginx.conf in front of these gateways. */
-export function startNginx(program: string, gateways: readonly string[]): Promise<Nginx> {
-  return start(program, (dir, port) => adapted(dir, port, gateways));
+export function startNginx(gateways: readonly string[]): Promise<Nginx> {
+  return start((dir, port) => adapted(dir, port, gateways));
 }
 
-/** An nginx that passes everything on to one server, with these lines and else as it comes. */
-export function startProxy(program: string, server: string, lines: string): Promise<Nginx> {
-  return start(program, (dir, port) => {
+/** Runs an nginx that passes every request on to one server. `lines` are added to its default settings. */
+export function startProxy(server: string, lines: string): Promise<Nginx> {
+  return start((dir, port) => {
     const temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
       (name) => `${name}_temp_path ${dir}/${name};`,
     );
@@ -47,13 +31,13 @@ export function startProxy(program: string, server: string, lines: string): Prom
 
 type Configure = (dir: string, port: number) => string;
 
-async function start(program: string, configure: Configure): Promise<Nginx> {
+async function start(configure: Configure): Promise<Nginx> {
   const dir = mkdtempSync(join(tmpdir(), "postern-nginx-"));
   const port = await freePort();
   writeFileSync(join(dir, "nginx.conf"), configure(dir, port));
   const asThisUser = process.getuid?.() === 0 ? "user root;" : "";
   const args = ["-p", dir, "-c", join(dir, "nginx.conf"), "-e", "stderr", "-g", `daemon off; ${asThisUser}`];
-  const child = spawnChild({ command: program, args, env });
+  const child = spawnChild({ command: pathOf("nginx"), args, env: process.env });
   await untilAnswers("nginx", child, () => canConnect(port));
   return {
     address: `127.0.0.1:${port}`,

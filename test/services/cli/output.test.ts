@@ -7,7 +7,8 @@ import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { jsonLines, problemOf, usePostern } from "../../fixtures/postern.ts";
 import { asUser } from "../../fixtures/redis.ts";
-import { HAS_SCREENS, useScreen } from "../../fixtures/screen.ts";
+import { useScreen } from "../../fixtures/screen.ts";
+import { needs } from "../../support/needs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "./run-here.ts";
 
@@ -266,7 +267,7 @@ test("a service with --quiet logs warnings, and no information", async () => {
   expect(producer.events().filter(({ level }) => level === "info")).toEqual([]);
 });
 
-test.runIf(HAS_SCREENS)("a service logs readable lines on a screen, and JSON lines with --json", async () => {
+test("a service logs readable lines on a screen, and JSON lines with --json", needs("script"), async () => {
   postern.configure({ webhooks: { endpoints: [] } });
   const readable = await runOnScreen(["webhooks"], { columns: 80, env: { NO_COLOR: "1" } });
   expect(readable).toMatchObject({ code: 3, shown: expect.stringContaining("service.failed") });

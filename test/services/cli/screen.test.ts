@@ -4,7 +4,8 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
-import { HAS_SCREENS, useScreen } from "../../fixtures/screen.ts";
+import { useScreen } from "../../fixtures/screen.ts";
+import { needs } from "../../support/needs.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
@@ -30,7 +31,7 @@ beforeEach(async () => {
   }
 });
 
-describe.runIf(HAS_SCREENS)("on a screen", () => {
+describe("on a screen", needs("script"), () => {
   test.each([50, 80, 120, 200])(
     "at %i columns no line of `failed list` is wider, each id is whole, and no escape of a stranger is there",
     async (columns) => {

@@ -39,9 +39,9 @@ function write(file: string, text: string): void {
   writeFileSync(join(clone, file), text);
 }
 
-/** What `npm run postern` says, and whether it built for that. */
-function run({ args = ["x"], from = clone }: { args?: string[]; from?: string } = {}) {
-  const npm = ["run", "--silent", "postern", "--", ...args];
+/** What `npm run postern`, or another script, says, and whether it built for that. */
+function run({ script = "postern", args = ["x"], from = clone } = {}) {
+  const npm = ["run", "--silent", script, "--", ...args];
   const { stdout, stderr } = spawnSync("npm", npm, { cwd: from, encoding: "utf8" });
   return { says: stdout.trim(), builds: stderr.includes("Building") };
 }
@@ -96,4 +96,13 @@ test("what something else has built is not run in place of the sources, nor sent
 test("npm run postern runs where the user is, so that relative paths are from there", () => {
   const from = join(clone, "docs");
   expect(run({ from, args: ["--config-dir", "mine"] }).says).toBe(`first in ${from} --config-dir,mine`);
+});
+
+test("npm run test:long makes a fresh clone ready first, and hands its arguments to vitest", () => {
+  mkdirSync(join(clone, "test"));
+  write("test/vitest.config.ts", 'console.log(process.argv.slice(2).join(" "));\nprocess.exit();\n');
+  expect(run({ script: "test:long", args: ["-t", "x"] })).toEqual({
+    says: "run -c test/vitest.config.ts --project long -t x",
+    builds: true,
+  });
 });

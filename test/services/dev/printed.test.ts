@@ -8,6 +8,7 @@ import { freePort } from "../../../shared/dev/free-port.ts";
 import { builtEntry, type PosternProcess } from "../../../shared/dev/process.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { jsonLines, usePostern } from "../../fixtures/postern.ts";
+import { needs } from "../../support/needs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { apart, freeBase, type Ready, readyOf, startDev } from "./use-dev.ts";
 
@@ -49,6 +50,7 @@ async function screenOf(...options: string[]): Promise<string> {
 
 test("dev prints one banner on a terminal and warns of nothing that it chose itself; --verbose prints what its parts log", {
   timeout: PATIENCE_MS,
+  ...needs("script"),
 }, async () => {
   const [quiet, verbose] = [await screenOf(), await screenOf("--verbose")];
   const lines = quiet.split("\n").map((line) => line.trimEnd());

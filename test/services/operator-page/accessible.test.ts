@@ -4,14 +4,12 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { violationsOf } from "../../support/axe.ts";
-import { findChromium } from "../../support/chromium.ts";
+import { needs } from "../../support/needs.ts";
 
-const chromium = findChromium();
-
-describe.skipIf(chromium === undefined)("axe-core", () => {
+describe("axe-core", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
-  const { open } = useOperatorPage(chromium, { redis });
+  const { open } = useOperatorPage({ redis });
 
   for (const [look, options] of [
     ["in light colours", { colorScheme: "light" }],

@@ -5,9 +5,8 @@ import { silentLogger } from "../../../shared/log/logger.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
-import { findChromium } from "../../support/chromium.ts";
+import { needs } from "../../support/needs.ts";
 
-const chromium = findChromium();
 const EVIL = "<img src=x onerror=alert(1)> moved";
 
 /** What stands in the rows of the trail, but for when. */
@@ -18,10 +17,10 @@ async function trailOf(page: Page): Promise<string[][]> {
   return Promise.all(entries.map(async (row) => (await row.getByRole("cell").allTextContents()).slice(1)));
 }
 
-describe.skipIf(chromium === undefined)("the audit trail on the page", () => {
+describe("the audit trail on the page", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
-  const { open } = useOperatorPage(chromium, { redis });
+  const { open } = useOperatorPage({ redis });
 
   test("before anybody has done anything it says what will stand there", async () => {
     const page = await open({ hash: "#/endpoints?view=audit", as: "viewer" });

@@ -4,18 +4,16 @@ import { SIZES, shoot } from "../../fixtures/chromium.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
-import { findChromium } from "../../support/chromium.ts";
-
-const chromium = findChromium();
+import { needs } from "../../support/needs.ts";
 
 const found = (page: Page) =>
   page.getByRole("list", { name: "Calls, the newest first" }).getByRole("listitem");
 const REFUSAL = "422 currency EURO is not one of EUR, USD";
 
-describe.skipIf(chromium === undefined)("the page of calls", () => {
+describe("the page of calls", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
-  const { open } = useOperatorPage(chromium, { redis });
+  const { open } = useOperatorPage({ redis });
 
   async function showBody(body: Buffer): Promise<Page> {
     const [id] = await calls.fail([{ body }]);

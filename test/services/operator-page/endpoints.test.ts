@@ -9,11 +9,10 @@ import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
-import { findChromium } from "../../support/chromium.ts";
+import { needs } from "../../support/needs.ts";
 import { tokenTable, tokenWith } from "../../support/rate-tokens.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-const chromium = findChromium();
 const SECRET = "a-secret-that-nobody-is-shown";
 
 function configured(): string {
@@ -34,11 +33,11 @@ function configured(): string {
   return configDir;
 }
 
-describe.skipIf(chromium === undefined)("the page of endpoints and jobs", () => {
+describe("the page of endpoints and jobs", needs("chromium"), () => {
   const redis = useRedis();
   const reports = useReports(redis);
   const configDir = configured();
-  const { open, start } = useOperatorPage(chromium, { redis, operator: { configDir } });
+  const { open, start } = useOperatorPage({ redis, operator: { configDir } });
 
   test("why senders were turned away stands beside their endpoint, and nothing secret of it", async () => {
     const at = Date.now() - 125_000;

@@ -6,19 +6,17 @@ import { shoot, watchLayout } from "../../fixtures/chromium.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { goByKeys, useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
-import { findChromium } from "../../support/chromium.ts";
 import { multiplyFailed } from "../../support/multiply-failed.ts";
-
-const chromium = findChromium();
+import { needs } from "../../support/needs.ts";
 
 /** Rows of the list that are drawn. */
 const rows = (page: Page) =>
   page.getByRole("list", { name: "Failed calls, the newest first" }).getByRole("listitem");
 
-describe.skipIf(chromium === undefined)("the page of failed calls", () => {
+describe("the page of failed calls", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
-  const { open } = useOperatorPage(chromium, { redis });
+  const { open } = useOperatorPage({ redis });
 
   test("if no call has failed it says so, and that nothing is to be done", async () => {
     const page = await open({ hash: "#/failed" });

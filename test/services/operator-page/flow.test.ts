@@ -4,18 +4,17 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
-import { findChromium } from "../../support/chromium.ts";
+import { needs } from "../../support/needs.ts";
 
-const chromium = findChromium();
 const INJECTED = {
   ...{ origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 },
 };
 
-describe.skipIf(chromium === undefined)("the page of what flows", () => {
+describe("the page of what flows", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
   const reports = useReports(redis);
-  const { open, start } = useOperatorPage(chromium, { redis });
+  const { open, start } = useOperatorPage({ redis });
 
   test("what needs somebody stands first, with where to go: failed calls, no producer, two releases side by side", async () => {
     await calls.fail([{}, {}]);

@@ -11,21 +11,20 @@ import { TOKENS, TWO_TOKENS } from "../../fixtures/operator.ts";
 import { goByKeys, signIn } from "../../fixtures/operator-page.ts";
 import { RUNNER_SECRET } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
-import { findChromium } from "../../support/chromium.ts";
 import { type Answer, send } from "../../support/http.ts";
+import { needs } from "../../support/needs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-const chromium = findChromium();
 const OLD = "the-secret-of-the-sender-until-today";
 const NEW = "the-secret-of-the-sender-from-today-on";
 /** For what processes count: they report each ten seconds, and the page looks as often. */
 const COUNTED = { timeout: 60_000 };
 
 /** Real processes, and somebody on call who has nothing but the page. */
-describe.skipIf(chromium === undefined)("on call, with the page alone", () => {
+describe("on call, with the page alone", needs("chromium"), () => {
   const redis = useRedis();
   const runner = useFakeRunner();
-  const browsing = useChromium(chromium);
+  const browsing = useChromium();
   const configDir = join(tempDir(), "config");
   let stack: Stack;
   let gateway: Part;

@@ -19,13 +19,12 @@ import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
-import { findChromium } from "../../support/chromium.ts";
 import { claimed } from "../../support/made-payment.ts";
+import { needs } from "../../support/needs.ts";
 import { tokenTable } from "../../support/rate-tokens.ts";
 import { sentRequest } from "../../support/sent-request.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-const chromium = findChromium();
 const EVIL = '<img src=x onerror="alert(1)">';
 
 function configured(): string {
@@ -40,11 +39,11 @@ function configured(): string {
 }
 
 /** Calls and failed calls have theirs in calls.test.ts. */
-describe.skipIf(chromium === undefined)("markup of a stranger, of a process or of an operator", () => {
+describe("markup of a stranger, of a process or of an operator", needs("chromium"), () => {
   const redis = useRedis();
   const ends = useEnds();
   const reports = useReports(redis);
-  const { open } = useOperatorPage(chromium, { redis, operator: { configDir: configured() } });
+  const { open } = useOperatorPage({ redis, operator: { configDir: configured() } });
 
   async function refuse(): Promise<void> {
     const connection = connectForRequests(new Secret(redis.url), silentLogger);

@@ -7,17 +7,15 @@ import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { violationsOf } from "../../support/axe.ts";
-import { findChromium } from "../../support/chromium.ts";
+import { needs } from "../../support/needs.ts";
 import { auditOf } from "../operator/audit-of.ts";
 import { configureRefunds, payBack, refundable } from "../operator/refundable.ts";
 import { acceptSlowToken } from "../operator/slow-token.ts";
 
-const chromium = findChromium();
-
-describe.skipIf(chromium === undefined)("the page of audits and refunds", () => {
+describe("the page of audits and refunds", needs("chromium"), () => {
   const payments = usePayments();
   const ends = useEnds();
-  const { open, start } = useOperatorPage(chromium, { redis: payments.redis });
+  const { open, start } = useOperatorPage({ redis: payments.redis });
   beforeEach(() => configureRefunds(payments));
 
   async function show(

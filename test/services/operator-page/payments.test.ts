@@ -4,15 +4,13 @@ import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { violationsOf } from "../../support/axe.ts";
-import { findChromium } from "../../support/chromium.ts";
+import { needs } from "../../support/needs.ts";
 import { configureRefunds, refundable } from "../operator/refundable.ts";
 import { paidInReview } from "../operator/routes/resolve-payment/decide.ts";
 
-const chromium = findChromium();
-
-describe.skipIf(chromium === undefined)("the page of payments", () => {
+describe("the page of payments", needs("chromium"), () => {
   const payments = usePayments();
-  const { open, start } = useOperatorPage(chromium, { redis: payments.redis });
+  const { open, start } = useOperatorPage({ redis: payments.redis });
   const service = () => start({ configDir: payments.postern.configDir });
   const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 

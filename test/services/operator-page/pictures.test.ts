@@ -7,9 +7,7 @@ import { livelyConfig, useLively } from "../../fixtures/lively.ts";
 import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { violationsOf } from "../../support/axe.ts";
-import { findChromium } from "../../support/chromium.ts";
-
-const chromium = findChromium();
+import { needs } from "../../support/needs.ts";
 
 type Shown = { name: string; hash: string; whole: (page: Page) => Promise<unknown> };
 
@@ -117,11 +115,11 @@ const LOOKS = [
 ] as const;
 
 /** Each page, left as a picture for people, and looked at by axe-core. */
-describe.skipIf(chromium === undefined)("in each look", () => {
+describe("in each look", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis, fresh: "file" });
   const lively = useLively({ redis, calls });
-  const { open, start } = useOperatorPage(chromium, { redis, operator: { configDir: livelyConfig() } });
+  const { open, start } = useOperatorPage({ redis, operator: { configDir: livelyConfig() } });
   let at: string;
   let pages: readonly Shown[];
 

@@ -8,11 +8,9 @@ import { useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
 import { violationsOf } from "../../support/axe.ts";
-import { findChromium } from "../../support/chromium.ts";
+import { needs } from "../../support/needs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { useRejections } from "../operator/rejections.ts";
-
-const chromium = findChromium();
 
 function configured(): string {
   const configDir = join(tempDir(), "config");
@@ -24,11 +22,11 @@ function configured(): string {
   return configDir;
 }
 
-describe.skipIf(chromium === undefined)("the page of refused requests", () => {
+describe("the page of refused requests", needs("chromium"), () => {
   const redis = useRedis();
   useRejections(redis);
   const reports = useReports(redis);
-  const { open } = useOperatorPage(chromium, { redis, operator: { configDir: configured() } });
+  const { open } = useOperatorPage({ redis, operator: { configDir: configured() } });
   const rows = (page: Page) => page.getByRole("table").getByRole("row");
 
   test("they stand the newest first, each with why, and one shows all that was kept of it, of which nothing is secret", async () => {

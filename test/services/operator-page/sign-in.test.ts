@@ -3,14 +3,12 @@ import { shoot } from "../../fixtures/chromium.ts";
 import { signIn, useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
-import { findChromium } from "../../support/chromium.ts";
+import { needs } from "../../support/needs.ts";
 
-const chromium = findChromium();
-
-describe.skipIf(chromium === undefined)("logging in to the operator's page", () => {
+describe("logging in to the operator's page", needs("chromium"), () => {
   const redis = useRedis();
   const proxy = useRedisProxy(redis);
-  const { open, start } = useOperatorPage(chromium, { redis });
+  const { open, start } = useOperatorPage({ redis });
 
   test("a token lets in, and what the address names is shown", async () => {
     const page = await open({ hash: "#/failed?since=24h", as: "nobody" });

@@ -10,7 +10,8 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { JOB_PATH, requiredIn, useX402, x402Table } from "../../fixtures/x402.ts";
 import { readStream } from "../../support/event-source.ts";
 import { send } from "../../support/http.ts";
-import { findNginx, startProxy } from "../../support/nginx.ts";
+import { needs } from "../../support/needs.ts";
+import { startProxy } from "../../support/nginx.ts";
 import { DECLARED, schemaOfBytes } from "./job-inputs.ts";
 import { manyTokens } from "./many-tokens.ts";
 
@@ -18,21 +19,20 @@ const fixture = useX402();
 const ends = useEnds();
 const calls = useBoughtCalls(fixture);
 
-const nginxProgram = findNginx();
-
 /** What a 402 of so many tokens is through an nginx, on a machine whose pages have 4 kB. */
 async function through(lines: string, tokens: number, query = "") {
   const settings = { ...manyTokens(fixture.devnet, tokens - 1), public_url: "https://jobs.example.com" };
   const x402 = await fixture.gateway({ x402: settings, early: true });
-  const nginx = await startProxy(nginxProgram ?? "", x402.address, lines);
+  const nginx = await startProxy(x402.address, lines);
   ends.defer(nginx.stop);
   return send(nginx.address, { path: `${JOB_PATH}${query}`, body: "" });
 }
 
 const STOCK = "proxy_buffer_size 4k;";
 
-test.skipIf(nginxProgram === undefined)(
+test(
   "six tokens are more than a stock nginx takes in a 402, and five are not, nor six with more room or one network",
+  needs("nginx"),
   async () => {
     expect((await through(STOCK, 5)).status).toBe(402);
     expect((await through(STOCK, 6)).status).toBe(502);
@@ -43,12 +43,13 @@ test.skipIf(nginxProgram === undefined)(
   },
 );
 
-test.skipIf(nginxProgram === undefined)(
+test(
   "a stream of events comes through a stock nginx as it is written, and so does the id of a client that comes again",
+  needs("nginx"),
   async () => {
     const x402 = await fixture.gateway();
     const { id, token } = await calls.buy(x402);
-    const nginx = await startProxy(nginxProgram ?? "", x402.address, "");
+    const nginx = await startProxy(x402.address, "");
     ends.defer(nginx.stop);
     const url = `http://${nginx.address}/x402/calls/${id}/events`;
     const stream = await readStream(url, { token });

@@ -9,7 +9,8 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import type { Effect } from "../../support/effects.ts";
 import { send } from "../../support/http.ts";
-import { findNginx, type Nginx, startNginx } from "../../support/nginx.ts";
+import { needs } from "../../support/needs.ts";
+import { type Nginx, startNginx } from "../../support/nginx.ts";
 import { untilDrained } from "./until-drained.ts";
 
 const CALLS = 2000;
@@ -17,8 +18,6 @@ const SENDERS = 32;
 const TOKEN = "the-token-of-the-fleet-test";
 const RETRY_PAUSE_MS = 50;
 const CLAIMED = { "X-Forwarded-For": "203.0.113.9", Forwarded: "for=203.0.113.9" };
-
-const nginxProgram = findNginx();
 
 type Delivery = { id: string; body: Buffer; callId: string; sendings: number };
 
@@ -29,132 +28,129 @@ const deliveries: Delivery[] = Array.from({ length: CALLS }, (_, i) => ({
   sendings: 0,
 }));
 
-describe.skipIf(nginxProgram === undefined)(
-  "two gateways behind nginx, two producers, a runner and Redis",
-  () => {
-    const stack = useStack(() => ({
-      endpoints: [
-        {
-          path: "/hooks/fleet",
-          job_id: 1,
-          auth: "bearer",
-          secret: TOKEN,
-          idempotency_header: "X-Delivery-Id",
-        },
-        { path: "/hooks/listed", job_id: 1, auth: "none", allow_ips: ["203.0.113.0/24"] },
-      ],
-      gateways: 2,
-      postern: { http: { trusted_proxies: ["127.0.0.1"] } },
-      producers: 2,
-    }));
-    const ends = useEnds();
-    let nginx: Nginx;
-    const agent = new Agent({ keepAlive: true, maxSockets: SENDERS });
-
-    beforeAll(async () => {
-      const gateways = stack.gateways.map(({ address }) => address);
-      nginx = await startNginx(nginxProgram ?? "", gateways);
-    });
-
-    afterAll(async () => {
-      agent.destroy();
-      await nginx?.stop();
-    });
-
-    /** Sends one delivery, again and again under its id, until it is accepted. */
-    async function deliver(delivery: Delivery): Promise<void> {
-      const headers = {
-        Authorization: `Bearer ${TOKEN}`,
-        "X-Delivery-Id": delivery.id,
-        "Content-Type": "application/octet-stream",
-      };
-      for (;;) {
-        delivery.sendings++;
-        const answer = await send(nginx.address, {
-          path: "/hooks/fleet",
-          headers,
-          body: delivery.body,
-          agent,
-        }).catch(() => undefined);
-        if (answer?.status === 202) {
-          delivery.callId = String(answer.json()["call_id"]);
-          return;
-        }
-        if (answer !== undefined && answer.status < 500)
-          throw new Error(`refused: ${answer.status} ${answer.text}`);
-        await pause(RETRY_PAUSE_MS);
-      }
-    }
-
-    /** What happens to the fleet once so many calls are accepted. */
-    const disasters = [
-      { after: 400, strike: () => stack.gateways[0]?.restart() },
-      { after: 800, strike: () => stack.producers[0]?.restart() },
+describe("two gateways behind nginx, two producers, a runner and Redis", needs("nginx"), () => {
+  const stack = useStack(() => ({
+    endpoints: [
       {
-        after: 1200,
-        strike: async () => {
-          expect(await stack.denials()).toEqual([]);
-          await stack.redis.server.kill("SIGKILL");
-          await stack.redis.server.restart();
-        },
+        path: "/hooks/fleet",
+        job_id: 1,
+        auth: "bearer",
+        secret: TOKEN,
+        idempotency_header: "X-Delivery-Id",
       },
-    ];
+      { path: "/hooks/listed", job_id: 1, auth: "none", allow_ips: ["203.0.113.0/24"] },
+    ],
+    gateways: 2,
+    postern: { http: { trusted_proxies: ["127.0.0.1"] } },
+    producers: 2,
+  }));
+  const ends = useEnds();
+  let nginx: Nginx;
+  const agent = new Agent({ keepAlive: true, maxSockets: SENDERS });
 
-    test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {
-      timeout: 300_000,
-    }, async () => {
-      const struck: Promise<unknown>[] = [];
-      let accepted = 0;
-      const left = deliveries.values();
-      const sender = async () => {
-        for (const delivery of left) {
-          await deliver(delivery);
-          accepted++;
-          const due = disasters.find(({ after }) => after === accepted);
-          if (due !== undefined) struck.push(Promise.resolve(due.strike()));
-        }
-      };
-      await Promise.all(Array.from({ length: SENDERS }, sender));
-      await Promise.all(struck);
-      expect(struck).toHaveLength(disasters.length);
-      expect(deliveries.some(({ sendings }) => sendings > 1)).toBe(true);
+  beforeAll(async () => {
+    const gateways = stack.gateways.map(({ address }) => address);
+    nginx = await startNginx(gateways);
+  });
 
-      const counts = await untilDrained(stack.redis.url, "webhook");
-      expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
+  afterAll(async () => {
+    agent.destroy();
+    await nginx?.stop();
+  });
 
-      expect(amiss(deliveries, stack.effects())).toEqual({
-        without: [],
-        repeated: [],
-        otherBytes: [],
-        ofNobody: [],
-      });
+  /** Sends one delivery, again and again under its id, until it is accepted. */
+  async function deliver(delivery: Delivery): Promise<void> {
+    const headers = {
+      Authorization: `Bearer ${TOKEN}`,
+      "X-Delivery-Id": delivery.id,
+      "Content-Type": "application/octet-stream",
+    };
+    for (;;) {
+      delivery.sendings++;
+      const answer = await send(nginx.address, {
+        path: "/hooks/fleet",
+        headers,
+        body: delivery.body,
+        agent,
+      }).catch(() => undefined);
+      if (answer?.status === 202) {
+        delivery.callId = String(answer.json()["call_id"]);
+        return;
+      }
+      if (answer !== undefined && answer.status < 500)
+        throw new Error(`refused: ${answer.status} ${answer.text}`);
+      await pause(RETRY_PAUSE_MS);
+    }
+  }
+
+  /** What happens to the fleet once so many calls are accepted. */
+  const disasters = [
+    { after: 400, strike: () => stack.gateways[0]?.restart() },
+    { after: 800, strike: () => stack.producers[0]?.restart() },
+    {
+      after: 1200,
+      strike: async () => {
+        expect(await stack.denials()).toEqual([]);
+        await stack.redis.server.kill("SIGKILL");
+        await stack.redis.server.restart();
+      },
+    },
+  ];
+
+  test("every accepted call has exactly one effect, with its bytes, though a gateway, a producer and Redis are killed", {
+    timeout: 300_000,
+  }, async () => {
+    const struck: Promise<unknown>[] = [];
+    let accepted = 0;
+    const left = deliveries.values();
+    const sender = async () => {
+      for (const delivery of left) {
+        await deliver(delivery);
+        accepted++;
+        const due = disasters.find(({ after }) => after === accepted);
+        if (due !== undefined) struck.push(Promise.resolve(due.strike()));
+      }
+    };
+    await Promise.all(Array.from({ length: SENDERS }, sender));
+    await Promise.all(struck);
+    expect(struck).toHaveLength(disasters.length);
+    expect(deliveries.some(({ sendings }) => sendings > 1)).toBe(true);
+
+    const counts = await untilDrained(stack.redis.url, "webhook");
+    expect(counts).toMatchObject({ waiting: 0, active: 0, delayed: 0, failed: 0 });
+
+    expect(amiss(deliveries, stack.effects())).toEqual({
+      without: [],
+      repeated: [],
+      otherBytes: [],
+      ofNobody: [],
     });
+  });
 
-    test("an address that a client claims in a header opens no endpoint, though the gateways believe nginx", async () => {
-      const answer = await send(nginx.address, { path: "/hooks/listed", headers: CLAIMED, body: "x" });
-      expect([answer.status, answer.json()["code"]]).toEqual([403, "request.address_refused"]);
-    });
+  test("an address that a client claims in a header opens no endpoint, though the gateways believe nginx", async () => {
+    const answer = await send(nginx.address, { path: "/hooks/listed", headers: CLAIMED, body: "x" });
+    expect([answer.status, answer.json()["code"]]).toEqual([403, "request.address_refused"]);
+  });
 
-    test("nginx passes no header on in which a client claims an address, and names the client's own", async () => {
-      const echo = await listen((req, res) => res.end(JSON.stringify(req.headers)), "127.0.0.1:0");
-      ends.defer(() => echo.close(0));
-      const before = await startNginx(nginxProgram ?? "", [echo.address, echo.address]);
-      ends.defer(before.stop);
-      const got = (await send(before.address, { path: "/", headers: CLAIMED, body: "x" })).json();
-      expect([got["x-forwarded-for"], got["forwarded"]]).toEqual(["127.0.0.1", undefined]);
-    });
+  test("nginx passes no header on in which a client claims an address, and names the client's own", async () => {
+    const echo = await listen((req, res) => res.end(JSON.stringify(req.headers)), "127.0.0.1:0");
+    ends.defer(() => echo.close(0));
+    const before = await startNginx([echo.address, echo.address]);
+    ends.defer(before.stop);
+    const got = (await send(before.address, { path: "/", headers: CLAIMED, body: "x" })).json();
+    expect([got["x-forwarded-for"], got["forwarded"]]).toEqual(["127.0.0.1", undefined]);
+  });
 
-    test("nginx passes bodies up to the gateway's limit, and lets the gateway refuse what is over it", async () => {
-      await Promise.all(stack.gateways.map(untilReady)); // one of them was killed
-      const headers = { Authorization: `Bearer ${TOKEN}` };
-      const post = (bytes: number) =>
-        send(nginx.address, { path: "/hooks/fleet", headers, body: randomBytes(bytes) });
-      expect((await post(1024 * 1024)).status).toBe(202);
-      const refused = await post(1024 * 1024 + 1);
-      expect([refused.status, refused.json()["code"]]).toEqual([413, "request.too_large"]);
-    });
-  },
-);
+  test("nginx passes bodies up to the gateway's limit, and lets the gateway refuse what is over it", async () => {
+    await Promise.all(stack.gateways.map(untilReady)); // one of them was killed
+    const headers = { Authorization: `Bearer ${TOKEN}` };
+    const post = (bytes: number) =>
+      send(nginx.address, { path: "/hooks/fleet", headers, body: randomBytes(bytes) });
+    expect((await post(1024 * 1024)).status).toBe(202);
+    const refused = await post(1024 * 1024 + 1);
+    expect([refused.status, refused.json()["code"]]).toEqual([413, "request.too_large"]);
+  });
+});
 
 /** The deliveries that did not have exactly one effect with their own bytes. */
 function amiss(sent: readonly Delivery[], effects: readonly Effect[]) {

@@ -22,6 +22,7 @@ import { useEnds } from "../../../fixtures/ends.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { send } from "../../../support/http.ts";
+import { needs } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
 
@@ -223,7 +224,7 @@ test("a configuration of postern init sells its job for the tokens of a devnet",
   ]);
 });
 
-test("postern init asks at a real terminal", async () => {
+test("postern init asks at a real terminal", needs("script"), async () => {
   const dir = newDir();
   const command = [process.execPath, ...builtEntry("services/cli/main.js"), "init", dir].join(" ");
   const terminal = spawn("script", ["-qefc", command, "/dev/null"], { stdio: ["pipe", "pipe", "inherit"] });

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { beforeEach, expect, test } from "vitest";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { useWebhooks } from "../../../fixtures/webhooks.ts";
+import { needs } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
 
@@ -98,7 +99,7 @@ test("postern send prints no secret, though one is sent", async () => {
 test.each([
   ["text", "it's $HOME `x`"],
   ["text that begins with @", "@x"],
-])("the curl command of --dry-run sends the same delivery: %s", async (_what, body) => {
+])("the curl command of --dry-run sends the same delivery: %s", needs("curl"), async (_what, body) => {
   const args = ["--header", "Content-Type: text/plain", "--dry-run"];
   const file = join(tempDir(), "body");
   writeFileSync(file, body);

@@ -10,6 +10,7 @@ import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, type TestWebhooksOptions, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
+import { needs, pathOf } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { valkeyEnv } from "../../../support/valkey.ts";
 import { endpoints, isAdd, strike } from "./faults.ts";
@@ -172,13 +173,12 @@ test.each([
   },
 );
 
-const valkey = valkeyEnv();
-
-test.skipIf(valkey === undefined)(
+test(
   "Valkey with appendfsync everysec is refused, though it answers WAITAOF before the write is on disk; with always it is taken",
+  needs("valkey"),
   async () => {
     const server = await startRedis({
-      env: valkey ?? {},
+      env: valkeyEnv(pathOf("valkey")),
       dir: tempDir(),
       args: ["--appendfsync", "everysec"],
     });
