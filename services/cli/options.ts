@@ -4,6 +4,7 @@ import { type ErrorCode, isErrorCode } from "../../shared/errors/codes.ts";
 import { isAddress } from "../../shared/ethereum/address.ts";
 import { listenAddressText, readListenAddress } from "../../shared/ip/listen-address.ts";
 import { CALL_ID } from "../../shared/job-call/call-id.ts";
+import { BODY_BYTES_MAX } from "../../shared/job-call/job-call.ts";
 import { whyNoJobKey } from "../../shared/job-call/job-ids.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { readGate } from "../../shared/queue/queue-name.ts";
@@ -195,9 +196,6 @@ export function readBody({ body, bodyFile }: BodyOptions): Uint8Array | undefine
   if (bodyFile !== undefined) return bodyIn(bodyFile);
   return body === undefined ? undefined : bodyOf(body);
 }
-
-/** The largest `body_limit_bytes`. */
-const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
 /** The bytes of a file, or of standard input (0). */
 export function bodyIn(file: string | 0): Buffer {

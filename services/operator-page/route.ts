@@ -1,5 +1,6 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
+import { percentDecoded } from "../../shared/text/percent-decoded.ts";
 
 /**
  * Where the page is, from the fragment of its address: `#/failed?job=0/7`. The server sees no fragment, so an address that is sent to
@@ -59,9 +60,5 @@ function splitAt(text: string, separator: string): string[] {
 }
 
 function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
+  return percentDecoded(part) ?? part;
 }

@@ -16,6 +16,7 @@ import type { Overview } from "../../shared/operator/overview.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
 import { parseBoundedJson } from "../../shared/text/bounded-json.ts";
 import { cut } from "../../shared/text/cut.ts";
+import { percentDecoded } from "../../shared/text/percent-decoded.ts";
 import type { createAssertHost } from "./auth/hosts.ts";
 import type { CheckToken, Identify } from "./auth/identify.ts";
 import type { createAssertSameSite } from "./auth/same-site.ts";
@@ -216,20 +217,12 @@ function parsed(schema: z.ZodType | undefined, value: unknown, what: "path" | "q
 function decoded(params: Found["params"]): Record<string, string> {
   return Object.fromEntries(
     Object.entries(params).map(([name, raw]) => {
-      const text = decodedOnce(raw);
+      const text = percentDecoded(raw);
       if (text !== undefined && !/[/%\p{Cc}]/u.test(text)) return [name, text];
       const rule = 'must be UTF-8 without "/", "%" and control characters, once it is percent-decoded';
       throw AppError.public("request.malformed", `path: ${name} ${rule}`);
     }),
   );
-}
-
-function decodedOnce(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Each parameter once, as text. */

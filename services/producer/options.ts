@@ -121,9 +121,14 @@ export function readProducerOptions(options: ProducerOptions): Read {
 /** A call goes to one place: `inject`, or runners. */
 function checkTarget(check: OptionCheck, { inject, runner, runners, jobs = {} }: ProducerOptions): void {
   if (inject === undefined && runner === undefined)
-    check.reportOption("inject", "is missing: it, or runner, says where calls go");
+    check.report([
+      {
+        ...{ path: ["inject"], other: ["runner"] },
+        message: "is missing: it, or runner, says where calls go",
+      },
+    ]);
   // In the file it has a default, which here would hide that it was forgotten.
-  if (runner !== undefined && runner?.url === undefined) check.reportOption("runner.url", "is missing");
+  if (runner !== undefined && runner?.url === undefined) check.reportOption(["runner", "url"], "is missing");
   if (inject === undefined) return;
   if (typeof inject !== "function") check.reportOption("inject", "must be a function");
   if (runner !== undefined) check.reportOption("runner", "stands beside inject: give one of the two");
@@ -131,6 +136,6 @@ function checkTarget(check: OptionCheck, { inject, runner, runners, jobs = {} }:
   for (const [key, job] of Object.entries(jobs)) {
     for (const name of ["runner", "timeoutMs"] as const)
       if (job?.[name] !== undefined)
-        check.reportOption(`jobs.${key}.${name}`, "is not used: inject takes every call");
+        check.reportOption(["jobs", key, name], "is not used: inject takes every call");
   }
 }

@@ -3,6 +3,7 @@ import type { RequestListener } from "node:http";
 import { type PosternToml, toAnswerOptions } from "../../shared/config/postern-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
+import { BODY_BYTES_MAX } from "../../shared/job-call/job-call.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { type Connection, openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
@@ -165,7 +166,7 @@ export function composeRunner({
   answersMemoryRatioMax = 0.675,
   leaseMs = 30_000,
   concurrency = 100,
-  bodyBytesMax = 64 * 1024 * 1024,
+  bodyBytesMax = BODY_BYTES_MAX,
   longAttempts = 20,
   longBackoff = { baseMs: 1000, capMs: 900_000 },
   deliverTo = [],

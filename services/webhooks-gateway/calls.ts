@@ -14,20 +14,27 @@ const CALL = /^\/webhooks\/calls\/(c_[0-9a-f]{32})(\/result|\/events)?$/;
 export const resultPathOf = (callId: string) => `/webhooks/calls/${callId}/result`;
 
 type Deps = {
-  results: Pick<Results, "read" | "state" | "status">;
+  results: Pick<Results, "isPaid" | "read" | "state" | "status">;
   streams: Pick<CallStreams, "open">;
   proves: Proves;
   addressOf: ClientAddressOf;
 };
 
 /**
- * Answers who asks for the state or the result of a call, or watches it: `GET /webhooks/calls/{call_id}`, and `/result` and `/events` below
- * it. Undefined if the path names no call.
+ * Answers who asks for the state or the result of a webhook's call, or watches it: `GET /webhooks/calls/{call_id}`, and `/result` and
+ * `/events` below it. Undefined if the path names no call.
  */
 export function createAnswerCalls({ results, streams, proves, addressOf }: Deps) {
+  /** The token of a paid call is as good, but it is asked for at the x402 gateway, which knows its payment. */
+  async function assertNotPaid(callId: string, refusal = unknownCall): Promise<void> {
+    if (await results.isPaid(callId)) throw refusal();
+  }
+
   /** The state word is for anybody, the rest for who has the token. */
   async function statusOf(req: IncomingMessage, callId: string): Promise<object> {
-    if (!(await proves(req, callId))) {
+    const isProven = await proves(req, callId);
+    await assertNotPaid(callId);
+    if (!isProven) {
       const state = await results.state(callId);
       if (state === undefined) throw unknownCall();
       return { call_id: callId, state: state.toLowerCase() };
@@ -39,6 +46,7 @@ export function createAnswerCalls({ results, streams, proves, addressOf }: Deps)
 
   async function answerResult(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
     if (!(await proves(req, callId))) return demandToken(req, res);
+    await assertNotPaid(callId);
     const read = await results.read(callId);
     if (read.kind === "unknown") throw unknownCall();
     sendResult(req, res, read);
@@ -47,6 +55,7 @@ export function createAnswerCalls({ results, streams, proves, addressOf }: Deps)
   /** Its token proves that there is such a call, also while it has no record. */
   async function watch(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
     const isProven = await proves(req, callId);
+    await assertNotPaid(callId, unwatchable);
     await streams.open(req, res, { callId, isProven, party: addressKey(addressOf(req)), mayBegin: isProven });
   }
 
@@ -76,6 +85,11 @@ function unknownCall(): AppError {
   const detail =
     "no such call; one without a delivery id is known only once it has ended or failed, and only if its endpoint keeps results";
   return AppError.public("request.not_found", detail);
+}
+
+/** As a stream refuses a call that is not there. */
+function unwatchable(): AppError {
+  return AppError.public("request.not_found", "no such call");
 }
 
 function refuseMethod(req: IncomingMessage, res: ServerResponse): void {

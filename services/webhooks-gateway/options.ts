@@ -1,7 +1,6 @@
 import {
-  budgetProblems,
+  bodyBudgetProblems,
   forwardedMetadata,
-  largestBodies,
   tokenlessResults,
   waitProblems,
 } from "../../shared/config/between-files.ts";
@@ -182,12 +181,10 @@ export function readWebhooksOptions(options: WebhooksGatewayOptions): Read {
     check.read({ schema: id, table: options.serviceId, placeOf: () => ["serviceId"] });
   if ("bindAddress" in options) check.reportOption("bindAddress", "is what listen() takes");
   const table = tableOf(options, [...COMMON, "serviceId", "bindAddress"]);
-  const webhooks = check.read({ schema: webhooksToml({ env: check.env }), table, problemsIn: repeatedPaths });
-  if (postern === undefined || webhooks === undefined) return check.checked<Read>(undefined);
-  check.report(budgetProblems(postern, largestBodies(webhooks)));
-  check.report(forwardedMetadata(postern, webhooks));
-  check.report(tokenlessResults(postern, webhooks));
-  check.report(waitProblems(postern, webhooks));
-  const warnings = webhooksWarnings(webhooks).map(toOptionWarning);
-  return check.checked({ webhooks, postern, warnings });
+  const schema = webhooksToml({ env: check.env });
+  const webhooks = check.read({ name: "webhooks", schema, table, problemsIn: repeatedPaths });
+  for (const rule of [bodyBudgetProblems, forwardedMetadata, tokenlessResults, waitProblems])
+    check.reportBetween<[PosternToml, WebhooksToml]>(["postern", "webhooks"], rule);
+  const warnings = webhooks === undefined ? [] : webhooksWarnings(webhooks).map(toOptionWarning);
+  return check.checked(postern && webhooks && { webhooks, postern, warnings });
 }

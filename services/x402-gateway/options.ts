@@ -1,4 +1,4 @@
-import { budgetProblems } from "../../shared/config/between-files.ts";
+import { x402BudgetProblems } from "../../shared/config/between-files.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { type X402Toml, x402Problems, x402Toml } from "../../shared/config/x402-toml.ts";
@@ -107,9 +107,9 @@ export function readX402Options(options: X402GatewayOptions): Read {
   const table = tableOf(options, OWN);
   const x402 = check.read({ schema: x402Toml({ env: check.env }), table, problemsIn: x402Problems });
   const prices = readJobs(check, options.jobs, (jobs) => priceProblems(jobs, ratesOf(table)));
-  if (postern === undefined || x402 === undefined || prices === undefined)
-    return check.checked<Read>(undefined);
-  check.report(budgetProblems(postern, [{ key: "this gateway", bytes: x402.body_limit_bytes }]));
-  const warnings = x402Warnings(x402, prices).map(toOptionWarning);
-  return check.checked({ x402, prices, postern, warnings });
+  check.reportBetween<[PosternToml]>(["postern"], (limits) =>
+    x402BudgetProblems(limits, table, "this gateway"),
+  );
+  const warnings = x402 && prices ? x402Warnings(x402, prices).map(toOptionWarning) : [];
+  return check.checked(postern && x402 && prices && { x402, prices, postern, warnings });
 }

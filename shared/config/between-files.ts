@@ -4,6 +4,7 @@ import { waitSecsOf } from "./endpoint-toml.ts";
 import type { PosternToml } from "./postern-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
 import type { WebhooksToml } from "./webhooks-toml.ts";
+import { bodyLimitIn } from "./x402-toml.ts";
 
 /* What is wrong between keys of different files. */
 
@@ -69,15 +70,26 @@ export function closedReceivers({ callbacks }: PosternToml, { endpoints }: Webho
 export const NO_CALLBACKS = "needs [callbacks] with a secret in postern.toml: without it no callback is sent";
 
 /** A body that is larger than the budget of all bodies would be cut each time it comes. */
-export function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
+function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
   const [largest] = [...bodies].sort((one, other) => other.bytes - one.bytes);
   if (largest === undefined || http.body_budget_bytes >= largest.bytes) return [];
   const message = `is below ${largest.bytes}, which one body of ${largest.key} may take`;
   return [{ path: ["http", "body_budget_bytes"], message }];
 }
 
+/** The same for the largest body of any endpoint. */
+export function bodyBudgetProblems(postern: PosternToml, webhooks: WebhooksToml): Problem[] {
+  return budgetProblems(postern, largestBodies(webhooks));
+}
+
+/** The same for the body limit of the x402 gateway, `key`. It takes x402.toml unchecked, so that other problems do not hide this one. */
+export function x402BudgetProblems(postern: PosternToml, x402: unknown, key: string): Problem[] {
+  const bytes = bodyLimitIn(x402);
+  return bytes === undefined ? [] : budgetProblems(postern, [{ key, bytes }]);
+}
+
 /** Each endpoint's largest body; twice its bytes if there is a decoded form beside the received one. */
-export function largestBodies(webhooks: WebhooksToml): LargestBody[] {
+function largestBodies(webhooks: WebhooksToml): LargestBody[] {
   return inEach(webhooks.endpoints, (endpoint, index) => {
     const limit = endpoint.body_limit_bytes ?? webhooks.body_limit_bytes;
     const key = keyOf(["endpoints", index], webhooks);

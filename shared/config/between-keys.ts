@@ -12,11 +12,11 @@ export function rule<Table>(holds: (table: Table) => boolean, broken: Problem): 
 }
 
 /**
- * For `superRefine` of a table, with ALWAYS: the rules between its keys, also if some keys are wrong by themselves. A rule that reads one of
- * those is left out, so that no problem hides another and none is made up.
+ * The check of a table by the rules between its keys, also if some keys are wrong by themselves. A rule that reads one of those is left
+ * out, so that no problem hides another and none is made up.
  */
-export function between<Table>(...rules: Rule<Table>[]) {
-  return (table: Table, context: z.core.$RefinementCtx<Table>): void => {
+export function between<Table>(...rules: Rule<Table>[]): z.core.$ZodCheck<Table> {
+  const judge = (table: Table, context: z.core.$RefinementCtx<Table>): void => {
     if (!isTable(table)) return;
     const readable = guarded(table, context.issues);
     const isWrong = context.issues.length > 0;
@@ -24,6 +24,7 @@ export function between<Table>(...rules: Rule<Table>[]) {
     for (const { path, message } of found)
       context.addIssue({ code: "custom", path: [...path], message, params: OF_A_RULE });
   };
+  return z.superRefine(judge, ALWAYS);
 }
 
 /** zod leaves a refinement out if anything in its table is wrong. */

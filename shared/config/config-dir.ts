@@ -5,8 +5,8 @@ import type { z } from "zod";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { didYouMean } from "../text/near.ts";
 import { isAbsent, readText } from "../text/read-text.ts";
-import { ALWAYS, guarded, unlessWrong } from "./between-keys.ts";
-import { messageFor, type Problem, problemsOf, textOf, withoutMisspelt } from "./problem.ts";
+import { checkTables, type Reading } from "./check-tables.ts";
+import { messageFor, type Problem, textOf, withoutMisspelt } from "./problem.ts";
 import { type LineOf, linesIn } from "./toml-lines.ts";
 
 const KNOWN_FILES = [
@@ -14,15 +14,12 @@ const KNOWN_FILES = [
   "operator.toml",
 ];
 
-type File<Schema extends z.ZodType> = {
+type File<Schema extends z.ZodType> = Omit<Reading<Schema>, "table"> & {
   name: string;
-  schema: Schema;
   /** If the file is absent, the result is `undefined` instead of a file without keys. */
   optional?: boolean;
   /** The unchecked table without what its reader does not need. */
   narrowed?: (table: unknown) => unknown;
-  /** Finds what the schema does not report once it has found other problems; it takes the unchecked table. */
-  problemsIn?: (table: unknown) => readonly Problem[];
 };
 
 export type ConfigDir = ReturnType<typeof openConfigDir>;
@@ -40,8 +37,7 @@ export function openConfigDir(dir: string) {
   const texts = new Map<string, string>();
   const tables = new Map<string, unknown>();
   const lines = new Map<string, LineOf>();
-  /** The tables that were read, guarded against reads of a wrong key. */
-  const readable = new Map<string, unknown>();
+  const check = checkTables(messageFor);
 
   function lineOf(name: string): LineOf {
     const known = lines.get(name) ?? linesIn(texts.get(name) ?? "");
@@ -88,19 +84,13 @@ export function openConfigDir(dir: string) {
 
     report,
 
-    /**
-     * Reports what a rule between files finds in those that were read, also if something in them is wrong. The rule is left out if it reads
-     * that, or if a file is absent.
-     */
+    /** Reports what a rule between files finds, as a problem of the file `name`. */
     reportBetween<Tables extends readonly unknown[]>(
       name: string,
       names: { readonly [File in keyof Tables]: string },
       rule: (...tables: Tables) => readonly Problem[],
     ): void {
-      const tables = names.map((each) => readable.get(each));
-      if (tables.includes(undefined)) return;
-      const found = unlessWrong(() => rule(...(tables as unknown as Tables)), problems.length > 0);
-      report(name, found);
+      report(name, check.between(names, rule));
     },
 
     /** The unchecked file; `{}` if it is absent. If it cannot be read: undefined, and reported once. */
@@ -111,12 +101,12 @@ export function openConfigDir(dir: string) {
       if (optional && isAbsent(join(dir, name))) return undefined;
       const raw = table(name);
       if (raw === undefined) return undefined;
-      const told = schema.superRefine((read, { issues }) => {
-        readable.set(name, guarded(read, issues));
-      }, ALWAYS);
-      const result = told.safeParse(narrowed?.(raw) ?? raw, { error: messageFor });
-      report(name, [...(result.error?.issues.flatMap(problemsOf) ?? []), ...(problemsIn?.(raw) ?? [])]);
-      return result.data;
+      const { data, problems } = check.read({
+        ...{ name, schema, table: narrowed?.(raw) ?? raw },
+        problemsIn: () => problemsIn?.(raw) ?? [],
+      });
+      report(name, problems);
+      return data;
     },
 
     /** Returns `config` if nothing is wrong; else throws `start.config_invalid`, which lists every problem, one a line. */

@@ -3,9 +3,18 @@ import { CALLBACK_KEYS_PATH } from "../job-call/callback.ts";
 import type { Scheme } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { didYouMean } from "../text/near.ts";
-import { ALWAYS, between, rule } from "./between-keys.ts";
+import { between, rule } from "./between-keys.ts";
 import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
-import { addressRange, headerName, headerText, id, isTable, rateLimit, visibleAscii } from "./fields.ts";
+import {
+  addressRange,
+  bodyLimit,
+  headerName,
+  headerText,
+  id,
+  isTable,
+  rateLimit,
+  visibleAscii,
+} from "./fields.ts";
 import { handshakes } from "./handshake-toml.ts";
 import { type SecretSource, secretValue, secretValues } from "./secrets.ts";
 import { signature } from "./signature-toml.ts";
@@ -26,10 +35,6 @@ const HMAC_SHA256: Scheme = {
   algorithm: "hmac-sha256",
 };
 
-export const bodyLimit = z
-  .int()
-  .min(0)
-  .max(64 * 1024 * 1024);
 /** At least a minute: longer than a gateway tries to write one call. */
 export const window = z
   .int()
@@ -59,14 +64,13 @@ const routeBy = z
     jobs: z.record(z.string(), id).refine((jobs) => Object.keys(jobs).length > 0, "names no job"),
     unmatched: z.enum(["drop", "refuse"]).default("drop"),
   })
-  .superRefine(
+  .check(
     between(
       rule(({ header, field }) => (header === undefined) !== (field === undefined), {
         path: [],
         message: "name header or field",
       }),
     ),
-    ALWAYS,
   );
 
 const publicUrl = z

@@ -4,7 +4,7 @@ import type { Answer, Description } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
 import { didYouMean, wordsLike } from "../text/near.ts";
-import { ALWAYS, between } from "./between-keys.ts";
+import { between } from "./between-keys.ts";
 import { type EndpointFields, endpointFields, everyEndpoint, schemesOf } from "./endpoint-fields.ts";
 import { COMMON_RULES, ENDPOINT_RULES } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
@@ -20,7 +20,7 @@ export function endpoint(from: SecretSource) {
   };
   return z.preprocess(
     (raw, context) => withPreset(raw, known, context),
-    fields.superRefine(between(...ENDPOINT_RULES), ALWAYS).transform((parsed) => {
+    fields.check(between(...ENDPOINT_RULES)).transform((parsed) => {
       const { idempotency_header, ...rest } = parsed;
       // Who is answered with the result gets what is kept.
       const keep_result = parsed.keep_result || parsed.respond === "result";
@@ -68,9 +68,10 @@ type Known = { ways: readonly string[]; every: z.ZodType };
 function withPreset(raw: unknown, known: Known, context: z.RefinementCtx): unknown {
   if (!isTable(raw)) return raw;
   const problems = problemsOfSender(raw, known.ways);
-  if (problems.length > 0) {
+  if (problems !== undefined) {
     const { error } = known.every.safeParse(raw, { error: messageFor });
-    report(context, [...problems, ...(error?.issues.flatMap(problemsOf) ?? [])]);
+    report(context, problems);
+    report(context, error?.issues.flatMap(problemsOf) ?? []);
     return z.NEVER;
   }
   const { preset: name } = raw;
@@ -96,10 +97,19 @@ function withoutBody({ body, content_type, ...rest }: Answer = {}): Answer {
   return body === undefined && content_type !== undefined ? { ...rest, content_type } : rest;
 }
 
-/** Why an endpoint's sender cannot be told. */
-function problemsOfSender({ preset, auth }: Row, ways: readonly string[]): Problem[] {
+/** Whether neither preset nor `auth` is there, but a key that may be `auth` misspelt, which is reported by itself. */
+function hasMisspeltAuth({ preset, auth, ...rest }: Row): boolean {
+  const isLike = Object.keys(rest).some((key) => wordsLike(key, ["auth"]).length > 0);
+  return preset === undefined && auth === undefined && isLike;
+}
+
+/** Why an endpoint's sender cannot be told: without a problem here if `auth` is misspelt. Undefined if it can be told. */
+function problemsOfSender(endpoint: Row, ways: readonly string[]): Problem[] | undefined {
+  const { preset, auth } = endpoint;
+  if (hasMisspeltAuth(endpoint)) return [];
   const noPreset = preset === undefined && auth !== undefined ? undefined : whyNoPreset(preset);
   const noWay = whyNoWay(auth, ways);
+  if (noPreset === undefined && noWay === undefined) return undefined;
   return [
     ...(noPreset === undefined ? [] : [problem("preset", noPreset)]),
     ...(noWay === undefined ? [] : [problem("auth", noWay)]),
@@ -117,7 +127,7 @@ function anyEndpoint(from: SecretSource, ways: ReturnType<typeof endpointFields>
       preset: z.unknown().optional(),
       secret: secretValues(from).optional(),
     })
-    .superRefine(between(...COMMON_RULES), ALWAYS);
+    .check(between(...COMMON_RULES));
 }
 
 /** Why this is no word for `auth`; undefined if it is one, or none is given. */

@@ -68,8 +68,10 @@ type Row = Readonly<Record<string, unknown>>;
 
 /** What is wrong between the keys that name facilitators. It takes the file unchecked. */
 export function facilitatorProblems({ facilitator_url, facilitator_headers, facilitators }: Row): Problem[] {
-  if (facilitator_url === undefined && facilitators === undefined)
-    return [problem("facilitator_url", "is missing: it, or [[facilitators]], says who verifies and settles")];
+  if (facilitator_url === undefined && facilitators === undefined) {
+    const message = "is missing: it, or [[facilitators]], says who verifies and settles";
+    return [{ path: ["facilitator_url"], message, other: ["facilitators"] }];
+  }
   const urls = Array.isArray(facilitator_url) ? facilitator_url : [facilitator_url];
   const rows = Array.isArray(facilitators) ? facilitators.map((row) => (isTable(row) ? row : {})) : [];
   return [

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { addressRangeProblem } from "../ip/address-list.ts";
 import { listenAddressText, readListenAddress } from "../ip/listen-address.ts";
+import { BODY_BYTES_MAX } from "../job-call/job-call.ts";
 import { isHeaderName } from "../senders/template.ts";
 
 /** `host:port` to listen on, or a port of this machine; it becomes `host:port`. */
@@ -20,6 +21,8 @@ export const addressRange = z.string().superRefine((text, context) => {
 });
 
 export const positive = z.int().min(1);
+/** Limit on the bytes of a request's body. */
+export const bodyLimit = z.int().min(0).max(BODY_BYTES_MAX);
 /** How often a call is tried. */
 export const attempts = z.int().min(1).max(100_000);
 /** Ids are whole numbers that survive every JSON parser. */

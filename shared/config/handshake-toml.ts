@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { parseTemplate } from "../senders/template.ts";
-import { ALWAYS, between } from "./between-keys.ts";
+import { between } from "./between-keys.ts";
 import { HOP_BY_HOP, headerName, headerText } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { orElse, requestTemplate } from "./template-fields.ts";
@@ -40,9 +40,8 @@ const fields = z.strictObject({
 
 type HandshakeFields = z.output<typeof fields>;
 
-const handshake = fields.superRefine(
+const handshake = fields.check(
   between(answerProblems, headerProblems, macProblems, bodyProblems, formProblems),
-  ALWAYS,
 );
 
 function answerProblems({ status, body, json }: HandshakeFields): Problem[] {

@@ -35,58 +35,92 @@ export type JobFacts = {
 /** Every job that has a price, by `jobKey`. */
 export type PriceList = ReadonlyMap<string, JobPrice>;
 
+/** A job as it is written: where, its ids unless they are wrong, and its price or its table. */
+export type WrittenJob = { path: readonly PropertyKey[]; ids: JobIds | undefined; value: unknown };
+
+/** A job without those of its keys that are wrong, which the price and the ids may be. */
+export type ReadJob = Pick<WrittenJob, "path" | "ids"> & Partial<Omit<JobPrice, keyof JobIds>>;
+
+type ParsedJobs = {
+  /** Every job whose price and ids are right. */
+  jobs: PriceList;
+  /** Every job, for rules that read no price. */
+  read: readonly ReadJob[];
+  problems: readonly Problem[];
+};
+
 /**
- * Reads `job_pricing.toml`: every job whose price is right, without its keys that are wrong, and all problems. `dir` is where the
- * paths in it begin; without one a schema and its example can only be given as tables.
+ * Reads `job_pricing.toml`, and all that is wrong with it. `dir` is where the paths in it begin; without one a schema and its example can
+ * only be given as tables.
  */
-export function parseJobPricing(
-  table: unknown,
-  dir?: string,
-): { jobs: PriceList; problems: readonly Problem[] } {
-  const rows = Object.entries(table as object).flatMap((entry) => parseService(entry, dir));
-  const jobs = rows.filter((row) => "priceWei" in row);
+export function parseJobPricing(table: unknown, dir?: string): ParsedJobs {
+  const rows = Object.entries(table as object).flatMap(writtenOf);
+  const { problems, ...found } = parseJobs(
+    rows.filter((row) => "value" in row),
+    dir,
+  );
+  return { ...found, problems: [...rows.filter((row) => "message" in row), ...problems] };
+}
+
+/** The same of jobs in any order. Of several with the same ids the last one counts. */
+export function parseJobs(written: readonly WrittenJob[], dir?: string): ParsedJobs {
+  const parsed = written.map(({ value, ...job }) => ({ job, ...parseJob(value, dir) }));
+  const read = parsed.map(({ job, found }): ReadJob => ({ ...job, ...found }));
+  const jobs = read.flatMap(({ path: _, ids, priceWei, ...facts }): JobPrice[] =>
+    ids === undefined || priceWei === undefined ? [] : [{ ...ids, priceWei, ...facts }],
+  );
   return {
     jobs: new Map(jobs.map((job) => [jobKey(job), job])),
-    problems: [...rows.filter((row) => "message" in row), ...repeatedNames(jobs)],
+    read,
+    problems: [
+      ...parsed.flatMap(({ job, problems }) =>
+        problems.map(({ path, message }) => problem([...job.path, ...path], message)),
+      ),
+      ...repeatedNames(read),
+    ],
   };
 }
 
-function repeatedNames(jobs: readonly JobPrice[]): Problem[] {
-  const firsts = new Map<string, JobPrice>();
-  return jobs.flatMap((job) => {
-    const { serviceId, jobIndex, name } = job;
-    const first = name === undefined ? undefined : firsts.get(name);
-    if (name !== undefined && first === undefined) firsts.set(name, job);
-    if (first === undefined) return [];
-    return [problem([String(serviceId), String(jobIndex), "name"], `job ${jobKey(first)} has this name`)];
+function repeatedNames(jobs: readonly ReadJob[]): Problem[] {
+  const firsts = new Map<string, JobIds>();
+  return jobs.flatMap(({ path, ids, name }) => {
+    if (name === undefined || ids === undefined) return [];
+    const first = firsts.get(name);
+    if (first !== undefined) return [problem([...path, "name"], `job ${jobKey(first)} has this name`)];
+    firsts.set(name, ids);
+    return [];
   });
 }
 
 const FORMS = '<job_index> = "<wei>" or <job_index> = { price_wei = "<wei>", ... }';
 
-function parseService([service, prices]: [string, unknown], dir: string | undefined): (JobPrice | Problem)[] {
+/** The jobs of a service's table, and the names in it that are no ids. */
+function writtenOf([service, prices]: [string, unknown]): (WrittenJob | Problem)[] {
   const serviceId = parseServiceId(service);
-  if (serviceId === undefined) return [{ path: [service], message: NOT_A_SERVICE_ID }];
+  const ofService = serviceId === undefined ? [problem([service], NOT_A_SERVICE_ID)] : [];
   if (!isTable(prices))
-    return [{ path: [service], message: `must be a table: [<service_id>], then ${FORMS}` }];
-  return Object.entries(prices).flatMap(([job, value]): (JobPrice | Problem)[] => {
+    return serviceId === undefined
+      ? ofService
+      : [problem([service], `must be a table: [<service_id>], then ${FORMS}`)];
+  const rows = Object.entries(prices).flatMap(([job, value]): (WrittenJob | Problem)[] => {
+    const path = [service, job];
     const jobIndex = parseJobIndex(job);
-    if (jobIndex === undefined) return [{ path: [service, job], message: NOT_A_JOB_INDEX }];
-    const { found, problems } = isTable(value) ? parseJob(value, dir) : priced(value);
+    const ids = serviceId === undefined || jobIndex === undefined ? undefined : { serviceId, jobIndex };
     return [
-      ...(found === undefined ? [] : [{ serviceId, jobIndex, ...found }]),
-      ...problems.map(({ path, message }) => problem([service, job, ...path], message)),
+      ...(jobIndex === undefined ? [problem(path, NOT_A_JOB_INDEX)] : []),
+      ...(jobIndex !== undefined || isTable(value) ? [{ path, ids, value }] : []),
     ];
   });
+  return [...ofService, ...rows];
 }
 
-/** A job without its keys that are wrong; absent if its price is. */
-type Found = { found?: Omit<JobPrice, keyof JobIds>; problems: readonly Problem[] };
+/** What of a job is right, and what is wrong. */
+type Found = { found: Partial<Omit<JobPrice, keyof JobIds>>; problems: readonly Problem[] };
 
 function priced(value: unknown): Found {
   const priceWei = parsePrice(value);
   return typeof priceWei === "string"
-    ? { problems: [problem([], priceWei)] }
+    ? { found: {}, problems: [problem([], priceWei)] }
     : { found: { priceWei }, problems: [] };
 }
 
@@ -118,30 +152,29 @@ const jobTable = z.strictObject({
   callback_url: callbackUrl.optional(),
 });
 
+/** The same without the price, which may be wrong. */
+const jobFacts = jobTable.omit({ price_wei: true });
+
 /** The form of the file, for editors; `parseJobPricing` checks more. */
 export const jobPricingForm = z.record(
   z.string().regex(/^\d+$/),
   z.record(z.string().regex(/^\d+$/), z.union([z.string().regex(DECIMAL), jobTable])),
 );
 
-function parseJob(table: Readonly<Record<string, unknown>>, dir: string | undefined): Found {
+function parseJob(table: unknown, dir: string | undefined): Found {
+  if (!isTable(table)) return priced(table);
   const { error } = jobTable.safeParse(table, { error: messageFor });
   const ofInput = parseInput(table["input_schema"], table["input_example"], dir);
   const problems = [...(error?.issues.flatMap(problemsOf) ?? []), ...ofInput.problems];
   const wrong = problems.map(({ path }) => path[0]);
-  const right = Object.entries(table).filter(([key]) => !wrong.includes(key));
-  const { data } = jobTable.safeParse(Object.fromEntries(right));
-  if (data === undefined) return { problems };
-  const {
-    price_wei: priceWei,
-    name,
-    description,
-    keep_result: keepsResult,
-    callback_url: callbackUrl,
-  } = data;
+  const { price_wei: price, ...right } = Object.fromEntries(
+    Object.entries(table).filter(([key]) => !wrong.includes(key)),
+  );
+  const { name, description, keep_result: keepsResult, callback_url: callbackUrl } = jobFacts.parse(right);
+  const priceWei = parsePrice(price);
   return {
     found: {
-      priceWei,
+      ...(typeof priceWei === "bigint" && { priceWei }),
       ...(name !== undefined && { name }),
       ...(description !== undefined && { description }),
       ...(ofInput.input && { input: ofInput.input }),
@@ -161,7 +194,8 @@ function parseInput(
 ): { input?: JobInput; problems: readonly Problem[] } {
   const at = (of: keyof typeof KEYS, message: string) => problem(KEYS[of], message);
   if (schema === undefined && example === undefined) return { problems: [] };
-  if (schema === undefined) return { problems: [at("example", "says nothing without an input_schema")] };
+  if (schema === undefined)
+    return { problems: [at("schema", "is missing: input_example says nothing without it")] };
   const read = { schema: readInputJson(schema, dir), example: readInputJson(example, dir) };
   const unread = (["schema", "example"] as const).flatMap((of) => {
     const { message } = read[of];

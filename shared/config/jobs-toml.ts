@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { whyNoJobKey } from "../job-call/job-ids.ts";
 import { didYouMean } from "../text/near.ts";
-import { ALWAYS, between, inEach, type Rule, rule } from "./between-keys.ts";
+import { between, inEach, type Rule, rule } from "./between-keys.ts";
 import { attempts, httpUrl, positive, rateLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
@@ -47,11 +47,10 @@ export const jobs = z.record(jobName, job);
 export const backoff = (baseMs: number, capMs: number) =>
   z
     .strictObject({ base_ms: positive.default(baseMs), cap_ms: positive.default(capMs) })
-    .superRefine(
+    .check(
       between(
         rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" }),
       ),
-      ALWAYS,
     );
 
 type Job = z.output<typeof job>;

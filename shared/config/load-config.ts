@@ -1,8 +1,7 @@
 import {
-  budgetProblems,
+  bodyBudgetProblems,
   closedReceivers,
   forwardedMetadata,
-  largestBodies,
   tokenlessResults,
   unsentCallbacks,
   waitProblems,
@@ -101,9 +100,7 @@ function reportBetween(files: ConfigDir, reader: Reader | undefined): void {
     waitProblems,
   ];
   for (const rule of rules) files.reportBetween<[PosternToml, WebhooksToml]>(hooks, [own, hooks], rule);
-  files.reportBetween<[PosternToml, WebhooksToml]>(own, [own, hooks], (postern, webhooks) =>
-    budgetProblems(postern, largestBodies(webhooks)),
-  );
+  files.reportBetween<[PosternToml, WebhooksToml]>(own, [own, hooks], bodyBudgetProblems);
 }
 
 /**

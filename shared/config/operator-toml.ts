@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
-import { ALWAYS, between, inEach } from "./between-keys.ts";
+import { between, inEach } from "./between-keys.ts";
 import { address, httpUrl, isLoopback } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
@@ -50,13 +50,12 @@ export function operatorToml(from: SecretSource) {
       session_secs: z.int().min(60).max(DAY_SECS).default(14_400),
       tokens: z.array(token(from)).max(100).default([]),
     })
-    .superRefine(
+    .check(
       between(
         ({ tokens }) => repeatedNames(tokens),
         ({ tokens }) => sharedSecrets(tokens),
         (parsed) => openProblems(parsed, parsed.bind_address),
       ),
-      ALWAYS,
     );
 }
 export type OperatorToml = z.output<ReturnType<typeof operatorToml>>;

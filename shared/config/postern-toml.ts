@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Secret } from "../crypto/secret.ts";
 import { coversEveryAddress } from "../ip/address-list.ts";
-import { ALWAYS, between, rule } from "./between-keys.ts";
+import { between, rule } from "./between-keys.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
 import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
@@ -30,7 +30,7 @@ export function posternToml(from: SecretSource) {
       limits: limits.prefault({}),
       http: http.prefault({}),
     })
-    .superRefine(
+    .check(
       between(
         rule(({ runner, producer }) => runner.timeout_ms < producer.lock_ms, {
           path: ["runner", "timeout_ms"],
@@ -39,7 +39,6 @@ export function posternToml(from: SecretSource) {
         (parsed) => jobProblems(parsed),
         (parsed) => callbackProblems(parsed),
       ),
-      ALWAYS,
     );
 }
 export type PosternToml = z.output<ReturnType<typeof posternToml>>;
@@ -59,7 +58,7 @@ const NOT_DECLARED = { path: ["declared"], message: 'is not used: durability is 
 const redis = (from: SecretSource) =>
   z
     .strictObject({ url: redisUrl(from).default(() => new Secret("redis://127.0.0.1:6379")), ...durability })
-    .superRefine(between(rule(needsDeclaration, NOT_DECLARED)), ALWAYS);
+    .check(between(rule(needsDeclaration, NOT_DECLARED)));
 
 const DAY_SECS = 86_400;
 const MIB = 1024 * 1024;
@@ -85,7 +84,7 @@ const runner = (from: SecretSource) =>
       url: httpUrl.default("http://127.0.0.1:8645"),
       redis: z
         .strictObject({ url: redisUrl(from), ...durability })
-        .superRefine(between(rule(needsDeclaration, NOT_DECLARED)), ALWAYS)
+        .check(between(rule(needsDeclaration, NOT_DECLARED)))
         .optional(),
       ...runnerMemory,
       bind_address: address.default("127.0.0.1:8645"),
@@ -95,7 +94,7 @@ const runner = (from: SecretSource) =>
       long_backoff: backoff(1000, 900_000).prefault({}),
       deliver_to: z.array(httpUrl).default([]),
     })
-    .superRefine(
+    .check(
       between(
         rule(({ deliver_to, secret }) => deliver_to.length === 0 || secret !== undefined, {
           path: ["deliver_to"],
@@ -110,7 +109,6 @@ const runner = (from: SecretSource) =>
           message: "is above answers_bytes_max, which all answers together may take",
         }),
       ),
-      ALWAYS,
     )
     .transform(({ answer_secs, ...rest }) => ({
       ...rest,
@@ -156,7 +154,7 @@ const http = z
     body_budget_bytes: positive.default(256 * 1024 * 1024),
     keep_alive_secs: z.number().min(1).max(7200).default(250),
   })
-  .superRefine(
+  .check(
     between(
       rule(
         ({ trusted_proxies, forwarded_header }) =>
@@ -164,7 +162,6 @@ const http = z
         { path: ["forwarded_header"], message: "is not used: trusted_proxies names no proxy" },
       ),
     ),
-    ALWAYS,
   )
   .transform(({ forwarded_header = "X-Forwarded-For", ...rest }) => ({ ...rest, forwarded_header }));
 

@@ -6,7 +6,7 @@ import { didYouMean, wordsLike } from "../text/near.ts";
 export type Problem = {
   path: readonly PropertyKey[];
   message: string;
-  /** Another key that the message speaks of; its line is told after it. */
+  /** Another key that the message speaks of; its line is told after it, if the file has it. */
   other?: readonly PropertyKey[];
 };
 
@@ -82,8 +82,9 @@ function problemsOfMeant(issue: z.core.$ZodIssueInvalidUnion): Problem[] {
 /** The problems without those of a missing key that an unknown key beside it resembles: that one is the key, misspelt. */
 export function withoutMisspelt(problems: readonly Problem[]): Problem[] {
   const unknown = problems.filter(({ message }) => message.startsWith("unknown key"));
-  const isMisspelt = ({ path, message }: Problem) =>
-    message.startsWith("is missing") && unknown.some(({ path: other }) => isLike(other, path));
+  const isMisspelt = ({ path, message, other = path }: Problem) =>
+    message.startsWith("is missing") &&
+    unknown.some(({ path: found }) => isLike(found, path) || isLike(found, other));
   return problems.filter((each) => !isMisspelt(each));
 }
 

@@ -1,3 +1,4 @@
+import { percentDecoded } from "../text/percent-decoded.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
 
 /** The URL of a Redis, which may hold its password. */
@@ -37,7 +38,7 @@ function partProblem({
   if ([...searchParams].some(([name, value]) => name !== "family" || !/^[046]$/.test(value)))
     return "has parameters after its ? of which only family=4 and family=6 are known";
   if (hash !== "") return "ends with a # and more, which no URL of a Redis has";
-  return [username, password].every(isDecodable)
+  return [username, password].every((text) => percentDecoded(text) !== undefined)
     ? undefined
     : "has a % in its user or password that begins no escape: a % itself is written %25";
 }
@@ -50,13 +51,4 @@ function whyNoUrl(place: string): string {
   if (authority === "" || authority.startsWith(":")) return "names no host";
   if (port !== undefined && !(/^\d+$/.test(port) && Number(port) <= 65_535)) return PORT;
   return "has a host that is none";
-}
-
-function isDecodable(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Secret } from "../crypto/secret.ts";
-import { ALWAYS, between, rule } from "./between-keys.ts";
+import { between, rule } from "./between-keys.ts";
 import { positive } from "./fields.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
@@ -29,14 +29,13 @@ export const results = (from: SecretSource) =>
       streams_per_call_max: positive.default(16),
       secret: secretValues(from).optional(),
     })
-    .superRefine(
+    .check(
       between(
         rule(({ result_bytes_max, bytes_max }) => result_bytes_max <= bytes_max, {
           path: ["result_bytes_max"],
           message: "is above bytes_max, which all results together may take",
         }),
       ),
-      ALWAYS,
     );
 
 type WithResults = { results: z.output<ReturnType<typeof results>> };

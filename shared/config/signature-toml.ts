@@ -11,7 +11,7 @@ import {
   TIME_UNITS,
 } from "../senders/description.ts";
 import { type Part, parseTemplate, toPointer } from "../senders/template.ts";
-import { ALWAYS, between, rule } from "./between-keys.ts";
+import { between, rule } from "./between-keys.ts";
 import { headerName } from "./fields.ts";
 import { mustBe, oneOf, type Problem, problem, report } from "./problem.ts";
 import { orElse, pointer, REQUEST_PARTS, template } from "./template-fields.ts";
@@ -45,14 +45,13 @@ const timestamp = z
     past_secs: z.number().min(0).optional(),
     future_secs: z.number().min(0).optional(),
   })
-  .superRefine(
+  .check(
     between(
       rule(({ header, pair, field }) => countOf([header, pair, field]) === 1, {
         path: [],
         message: `${anyOfOne} header, pair and field`,
       }),
     ),
-    ALWAYS,
   );
 
 const scheme = z
@@ -82,7 +81,7 @@ const scheme = z
     timestamp: timestamp.optional(),
     require: z.record(headerName, z.string()).optional(),
   })
-  .superRefine(
+  .check(
     between(
       rule(({ header, query, field }) => countOf([header, query, field]) === 1, {
         path: [],
@@ -90,7 +89,6 @@ const scheme = z
       }),
       (parsed) => schemeProblems(parsed as Scheme),
     ),
-    ALWAYS,
   );
 
 /** What no single key can know: whether the signature covers what it has to, and whether each key has a meaning. */

@@ -1,16 +1,16 @@
 import { z } from "zod";
-import { ALWAYS, between, inEach } from "./between-keys.ts";
+import { between, inEach } from "./between-keys.ts";
 import { callbackHostWarnings } from "./callbacks-toml.ts";
-import { bodyLimit, window } from "./endpoint-fields.ts";
+import { window } from "./endpoint-fields.ts";
 import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
-import { address } from "./fields.ts";
+import { address, bodyLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { secretWarnings } from "./secret-warnings.ts";
 import type { SecretSource } from "./secrets.ts";
 
 /** `webhooks.toml`. Without the file the webhooks gateway is off. */
 export function webhooksToml(from: SecretSource) {
-  return fields(from).superRefine(between(windowProblems), ALWAYS);
+  return fields(from).check(between(windowProblems));
 }
 
 /** Endpoints that forget a delivery id while a recorded delivery would still be accepted. */

@@ -1,4 +1,5 @@
 import { slipBetween } from "../text/near.ts";
+import { percentDecoded } from "../text/percent-decoded.ts";
 
 /** A configured path that was probably meant, and in what the request's path differs from it. */
 export type NearPath = { path: string; differs: string };
@@ -67,11 +68,7 @@ function withoutSlash(path: string): string {
 }
 
 function decoded(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return path;
-  }
+  return percentDecoded(path) ?? path;
 }
 
 function difference(sent: string, meant: string): string {

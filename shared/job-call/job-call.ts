@@ -13,6 +13,9 @@ export const JOB_ORIGINS = ["webhook", "x402"] as const;
 export const ORIGINS = [...JOB_ORIGINS, "callback"] as const;
 export type Origin = (typeof ORIGINS)[number];
 
+/** The largest body that a gateway can be configured to take. */
+export const BODY_BYTES_MAX = 64 * 1024 * 1024;
+
 const known = z.object({
   v: z.literal(VERSIONS.call),
   id: z.string().regex(CALL_ID),

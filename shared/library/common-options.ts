@@ -112,7 +112,7 @@ type More = {
 
 type Path = readonly PropertyKey[];
 
-/** @internal The options of `postern.toml`, with its defaults. */
+/** @internal The options of `postern.toml`, with its defaults. Rules between tables know them as `postern`. */
 export function readCommon(
   check: OptionCheck,
   options: Partial<GatewayOptions>,
@@ -132,6 +132,7 @@ export function readCommon(
     ...(declared !== undefined && { declared }),
   };
   return check.read({
+    name: "postern",
     schema: posternToml({ env: check.env }),
     table: { ...tables, redis: redisTable, ...inFile(options) },
     problemsIn: unsignedCallbacks,

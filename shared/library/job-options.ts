@@ -1,9 +1,10 @@
 import { z } from "zod";
-import { id } from "../config/fields.ts";
-import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
+import { id, isTable } from "../config/fields.ts";
+import { type JobPrice, type PriceList, parseJobs } from "../config/job-pricing-toml.ts";
 import { type Problem, problem } from "../config/problem.ts";
 import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
 import type { OptionCheck } from "./option-check.ts";
+import { toTable } from "./option-names.ts";
 
 /** A job and its price: an entry of `job_pricing.toml`. */
 export type JobOptions = {
@@ -24,8 +25,8 @@ export type JobOptions = {
   callbackUrl?: string;
 };
 
-const ids = z.object({ serviceId: id, jobIndex: z.int().min(0).max(JOB_INDEX_MAX) });
-const rows = z.array(z.looseObject(ids.shape));
+const rows = z.array(z.unknown());
+const idsOfJob = z.object({ serviceId: id, jobIndex: z.int().min(0).max(JOB_INDEX_MAX) });
 
 /** @internal The jobs by their keys. `problemsOf` finds more, by the paths of `job_pricing.toml`. */
 export function readJobs(
@@ -35,37 +36,29 @@ export function readJobs(
 ): PriceList | undefined {
   const read = check.read({ schema: rows, table: jobs, placeOf: (path) => ["jobs", ...path] });
   if (read === undefined) return undefined;
-  const indexes = new Map(read.map((job, index) => [jobKey(job), index] as const).reverse());
-  check.report(
-    read.flatMap((job, index) => {
-      const first = indexes.get(jobKey(job));
-      return first === index ? [] : [problem(["jobs", index], `is the same job as jobs[${first}]`)];
-    }),
-  );
-  const { jobs: prices, problems } = parseJobPricing(toTables(read));
-  const placeOf = ([service, job, ...rest]: readonly PropertyKey[]) => {
-    const index = indexes.get(`${String(service)}/${String(job)}`);
-    // What is wrong with a job as a whole is its price.
-    return index === undefined ? ["jobs"] : ["jobs", index, ...(rest.length > 0 ? rest : ["priceWei"])];
-  };
-  check.report([...problems, ...problemsOf(prices.values())], placeOf);
+  const written = read.flatMap((job, index) => {
+    const path = ["jobs", index] as const;
+    const ids = check.read({ schema: idsOfJob, table: job, placeOf: (rest) => [...path, ...rest] });
+    return isTable(job) ? [{ path, ids, value: toJobTable(job) }] : [];
+  });
+  const indexes = new Map<string, number>();
+  for (const { ids, path } of written) {
+    if (ids === undefined) continue;
+    const first = indexes.get(jobKey(ids));
+    if (first === undefined) indexes.set(jobKey(ids), path[1]);
+    else check.report([problem(path, `is the same job as jobs[${first}]`)]);
+  }
+  const { jobs: prices, problems } = parseJobs(written);
+  check.report(problems);
+  // What these find wrong with a job as a whole is its price.
+  check.report(problemsOf(prices.values()), ([service, job]) => [
+    ...["jobs", indexes.get(`${String(service)}/${String(job)}`) ?? 0, "priceWei"],
+  ]);
   return prices;
 }
 
-/** As the tables of `job_pricing.toml`: by service, then by job. */
-function toTables(jobs: z.output<typeof rows>) {
-  const tables: Record<string, Record<string, unknown>> = {};
-  for (const { serviceId, jobIndex, ...rest } of jobs) {
-    const { priceWei, inputSchema, inputExample, keepResult, callbackUrl, ...same } = rest;
-    tables[serviceId] ??= {};
-    tables[serviceId][jobIndex] = {
-      ...same,
-      price_wei: typeof priceWei === "bigint" ? String(priceWei) : priceWei,
-      ...(inputSchema !== undefined && { input_schema: inputSchema }),
-      ...(inputExample !== undefined && { input_example: inputExample }),
-      ...(keepResult !== undefined && { keep_result: keepResult }),
-      ...(callbackUrl !== undefined && { callback_url: callbackUrl }),
-    };
-  }
-  return tables;
+/** As a table of `job_pricing.toml`. */
+function toJobTable({ serviceId: _, jobIndex: __, ...job }: Readonly<Record<string, unknown>>) {
+  const { priceWei } = job;
+  return toTable({ ...job, priceWei: typeof priceWei === "bigint" ? String(priceWei) : priceWei });
 }

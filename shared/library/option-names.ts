@@ -39,16 +39,12 @@ export function misspelt(options: unknown, name = "", path: readonly PropertyKey
   return Object.entries(options).flatMap(([key, value]) => {
     const inner = misspelt(value, isRecord ? "" : key, [...path, key]);
     if (isRecord || !key.includes("_")) return inner;
-    return [problem([...path, key], `unknown option; did you mean ${toOption(key)}?`), ...inner];
+    return [problem([...path, key], `unknown key; did you mean ${toOption(key)}?`), ...inner];
   });
 }
 
-/** A problem of a table as one of the options that it was made of. */
-export function toOptionProblem({ path, message }: Problem): Problem {
-  return { path: toOptionPath(path), message: toOptionWords(message) };
-}
-
-function toOptionPath(path: readonly PropertyKey[]): PropertyKey[] {
+/** The path of a table's key as that of the option that it was made of. */
+export function toOptionPath(path: readonly PropertyKey[]): PropertyKey[] {
   const named: PropertyKey[] = [];
   for (const part of path) {
     const before = String(named.at(-1) ?? "");
@@ -67,7 +63,7 @@ export function toOptionWarning(warning: string): string {
 const VALUES: readonly string[] = ["public_paid", "restricted_paid"];
 
 /** A rule speaks of other keys, in the words of a file. What it quotes is a value. */
-function toOptionWords(message: string): string {
+export function toOptionWords(message: string): string {
   return message
     .split(/("[^"]*")/)
     .map((text, index) => (index % 2 === 1 ? text : inWordsOfCode(text)))
@@ -88,7 +84,7 @@ function toKey(option: string): string {
   return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-function toOption(key: string): string {
+export function toOption(key: string): string {
   return key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 

@@ -2,6 +2,7 @@ import { createReadAuditTrail, type ReadAuditTrail } from "./audit-trail.ts";
 import { type BulkApi, createBulk } from "./bulk.ts";
 import { type BulkRunsApi, createBulkRunsApi } from "./bulk-runs.ts";
 import { type CallsApi, createCallsApi } from "./calls.ts";
+import { createReadConfiguredNames, type ReadConfiguredNames } from "./configured-names.ts";
 import { createFailedApi, type FailedApi } from "./failed.ts";
 import { createJobsApi, type JobsApi } from "./jobs.ts";
 import { type AuditMoney, createAuditMoney } from "./money-audit.ts";
@@ -13,6 +14,7 @@ import { createRejectedApi, type RejectedApi } from "./rejected.ts";
 
 /** What is done at once, by the console and by commands. */
 type AtOnce = {
+  configuredNames: ReadConfiguredNames;
   jobs: JobsApi;
   failed: FailedApi;
   calls: CallsApi;
@@ -45,6 +47,7 @@ type OperatorDeps = OperationsDeps & Parameters<typeof createBulkRunsApi>[0];
 
 function createAtOnce(deps: OperationsDeps): AtOnce {
   return {
+    configuredNames: createReadConfiguredNames(deps),
     jobs: createJobsApi(deps),
     failed: createFailedApi(deps),
     calls: createCallsApi(deps),

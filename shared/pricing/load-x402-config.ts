@@ -1,12 +1,12 @@
-import { budgetProblems, NO_CALLBACKS } from "../config/between-files.ts";
+import { NO_CALLBACKS, x402BudgetProblems } from "../config/between-files.ts";
 import { closedReceiver } from "../config/callbacks-toml.ts";
 import { openConfigDir } from "../config/config-dir.ts";
 import { isTable } from "../config/fields.ts";
-import { type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
+import { type PriceList, parseJobPricing, type ReadJob } from "../config/job-pricing-toml.ts";
 import { type Config, type LoadOptions, readConfig } from "../config/load-config.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import { type Problem, problem } from "../config/problem.ts";
-import { bodyLimitIn, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
+import { type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { clientWarnings } from "./client-limits.ts";
 import { priceProblems } from "./prices.ts";
 import { ratesOf, x402Warnings } from "./x402-checks.ts";
@@ -32,30 +32,30 @@ export function loadX402Config({ dir, env, reader }: LoadOptions): X402Config {
     optional: true,
     problemsIn: x402Problems,
   });
-  const bytes = files.has(X402) ? bodyLimitIn(files.table(X402)) : undefined;
-  files.reportBetween<[PosternToml]>(POSTERN, [POSTERN], (postern) =>
-    bytes === undefined ? [] : budgetProblems(postern, [{ key: X402, bytes }]),
-  );
-  const { jobs: prices, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
+  if (files.has(X402))
+    files.reportBetween<[PosternToml]>(POSTERN, [POSTERN], (postern) =>
+      x402BudgetProblems(postern, files.table(X402), X402),
+    );
+  const { jobs: prices, read, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
   files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(files.table(X402)))]);
   const table = files.table(X402);
   const namesHosts = isTable(table) && table["callback_hosts"] !== undefined;
   files.reportBetween<[PosternToml]>(X402, [POSTERN], ({ callbacks }) =>
     namesHosts && callbacks === undefined ? [problem("callback_hosts", NO_CALLBACKS)] : [],
   );
-  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) => untold(prices, callbacks));
+  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) => untold(read, callbacks));
 
   const { warnings, ...common } = files.checked(config);
   return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? warningsOf(x402, prices) : [])] };
 }
 
 /** Jobs whose own receiver no producer tells. */
-function untold(prices: PriceList, callbacks: PosternToml["callbacks"]): Problem[] {
-  return [...prices.values()].flatMap(({ serviceId, jobIndex, callbackUrl }) => {
+function untold(jobs: readonly ReadJob[], callbacks: PosternToml["callbacks"]): Problem[] {
+  return jobs.flatMap(({ path, callbackUrl }) => {
     if (callbackUrl === undefined) return [];
     const message =
       callbacks === undefined ? NO_CALLBACKS : closedReceiver(callbackUrl, callbacks.allow_cidrs);
-    return message ? [problem([String(serviceId), String(jobIndex), "callback_url"], message)] : [];
+    return message ? [problem([...path, "callback_url"], message)] : [];
   });
 }
 

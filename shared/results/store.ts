@@ -81,6 +81,11 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
       return toRead(found as (Buffer | null)[]);
     },
 
+    /** Whether the call was paid for: the record of a paid call has the route that it was bought at. */
+    async isPaid(id: string): Promise<boolean> {
+      return (await redis.hexists(keys.record(id), "rt").catch(unreadable)) === 1;
+    },
+
     /** The key of the call's job, as far as its record tells: that of a call without a delivery id does once it has ended. */
     async jobOf(id: string): Promise<string | undefined> {
       const [job, route] = await redis.hmget(keys.record(id), "jb", "rt").catch(unreadable);

@@ -39,6 +39,7 @@ const ROUTES = [
   ["docs/operator.md", "GET /api/v1/flow", "operator/routes/flow"],
   ["docs/operator.md", "GET /api/v1/live", "operator/routes/live"],
   ["docs/operator.md", "GET /api/v1/endpoints", "operator/routes/endpoints"],
+  ["docs/operator.md", "GET /api/v1/configured-names", "operator/routes/configured-names"],
   ["docs/operator.md", "GET /api/v1/prices", "operator/routes/prices"],
   ["docs/operator.md", "GET /api/v1/revenue", "operator/routes/revenue"],
   ["docs/operator.md", "GET /api/v1/jobs`", "operator/routes/jobs"],

@@ -18,7 +18,7 @@ const PAGE_MAX = 500;
 export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<number> {
   const { limit, json } = options;
   const search = toSearch(options);
-  return withOperations(deps, options, async ({ calls }) => {
+  return withOperations(deps, options, async ({ calls, configuredNames }) => {
     const listing = createListing(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
@@ -40,8 +40,10 @@ export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<numb
       found.next = page.next;
       found.isComplete &&= page.is_complete;
     } while (found.next !== null && found.shown !== limit);
-    const refused = found.shown === 0 ? refuseUnknownPath(deps, options.endpoint, options) : undefined;
-    if (refused !== undefined) return refused;
+    if (found.shown === 0) {
+      const refused = await refuseUnknownPath(deps, options.endpoint, { configuredNames });
+      if (refused !== undefined) return refused;
+    }
     listing.end(foundText(found));
     return EXIT.ok;
   });

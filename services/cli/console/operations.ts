@@ -1,6 +1,7 @@
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Operations } from "../../../shared/operator/api.ts";
 import { CallLifeView, ForgottenView, FoundCalls } from "../../../shared/operator/calls.ts";
+import { ConfiguredNames } from "../../../shared/operator/configured-names.ts";
 import { JobChange, JobPage, JobView } from "../../../shared/operator/jobs.ts";
 import { AuditRunView, RefundCheckRunView } from "../../../shared/operator/money-runs.ts";
 import { PaymentDetail } from "../../../shared/operator/payment-view.ts";
@@ -22,6 +23,7 @@ const WAIT_MS_MAX = 30_000;
 export function createConsoleOperations(client: ConsoleClient): Operations {
   const { ask, bytes } = client;
   return {
+    configuredNames: () => ask(ConfiguredNames, "GET", "configured-names"),
     jobs: {
       page: (page) => ask(JobPage, "GET", "jobs", { query: page }),
       show: (job) => ask(JobView, "GET", `jobs/${job}`),

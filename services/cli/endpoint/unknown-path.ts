@@ -1,9 +1,8 @@
-import { loadEndpointNames, type NamedEndpoint } from "../../../shared/config/endpoint-names.ts";
 import { createFindNear } from "../../../shared/http/near-path.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import type { Operations } from "../../../shared/operator/api.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { plain } from "../text.ts";
-import type { Operated } from "../with-operations.ts";
 
 /** Says that no endpoint has this path, and which one was probably meant; undefined if one has. */
 export function whyUnknown(
@@ -11,7 +10,14 @@ export function whyUnknown(
   endpoints: readonly { path: string }[] | undefined,
 ): string | undefined {
   if (endpoints === undefined) return "there is no webhooks.toml, so there are no endpoints";
-  const paths = endpoints.map((each) => each.path);
+  return whyNoneOf(
+    path,
+    endpoints.map((each) => each.path),
+  );
+}
+
+/** The same of the paths of all endpoints. */
+function whyNoneOf(path: string, paths: readonly string[]): string | undefined {
   if (paths.includes(path)) return undefined;
   const near = createFindNear(paths)(path);
   const meant = near === undefined ? "" : `; did you mean ${near.path}?`;
@@ -19,33 +25,24 @@ export function whyUnknown(
 }
 
 /**
- * Says that no endpoint of the configuration here has the path that calls are chosen by. Undefined if one has, or if the endpoints are not
- * known: they are elsewhere if a console is asked, and these commands need no webhooks.toml.
+ * Says that no configured endpoint has the path that calls are chosen by. Undefined if one has, or if no endpoint is known: these commands
+ * need no webhooks.toml.
  */
-export function whyNoneAt(path: string | undefined, { operator, configDir }: Operated): string | undefined {
-  if (path === undefined || operator !== undefined) return undefined;
-  const endpoints = knownEndpoints(configDir);
-  return endpoints && whyUnknown(path, endpoints);
-}
-
-function knownEndpoints(dir: string): readonly NamedEndpoint[] | undefined {
-  try {
-    return loadEndpointNames(dir);
-  } catch {
-    return undefined;
-  }
+export function whyNoneAt(path: string | undefined, paths: readonly string[]): string | undefined {
+  return path === undefined || paths.length === 0 ? undefined : whyNoneOf(path, paths);
 }
 
 /**
  * Prints what `whyNoneAt` says, and returns the exit code; undefined if it says nothing. Only for a choice that found nothing: an endpoint
  * that is no longer configured still has calls.
  */
-export function refuseUnknownPath(
+export async function refuseUnknownPath(
   { printError }: ProgramDeps,
   path: string | undefined,
-  operated: Operated,
-): number | undefined {
-  const problem = whyNoneAt(path, operated);
+  { configuredNames }: Pick<Operations, "configuredNames">,
+): Promise<number | undefined> {
+  if (path === undefined) return undefined;
+  const problem = whyNoneAt(path, (await configuredNames()).endpoints);
   if (problem === undefined) return undefined;
   printError(`error: ${problem}\n`);
   return EXIT.usage;

@@ -47,9 +47,12 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
     limit: limit === 0 ? undefined : limit,
   };
 
-  return withOperations(deps, options, async ({ bulk }) => {
+  return withOperations(deps, options, async ({ bulk, configuredNames }) => {
     const counted = await bulk.count(request, signal);
-    const refused = counted.matched === 0 ? refuseUnknownPath(deps, options.endpoint, options) : undefined;
+    const refused =
+      counted.matched === 0
+        ? await refuseUnknownPath(deps, options.endpoint, { configuredNames })
+        : undefined;
     const unfinished = new Set(counted.named);
 
     const operateAll = async () => {

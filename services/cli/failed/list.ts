@@ -14,7 +14,7 @@ export type ListOptions = FilterOptions & Operated & { json?: boolean };
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit, json } = options;
   const filter = toFilter(options);
-  return withOperations(deps, options, async ({ failed: calls }) => {
+  return withOperations(deps, options, async ({ failed: calls, configuredNames }) => {
     const listing = createListing<FailedCallView>(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
@@ -34,8 +34,10 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
       shown += 1;
       if (shown === limit) break;
     }
-    const refused = shown === 0 ? refuseUnknownPath(deps, options.endpoint, options) : undefined;
-    if (refused !== undefined) return refused;
+    if (shown === 0) {
+      const refused = await refuseUnknownPath(deps, options.endpoint, { configuredNames });
+      if (refused !== undefined) return refused;
+    }
     const { matched, total } = await calls.count(filter);
     const matching = shown === limit ? matched : shown;
     const listed = shown < matching ? `; ${shown} are listed (--limit 0 lists all)` : "";

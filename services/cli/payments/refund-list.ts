@@ -1,9 +1,7 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { Operations } from "../../../shared/operator/api.ts";
 import type { RefundCase, RefundExportView } from "../../../shared/operator/refunds.ts";
-import { createTokenSource } from "../../../shared/operator/tokens.ts";
 import { newExportId } from "../../../shared/payments/refunds.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { toSeconds } from "../text.ts";
@@ -34,7 +32,7 @@ export function listRefunds(
     if (options.export !== undefined)
       return printAgain(deps, await operations.refunds.show(options.export), options);
     const chosen = await readCases(operations, ids, options);
-    const problem = whyNoNetwork(deps, chosen, options);
+    const problem = await whyNoNetwork(operations, chosen, options);
     if (problem !== undefined) {
       deps.printError(`error: ${problem}\n`);
       return EXIT.usage;
@@ -92,17 +90,15 @@ async function readCases(
 }
 
 /** Says that the chosen network has neither a case nor an accepted token; undefined if it has one, or if the tokens are not known. */
-function whyNoNetwork(
-  { env }: ProgramDeps,
+async function whyNoNetwork(
+  { configuredNames }: Operations,
   { cases, leftOut, refused }: Chosen,
-  { network, operator, configDir }: RefundListOptions,
-): string | undefined {
-  if (network === undefined || operator !== undefined) return undefined;
-  if (cases.length + leftOut.size + refused.length > 0) return undefined;
-  const tokens = createTokenSource({ configDir, env, clock: systemClock }).names();
-  const known = new Set(tokens.map((token): string => token.network));
-  if (known.size === 0 || known.has(network)) return undefined;
-  return `no refund is due on ${network}, and no accepted token is on it: choose one of ${[...known].join(", ")}`;
+  { network }: RefundListOptions,
+): Promise<string | undefined> {
+  if (network === undefined || cases.length + leftOut.size + refused.length > 0) return undefined;
+  const { networks } = await configuredNames();
+  if (networks.length === 0 || networks.includes(network)) return undefined;
+  return `no refund is due on ${network}, and no accepted token is on it: choose one of ${networks.join(", ")}`;
 }
 
 function show(deps: ProgramDeps, chosen: Chosen, { json }: RefundListOptions): number {

@@ -21,9 +21,9 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { path, unknown, code, since } = options;
   const filter = { path, unknown, code, since: since === undefined ? undefined : toIso(since) };
-  return withOperations(deps, options, async ({ rejected }) => {
+  return withOperations(deps, options, async ({ rejected, configuredNames }) => {
     const isEmpty = path !== undefined && (await rejected.page({ path }, { limit: 1 })).count === 0;
-    const refused = isEmpty ? refuseUnknownPath(deps, path, options) : undefined;
+    const refused = isEmpty ? await refuseUnknownPath(deps, path, { configuredNames }) : undefined;
     if (refused !== undefined) return refused;
     const listing = createListing<RejectedView>(deps, options.json, {
       columns: [

@@ -34,8 +34,8 @@ export function tail(deps: ProgramDeps, options: TailOptions): Promise<number> {
   const { endpoint, job, origin, outcome, call } = options;
   const filter: EventFilter = { endpoint, job, origin, outcomes: outcome, callId: call };
   const stopped = stopSignal();
-  return withRedis(deps, options, async ({ partition }) => {
-    const problem = whyNoneAt(endpoint, options);
+  return withRedis(deps, options, async ({ partition, paths }) => {
+    const problem = whyNoneAt(endpoint, paths());
     if (problem !== undefined) deps.note(`warning: ${problem}\n`);
     const view = createView(deps, options, filter);
     const following = await follow(partition, view.follower);

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { whyNoJobKey } from "../../../shared/job-call/job-ids.ts";
+import { ConfiguredNames } from "../../../shared/operator/configured-names.ts";
 import { EndpointView } from "../../../shared/operator/endpoints.ts";
 import { FLOW_SPANS, FlowView } from "../../../shared/operator/flow.ts";
 import { OverviewView } from "../../../shared/operator/overview.ts";
@@ -60,6 +61,14 @@ export const overviewRoutes: readonly Route[] = [
       status: 200,
       json: { endpoints: await overview.endpoints.list() },
     }),
+  }),
+  route({
+    method: "GET",
+    path: "/api/v1/configured-names",
+    access: "viewer",
+    summary: "List the names that a filter may have: paths of endpoints, networks of accepted tokens",
+    answers: { 200: { description: "A list is empty if its names are not known", schema: ConfiguredNames } },
+    answer: async (_asked, { api }) => ({ status: 200, json: await api.configuredNames() }),
   }),
   route({
     method: "GET",

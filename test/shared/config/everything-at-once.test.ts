@@ -237,8 +237,45 @@ test("a wrong key of a job that is sold hides nothing else of the job", () => {
   ]);
 });
 
+test("a wrong price or id of a job that is sold hides nothing else of the job", () => {
+  const table = [
+    '[1]\n1 = { price_wei = 5, name = "a", keep_result = 1, callback_url = "http://10.0.0.1/" }',
+    '2 = { price_wei = "1", name = "a" }\n"1.5" = { price_wei = "0", description = "" }',
+    '[x]\n3 = { price_wei = "x" }',
+  ];
+  const dir = dirWith({
+    "postern.toml": '[callbacks]\nsecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="',
+    "job_pricing.toml": table.join("\n"),
+  });
+  const found = problemsOf(() => loadX402Config({ dir, env: {} }));
+  expect(found).toHaveLength(9);
+  for (const problem of [
+    "1.1.price_wei: must be quoted",
+    "1.1.keep_result: must be true or false",
+    "1.1.callback_url: is where no producer connects to",
+    "1.2.name: job 1/1 has this name",
+    "1.1.5: is not a job index",
+    "1.1.5.price_wei: must be above 0",
+    "1.1.5.description: is empty",
+    "x: is not a service id",
+    "x.3.price_wei: must be whole wei",
+  ])
+    expect(found.join("\n")).toContain(problem);
+});
+
+test.each([
+  ["[[facilitator]]", "facilitator"],
+  ["facilitatr_url = 1", "facilitatr_url"],
+])("who settles is not missing too if its key is misspelt: %s", (line, key) => {
+  const dir = dirWith({ "x402.toml": line });
+  const found = problemsOf(() => loadX402Config({ dir, env: {} })).join("\n");
+  expect(found).toContain(`${key}: unknown key`);
+  expect(found).not.toContain("says who verifies and settles");
+});
+
 test.each([
   ["of an endpoint", { "webhooks.toml": endpoint(GOOD.replace("job_id", "job_idd")) }, "job_idd"],
+  ["of auth", { "webhooks.toml": endpoint('path = "/a"\njob_id = 1\nauht = "none"') }, "auht"],
   ["of a secret", { "webhooks.toml": endpoint(GOOD.replace("secret", "secert")) }, "secert"],
   [
     "of an endpoint whose sender is not known",

@@ -55,7 +55,11 @@ test.each([
   ["a name of 33 letters", described(`name = "${"a".repeat(33)}"`), /1\.7\.name: must be 1 to 32/],
   ["a description of 257 letters", described(`description = "${"a".repeat(257)}"`), /is longer than 256/],
   ["a description of two lines", described('description = "a\\nb"'), /1\.7\.description: must be one line/],
-  ["an example of nothing", described("input_example = 1"), /1\.7\.input_example: says nothing/],
+  [
+    "an example of nothing",
+    described("input_example = 1"),
+    /1\.7\.input_schema: is missing: input_example says nothing without it/,
+  ],
   [
     "a schema without an example",
     described('input_schema = { type = "string" }'),

@@ -1,6 +1,7 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";
@@ -10,6 +11,7 @@ const postern = usePostern(() => ({
   postern: { redis: { url: redis.url } },
   webhooks: { endpoints: [{ path: "/hooks/acme", job_id: 1, auth: "none" }] },
 }));
+const console = useOperator({ redis });
 const here = (command: string, path: string) => {
   const option = command === "rejected list" ? "--path" : "--endpoint";
   return runHere([...command.split(" "), option, path, "--config-dir", postern.configDir]);
@@ -29,6 +31,20 @@ test.each(COMMANDS)("postern %s by a path that no endpoint has says which one wa
       code: 2,
       stderr: `error: no endpoint has the path ${path}; did you mean /hooks/acme?\n`,
     });
+});
+
+test.each(COMMANDS)("postern %s asks the console which paths the endpoints there have", async (command) => {
+  const { address } = await console.start({ configDir: postern.configDir });
+  const there = (path: string) => {
+    const option = command === "rejected list" ? "--path" : "--endpoint";
+    const args = [option, path, "--config-dir", "/nowhere", "--operator", `http://${address}`];
+    return runHere([...command.split(" "), ...args], { POSTERN_OPERATOR_TOKEN: TOKENS.operator });
+  };
+  expect(await there("/hooks/acne")).toMatchObject({
+    code: 2,
+    stderr: "error: no endpoint has the path /hooks/acne; did you mean /hooks/acme?\n",
+  });
+  expect(await there("/hooks/acme")).toMatchObject({ code: 0 });
 });
 
 test.each(COMMANDS)(

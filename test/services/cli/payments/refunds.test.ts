@@ -12,6 +12,7 @@ import { createPaymentList } from "../../../../shared/payments/list.ts";
 import type { PaymentState } from "../../../../shared/payments/payment.ts";
 import { createRefunds } from "../../../../shared/payments/refunds.ts";
 import { createFailedRecords } from "../../../../shared/queue/call-record.ts";
+import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
@@ -23,6 +24,7 @@ import { runHere } from "../run-here.ts";
 
 const payments = usePayments();
 const { devnet, redis } = payments;
+const console = useOperator({ redis });
 
 /** The operator's multisig, and somebody else who has money. */
 let safe: Hex;
@@ -459,22 +461,30 @@ test("an export is of one network", async () => {
 
 test("a network that is misspelt is refused, and one of an accepted token without a case is not", async () => {
   const [id = ""] = await bought();
+  const { address } = await console.start({ configDir: payments.postern.configDir });
+  const there = (...args: string[]) =>
+    runHere(["payments", "refund-list", "--operator", `http://${address}`, ...args], {
+      POSTERN_OPERATOR_TOKEN: TOKENS.operator,
+    });
   const known = `choose one of ${devnet.network}`;
   for (const network of ["8453", "eip155:1"])
     for (const format of [[], ["--csv"]])
-      expect(await list("--network", network, ...format)).toEqual({
-        ...{ code: 2, stdout: "" },
-        stderr: `error: no refund is due on ${network}, and no accepted token is on it: ${known}\n`,
-      });
+      for (const asked of [list, there])
+        expect(await asked("--network", network, ...format)).toEqual({
+          ...{ code: 2, stdout: "" },
+          stderr: `error: no refund is due on ${network}, and no accepted token is on it: ${known}\n`,
+        });
   expect(await stateOf(id)).toBe("FAILED");
   const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms")));
   await redis.client.hset(keys.payment(id), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
-  const empty = await list("--network", devnet.network);
-  expect([empty.code, empty.stdout]).toEqual([
-    0,
-    expect.stringContaining("0 to be paid back, others are on eip155:1"),
-  ]);
-  expect((await list("--network", "eip155:1")).stdout).toContain(id);
+  for (const asked of [list, there]) {
+    const empty = await asked("--network", devnet.network);
+    expect([empty.code, empty.stdout]).toEqual([
+      0,
+      expect.stringContaining("0 to be paid back, others are on eip155:1"),
+    ]);
+    expect((await asked("--network", "eip155:1")).stdout).toContain(id);
+  }
 });
 
 test("a 2xx that comes after the export changes no state, and is told of loudly wherever the payment is shown", async () => {
