@@ -11,10 +11,16 @@ module.exports = {
     {
       name: "services-are-islands",
       comment:
-        "A need two services share is a noun in shared/. Only the program's command table joins services.",
+        "A need two services share is a noun in shared/. Only the program's command table joins services, and the demo shows dev.",
       severity: "error",
-      from: { path: "^services/([^/]+)/", pathNot: "^services/cli/main\\.ts$" },
+      from: { path: "^services/([^/]+)/", pathNot: "^services/(cli/main\\.ts$|demo/)" },
       to: { path: "^services/", pathNot: "^services/$1/" },
+    },
+    {
+      name: "the-demo-shows-dev",
+      severity: "error",
+      from: { path: "^services/demo/" },
+      to: { path: "^services/(?!demo/|dev/)" },
     },
     {
       name: "only-a-main-is-composed",

@@ -1,124 +1,189 @@
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
-import type { Devnet } from "../../shared/dev/devnet.ts";
-import type { Part } from "../../shared/dev/process.ts";
-import { readinessUrl, type ServiceName, untilReady, untilSelling } from "../../shared/dev/stack.ts";
-import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
-import { createPaymentFixture, type PaymentFixture } from "./payment-fixture.ts";
-import { createSender, createWebhookLedger, httpRequest, type Sender, type WebhookLedger } from "./sender.ts";
-import { type Show, usdc } from "./show.ts";
-import { createPostern, createRunnerView, type Postern, type RunnerView } from "./views.ts";
-import { createWorld, SERVICE_ID, type World } from "./world.ts";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { spawnChild } from "../../shared/dev/child.ts";
+import { findProgram } from "../../shared/dev/find-program.ts";
+import { EventLog, type LoggedEvent, type Part, startProcess } from "../../shared/dev/process.ts";
+import { credentialHeader, readyCurl } from "../../shared/dev/ready-commands.ts";
+import { beforeDeadline, eventually } from "../../shared/dev/wait.ts";
+import { PROGRAM_OF_CLONE } from "../../shared/lifecycle/environment.ts";
+import { shellLine, shellQuote } from "../../shared/text/shell-quote.ts";
+import type { DevStack } from "../dev/dev-stack.ts";
+import { httpRequest, jsonOf, type Reply } from "./http.ts";
+import type { RedisView } from "./redis-view.ts";
+import type { Shop } from "./shop.ts";
+import type { Show } from "./show.ts";
 
-/** Shows one thing and checks it. Rejects if it cannot go on; the rest of the demo is then left out. */
-export type Scenario = (demo: Demo) => Promise<void>;
-
-/** A scenario in which a job is bought, or is not. */
-export type PaidScenario = (demo: Demo, payments: PaymentFixture) => Promise<void>;
-
-/** What the scenarios run on. */
+/** Everything that a chapter needs to show something. */
 export type Demo = {
   readonly show: Show;
-  readonly world: World;
-  readonly parts: Readonly<Record<"runner" | "producer" | "webhooks" | "operator", Part>>;
-  readonly ledger: WebhookLedger;
-  readonly sender: Sender;
-  readonly runner: RunnerView;
-  readonly postern: Postern;
-  /** Absent without a devnet: nothing is sold. */
-  readonly payments: PaymentFixture | undefined;
-  /** The endpoint of this sender, or without a preset of this way to authenticate. */
-  endpoint(way: string): EndpointToml;
+  readonly stack: DevStack;
+  readonly runner: Part;
+  readonly redis: RedisView;
+  readonly log: DemoLog;
+  readonly webhooks: Answers;
+  /** Undefined without a devnet: nothing is sold. */
+  readonly shop: Shop | undefined;
+  /** The environment of the parts and of commands. */
+  readonly env: NodeJS.ProcessEnv;
 };
 
-/** The first scenario: starts every part, and shows its address once its readiness probe agrees. */
-export async function startDemo(
-  home: string,
-  env: NodeJS.ProcessEnv,
-  show: Show,
-  shutdown: Shutdown,
-): Promise<Demo> {
-  const world = await createWorld(home, env, shutdown);
-  show.scenario("Every part starts");
-  const { host } = new URL(world.redisUrl);
-  const redis = world.ownRedis ? "private, and empty" : "REDIS_URL's, and not in use";
-  show.check(row("redis", host, redis), await world.queue.look(), { waiting: 0, failed: 0 });
+/** A call that was accepted, and the body that the runner must get. */
+export type Call = { readonly callId: string; readonly body: string };
 
-  const runner = await startPart("runner");
-  const producer = await startPart("producer");
-  const webhooks = await startPart("webhooks", "--service-id", SERVICE_ID);
-  const operator = await startPart("operator", "--bind-address", "127.0.0.1:0");
-  const { durability, redis: proof } = JSON.parse((await askReadiness(webhooks)).text);
-  show.check(
-    `a 202 means "on disk": the gateway has checked Redis (durability ${durability}, proof ${proof})`,
-    durability,
-    "strict",
-  );
+/** How the demo's webhooks were answered. */
+export type Answers = {
+  sent: number;
+  /** Ids of the calls that were answered with success. */
+  readonly accepted: Set<string>;
+  /** Success for a delivery that was known. */
+  repeats: number;
+  /** Success for an event that the endpoint drops. */
+  dropped: number;
+  refused: number;
+};
 
-  async function startPart(name: ServiceName, ...args: string[]): Promise<Part> {
-    const part = await world.start(name, args);
-    await untilReady(part);
-    const address = name === "producer" ? "" : part.address;
-    const statement = row(name, address, `${readinessUrl(part)} answers 200`);
-    show.check(statement, (await askReadiness(part)).status, 200);
-    return part;
+export function noAnswers(): Answers {
+  return { sent: 0, accepted: new Set(), repeats: 0, dropped: 0, refused: 0 };
+}
+
+/** The log of all parts, over all their restarts. */
+export class DemoLog extends EventLog {
+  /** The first match, logged already or yet to come. Rejects, saying what was awaited, after the deadline. */
+  await(what: string, matches: (event: LoggedEvent) => boolean): Promise<LoggedEvent> {
+    return beforeDeadline(what, this.first(matches, new Promise<never>(() => {})));
   }
 
-  async function startPayments(): Promise<PaymentFixture | undefined> {
-    if ("missing" in world.devnet) {
-      showMissing(show, world.devnet.missing, env);
-      return undefined;
-    }
-    const { devnet } = world.devnet;
-    const gateway = await startPart("x402");
-    const pricing = await startPart("pricing");
-    const payments = await createPaymentFixture(world, devnet, gateway, pricing, shutdown);
-    await untilSelling(gateway);
-    await showDevnet(show, devnet, payments);
-    return payments;
+  /** The first event of that name for this call. */
+  ofCall(name: string, id: string): Promise<LoggedEvent> {
+    return this.await(`${name} of ${id} in the log`, ({ event, callId }) => event === name && callId === id);
   }
 
-  const ledger = createWebhookLedger();
-  return {
-    show,
-    world,
-    parts: { runner, producer, webhooks, operator },
-    ledger,
-    sender: createSender(webhooks.address, ledger),
-    runner: createRunnerView(runner.address, world.runnerSecret, ledger),
-    postern: createPostern(world.env, world.configDir),
-    payments: await startPayments(),
-    endpoint(way) {
-      const endpoint = world.endpoints.find(({ preset, auth }) => (preset ?? auth) === way);
-      if (endpoint === undefined) throw new Error(`expected: an endpoint with ${way}`);
-      return endpoint;
+  /** How often the runner has run each call to its end. An answer from memory is no run. */
+  runs(): Map<string, number> {
+    const runs = new Map<string, number>();
+    for (const { callId, replayed } of this.named("job.finished"))
+      if (replayed !== true) runs.set(String(callId), (runs.get(String(callId)) ?? 0) + 1);
+    return runs;
+  }
+}
+
+export type Webhook = {
+  endpoint: EndpointToml;
+  body: string;
+  /** The body that the credential is made for, if it is another one. */
+  signedBody?: string;
+  headers?: Readonly<Record<string, string>>;
+};
+
+type Answered = Reply & { callId: string };
+
+/** The endpoint of this path. */
+export function endpointAt({ stack }: Demo, path: string): EndpointToml {
+  const endpoint = stack.config.webhooks?.endpoints.find((each) => each.path === path);
+  if (endpoint === undefined) throw new Error(`expected: an endpoint at ${path}`);
+  return endpoint;
+}
+
+/** Sends a webhook with its endpoint's credential, and counts the answer. */
+export async function send(demo: Demo, webhook: Webhook): Promise<Answered> {
+  const { endpoint, body, signedBody = body, headers } = webhook;
+  const credential = credentialHeader(endpoint, signedBody);
+  const reply = await httpRequest(`http://${demo.stack.parts.webhooks.address}${endpoint.path}`, {
+    headers: {
+      "Content-Type": "application/json",
+      ...(credential && { [credential.name]: credential.value }),
+      ...headers,
     },
+    body,
+  });
+  return count(demo, reply);
+}
+
+/** Shows the curl that sends this webhook, runs that very line in a shell, and counts the answer. Without curl, sends the same request. */
+export async function curl(demo: Demo, webhook: Webhook): Promise<Answered> {
+  const line = curlLine(demo, webhook);
+  demo.show.command(line);
+  if (findProgram(["curl"], demo.env) === undefined) {
+    demo.show.say("there is no curl here, so the demo sends the same request itself");
+    return send(demo, webhook);
+  }
+  const output: string[] = [];
+  const env = { ...demo.env, NO_PROXY: "127.0.0.1", no_proxy: "127.0.0.1" };
+  const onLine = (text: string, from: "stdout" | "stderr") => from === "stdout" && output.push(text);
+  await beforeDeadline(
+    "curl ends",
+    spawnChild({ command: "sh", args: ["-c", line], env, detached: true, onLine }).exit,
+  );
+  return count(demo, readOutput(output));
+}
+
+function curlLine({ stack }: Demo, { endpoint, body, signedBody = body, headers = {} }: Webhook): string {
+  const { address } = stack.parts.webhooks;
+  const line = readyCurl(endpoint, { address, body: signedBody }) ?? "";
+  const more = Object.entries(headers).map(([name, value]) => ` -H ${shellQuote(`${name}: ${value}`)}`);
+  return [line.replace(shellQuote(signedBody), () => shellQuote(body)), ...more].join("");
+}
+
+/** `curl -i` prints the status line, the headers, an empty line and the body. */
+function readOutput(output: readonly string[]): Reply {
+  const end = output.indexOf("");
+  const headers = output.slice(1, end).map((line) => line.split(/: (.*)/, 2) as [string, string]);
+  return {
+    status: Number(/^HTTP\/\S+ (\d{3})/.exec(output[0] ?? "")?.[1] ?? 0),
+    headers: new Headers(headers),
+    text: output.slice(end + 1).join("\n"),
   };
 }
 
-function askReadiness({ opsAddress, address }: Part) {
-  return httpRequest(opsAddress ?? address, { method: "GET", path: "/readyz" });
+function count({ webhooks }: Demo, reply: Reply): Answered {
+  const callId = String(jsonOf(reply)["call_id"] ?? "");
+  webhooks.sent += 1;
+  if (reply.status < 200 || reply.status >= 300) webhooks.refused += 1;
+  else if (callId === "") webhooks.dropped += 1;
+  else if (webhooks.accepted.has(callId)) webhooks.repeats += 1;
+  else webhooks.accepted.add(callId);
+  return { ...reply, callId };
 }
 
-/** Without a devnet, payments are left out; with CI set that is a failure. */
-function showMissing(show: Show, missing: string, env: NodeJS.ProcessEnv): void {
-  const statement = "payments are left out";
-  if (env["CI"]) show.fail(`${statement}, which with CI set they must not be`);
-  else show.say(statement);
-  for (const line of missing.split("\n")) show.say(line);
+/** The state of a call at the runner, or `unknown`. */
+export async function stateAtRunner({ runner }: Demo, callId: string): Promise<string> {
+  return String((await atRunner(runner, callId))["state"] ?? "unknown");
 }
 
-async function showDevnet(show: Show, devnet: Devnet, { chain, before }: PaymentFixture): Promise<void> {
-  const hostOf = (url: string): string => new URL(url).host;
-  const places = `facilitator ${hostOf(devnet.facilitatorUrl)}, faults ${hostOf(devnet.controlUrl)}`;
-  show.check(row("devnet", hostOf(devnet.rpcUrl), places), await chain.chainId(), devnet.chainId);
-  const [first = 0n, ...others] = before.values();
-  show.check(
-    `${others.length} payers have ${usdc(first)} worthless USDC each on chain ${devnet.chainId}, the seller has none`,
-    [...before.values()].map(usdc),
-    [...others.map(() => "1000000.000000"), "0.000000"],
-  );
+/** Resolves once the runner lists all of these calls as done, with the very bytes that were sent. Rejects at once if one was not accepted. */
+export async function untilDone({ runner }: Demo, calls: readonly Call[]): Promise<void> {
+  for (const { callId, body } of calls) {
+    if (callId === "") throw new Error("expected: a call; the webhook was not accepted");
+    await eventually(`the runner lists ${callId} as done, with the bytes that were sent`, async () => {
+      const { state, sha256 } = await atRunner(runner, callId);
+      return state === "done" && sha256 === sha256Hex(Buffer.from(body));
+    });
+  }
 }
 
-function row(name: string, address: string, note: string): string {
-  return `${name.padEnd(10)}${address.padEnd(18)}${note}`;
+async function atRunner({ address }: Part, callId: string) {
+  const reply = await httpRequest(`http://${address}/calls/${callId}`);
+  return reply.status === 200 ? jsonOf(reply) : {};
+}
+
+/** Runs a command of `postern` that reads the configuration of the stack, and shows it and its output. */
+export function postern(demo: Demo, ...args: readonly string[]) {
+  const all = [...args, "--config-dir", demo.stack.config.dir];
+  return runPostern(demo, all, `${PROGRAM_OF_CLONE} ${shellLine(all)}`);
+}
+
+/** Runs `postern` as its user would, and shows the line that a terminal takes, and its output. */
+export async function runPostern(
+  { show, env }: Demo,
+  args: readonly string[],
+  line: string,
+  more: NodeJS.ProcessEnv = {},
+) {
+  show.command(line);
+  const lines: string[] = [];
+  const onLine = (text: string) => lines.push(text);
+  const command = startProcess({ name: "postern", args, env: { ...env, ...more }, detached: true, onLine });
+  const { code } = await beforeDeadline(`postern ${args.join(" ")} ends`, command.exit);
+  show.output(lines);
+  return { exitCode: code, text: lines.join("\n") };
 }

@@ -3,19 +3,23 @@ import type { LoggedEvent } from "../../shared/dev/process.ts";
 
 /** Prints the demo, line by line. Each statement is checked before it is printed. */
 export type Show = {
-  /** Begins a scenario. */
-  scenario(title: string): void;
+  /** Begins a chapter. */
+  chapter(title: string): void;
   say(text: string): void;
-  /** Prints the statement if what was found is what was expected; else prints that it is not so, and counts a failure. */
+  /** Prints lines that belong to no chapter. */
+  print(...lines: readonly string[]): void;
+  /** Prints a command that a terminal takes as it stands. */
+  command(line: string): void;
+  /** Prints the statement if what was found is what was expected; else prints that it is wrong, and counts it. */
   check(statement: string, found: unknown, expected: unknown): void;
-  /** Prints that something expected did not happen, and counts a failure. */
+  /** Prints that something expected did not happen, and counts it as wrong. */
   fail(what: string): void;
   /** Prints a line that a part logged. */
   log(part: string, event: LoggedEvent): void;
   /** Prints the output of a command. */
   output(lines: readonly string[]): void;
-  /** How many statements were not so. */
-  readonly failures: number;
+  /** Counts of what was shown so far. */
+  readonly shown: { readonly chapters: number; readonly checks: number; readonly wrong: number };
   /** From now on prints nothing. */
   end(): void;
 };
@@ -26,35 +30,37 @@ const STYLES = { bold: 1, dim: 2, red: 31, green: 32 } as const;
 export function createShow(print: (line: string) => void, colour: boolean, columns: number): Show {
   const styled = (style: keyof typeof STYLES, text: string) =>
     colour ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text;
-  let scenarios = 0;
-  let failures = 0;
+  const shown = { chapters: 0, checks: 0, wrong: 0 };
   let ended = false;
   const put = (line: string): void => {
     if (!ended) print(line);
   };
   const quote = (text: string): void => put(`      ${styled("dim", cut(text, columns - 7))}`);
   const fail = (what: string): void => {
-    failures += 1;
+    shown.wrong += 1;
     put(`  ${styled("red", "NO")}  ${what}`);
   };
   return {
-    scenario(title) {
-      scenarios += 1;
-      put(`\n${styled("bold", `${scenarios}. ${title}`)}`);
+    chapter(title) {
+      shown.chapters += 1;
+      put(`\n${styled("bold", `${shown.chapters}. ${title}`)}`);
     },
-    say: (text) => put(text === "" ? "" : `      ${text}`),
+    print(...lines) {
+      for (const line of lines) put(line);
+    },
+    say: (text) => put(`      ${text}`),
+    command: (line) => put(`   $  ${line}`),
     check(statement, found, expected) {
+      shown.checks += 1;
       if (isDeepStrictEqual(found, expected)) put(`  ${styled("green", "ok")}  ${statement}`);
-      else fail(`${statement}: expected ${shown(expected)}, found ${shown(found)}`);
+      else fail(`${statement}: expected ${toText(expected)}, found ${toText(found)}`);
     },
     fail,
     log: (part, event) => quote(`${part.padEnd(8)} | ${eventLine(event)}`),
     output(lines) {
       for (const line of lines) quote(`| ${line}`.trimEnd());
     },
-    get failures() {
-      return failures;
-    },
+    shown,
     end() {
       ended = true;
     },
@@ -65,35 +71,25 @@ function cut(text: string, width: number): string {
   return text.length <= width ? text : `${text.slice(0, Math.max(1, width - 1))}…`;
 }
 
-function shown(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
-}
-
 /** These fields are on every line of a process, or the same for all calls of the demo. */
 const LEFT_OUT: readonly string[] = ["level", "time", "service", "pid", "event", "origin"];
 
 /** A logged event as `name key=value ...`, the fields as they were logged, call ids shortened. */
 function eventLine(event: LoggedEvent): string {
   const fields = Object.entries(event).filter(([key]) => !LEFT_OUT.includes(key));
-  return [event.event, ...fields.map(([key, value]) => `${key}=${toText(value)}`)].join(" ");
+  return [event.event, ...fields.map(([key, value]) => `${key}=${toWord(value)}`)].join(" ");
+}
+
+function toWord(value: unknown): string {
+  const text = toText(value).replaceAll(/\bc_[0-9a-f]{32}\b/g, shortId);
+  return typeof value === "string" && /\s/.test(text) ? `"${text}"` : text;
 }
 
 function toText(value: unknown): string {
-  if (typeof value !== "string") return JSON.stringify(value);
-  const text = value.replaceAll(/\bc_[0-9a-f]{32}\b/g, shortId);
-  return /\s/.test(text) ? `"${text}"` : text;
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? String(value));
 }
 
-/** Enough of a call id to tell it from the others of one demo. */
+/** The first digits of a call id: enough to distinguish the calls of one demo. */
 export function shortId(callId: string): string {
   return `${callId.slice(0, 10)}…`;
-}
-
-const USDC_DECIMALS = 6;
-
-/** The token's smallest units as USDC, with all decimals. */
-export function usdc(units: bigint): string {
-  const sign = units < 0n ? "-" : "";
-  const digits = String(units < 0n ? -units : units).padStart(USDC_DECIMALS + 1, "0");
-  return `${sign}${digits.slice(0, -USDC_DECIMALS)}.${digits.slice(-USDC_DECIMALS)}`;
 }

@@ -7,7 +7,7 @@ import {
 } from "../../shared/dev/config.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import { movedTables } from "./moved-tables.ts";
-import { type Checked, checkedIn, type Own, runnerTable, sellsByItself } from "./own-config.ts";
+import { type Checked, checkedIn, type Own, runnerTable } from "./own-config.ts";
 import type { Ports } from "./ports.ts";
 
 export type Effective = Checked & {
@@ -28,6 +28,8 @@ export type Effective = Checked & {
 
 type Options = {
   own: Own;
+  /** Whether jobs are sold for a devnet's tokens although `own` does not say so. */
+  sellsByItself: boolean;
   target: string;
   redisUrl: string;
   devnet: Devnet | undefined;
@@ -47,11 +49,11 @@ type Options = {
  * runner and ports, and no time to drain; else one that is made up. Throws `start.config_invalid`.
  */
 export async function writeEffectiveConfig(options: Options): Promise<Effective> {
-  const { own, target, env, ports } = options;
+  const { own, sellsByItself, target, env, ports } = options;
   const tables = ports.chosen ? await movedTables(own, options.devnet, ports) : own.tables;
   const madeUp = tables.webhooks === undefined;
   const made = madeUp ? { webhooks: createDevWebhooks(await at(ports, "webhooks"), options.secrets()) } : {};
-  const sold = sellsByItself(own) ? await paymentTables(options) : {};
+  const sold = sellsByItself ? await paymentTables(options) : {};
   const deliverTo = takesDeliveries(tables) ? options.deliverTo : undefined;
   writeConfig(target, {
     ...made,
@@ -75,7 +77,7 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
     dir: target,
     madeUp,
     variables: variablesIn(tables.webhooks),
-    sellsByItself: sellsByItself(own),
+    sellsByItself,
     madeUpRunnerSecret,
     deliverTo,
     hasConsole,

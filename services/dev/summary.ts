@@ -1,25 +1,15 @@
 import { exampleBody } from "../../shared/dev/config.ts";
-import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { readyCurl, readyPay, readySend } from "../../shared/dev/ready-commands.ts";
 import { readinessUrl } from "../../shared/dev/stack.ts";
 import type { JobInput } from "../../shared/json-schema/job-input.ts";
+import type { DevStack, OwnRunner } from "./dev-stack.ts";
 import { type Effective, reachable } from "./effective-config.ts";
 
 type Probes = Record<"webhooks" | "producer" | "operator", string> & {
   runner?: string;
   x402?: string;
   pricing?: string;
-};
-
-export type OwnRunner = {
-  url: string;
-  /** Whether anything answered there when dev started. */
-  answers: boolean;
-  /** What its calls are signed with, if dev has made that up. */
-  secret: string | undefined;
-  /** Where it delivers what its long jobs answer, if that is taken. */
-  deliverTo: string | undefined;
 };
 
 type DevSummary = {
@@ -46,20 +36,11 @@ type DevSummary = {
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
-export type Parts = Record<"webhooks" | "producer" | "operator", Part> &
-  Record<"runner" | "x402" | "pricing", Part | undefined>;
-
-type Running = {
-  config: Effective;
-  parts: Parts;
-  ownRunner: OwnRunner | undefined;
-  redisUrl: string;
-  devnet: Devnet | undefined;
-  program: string;
-};
-
 /** Where everything is, and a command for each endpoint and each job that is sold. */
-export function summarise({ config, parts, ownRunner, redisUrl, devnet, program }: Running): DevSummary {
+export function summarise(
+  { config, parts, ownRunner, redisUrl, devnet }: DevStack,
+  program: string,
+): DevSummary {
   const { webhooks, producer, runner, x402, pricing, operator } = parts;
   return {
     webhooks: `http://${webhooks.address}`,

@@ -16,25 +16,7 @@ export function newDevSecrets(): DevSecrets {
   return { runner, bearer, hmac, apiKey, quote: newSecret(), pricing: newSecret() };
 }
 
-/**
- * A configuration to try things with, with one endpoint for each way to authenticate. `webhooks` and `runner` are the
- * `host:port` of the webhooks gateway and of the runner.
- */
-export function createDevConfig(
-  { redisUrl, webhooks, runner }: Record<"redisUrl" | "webhooks" | "runner", string>,
-  secrets: DevSecrets,
-) {
-  return {
-    postern: {
-      drain_secs: 0,
-      redis: { url: redisUrl },
-      runner: { url: `http://${runner}`, bind_address: runner, secret: secrets.runner },
-    },
-    webhooks: createDevWebhooks(webhooks, secrets),
-  } satisfies ConfigTables;
-}
-
-/** The webhooks gateway of such a configuration. */
+/** A webhooks gateway to try things with, at this `host:port`, with one endpoint for each way to authenticate. */
 export function createDevWebhooks(address: string, secrets: DevSecrets) {
   return {
     bind_address: address,

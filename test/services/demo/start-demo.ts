@@ -21,10 +21,10 @@ export function startDemo(
   return { demo, text: () => lines.join("\n") };
 }
 
-/** What was accepted, and what was injected of it. */
-export const SUM = /(\d+) accepted = (\d+) injected \+ 0 failed \+ 0 waiting/;
+/** What was accepted, and what was run of it. */
+export const SUM = /^ {2}ok {2}It adds up: (\d+) accepted and paid = \1 run \+ 0 failed \+ 0 waiting/m;
 
-/** The lines of a demo that say what was not so. */
-export function notSo(text: string): string[] {
+/** The lines of a demo that say what is wrong. */
+export function wrongIn(text: string): string[] {
   return text.split("\n").filter((line) => line.startsWith("  NO "));
 }

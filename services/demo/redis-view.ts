@@ -1,0 +1,64 @@
+import { Secret } from "../../shared/crypto/secret.ts";
+import { messageOf } from "../../shared/errors/app-error.ts";
+import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { createPaymentList } from "../../shared/payments/list.ts";
+import { lastBeats } from "../../shared/queue/heartbeat.ts";
+import { openRegistry } from "../../shared/queue/registry.ts";
+import { connectForRequests } from "../../shared/redis/connect.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
+import { whenReady } from "../../shared/redis/ready.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+
+/** Reads a Redis from outside of all parts. */
+export type RedisView = {
+  /** How many calls are on their way (waiting, delayed or held by a producer), and how many have failed. */
+  calls(): Promise<{ waiting: number; failed: number }>;
+  producers(): Promise<number>;
+  /** The payments that x402 gateways have recorded as settled since this view was opened. */
+  settled(): Promise<{ id: string; units: bigint }[]>;
+};
+
+const CONNECT_MS = 5000;
+
+export async function openRedisView(url: string, shutdown: Shutdown): Promise<RedisView> {
+  const since = systemClock();
+  const redis = connectForRequests(new Secret(url), silentLogger);
+  shutdown.defer("view of redis", () => redis.disconnect());
+  await whenReady(redis, CONNECT_MS).catch((cause: unknown) => {
+    throw new Error(`Redis at ${new URL(url).host} cannot be reached: ${messageOf(cause)}`, { cause });
+  });
+  const partition = partitionOf(redis);
+  const registry = openRegistry(partition);
+  const payments = createPaymentList(partition);
+  return {
+    async calls() {
+      const depths = await registry.depths();
+      return depths.reduce(
+        (sum, { waiting, delayed, active, failed }) => ({
+          waiting: sum.waiting + waiting + delayed + active,
+          failed: sum.failed + failed,
+        }),
+        { waiting: 0, failed: 0 },
+      );
+    },
+    producers: async () => (await lastBeats(partition)).length,
+    async settled() {
+      const found: { id: string; units: bigint }[] = [];
+      for await (const { id, terms, settlement } of payments.matching({ since }))
+        if (settlement !== undefined) found.push({ id, units: BigInt(terms.amount) });
+      return found;
+    },
+  };
+}
+
+/** Throws if this Redis is in use: the demo's runner would run the calls of others. */
+export async function requireUnused({ calls, producers }: RedisView): Promise<void> {
+  const found = { ...(await calls()), producers: await producers() };
+  if (Object.values(found).every((number) => number === 0)) return;
+  const list = Object.entries(found).map(([what, number]) => `${what} ${number}`);
+  throw new Error(
+    `The Redis of REDIS_URL is in use (${list.join(", ")}), and the demo would run calls that are not its own. ` +
+      "Unset REDIS_URL to let the demo start a Redis, or name one that Postern does not use.",
+  );
+}

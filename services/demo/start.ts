@@ -1,0 +1,101 @@
+import { randomBytes } from "node:crypto";
+import type { ConfigTables } from "../../shared/config/config-tables.ts";
+import { receiverSecret } from "../../shared/crypto/callback-keys.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+import { createDevWebhooks, DEV_JOBS, newDevSecrets, newSecret } from "../../shared/dev/config.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import { untilSelling } from "../../shared/dev/stack.ts";
+import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
+import { startDevStack } from "../dev/dev-stack.ts";
+import { type Demo, DemoLog, noAnswers } from "./demo.ts";
+import { openRedisView, requireUnused } from "./redis-view.ts";
+import { createShop } from "./shop.ts";
+import type { Show } from "./show.ts";
+
+const SERVICE_ID = "0";
+
+/** This variable holds the secret of runner and producer, so that one of them can be started with another secret. */
+export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
+/** Requests to this endpoint may name a receiver of callbacks. */
+export const TOLD_PATH = "/hooks/told";
+/** The endpoint that callbacks are sent to. */
+export const RECEIVER_PATH = "/hooks/standard";
+
+/**
+ * Starts what `postern dev` starts, with endpoints and a producer that suit the chapters. Throws if the Redis of REDIS_URL is in
+ * use. Without anvil nothing is sold, and the reason is shown.
+ */
+export async function startDemo(env: NodeJS.ProcessEnv, show: Show, shutdown: Shutdown): Promise<Demo> {
+  if (env["REDIS_URL"]) await requireUnused(await openRedisView(env["REDIS_URL"], shutdown));
+  const log = new DemoLog();
+  const secrets = newDevSecrets();
+  const partEnv = { ...env, [RUNNER_SECRET]: secrets.runner, POSTERN_LOG_LEVEL: "info" };
+  const stack = await startDevStack({
+    own: { tables: tables(createDevWebhooks(`127.0.0.1:${await freePort()}`, secrets)) },
+    sellsByItself: true,
+    runner: undefined,
+    serviceId: SERVICE_ID,
+    // A dev that starts meanwhile could take a usual port while a part of the demo is down.
+    ports: { chosen: false, of: () => freePort() },
+    secrets: () => secrets,
+    env: partEnv,
+    onLine: (_part, line) => log.take(line),
+    log: {
+      info() {},
+      warn: (_event, fields) => show.output(String(fields?.["reason"]).split("\n")),
+      error() {},
+    },
+    shutdown,
+  });
+  const { devnet, parts } = stack;
+  const { runner, x402 } = parts;
+  if (runner === undefined) throw new Error("expected: the reference runner");
+  if (x402 !== undefined) await untilSelling(x402);
+  return {
+    show,
+    stack,
+    runner,
+    redis: await openRedisView(stack.redisUrl, shutdown),
+    log,
+    webhooks: noAnswers(),
+    shop: devnet && x402 && createShop(devnet, x402, SERVICE_ID),
+    env: partEnv,
+  };
+}
+
+/** Retries come within a second, and locks are short, so that a killed producer's calls are taken back soon. */
+function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
+  const gateway = `http://${webhooks.bind_address}`;
+  const callbacksSecret = newWhsec();
+  return {
+    postern: {
+      runner: { secret: `env:${RUNNER_SECRET}`, timeout_ms: 2000 },
+      producer: { attempts: 40, lock_ms: 3000, backoff: { base_ms: 200, cap_ms: 1000 } },
+      callbacks: { secret: callbacksSecret, allow_cidrs: ["127.0.0.1"], timeout_ms: 2000 },
+    },
+    webhooks: {
+      ...webhooks,
+      endpoints: [
+        ...webhooks.endpoints,
+        { path: TOLD_PATH, job_id: DEV_JOBS.slow, auth: "none", callback_hosts: [gateway] },
+        ...senders(receiverSecret(new Secret(callbacksSecret), `${gateway}${RECEIVER_PATH}`)),
+      ],
+    },
+  };
+}
+
+/** Endpoints for senders as they are, with secrets of the form that each of them gives out. */
+function senders(ofReceiver: string) {
+  const { echo, keccak256 } = DEV_JOBS;
+  const route_by = { header: "X-GitHub-Event", jobs: { push: echo, release: keccak256 } };
+  return [
+    { path: "/hooks/github", preset: "github", route_by, secret: newSecret() },
+    { path: "/hooks/stripe", preset: "stripe", job_id: echo, secret: newWhsec() },
+    { path: "/hooks/slack", preset: "slack", job_id: echo, secret: newSecret() },
+    { path: RECEIVER_PATH, preset: "standard-webhooks", job_id: echo, secret: ofReceiver },
+  ];
+}
+
+function newWhsec(): string {
+  return `whsec_${randomBytes(32).toString("base64")}`;
+}

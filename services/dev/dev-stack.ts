@@ -1,0 +1,164 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { DevSecrets } from "../../shared/dev/config.ts";
+import type { Devnet } from "../../shared/dev/devnet.ts";
+import { freePort } from "../../shared/dev/free-port.ts";
+import type { Part } from "../../shared/dev/process.ts";
+import { type PrivateRedis, provideRedis } from "../../shared/dev/redis.ts";
+import { createStack, type ServiceName, untilReady } from "../../shared/dev/stack.ts";
+import { AppError, messageOf } from "../../shared/errors/app-error.ts";
+import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
+import type { Logger } from "../../shared/log/logger.ts";
+import { namedDevnet, useDevnet } from "./devnet.ts";
+import { type Effective, writeEffectiveConfig } from "./effective-config.ts";
+import { type Own, runnerTable } from "./own-config.ts";
+import { isThere, ownRunnerUrl } from "./own-runner.ts";
+import type { Ports } from "./ports.ts";
+
+export type DevStackOptions = {
+  own: Own;
+  /** Whether jobs are sold for a devnet's tokens although `own` does not say so. */
+  sellsByItself: boolean;
+  /** The operator's own runner, in place of the reference runner. */
+  runner: URL | undefined;
+  serviceId: string;
+  ports: Ports;
+  /** Asked for only if something has to be made up. */
+  secrets: () => DevSecrets;
+  env: NodeJS.ProcessEnv;
+  /** Gets every line that a part logs. */
+  onLine: (part: string, line: string) => void;
+  log: Logger;
+  /** Gets a step for each part that was started. */
+  shutdown: Shutdown;
+};
+
+export type DevStack = {
+  config: Effective;
+  parts: Parts;
+  ownRunner: OwnRunner | undefined;
+  redisUrl: string;
+  /** Absent if the Redis is the one of REDIS_URL. */
+  privateRedis: PrivateRedis | undefined;
+  devnet: Devnet | undefined;
+  /** Absent if somebody else runs the devnet. */
+  devnetPart: Part | undefined;
+};
+
+export type Parts = Record<"webhooks" | "producer" | "operator", Part> &
+  Record<"runner" | "x402" | "pricing", Part | undefined>;
+
+export type OwnRunner = {
+  url: string;
+  /** Whether anything answered there when dev started. */
+  answers: boolean;
+  /** What its calls are signed with, if dev has made that up. */
+  secret: string | undefined;
+  /** Where it delivers what its long jobs answer, if that is taken. */
+  deliverTo: string | undefined;
+};
+
+/** Enough for trials: a gateway refuses calls before the machine has no memory left. */
+const REDIS_MEMORY = "1gb";
+
+/** Starts Redis, a devnet if jobs are sold on one, and every part of Postern. Resolves once all of them are ready. */
+export async function startDevStack(options: DevStackOptions): Promise<DevStack> {
+  const { own, sellsByItself, serviceId, ports, secrets, env, onLine, log, shutdown } = options;
+  const home = mkdtempSync(join(tmpdir(), "postern-dev-"));
+  // No step of the shutdown: a second signal runs none.
+  process.once("exit", () => rmSync(home, { recursive: true, force: true }));
+
+  const port = (await ports.of("redis")) || undefined;
+  const args = ["--maxmemory", REDIS_MEMORY];
+  const redis = await provideRedis({ env, dir: join(home, "redis"), port, args, detached: true });
+  shutdown.defer("redis", () => redis.private?.stop());
+
+  const named = namedDevnet(own.checked?.x402);
+  const devnet =
+    named !== undefined || sellsByItself
+      ? await useDevnet({ named, ports, env, onLine: (line) => onLine("devnet", line), log })
+      : undefined;
+  shutdown.defer("devnet", () => devnet?.part?.kill("SIGTERM"));
+
+  const runnerUrl = ownRunnerUrl(options.runner, runnerTable(own.tables));
+  const webhooksProbes = (await ports.of("webhooksProbes")) || (await freePort());
+  const config = await writeEffectiveConfig({
+    own,
+    sellsByItself,
+    deliverTo: `http://127.0.0.1:${webhooksProbes}`,
+    target: join(home, "config"),
+    redisUrl: redis.url,
+    devnet: devnet?.devnet,
+    ownRunner: runnerUrl,
+    ports,
+    secrets,
+    serviceId,
+    env,
+  });
+  const ownRunner = runnerUrl === undefined ? undefined : await lookAt(config, log);
+  const parts = await startParts({ config, ownRunner, webhooksProbes }, options);
+  return {
+    config,
+    parts,
+    ownRunner,
+    redisUrl: redis.url,
+    privateRedis: redis.private,
+    devnet: devnet?.devnet,
+    devnetPart: devnet?.part,
+  };
+}
+
+/** A runner that is not there yet keeps nobody from starting: its calls wait in the queue. */
+async function lookAt(
+  { postern, madeUpRunnerSecret, deliverTo }: Effective,
+  log: Logger,
+): Promise<OwnRunner> {
+  const { url, secret } = postern.runner;
+  const answers = await isThere(url);
+  if (!answers)
+    log.warn("dev.runner_away", { url, reason: "nothing answers there; calls wait until it does" });
+  return { url, answers, secret: madeUpRunnerSecret ? secret?.[0]?.reveal() : undefined, deliverTo };
+}
+
+type Configured = {
+  config: Effective;
+  /** With one, the reference runner is not started. */
+  ownRunner: OwnRunner | undefined;
+  /** The port that the configuration names. */
+  webhooksProbes: number;
+};
+
+/** Starts every part; each is ready before the next one starts. Throws `start.part_ended` if a part does not start. */
+async function startParts(
+  { config, ownRunner, webhooksProbes }: Configured,
+  { serviceId, env, ports, onLine, shutdown }: DevStackOptions,
+): Promise<Parts> {
+  const stack = createStack({ configDir: config.dir, env, detached: true, onLine });
+  const probesOf = async (service: ServiceName): Promise<number> => {
+    if (service === "webhooks") return webhooksProbes;
+    return service === "runner" ? 0 : ports.of(`${service}Probes`);
+  };
+  const startPart = async (service: ServiceName, args: readonly string[] = []) => {
+    const probes = await probesOf(service);
+    try {
+      const part = await stack.start(service, { args, opsAddress: `127.0.0.1:${probes}` });
+      shutdown.defer(service, () => part.kill("SIGTERM"));
+      await untilReady(part);
+      return part;
+    } catch (cause) {
+      throw new AppError("start.part_ended", { reason: messageOf(cause), cause });
+    }
+  };
+  // The last part to start: a port that was chosen with the configuration could be another dev's by now.
+  const consoleArgs = async () =>
+    config.hasConsole ? [] : ["--bind-address", `127.0.0.1:${await ports.of("operator")}`];
+  return {
+    runner: ownRunner === undefined ? await startPart("runner") : undefined,
+    producer: await startPart("producer"),
+    webhooks: await startPart("webhooks", ["--service-id", serviceId]),
+    x402: config.x402 && (await startPart("x402")),
+    pricing: config.pricing && (await startPart("pricing")),
+    operator: await startPart("operator", await consoleArgs()),
+  };
+}
