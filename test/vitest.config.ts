@@ -1,5 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+// biome-ignore lint/correctness/useImportExtensions: the types of lua.mjs are in lua.d.mts
+import { luaPlugin } from "../services/dev/lua.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 /** What needs the machine for itself runs once all else is over. */
@@ -26,6 +28,7 @@ export default defineConfig({
     globalSetup: "test/support/build.ts",
     projects: [
       {
+        plugins: [luaPlugin],
         test: {
           ...shared,
           name: "together",
@@ -34,8 +37,14 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
         },
       },
-      { test: { ...shared, name: "alone", include: [ALONE], sequence: { groupOrder: 1 } } },
-      { test: { ...shared, name: "long", include: [LONG], sequence: { groupOrder: 2 } } },
+      {
+        plugins: [luaPlugin],
+        test: { ...shared, name: "alone", include: [ALONE], sequence: { groupOrder: 1 } },
+      },
+      {
+        plugins: [luaPlugin],
+        test: { ...shared, name: "long", include: [LONG], sequence: { groupOrder: 2 } },
+      },
     ],
   },
 });

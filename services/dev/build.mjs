@@ -16,7 +16,7 @@ export const BUILD_STEPS = [
 ];
 
 /** Of the sources and of what is built. */
-const READ = /\.(ts|tsx|mjs|json|css|html|svg)$/;
+const READ = /\.(ts|tsx|mjs|json|lua|css|html|svg)$/;
 const BUILT = /\.(js|css|html|svg)$/;
 
 /**
