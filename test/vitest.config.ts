@@ -1,6 +1,5 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
-// biome-ignore lint/correctness/useImportExtensions: the types of lua.mjs are in lua.d.mts
 import { luaPlugin } from "../services/dev/lua.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));

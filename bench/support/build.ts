@@ -6,10 +6,11 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /** The compiled form of a script of this project, or of another clone of it: what is compared runs from plain JavaScript on both sides. */
 export function compiled(script: string, clone = root): string {
-  return join(clone, "dist", script.replace(/\.ts$/, ".js"));
+  const place = script.startsWith("bench/") ? "dist/.bench" : "dist";
+  return join(clone, place, script.replace(/\.ts$/, ".js"));
 }
 
-/** Compiles the bench's own processes into dist, beside the program's. */
+/** Compiles the bench's own processes, with what they import of the program. */
 export function buildProcesses(): void {
   const tsc = [`${root}node_modules/typescript/bin/tsc`, "-p", `${root}bench/tsconfig.json`];
   const { status } = spawnSync(process.execPath, tsc, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });

@@ -1,6 +1,6 @@
 import { toDurability } from "../../shared/config/postern-toml.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
-import { ORIGINS } from "../../shared/job-call/job-call.ts";
+import { ORIGINS } from "../../shared/job-call/origin.ts";
 import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
 import { runnerViews } from "../../shared/operator/runners.ts";
 import { createReadProcesses, type Processes } from "../../shared/processes/list.ts";

@@ -1,5 +1,4 @@
 import { hostname, userInfo } from "node:os";
-import { createInterface } from "node:readline/promises";
 import type { Env } from "../../shared/config/secrets.ts";
 
 /** What a command may know about the terminal it runs in. */
@@ -43,6 +42,7 @@ export function createTerminal({ stdin, stdout, stderr, env }: Surroundings): Te
   };
 
   async function prompt(question: string): Promise<string | undefined> {
+    const { createInterface } = await import("node:readline/promises");
     const lines = createInterface({ input: stdin, output: stderr });
     const leave = new AbortController();
     lines.on("SIGINT", () => leave.abort());

@@ -3,17 +3,36 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What the build is made from. The lockfile says which compiler. */
-const SOURCES = ["services", "shared", "tsconfig.json", "tsconfig.build.json", "package-lock.json"];
+/** What the build is made from. package.json names what is built, and the lockfile says with what. */
+const SOURCES = [
+  ...["services", "shared", "package.json", "package-lock.json"],
+  ...["tsconfig.json", "tsconfig.build.json"],
+];
 
-/** What the build runs with node, one after the other: the compiler, then the bundler of the operator's page. */
+/** What the build runs with node, one after the other: the bundler, the compiler for the types, and the bundler of the operator's page. */
 export const BUILD_STEPS = [
+  ["services/dev/bundle.mjs"],
   ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"],
   [
     ...["node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"],
     ...["--config", "services/operator-page/vite.config.mjs"],
   ],
 ];
+
+/** Programs that package.json does not name: another program, the image or a clone starts them. */
+const OTHER_PROGRAMS = [
+  "services/demo/main.ts",
+  "services/health/main.ts",
+  "services/pricing/main-with-x402.ts",
+];
+
+/** The sources of all programs, and of what the package exports. */
+export function entrySources(root) {
+  const { bin, exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const built = [bin.postern, ...Object.values(exports).flatMap(({ default: file }) => file ?? [])];
+  const named = built.map((file) => file.replace(/^(\.\/)?dist\//, "").replace(/\.js$/, ".ts"));
+  return [...named, ...OTHER_PROGRAMS];
+}
 
 /** Of the sources and of what is built. */
 const READ = /\.(ts|tsx|mjs|json|lua|css|html|svg)$/;

@@ -5,8 +5,8 @@ import { fileURLToPath } from "node:url";
 const INCLUDE = /^[ \t]*--@include "([^"]+)"[ \t]*\n/m;
 
 /**
- * A module whose default export is the Lua. A line `--@include "./other.lua"` stands for the text of that file. It becomes an
- * import, so that the text is in a bundle once, and that what watches files knows it.
+ * Makes a module whose default export is the Lua. A line `--@include "./other.lua"` is replaced by the text of that file. It becomes
+ * an import, so a bundle holds the text once.
  */
 function moduleOf(lua) {
   // The paths are the odd ones of the parts.

@@ -5,7 +5,7 @@ import type { AppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { createConnector } from "../../shared/http/connector.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
-import { jobKeyOf } from "../../shared/job-call/job-call.ts";
+import { jobKeyOf } from "../../shared/job-call/job-ids.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import type { RunnerAnswer } from "../../shared/results/answer.ts";
 import { RESULT_LIMITS } from "../../shared/results/keep-result.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import { ORIGINS, type Origin } from "../../shared/job-call/job-call.ts";
+import { ORIGINS, type Origin } from "../../shared/job-call/origin.ts";
 import { type CommonOptions, type ConsoleOptions, readCommon } from "../../shared/library/common-options.ts";
 import { checkOptions, type OptionCheck, tableOf } from "../../shared/library/option-check.ts";
 import type { Inject } from "./deliver.ts";

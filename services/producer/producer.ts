@@ -7,7 +7,7 @@ import type { PosternToml } from "../../shared/config/postern-toml.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
-import type { Origin } from "../../shared/job-call/job-call.ts";
+import type { Origin } from "../../shared/job-call/origin.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
 import { openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";

@@ -1,7 +1,7 @@
 import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { jobKeyOf } from "../../shared/job-call/job-call.ts";
+import { jobKeyOf } from "../../shared/job-call/job-ids.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { WatchedRunners } from "../../shared/processes/runner-health.ts";
 import type { Clock } from "../../shared/time/clock.ts";

@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../errors/codes.ts";
-import type { Origin } from "../job-call/job-call.ts";
+import type { Origin } from "../job-call/origin.ts";
 
 /* What a search for calls (search.ts) is asked, and what it finds. */
 

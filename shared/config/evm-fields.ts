@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { checksummed, hasRightChecksum, isAddress, ZERO_ADDRESS } from "../ethereum/address.ts";
+import { isAddress, ZERO_ADDRESS } from "../ethereum/address.ts";
+import { checksummed, hasRightChecksum } from "../ethereum/checksum.ts";
 import { isEvmNetwork } from "../ethereum/encoding.ts";
 import type { Eip712Domain } from "../ethereum/typed-data.ts";
 import { wordsLike } from "../text/near.ts";

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import type { Fields } from "../log/logger.ts";
 import { delay } from "../time/clock.ts";
 import { type Child, type ChildOptions, type Exit, spawnChild } from "./child.ts";
@@ -118,10 +119,10 @@ function neverLogged(child: Child, what: string, deadlineMs: number, signal: Abo
   return never;
 }
 
-/** A program as built, whether this file runs from `dist` itself or, in tests, from source. */
+/** A program as built; found by the package's own name, so from the sources and from dist/ alike. */
 export function builtEntry(file: string): string[] {
-  const dist = import.meta.url.endsWith(".ts") ? "../../dist/" : "../../";
-  return ["--enable-source-maps", fileURLToPath(new URL(`${dist}${file}`, import.meta.url))];
+  const root = dirname(createRequire(import.meta.url).resolve("postern/package.json"));
+  return ["--enable-source-maps", join(root, "dist", file)];
 }
 
 export type LoggedEvent = Fields & { readonly event: string };

@@ -1,4 +1,5 @@
-import { type Address, checksummed } from "./address.ts";
+import type { Address } from "./address.ts";
+import { checksummed } from "./checksum.ts";
 
 /** What somebody signs to sign in somewhere. No part may hold a line break. */
 export type SignInMessage = {

@@ -1,13 +1,11 @@
 import { z } from "zod";
-import { ORIGINS } from "../job-call/job-call.ts";
+import { ORIGINS } from "../job-call/origin.ts";
+import type { EventOutcome } from "./outcomes.ts";
 
 /*
  * What processes tell whoever follows them, over Redis' pub/sub. It is a view and no record: nothing waits for it, what nobody
  * listens to is gone, and what is above a bound is only counted. It holds no secret and no body.
  */
-
-export const OUTCOMES = ["accepted", "refused", "injected", "retried", "failed"] as const;
-export type EventOutcome = (typeof OUTCOMES)[number];
 
 const common = {
   /** Unix milliseconds, by the clock of the process that tells it. */

@@ -1,5 +1,5 @@
-import { ORIGINS } from "../job-call/job-call.ts";
 import { jobKey } from "../job-call/job-ids.ts";
+import { ORIGINS } from "../job-call/origin.ts";
 import type { Fields } from "../log/logger.ts";
 import { cut } from "../text/cut.ts";
 import type { CallEvent } from "./event.ts";

@@ -1,5 +1,5 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
-import type { Origin } from "../job-call/job-call.ts";
+import type { Origin } from "../job-call/origin.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { OriginDepth } from "../queue/depth.ts";

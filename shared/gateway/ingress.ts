@@ -5,7 +5,7 @@ import type { Secret } from "../crypto/secret.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createClientAddressOf, type ForwardedHeader } from "../http/client-address.ts";
 import type { Readiness } from "../http/readiness.ts";
-import type { Origin } from "../job-call/job-call.ts";
+import type { Origin } from "../job-call/origin.ts";
 import type { Logger } from "../log/logger.ts";
 import { createReadDepth } from "../queue/depth.ts";
 import { redisClock } from "../redis/clock.ts";

@@ -5,13 +5,7 @@ import { isLarge } from "../redis/large.ts";
 import { VERSIONS } from "../redis/version.ts";
 import { CALL_ID } from "./call-id.ts";
 import { Callback, Told } from "./callback.ts";
-import { jobKey } from "./job-ids.ts";
-
-/** Of the calls of jobs. */
-export const JOB_ORIGINS = ["webhook", "x402"] as const;
-/** A callback tells of the end of a job's call (callback.ts). */
-export const ORIGINS = [...JOB_ORIGINS, "callback"] as const;
-export type Origin = (typeof ORIGINS)[number];
+import { ORIGINS } from "./origin.ts";
 
 const known = z.object({
   v: z.literal(VERSIONS.call),
@@ -110,11 +104,6 @@ export function storedBytes({ bytes }: Pick<JobCall, "bytes">): number {
 /** The same of a body that is not yet a call. */
 export function storedBytesOf(bodyBytes: number): number {
   return 4 * Math.ceil(bodyBytes / 3);
-}
-
-/** The key of the job that the call is for. */
-export function jobKeyOf({ service_id, job_id }: Pick<JobCall, "service_id" | "job_id">): string {
-  return jobKey({ serviceId: service_id, jobIndex: job_id });
 }
 
 /**

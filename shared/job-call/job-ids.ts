@@ -8,6 +8,11 @@ export function jobKey({ serviceId, jobIndex }: { [Id in keyof JobIds]: number |
   return `${serviceId}/${jobIndex}`;
 }
 
+/** The key of the job that a call is for. */
+export function jobKeyOf({ service_id, job_id }: { service_id: number; job_id: number }): string {
+  return jobKey({ serviceId: service_id, jobIndex: job_id });
+}
+
 /** The two ids in a job's key. */
 export function idsOfKey(key: string): JobIds {
   const [serviceId = Number.NaN, jobIndex = Number.NaN] = key.split("/").map(Number);

@@ -1,7 +1,6 @@
 import { type AppError, messageOf, stackOf, toAppError } from "../errors/app-error.ts";
 import type { ErrorCode } from "../errors/codes.ts";
 import type { Logger } from "../log/logger.ts";
-import { createProcessLogger } from "../log/pino-logger.ts";
 import { environmentWarnings, failpointOf, logLevelOf, requireUtf8 } from "./environment.ts";
 import { armFailpoint } from "./failpoint.ts";
 
@@ -27,6 +26,7 @@ export async function runService(
   start: (service: Service) => Promise<{ fatal?: Promise<void> }>,
   { onHangup = "ignore" }: { onHangup?: OnHangup } = {},
 ): Promise<number> {
+  const { createProcessLogger } = await import("../log/pino-logger.ts"); // a command uses this file too, and logs nothing
   const level = levelOf(env);
   const log = createProcessLogger(name, { pretty, level: typeof level === "string" ? level : "info" });
   const shutdown = new Shutdown();

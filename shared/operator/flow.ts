@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ORIGINS } from "../job-call/job-call.ts";
+import { ORIGINS } from "../job-call/origin.ts";
 import { redisClock } from "../redis/clock.ts";
 import type { Partition } from "../redis/partition.ts";
 import { percentile, type Step } from "../series/buckets.ts";

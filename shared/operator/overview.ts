@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Env } from "../config/secrets.ts";
-import { ORIGINS } from "../job-call/job-call.ts";
+import { ORIGINS } from "../job-call/origin.ts";
 import { createUnresolved } from "../payments/list.ts";
 import { createReadProcesses, type Processes } from "../processes/list.ts";
 import { lastBeats } from "../queue/heartbeat.ts";

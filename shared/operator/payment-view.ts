@@ -6,20 +6,6 @@ import { actionsFor, evidenceOf, MEANINGS, PAYMENT_ACTIONS } from "./payment-evi
 import type { DecimalsOf } from "./tokens.ts";
 import { count, isoOrNull, isoTime } from "./view.ts";
 
-/** The states of a payment, as an operator is shown them. */
-export const PAYMENT_STATES = [
-  "settling",
-  "queued",
-  "failed",
-  "injected",
-  "discarded",
-  "refund_pending",
-  "refunded",
-  "void",
-  "review",
-] as const;
-export type PaymentStateView = (typeof PAYMENT_STATES)[number];
-
 const Decided = z.object({ by: z.string(), reason: z.string() });
 
 /** A payment. Amounts are decimal strings, in the token's smallest unit. */

@@ -15,13 +15,8 @@ import type { OperateDeps } from "../queue/operate.ts";
 import { script } from "../redis/script.ts";
 import { createCountOnce } from "../series/count-once.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
-import {
-  PAYMENT_STATES,
-  type PaymentDetail,
-  PaymentView,
-  toPaymentDetail,
-  toPaymentView,
-} from "./payment-view.ts";
+import { PAYMENT_STATES } from "./payment-states.ts";
+import { type PaymentDetail, PaymentView, toPaymentDetail, toPaymentView } from "./payment-view.ts";
 import { createReconcile, type InFlightPage, type Reconciled } from "./reconcile.ts";
 import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsewhere.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";

@@ -8,11 +8,10 @@ import { failpoint } from "../lifecycle/failpoint.ts";
 import { createPaymentJournal } from "../payments/journal.ts";
 import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
 import type { Payment, PaymentState } from "../payments/payment.ts";
+import { EXPORT_ID, EXPORTED_MAX, newExportId } from "../payments/refund-export.ts";
 import {
   createRefunds,
-  EXPORT_ID,
   isRefundable,
-  newExportId,
   obstacleOf,
   type RefundExport,
   type RefundRow,
@@ -34,9 +33,6 @@ export type RefundCase = z.infer<typeof RefundCase>;
 
 export const RefundPage = z.object({ payments: z.array(RefundCase), next });
 export type RefundPage = z.infer<typeof RefundPage>;
-
-/** An export is one step of Redis, and one transaction of a multisig. */
-export const EXPORTED_MAX = 500;
 
 export const ExportOrder = z.strictObject({
   /** Chosen by whoever asks, so that he can find the export if its answer was lost. */

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { type AuditEntry, auditWords } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
@@ -44,13 +43,6 @@ export function obstacleOf(payment: PaymentSummary): Obstacle | undefined {
   if (isDisputed(payment)) return "disputed";
   if (settlement === undefined || (!proven && settlement.by !== "operator")) return "not proven";
   return effect === "unknown" ? "effect unknown" : undefined;
-}
-
-/** `r_` and 32 hex digits. */
-export const EXPORT_ID = /^r_[0-9a-f]{32}$/;
-
-export function newExportId(): string {
-  return `r_${randomBytes(16).toString("hex")}`;
 }
 
 /** Who gets what. It is kept as it was exported, so that it can be printed again, whatever the configuration says by then. */

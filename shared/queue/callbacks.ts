@@ -1,6 +1,7 @@
 import { sha256Hex } from "../crypto/compare.ts";
 import { type Callback, callbackId, type Ending, type Failure, type Told } from "../job-call/callback.ts";
-import { type CallHead, type JobCall, jobKeyOf } from "../job-call/job-call.ts";
+import type { CallHead, JobCall } from "../job-call/job-call.ts";
+import { jobKeyOf } from "../job-call/job-ids.ts";
 import { VERSIONS } from "../redis/version.ts";
 import {
   callbackQueueOf,

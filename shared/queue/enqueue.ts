@@ -1,4 +1,5 @@
-import { type JobCall, jobKeyOf, storedBytes, toJson } from "../job-call/job-call.ts";
+import { type JobCall, storedBytes, toJson } from "../job-call/job-call.ts";
+import { jobKeyOf } from "../job-call/job-ids.ts";
 import { Batches } from "../redis/batches.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Lane, scriptByLane } from "../redis/retry-write.ts";

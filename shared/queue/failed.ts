@@ -1,5 +1,6 @@
 import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
-import { type CallHead, JobCall, type Origin } from "../job-call/job-call.ts";
+import { type CallHead, JobCall } from "../job-call/job-call.ts";
+import type { Origin } from "../job-call/origin.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, list, numeric, optional, text, tuple } from "../redis/reply.ts";

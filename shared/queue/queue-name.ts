@@ -1,6 +1,7 @@
 import { readReceiver } from "../job-call/callback-target.ts";
-import { JOB_ORIGINS, type JobCall, jobKeyOf, ORIGINS } from "../job-call/job-call.ts";
-import { idsOfKey, type JobIds, whyNoJobKey } from "../job-call/job-ids.ts";
+import type { JobCall } from "../job-call/job-call.ts";
+import { idsOfKey, type JobIds, jobKeyOf, whyNoJobKey } from "../job-call/job-ids.ts";
+import { JOB_ORIGINS, ORIGINS } from "../job-call/origin.ts";
 
 /**
  * BullMQ's name of a queue, as it stands in the registry: `<origin>/<service id>/<job index>`, or of callbacks

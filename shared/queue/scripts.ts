@@ -1,4 +1,4 @@
-import { JOB_ORIGINS } from "../job-call/job-call.ts";
+import { JOB_ORIGINS } from "../job-call/origin.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
 import { EVEN_IF_FULL, NOW } from "../redis/script.ts";
 import { PLAIN_RECORD, VERSIONS } from "../redis/version.ts";

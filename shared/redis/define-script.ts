@@ -33,7 +33,7 @@ type Rest<List extends string, Value> = List extends `${string}...${infer Last}`
     : { readonly [Name in Last]: readonly Value[] }
   : unknown;
 
-/** What the caller gives for the names of a list. */
+/** The keys or words that the caller gives for the names of a list. */
 type Given<List extends string, Value> = Readonly<Record<Ones<List>, Value>> & Rest<List, Value>;
 
 /** Runs a script on one connection. */
@@ -47,7 +47,7 @@ export type Script<Keys, Args, Reply> = {
   on(redis: Redis): Run<Keys, Args, Reply>;
 };
 
-/** What a script resolves with. */
+/** The value that a script resolves with. */
 export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value> ? Value : never;
 
 /**
@@ -61,7 +61,7 @@ export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value>
  * how many words each has. A name in capitals is a constant. All of these are replaced once, here, so they cost nothing when the script
  * runs. Throws if the Lua names anything else.
  *
- * `--@include "./y.lua"` stands for the text of another file (services/dev/lua.mjs), in which the same names hold.
+ * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/lua.mjs), which may use the same names.
  */
 export function defineScript<const Keys extends string, Value, const Args extends string = "">({
   source,
@@ -163,7 +163,7 @@ function withoutNames(source: string, keys: List, args: List, constants: Constan
     for (const local of declared?.split(/\W+/) ?? []) locals.add(local);
     if (name === undefined) return token;
     const replaced = known.get(token) ?? (locals.has(name + field) ? token : undefined);
-    if (replaced === undefined) throw new Error(`the Lua reads ${token}, which nobody declares`);
+    if (replaced === undefined) throw new Error(`the Lua reads ${token}, which is not declared`);
     return replaced;
   });
 }

@@ -1,4 +1,4 @@
-/** Makes of a script's reply what its caller gets. Throws if the reply is none that the script declares. */
+/** Turns a script's reply into the value that its caller gets. Throws if the reply has another form than the script declares. */
 export type Decode<Value> = (reply: unknown) => Value;
 
 /** Ignores the reply. */

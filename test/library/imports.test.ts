@@ -1,8 +1,9 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { EXIT } from "../../shared/lifecycle/run-service.ts";
 import { usePostern } from "../fixtures/postern.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -13,10 +14,10 @@ const postern = usePostern(() => ({
   postern: { redis: { url: redis.url } },
   webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
 }));
-const built = (file: string): string => join(root, "dist", file);
+const PROGRAM = join(root, "dist/services/cli/main.js");
 
-/** The packages that a Node process with these arguments loads, seen by a hook on Node's own resolution. */
-function packagesLoadedBy(...args: string[]): string[] {
+/** The packages that a Node process with these arguments loads, by the files it loads and the sources of those that are bundles. */
+function packagesLoadedBy(args: readonly string[], exitCode = 0): string[] {
   const dir = tempDir();
   const hook = join(dir, "hook.mjs");
   const preload = join(dir, "preload.mjs");
@@ -38,11 +39,18 @@ function packagesLoadedBy(...args: string[]): string[] {
     });`,
   );
   const run = spawnSync(process.execPath, ["--import", preload, ...args], { cwd: root, encoding: "utf8" });
-  if (run.status !== 0) throw new Error(run.stderr);
-  const names = [
-    ...readFileSync(report, "utf8").matchAll(/^file:.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/gm),
-  ].map((match) => match[1]!);
+  if (run.status !== exitCode) throw new Error(run.stderr);
+  const files = readFileSync(report, "utf8").trim().split("\n");
+  const paths = files.flatMap((file) => (file.startsWith("file:") ? sourcesOf(fileURLToPath(file)) : []));
+  const names = paths.flatMap((path) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
   return [...new Set(names)].sort();
+}
+
+/** What a bundle is made of, by its source map; of any other file, itself. */
+function sourcesOf(file: string): string[] {
+  if (!existsSync(`${file}.map`)) return [file];
+  const { sources } = JSON.parse(readFileSync(`${file}.map`, "utf8")) as { sources: string[] };
+  return sources.map((source) => resolve(dirname(file), source));
 }
 
 function packagesLoadedByImporting(module: string): string[] {
@@ -50,49 +58,40 @@ function packagesLoadedByImporting(module: string): string[] {
     const loaded = await import(${JSON.stringify(module)});
     if (Object.keys(loaded).length === 0) throw new Error("exports nothing");
     process.exit(0);`;
-  return packagesLoadedBy("--input-type=module", "-e", program);
+  return packagesLoadedBy(["--input-type=module", "-e", program]);
 }
 
-const { dependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-  dependencies: Record<string, string>;
-};
+const { dependencies, devDependencies } = JSON.parse(
+  readFileSync(join(root, "package.json"), "utf8"),
+) as Record<"dependencies" | "devDependencies", Record<string, string>>;
+const direct = { ...dependencies, ...devDependencies };
 const documented = readFileSync(join(root, "docs/library.md"), "utf8");
 const rows = [...documented.matchAll(/^\| `(postern[/ ][a-z0-9]+)` \| (`.+`) \|$/gm)].map(
   ([, part = "", packages = ""]) => ({ part, packages: packages.replaceAll("`", "").split(", ") }),
 );
 
-/** What each row of the table in docs/library.md loads. */
-const MODULES: Readonly<Record<string, string>> = {
-  "postern/webhooks": "postern/webhooks",
-  "postern/x402": "postern/x402",
-  "postern/pricing": "postern/pricing",
-  "postern/producer": "postern/producer",
-  "postern/runner": "postern/runner",
-  "postern webhooks": built("services/webhooks-gateway/main.js"),
-  "postern x402": built("services/x402-gateway/main.js"),
-  "postern pricing": built("services/pricing/main.js"),
-  "postern producer": built("services/producer/main.js"),
-  "postern runner": built("services/runner/main.js"),
-};
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner"];
 
 test("docs/library.md says of every part what it loads", () => {
-  expect(rows.map(({ part }) => part)).toEqual(Object.keys(MODULES));
+  const parts = ["postern/", "postern "].flatMap((kind) => SERVICES.map((name) => `${kind}${name}`));
+  expect(rows.map(({ part }) => part)).toEqual(parts);
 });
 
-test.each(Object.entries(MODULES))(
-  "%s loads the packages that docs/library.md says, and no viem",
-  (part, module) => {
-    const loaded = packagesLoadedByImporting(module);
-    const said = rows.find((row) => row.part === part)?.packages;
-    expect(loaded.filter((name) => dependencies[name] !== undefined)).toEqual(said);
+test.each(rows)(
+  "$part loads the packages that docs/library.md says, and no viem",
+  ({ part, packages: said }) => {
+    const [, service = ""] = part.split(" ");
+    const loaded =
+      service === ""
+        ? packagesLoadedByImporting(part)
+        : packagesLoadedBy([PROGRAM, service, "--config-dir", tempDir()], EXIT.config);
+    expect(loaded.filter((name) => direct[name] !== undefined)).toEqual(said);
     expect(loaded.filter((name) => /^(viem|ox|@x402\/(evm|extensions|fetch))$/.test(name))).toEqual([]);
   },
 );
 
-test("the program loads no viem to read its command line", () => {
-  const loaded = packagesLoadedBy(built("services/cli/main.js"), "--help");
-  expect(loaded).toContain("commander");
-  expect(loaded).not.toContain("viem");
+test("the program loads commander and no other package to read its command line", () => {
+  expect(packagesLoadedBy([PROGRAM, "--help"])).toEqual(["commander"]);
 });
 
 test("postern webhooks starts where neither viem nor any x402 package is installed", async () => {

@@ -35,7 +35,7 @@ test("the package holds the program, its documents and examples, the licence and
     expect.arrayContaining(["LICENSE", "README.md", "package.json", "dist/services/cli/main.js"]),
   );
   const allowed =
-    /^(LICENSE|README\.md|package\.json|docs\/.+\.(md|png)|config\/(example|schema)\/.+|dist\/(services|shared)\/.+)$/;
+    /^(LICENSE|README\.md|package\.json|docs\/.+\.(md|png)|config\/(example|schema)\/.+|dist\/(services|types)\/.+)$/;
   expect(names.filter((name) => !allowed.test(name))).toEqual([]);
   expect(names.filter((name) => /\/demo\/|\/\.|\.env|\.test\./.test(name))).toEqual([]);
 });

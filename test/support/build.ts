@@ -10,6 +10,7 @@ import { installNginx } from "./nginx.ts";
  */
 export function setup(): void {
   const root = fileURLToPath(new URL("../..", import.meta.url));
+  execFileSync(process.execPath, ["services/dev/bundle.mjs"], { cwd: root });
   const incremental = ["--incremental", "--tsBuildInfoFile", "dist/.tsbuildinfo"];
   const tsc = ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json", ...incremental];
   const { error, stdout, status } = spawnSync(process.execPath, tsc, { cwd: root, encoding: "utf8" });

@@ -1,11 +1,11 @@
 import { stopSignal } from "../../../shared/lifecycle/run-service.ts";
-import type { BulkRequest } from "../../../shared/operator/bulk.ts";
+import { type BulkRequest, filterWords } from "../../../shared/operator/bulk.ts";
 import { shellLine } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
-import { type FilterOptions, toFilter, wordsOf } from "./filter.ts";
+import { type FilterOptions, toFilter } from "./filter.ts";
 import { createProgress } from "./progress.ts";
 import { exitCode, type Outcome, PAST, report } from "./report.ts";
 
@@ -71,6 +71,12 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
     report(deps, options, outcome, resumeLine(options, flags, outcome));
     return refused ?? exitCode(outcome, dryRun);
   });
+}
+
+/** The options as the words of a command line that chooses the same calls. */
+function wordsOf(options: FilterOptions): string[] {
+  const { ids = [], ...filter } = toFilter(options);
+  return [...ids, ...filterWords(filter)];
 }
 
 /** The command that does the rest of a run; undefined if nothing is left. */

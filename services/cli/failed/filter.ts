@@ -1,7 +1,6 @@
 import { type Command, Option } from "commander";
 import type { ErrorCode } from "../../../shared/errors/codes.ts";
-import { ORIGINS, type Origin } from "../../../shared/job-call/job-call.ts";
-import { filterWords } from "../../../shared/operator/bulk.ts";
+import { ORIGINS, type Origin } from "../../../shared/job-call/origin.ts";
 import type { FailedFilter } from "../../../shared/operator/failed.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import { collectCallId, limitOption, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
@@ -44,11 +43,5 @@ export function toFilter(options: FilterOptions): FailedFilter & { ids: string[]
 
 /** Whether the options choose some of the calls. A limit alone does not. */
 export function isFiltered(options: FilterOptions): boolean {
-  return wordsOf(options).length > 0;
-}
-
-/** Writes the options as the words of a command line that chooses the same calls. */
-export function wordsOf(options: FilterOptions): string[] {
-  const { ids = [], ...filter } = toFilter(options);
-  return [...ids, ...filterWords(filter)];
+  return Object.values(toFilter(options)).some((chosen) => chosen !== undefined);
 }

@@ -3,28 +3,9 @@ import { httpUrl } from "../../../shared/config/fields.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { didYouMean } from "../../../shared/text/near.ts";
 import type { Terminal } from "../terminal.ts";
+import { CHOICES, type InitOptions } from "./init-options.ts";
 
 /* What is to be configured, from options, and from questions for those that were not given. */
-
-export const CHOICES = {
-  ways: ["webhooks", "payments", "both"],
-  tokens: ["devnet", "base-sepolia"],
-} as const;
-
-export type InitOptions = {
-  ways?: string;
-  preset?: string;
-  path?: string;
-  job: number;
-  price?: string;
-  token: (typeof CHOICES.tokens)[number];
-  payTo?: string;
-  runner?: string;
-  redisUrl: string;
-  yes?: boolean;
-  force?: boolean;
-  json?: boolean;
-};
 
 export type Choices = {
   job: number;

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { CHOICES, type InitOptions } from "./choices.ts";
+import { CHOICES, type InitOptions } from "./init-options.ts";
 
 /** `postern init [dir]`: each question is an option too, for scripts. */
 export function addInit(program: Command, deps: ProgramDeps): void {

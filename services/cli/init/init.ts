@@ -9,8 +9,9 @@ import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { checkConfig } from "../check-config.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { type Choices, choose, type InitOptions } from "./choices.ts";
+import { type Choices, choose } from "./choices.ts";
 import { filesFor, type NewFile, SECRETS } from "./files.ts";
+import type { InitOptions } from "./init-options.ts";
 
 /**
  * `postern init`: writes a configuration and checks it. Nothing that is there is overwritten without a yes, and a secret that is

@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { PAYMENT_STATES, type PaymentStateView } from "../../../shared/operator/payment-view.ts";
-import { EXPORTED_MAX } from "../../../shared/operator/refunds.ts";
-import { EXPORT_ID } from "../../../shared/payments/refunds.ts";
+import { PAYMENT_STATES, type PaymentStateView } from "../../../shared/operator/payment-states.ts";
+import { EXPORT_ID, EXPORTED_MAX } from "../../../shared/payments/refund-export.ts";
 import {
   callId,
   callIds,

@@ -1,4 +1,5 @@
-import { type Address, checksummed } from "../../../shared/ethereum/address.ts";
+import type { Address } from "../../../shared/ethereum/address.ts";
+import { checksummed } from "../../../shared/ethereum/checksum.ts";
 import { addressWord, chainIdOf, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
 import type { RefundExportView } from "../../../shared/operator/refunds.ts";
 import { inTokens } from "../text.ts";

@@ -2,7 +2,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { Operations } from "../../../shared/operator/api.ts";
 import type { RefundCase, RefundExportView } from "../../../shared/operator/refunds.ts";
 import { createTokenSource } from "../../../shared/operator/tokens.ts";
-import { newExportId } from "../../../shared/payments/refunds.ts";
+import { newExportId } from "../../../shared/payments/refund-export.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";

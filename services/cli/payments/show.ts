@@ -1,5 +1,6 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { PaymentDetail, PaymentStateView } from "../../../shared/operator/payment-view.ts";
+import type { PaymentStateView } from "../../../shared/operator/payment-states.ts";
+import type { PaymentDetail } from "../../../shared/operator/payment-view.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { facts, jsonLine, plain } from "../text.ts";

@@ -1,15 +1,7 @@
 import type { Command } from "commander";
-import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { readText } from "../../../shared/text/read-text.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
-import { isResultToken, parseUrl, usageError, waitOption } from "../options.ts";
-import { payerKey, whyNoKey } from "../payer-key.ts";
+import { parseUrl, usageError, waitOption } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { jsonLine } from "../text.ts";
-import type { Proof } from "./fetch.ts";
-
-type ResultOptions = { tokenFile?: string; wait: number; json?: boolean; quiet?: boolean };
+import type { ResultOptions } from "./result.ts";
 
 /** `postern result` and its options. No token is taken from the command line, which other users of the machine can read. */
 export function addResult(program: Command, deps: ProgramDeps): void {
@@ -27,49 +19,7 @@ export function addResult(program: Command, deps: ProgramDeps): void {
     .action(async (url: URL, options: ResultOptions, command: Command) => {
       if (url.searchParams.has("token"))
         usageError(command, "give the token in POSTERN_RESULT_TOKEN or --token-file, not in the URL");
+      const { showResult } = await import("./result.ts");
       deps.exitWith(await showResult(deps, url, options));
     });
-}
-
-/** `postern result`: 0 once the output is printed. */
-async function showResult(deps: ProgramDeps, url: URL, options: ResultOptions): Promise<number> {
-  const { wait, json = false, quiet = false } = options;
-  const proof = readProof(deps, options);
-  if (typeof proof === "string") {
-    deps.printError(new AppError("start.config_invalid", { reason: proof }));
-    return EXIT.config;
-  }
-  const [{ fetchResult }, { printResult, resultJson }] = await Promise.all([
-    import("./fetch.ts"),
-    import("./print.ts"),
-  ]);
-  try {
-    const result = await fetchResult(url, proof, systemClock() + wait * 1000);
-    if (json) deps.print(jsonLine({ url: url.href, ...resultJson(result) }));
-    else printResult(deps, result, quiet);
-    return EXIT.ok;
-  } catch (error) {
-    deps.printError(`${messageOf(error)}\n`);
-    return EXIT.failed;
-  }
-}
-
-function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Proof | string {
-  const given = tokenFile === undefined ? env["POSTERN_RESULT_TOKEN"] || undefined : readTokenFile(tokenFile);
-  if (typeof given === "object") return given.problem;
-  const token = given?.trim();
-  if (token !== undefined && !isResultToken(token))
-    return `${tokenFile ?? "POSTERN_RESULT_TOKEN"} holds no token: it must be one word of visible ASCII`;
-  const key = payerKey(env);
-  if (token === undefined && key === undefined)
-    return `a result needs its token, in POSTERN_RESULT_TOKEN or --token-file, or its payer's key: ${whyNoKey(env)}`;
-  return { token, payerKey: key };
-}
-
-function readTokenFile(file: string): string | { problem: string } {
-  try {
-    return readText(file);
-  } catch (error) {
-    return { problem: `--token-file ${file} ${messageOf(error)}` };
-  }
 }

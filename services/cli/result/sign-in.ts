@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Secret } from "../../../shared/crypto/secret.ts";
-import { checksummed } from "../../../shared/ethereum/address.ts";
+import { checksummed } from "../../../shared/ethereum/checksum.ts";
 import { chainIdOf, isEvmNetwork } from "../../../shared/ethereum/encoding.ts";
 import { toSignInText } from "../../../shared/ethereum/sign-in-message.ts";
 import { createSigner, personalMessageDigest } from "../../../shared/ethereum/signatures.ts";

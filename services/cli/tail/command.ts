@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { type EventOutcome, OUTCOMES } from "../../../shared/events/event.ts";
-import { ORIGINS } from "../../../shared/job-call/job-call.ts";
+import { type EventOutcome, OUTCOMES } from "../../../shared/events/outcomes.ts";
 import { whyNoJobKey } from "../../../shared/job-call/job-ids.ts";
+import { ORIGINS } from "../../../shared/job-call/origin.ts";
 import { configDir, parseCallId } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { TailOptions } from "./tail.ts";

@@ -1,12 +1,12 @@
 import {
   type CallEvent,
   type EventFilter,
-  type EventOutcome,
   isWanted,
   type LeftOut,
   type Teller,
 } from "../../../shared/events/event.ts";
 import { type Follower, follow } from "../../../shared/events/follow.ts";
+import type { EventOutcome } from "../../../shared/events/outcomes.ts";
 import { TOLD_PER_SECOND } from "../../../shared/events/publish.ts";
 import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/time/iso.ts";

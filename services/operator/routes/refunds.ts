@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { ExportOrder, RefundExportView, RefundPage } from "../../../shared/operator/refunds.ts";
-import { EXPORT_ID } from "../../../shared/payments/refunds.ts";
+import { EXPORT_ID } from "../../../shared/payments/refund-export.ts";
 import { callParams, page, reason } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 

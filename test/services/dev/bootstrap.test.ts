@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, expect, test } from "vitest";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -8,6 +8,11 @@ import { tempDir } from "../../support/temp-dir.ts";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SOURCE = "services/cli/main.ts";
 const PAGE = "services/operator-page";
+/** Every other program and part that the build makes. */
+const { entrySources } = (await import(join(ROOT, "services/dev/build.mjs"))) as {
+  entrySources(root: string): string[];
+};
+const OTHERS = entrySources(ROOT).filter((source) => source !== SOURCE);
 
 /** A clone of the project whose program and page are a few lines, so that they are built in a moment. */
 let clone: string;
@@ -15,14 +20,15 @@ beforeEach(() => {
   clone = join(tempDir(), "clone");
   for (const file of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"])
     cpSync(join(ROOT, file), join(clone, file));
-  for (const file of ["bootstrap.mjs", "build.mjs"])
+  for (const file of ["bootstrap.mjs", "build.mjs", "bundle.mjs", "lua.mjs"])
     cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
   cpSync(join(ROOT, PAGE, "vite.config.mjs"), join(clone, PAGE, "vite.config.mjs"));
   symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
   mkdirSync(join(clone, "shared"));
-  mkdirSync(join(clone, "services/cli"));
+  for (const file of [SOURCE, ...OTHERS]) mkdirSync(dirname(join(clone, file)), { recursive: true });
   mkdirSync(join(clone, "docs"));
   write(SOURCE, saying("first"));
+  for (const file of OTHERS) write(file, "export {};\n");
   write(`${PAGE}/index.html`, '<script type="module" src="./main.ts"></script>');
   write(`${PAGE}/main.ts`, 'document.title = "page";');
 });
@@ -76,6 +82,19 @@ test("a new source is built, and so is everything after another compiler or othe
     expect([file, run().builds]).toEqual([file, true]);
   }
   expect(run().builds).toBe(false);
+});
+
+test("the program runs the Lua that its files hold now, also that of an included file", () => {
+  cpSync(join(ROOT, "services/dev/lua.d.ts"), join(clone, "services/dev/lua.d.ts"));
+  write("shared/included.lua", "-- first\n");
+  write("shared/script.lua", '--@include "./included.lua"\nreturn 1\n');
+  write(SOURCE, 'import script from "../../shared/script.lua";\nconsole.log(script);\n');
+  expect(run()).toEqual({ says: "-- first\nreturn 1", builds: true });
+  expect(run().builds).toBe(false);
+  write("shared/included.lua", "-- other\n");
+  expect(run()).toEqual({ says: "-- other\nreturn 1", builds: true });
+  write("shared/script.lua", "return 2\n");
+  expect(run()).toEqual({ says: "return 2", builds: true });
 });
 
 test("what something else has built is not run in place of the sources, nor sent as the operator's page", () => {

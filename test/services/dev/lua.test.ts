@@ -3,7 +3,6 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { rolldown } from "rolldown";
 import { expect, test } from "vitest";
-// biome-ignore lint/correctness/useImportExtensions: the types of lua.mjs are in lua.d.mts
 import { luaPlugin } from "../../../services/dev/lua.mjs";
 import { FROM_SOURCE } from "../../support/from-source.ts";
 import { tempDir } from "../../support/temp-dir.ts";

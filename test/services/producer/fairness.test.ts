@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Inject } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { jobKeyOf } from "../../../shared/job-call/job-call.ts";
+import { jobKeyOf } from "../../../shared/job-call/job-ids.ts";
 import { aCall, type TestProducer, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 

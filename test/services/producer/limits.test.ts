@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Inject } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { Origin } from "../../../shared/job-call/job-call.ts";
+import type { Origin } from "../../../shared/job-call/origin.ts";
 import { type JobLimits, openJobs } from "../../../shared/queue/jobs.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { usePostern } from "../../fixtures/postern.ts";

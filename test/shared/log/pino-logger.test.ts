@@ -6,15 +6,15 @@ import { useEnds } from "../../fixtures/ends.ts";
 
 const { defer } = useEnds();
 
-/** A process that does this with its log once its stdin has ended. */
+/** A process that does this with its log once its stdin has ended. The build has no file of the log alone, so it runs the source. */
 function logging(script: string, stdio: StdioOptions = ["pipe", "pipe", "inherit"]) {
-  const logger = new URL("../../../dist/shared/log/pino-logger.js", import.meta.url).href;
+  const logger = new URL("../../../shared/log/pino-logger.ts", import.meta.url).href;
   const program = `
     const { createProcessLogger } = await import(${JSON.stringify(logger)});
     const log = createProcessLogger("sample", { pretty: false });
     process.on("SIGTERM", () => {});
     process.stdin.resume().on("end", () => { ${script} });`;
-  const args = ["--input-type=module", "-e", program];
+  const args = ["--import", "tsx", "--input-type=module", "-e", program];
   const sample = spawn(process.execPath, args, { stdio }) as ChildProcessWithoutNullStreams;
   defer(() => sample.kill("SIGKILL"));
   return sample;

@@ -1,7 +1,8 @@
 import { beforeAll, expect, test } from "vitest";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { JobCall, Origin } from "../../../shared/job-call/job-call.ts";
+import type { JobCall } from "../../../shared/job-call/job-call.ts";
+import type { Origin } from "../../../shared/job-call/origin.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";

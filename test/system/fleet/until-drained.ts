@@ -1,6 +1,6 @@
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { Origin } from "../../../shared/job-call/job-call.ts";
+import type { Origin } from "../../../shared/job-call/origin.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
 import { createReadDepth } from "../../../shared/queue/depth.ts";
 import type { Depth } from "../../../shared/queue/registry.ts";

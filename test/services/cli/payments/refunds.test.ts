@@ -7,7 +7,7 @@ import { type Inject, Refused } from "../../../../services/producer/producer.ts"
 import { devToken } from "../../../../shared/dev/config.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { AppError } from "../../../../shared/errors/app-error.ts";
-import { checksummed } from "../../../../shared/ethereum/address.ts";
+import { checksummed } from "../../../../shared/ethereum/checksum.ts";
 import { createPaymentList } from "../../../../shared/payments/list.ts";
 import type { PaymentState } from "../../../../shared/payments/payment.ts";
 import { createRefunds } from "../../../../shared/payments/refunds.ts";

@@ -51,10 +51,10 @@ test("a process whose engine cannot listen for gRPC is not kept from ending", as
   const taken = createServer().listen(0, "127.0.0.1");
   await once(taken, "listening");
   const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
-  const module = new URL("../../../../dist/services/pricing/grpc.js", import.meta.url);
+  const module = new URL("../../../../services/pricing/grpc.ts", import.meta.url);
   const program = `import { listenGrpc } from "${module}";
     await listenGrpc("${address}", { isReady: () => true }).catch(({ code }) => console.log(code));`;
-  const args = ["--input-type=module", "-e", program];
+  const args = ["--import", "tsx", "--input-type=module", "-e", program];
   const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 15_000 });
   expect(stdout).toBe("start.address_unavailable\n");
   taken.close();

@@ -1,0 +1,51 @@
+import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
+import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { readText } from "../../../shared/text/read-text.ts";
+import { systemClock } from "../../../shared/time/clock.ts";
+import { isResultToken } from "../options.ts";
+import { payerKey, whyNoKey } from "../payer-key.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { jsonLine } from "../text.ts";
+import { fetchResult, type Proof } from "./fetch.ts";
+import { printResult, resultJson } from "./print.ts";
+
+export type ResultOptions = { tokenFile?: string; wait: number; json?: boolean; quiet?: boolean };
+
+/** `postern result`: 0 once the output is printed. */
+export async function showResult(deps: ProgramDeps, url: URL, options: ResultOptions): Promise<number> {
+  const { wait, json = false, quiet = false } = options;
+  const proof = readProof(deps, options);
+  if (typeof proof === "string") {
+    deps.printError(new AppError("start.config_invalid", { reason: proof }));
+    return EXIT.config;
+  }
+  try {
+    const result = await fetchResult(url, proof, systemClock() + wait * 1000);
+    if (json) deps.print(jsonLine({ url: url.href, ...resultJson(result) }));
+    else printResult(deps, result, quiet);
+    return EXIT.ok;
+  } catch (error) {
+    deps.printError(`${messageOf(error)}\n`);
+    return EXIT.failed;
+  }
+}
+
+function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Proof | string {
+  const given = tokenFile === undefined ? env["POSTERN_RESULT_TOKEN"] || undefined : readTokenFile(tokenFile);
+  if (typeof given === "object") return given.problem;
+  const token = given?.trim();
+  if (token !== undefined && !isResultToken(token))
+    return `${tokenFile ?? "POSTERN_RESULT_TOKEN"} holds no token: it must be one word of visible ASCII`;
+  const key = payerKey(env);
+  if (token === undefined && key === undefined)
+    return `a result needs its token, in POSTERN_RESULT_TOKEN or --token-file, or its payer's key: ${whyNoKey(env)}`;
+  return { token, payerKey: key };
+}
+
+function readTokenFile(file: string): string | { problem: string } {
+  try {
+    return readText(file);
+  } catch (error) {
+    return { problem: `--token-file ${file} ${messageOf(error)}` };
+  }
+}

@@ -1,0 +1,43 @@
+// Bundles the program into dist/services. Plain JavaScript: it runs before anything is built.
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "rolldown";
+import { entrySources } from "./build.mjs";
+import { luaPlugin } from "./lua.mjs";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
+
+/** A source's path below `services`, without its ending: where it is built to. */
+const placeOf = (source) => relative(join(root, "services"), join(root, source)).replace(/\.ts$/, "");
+
+/** A lazily imported module keeps the name of its source. A chunk that several share is named after one of its modules. */
+function chunkFileName({ facadeModuleId, moduleIds, name }) {
+  const facade = facadeModuleId && relative(root, facadeModuleId);
+  if (facade?.startsWith("services/")) return `${placeOf(facade)}.js`;
+  const isOfDemo = moduleIds.some((id) => relative(root, id).startsWith("services/demo/"));
+  return `${isOfDemo ? "demo" : "chunks"}/${name}.js`;
+}
+
+/**
+ * All programs, and all that other programs import from the package, are one build: a program that uses two parts loads what they share once.
+ * Each lazy import is a chunk. Nothing is minified, and each file has a source map, so that stack traces can be read.
+ */
+await build({
+  cwd: root,
+  input: Object.fromEntries(entrySources(root).map((source) => [placeOf(source), source])),
+  platform: "node",
+  // Optional peers, and gRPC: it reads .proto files of its own, and pricing alone loads it.
+  external: [/^@grpc\//, "grpc-health-check", /^@x402\//, /^viem(\/|$)/, "bufferutil", "utf-8-validate"],
+  plugins: [luaPlugin],
+  transform: { target: "node20.19" },
+  logLevel: "warn",
+  output: {
+    dir: "dist/services",
+    cleanDir: true,
+    entryFileNames: "[name].js",
+    chunkFileNames: chunkFileName,
+    minifyInternalExports: false,
+    sourcemap: true,
+    sourcemapExcludeSources: true,
+  },
+});

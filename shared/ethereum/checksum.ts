@@ -1,0 +1,19 @@
+import type { Address } from "./address.ts";
+import { keccak256Hex } from "./encoding.ts";
+
+/** The address in the form of EIP-55: the case of its letters is a checksum. */
+export function checksummed(address: Address): Address {
+  const digits = address.slice(2).toLowerCase();
+  const hash = keccak256Hex(Buffer.from(digits)).slice(2);
+  const raised = [...digits].map((digit, i) =>
+    Number.parseInt(hash.charAt(i), 16) >= 8 ? digit.toUpperCase() : digit,
+  );
+  return `0x${raised.join("")}`;
+}
+
+/** False if the letters have both cases, but not those of EIP-55. Letters of one case carry no checksum. */
+export function hasRightChecksum(address: Address): boolean {
+  const digits = address.slice(2);
+  const oneCase = digits === digits.toLowerCase() || digits === digits.toUpperCase();
+  return oneCase || address === checksummed(address);
+}

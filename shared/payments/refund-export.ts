@@ -1,0 +1,11 @@
+import { randomBytes } from "node:crypto";
+
+/** The id of an export of refunds: `r_` and 32 hex digits. */
+export const EXPORT_ID = /^r_[0-9a-f]{32}$/;
+
+/** An export is one step of Redis, and one transaction of a multisig. */
+export const EXPORTED_MAX = 500;
+
+export function newExportId(): string {
+  return `r_${randomBytes(16).toString("hex")}`;
+}
