@@ -117,7 +117,7 @@ function ratioLine({ ratio, lowest, highest }: Ratios, target: number): string {
 }
 
 async function run({ parts, quick, jsonFile, profileDir, rates, against }: BenchOptions): Promise<number> {
-  buildProcesses();
+  await buildProcesses();
   const machine = describeMachine();
   console.log(machineLine(machine));
   const nodeArgs = profileDir === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", resolve(profileDir)];
