@@ -130,7 +130,7 @@ async function run({
   against,
   nodes,
 }: BenchOptions): Promise<number> {
-  buildProcesses();
+  await buildProcesses();
   const machine = describeMachine();
   console.log(machineLine(machine));
   const nodeArgs = profileDir === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", resolve(profileDir)];

@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { luaPlugin } from "../services/dev/lua.mjs";
 import { SkippedTests } from "./support/skipped-tests.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -28,6 +29,7 @@ export default defineConfig({
     reporters: ["default", new SkippedTests()],
     projects: [
       {
+        plugins: [luaPlugin],
         test: {
           ...shared,
           name: "together",
@@ -36,8 +38,14 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
         },
       },
-      { test: { ...shared, name: "alone", include: [ALONE], sequence: { groupOrder: 1 } } },
-      { test: { ...shared, name: "long", include: [LONG], sequence: { groupOrder: 2 } } },
+      {
+        plugins: [luaPlugin],
+        test: { ...shared, name: "alone", include: [ALONE], sequence: { groupOrder: 1 } },
+      },
+      {
+        plugins: [luaPlugin],
+        test: { ...shared, name: "long", include: [LONG], sequence: { groupOrder: 2 } },
+      },
     ],
   },
 });

@@ -1,6 +1,8 @@
-import { spawnSync } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build } from "rolldown";
+import { luaPlugin } from "../../services/dev/lua.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -10,9 +12,18 @@ export function compiled(script: string, clone = root): string {
   return join(clone, place, script.replace(/\.ts$/, ".js"));
 }
 
-/** Compiles the bench's own processes, with what they import of the program. */
-export function buildProcesses(): void {
-  const tsc = [`${root}node_modules/typescript/bin/tsc`, "-p", `${root}bench/tsconfig.json`];
-  const { status } = spawnSync(process.execPath, tsc, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
-  if (status !== 0) throw new Error("the bench's processes do not compile");
+/** Bundles the bench's own processes, with what they import of the program. */
+export async function buildProcesses(): Promise<void> {
+  const scripts = ["bench/baselines", "bench/processes"].flatMap((folder) =>
+    readdirSync(join(root, folder)).map((file) => `${folder}/${file}`),
+  );
+  await build({
+    cwd: root,
+    input: Object.fromEntries(scripts.map((script) => [script.replace(/\.ts$/, ""), `./${script}`])),
+    platform: "node",
+    external: /^[^./]/, // packages
+    plugins: [luaPlugin],
+    logLevel: "warn",
+    output: { dir: "dist/.bench", cleanDir: true, entryFileNames: "[name].js" },
+  });
 }

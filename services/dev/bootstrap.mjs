@@ -80,7 +80,7 @@ const node = (script) =>
 const targets = {
   postern: () => node("dist/services/cli/main.js"),
   demo: () => node("dist/services/demo/main.js"),
-  bench: () => run("node", ["--import", "tsx", "bench/main.ts", ...args]),
+  bench: () => run("node", ["--import", "./services/dev/from-source.mjs", "bench/main.ts", ...args]),
   check: () => run("npm", ["run", "--silent", "check"]),
   long: () => run("npm", ["run", "--silent", "check:long", "--", ...args]),
 };

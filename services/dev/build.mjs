@@ -35,7 +35,7 @@ export function entrySources(root) {
 }
 
 /** Of the sources and of what is built. */
-const READ = /\.(ts|tsx|mjs|json|css|html|svg)$/;
+const READ = /\.(ts|tsx|mjs|json|lua|css|html|svg)$/;
 const BUILT = /\.(js|css|html|svg)$/;
 
 /**

@@ -3,6 +3,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "rolldown";
 import { entrySources } from "./build.mjs";
+import { luaPlugin } from "./lua.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 
@@ -27,7 +28,7 @@ await build({
   platform: "node",
   // Optional peers, and gRPC: it reads .proto files of its own, and pricing alone loads it.
   external: [/^@grpc\//, "grpc-health-check", /^@x402\//, /^viem(\/|$)/, "bufferutil", "utf-8-validate"],
-  plugins: [],
+  plugins: [luaPlugin],
   // ES modules, where a package has them, can be taken in part. BullMQ does not say that its modules can.
   resolve: { mainFields: ["module", "main"] },
   treeshake: { moduleSideEffects: [{ test: /node_modules\/bullmq\//, sideEffects: false }] },

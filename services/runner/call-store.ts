@@ -1,16 +1,20 @@
 import { sha256 as sha256Of } from "../../shared/crypto/compare.ts";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
+import { defineScript, type Reply, type Run, type Script } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
-import { KEEP } from "../../shared/redis/kept-values.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
-import { EVEN_IF_FULL, NOW, type Script, script } from "../../shared/redis/script.ts";
-import { isNewerError, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
+import { bytes, flag, oneOf, optional, tuple } from "../../shared/redis/reply.ts";
+import { isNewerError } from "../../shared/redis/version.ts";
 import { cut } from "../../shared/text/cut.ts";
 import { delay } from "../../shared/time/clock.ts";
-import { DELIVER_LATER, type Outgoing, outgoingWords } from "./delivery-store.ts";
+import beginCallLua from "./begin-call.lua";
+import { type Outgoing, outgoingWords } from "./delivery-store.ts";
+import failCallLua from "./fail-call.lua";
+import finishCallLua from "./finish-call.lua";
 import type { KeptAnswers } from "./kept-answers.ts";
-import { longCallAnswer, type Remembered, toAnswer } from "./remembered-answer.ts";
+import { longCallAnswer, toAnswer } from "./remembered-answer.ts";
+import renewLeaseLua from "./renew-lease.lua";
 import type { HttpAnswer } from "./router.ts";
 
 /*
@@ -38,78 +42,42 @@ import type { HttpAnswer } from "./router.ts";
  * Leases and due times follow Redis' clock, so that runners need not agree on the time.
  *
  * A full Redis refuses BEGIN, which takes a call, because it adds something first. The scripts for a call that was taken are never
- * refused: they begin with a removal, or with EVEN_IF_FULL.
+ * refused: they begin with a removal, or with even-if-full.lua.
  */
 
-/** Lua: what is remembered of the answer of the call, as `Remembered`. */
-const REMEMBERED = `
-local function remembered()
-  local call = redis.call('HMGET', KEYS[1], 'status', 'out', 'type', 'answer')
-  return {call[1], call[2], redis.call('GET', KEYS[2]), call[3], call[4]}
-end`;
+/** `Remembered`. */
+const PART = optional(bytes);
+const REMEMBERED = [PART, PART, PART, PART, PART] as const;
 
-/*
- * ARGV: id, owner, leaseMs, memoryMs, listedMs, job, in, its hex, len. A long call is answered from the moment it is stored,
- * so a repeat gets its 202 while it waits and runs.
- */
-const BEGIN = `${NOW}${unlessNewer("runnerCall")}${REMEMBERED}
-local id, owner, lease, memory, listed, job = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local seen = redis.call('HMGET', KEYS[1], 'st', 'job', 'in', 'sha256', 'owner', 'lease', 'runs')
-if seen[1] then
-  if seen[2] ~= job or (seen[3] or seen[4]) ~= (seen[3] and ARGV[7] or ARGV[8]) then return {'REUSED'} end
-  if seen[1] == 'DONE' then return {'ANSWERED', unpack(remembered())} end
-  if seen[1] ~= 'FAILED' and seen[7] then return {'STORED'} end
-  if seen[1] == 'RUNNING' and seen[5] ~= owner and tonumber(seen[6]) > now then return {'RUNNING'} end
-end
-redis.call('ZADD', KEYS[3], now + listed, id)
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.runnerCall}, 'st', 'RUNNING', 'job', job, 'at', now, 'in', ARGV[7], 'len', ARGV[9],
-  'owner', owner, 'lease', now + lease)
-redis.call('PEXPIRE', KEYS[1], memory + lease)
-redis.call('ZREM', KEYS[4], id)
-local unlisted = math.min(redis.call('ZCOUNT', KEYS[3], '-inf', now), 1000)
-if unlisted > 0 then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, unlisted - 1) end
-return {'NEW'}`;
+const BEGIN = defineScript({
+  source: beginCallLua,
+  keys: "call, answer, calls, due",
+  args: "id, owner, leaseMs, memoryMs, listedMs, job, sha256, sha256Hex, bytes",
+  strings: "bytes",
+  reply: tuple(oneOf("NEW", "REUSED", "RUNNING", "STORED", "ANSWERED"), ...REMEMBERED),
+});
 
-/* ARGV: id, owner, leaseMs, memoryMs. */
-const RENEW = `${EVEN_IF_FULL}${NOW}
-if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then return 0 end
-redis.call('HSET', KEYS[1], 'lease', now + ARGV[3])
-redis.call('ZADD', KEYS[2], 'XX', now + ARGV[3], ARGV[1])
-if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[4] + ARGV[3]) end
-return 1`;
+const RENEW = defineScript({
+  source: renewLeaseLua,
+  keys: "call, due",
+  args: "id, owner, leaseMs, memoryMs",
+  reply: flag,
+});
 
-/*
- * ARGV: id, memoryMs, listedMs, job, in, len, status, out, what to keep of the answer or nothing, answerMs, answersBytesMax; and what is
- * to be delivered. Returns the first answer, if there is one. The hash is written anew, because one that was large stays a large structure.
- */
-const FINISH = `${NOW}${unlessNewer("runnerCall")}${REMEMBERED}${KEEP}${DELIVER_LATER}
-local id, memory, listed = ARGV[1], ARGV[2], ARGV[3]
-local seen = redis.call('HMGET', KEYS[1], 'st', 'at', 'attempts')
-if seen[1] == 'DONE' then return remembered() end
-local at = seen[2] or now
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.runnerCall}, 'st', 'DONE', 'job', ARGV[4], 'at', at, 'in', ARGV[5], 'len', ARGV[6],
-  'took', now - at, 'status', ARGV[7], 'out', ARGV[8])
-if seen[3] and seen[3] ~= '0' then redis.call('HSET', KEYS[1], 'attempts', seen[3]) end
-redis.call('PEXPIRE', KEYS[1], memory)
-redis.call('ZADD', KEYS[3], now + listed, id)
-redis.call('ZREM', KEYS[4], id)
-keep(id, ARGV[9], ARGV[10], ARGV[11], KEYS[2], KEYS[5], KEYS[6])
-deliverLater(KEYS[7], KEYS[8], id, memory, 12)
-return false`;
+const FINISH = defineScript({
+  source: finishCallLua,
+  keys: "call, answer, calls, due, answers, answersBytes, delivery, deliveries",
+  args: "id, memoryMs, listedMs, job, sha256, bytes, status, digest, toKeep, answerMs, answersBytesMax, ...outgoing",
+  strings: "bytes",
+  reply: optional(tuple(...REMEMBERED)),
+});
 
-/* ARGV: id, owner, code, reason, status, attempts or nothing, listedMs, memoryMs; and what is to be delivered. */
-const FAIL = `${NOW}${DELIVER_LATER}
-local seen = redis.call('HMGET', KEYS[1], 'owner', 'at')
-if seen[1] ~= ARGV[2] then return 0 end
-redis.call('HDEL', KEYS[1], 'owner', 'lease')
-redis.call('HSET', KEYS[1], 'st', 'FAILED', 'took', now - (seen[2] or now), 'code', ARGV[3], 'reason', ARGV[4], 'status', ARGV[5])
-if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'attempts', ARGV[6]) end
-if redis.call('PTTL', KEYS[1]) > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[7]) end
-redis.call('ZREM', KEYS[2], ARGV[1])
-deliverLater(KEYS[3], KEYS[4], ARGV[1], ARGV[8], 9)
-return 1`;
+const FAIL = defineScript({
+  source: failCallLua,
+  keys: "call, due, delivery, deliveries",
+  args: "id, owner, code, reason, status, attempts, listedMs, memoryMs, ...outgoing",
+  reply: flag,
+});
 
 /** What identifies a call in its record. */
 type CallSummary = {
@@ -154,55 +122,47 @@ export function createCallStore({
   memoryMs,
   answers,
 }: StoreOptions & { answers: Pick<KeptAnswers, "answerMs" | "answersBytesMax" | "toKeep"> }) {
-  const begin = durableScript(durable, BEGIN, "bytes");
-  const renew = script(durable.redis, RENEW);
-  const finish = durableScript(durable, FINISH, "bytes");
+  const begin = durableScript(durable, BEGIN);
+  const renew = RENEW.on(durable.redis);
+  const finish = durableScript(durable, FINISH);
   const fail = durableScript(durable, FAIL);
   // A call is listed for as long as its answer may be kept.
   const listedMs = Math.min(answers.answerMs, memoryMs);
 
   return {
     /** Marks the call as running here, under a lease, or tells what is known of it. */
-    async begin({ callId: id, jobId, bytes, sha256 }: CallSummary): Promise<Begun> {
-      const keys = [runnerKeys.call(id), runnerKeys.answer(id), runnerKeys.calls, runnerKeys.due];
-      const args = [id, owner, leaseMs, memoryMs, listedMs, jobId, Buffer.from(sha256, "hex"), sha256, bytes];
-      return toBegun(id, (await begin(keys, args)) as Buffer[]);
+    async begin({ callId: id, jobId: job, bytes, sha256: sha256Hex }: CallSummary): Promise<Begun> {
+      const { call, answer, calls, due } = runnerKeys;
+      const sha256 = Buffer.from(sha256Hex, "hex");
+      const words = { id, owner, leaseMs, memoryMs, listedMs, job, sha256, sha256Hex, bytes };
+      return toBegun(id, await begin({ call: call(id), answer: answer(id), calls, due }, words));
     },
 
     /** Prolongs the lease; false if the call no longer belongs to this runner. */
-    async renew(id: string): Promise<boolean> {
-      return (await renew([runnerKeys.call(id), runnerKeys.due], [id, owner, leaseMs, memoryMs])) === 1;
-    },
+    renew: (id: string): Promise<boolean> =>
+      renew({ call: runnerKeys.call(id), due: runnerKeys.due }, { id, owner, leaseMs, memoryMs }),
 
     /**
      * Remembers the answer of a call that was run, and in the same step what is to be delivered of it. Returns the first answer: another
      * runner may have been faster.
      */
     async finish(
-      { callId: id, jobId, bytes, sha256 }: CallSummary,
+      { callId: id, jobId: job, bytes, sha256 }: CallSummary,
       answer: HttpAnswer,
       outgoing?: Outgoing,
     ): Promise<HttpAnswer> {
       const { call, answer: answerOf, calls, due, answers: kept, answersBytes } = runnerKeys;
-      const digest = sha256Of(answer.body);
+      const touched = { call: call(id), answer: answerOf(id), calls, due, answers: kept, answersBytes };
       const first = await finish(
-        [
-          call(id),
-          answerOf(id),
-          calls,
-          due,
-          kept,
-          answersBytes,
-          runnerKeys.delivery(id),
-          runnerKeys.deliveries,
-        ],
-        [
-          ...[id, memoryMs, listedMs, jobId, Buffer.from(sha256, "hex"), bytes, answer.status, digest],
-          ...[answers.toKeep(id, answer) ?? "", listedMs, answers.answersBytesMax],
-          ...outgoingWords(outgoing),
-        ],
+        { ...touched, delivery: runnerKeys.delivery(id), deliveries: runnerKeys.deliveries },
+        {
+          ...{ id, memoryMs, listedMs, job, sha256: Buffer.from(sha256, "hex"), bytes },
+          ...{ status: answer.status, digest: sha256Of(answer.body), toKeep: answers.toKeep(id, answer) },
+          ...{ answerMs: listedMs, answersBytesMax: answers.answersBytesMax },
+          outgoing: outgoingWords(outgoing),
+        },
       );
-      return first === null ? answer : toAnswer(id, first as unknown as Remembered);
+      return first === undefined ? answer : toAnswer(id, first);
     },
 
     /**
@@ -210,10 +170,24 @@ export function createCallStore({
      * when it is no longer listed. A long call is kept, since its sender was told that it will be run; its failure may be delivered.
      */
     async fail(id: string, failure: Failure, outgoing?: Outgoing): Promise<void> {
-      const { code, reason, status, attempts = "" } = failure;
-      const keys = [runnerKeys.call(id), runnerKeys.due, runnerKeys.delivery(id), runnerKeys.deliveries];
-      const words = [id, owner, code, cut(reason, REASON_MAX), status, attempts, listedMs, memoryMs];
-      await fail(keys, [...words, ...outgoingWords(outgoing)]);
+      const { code, status, attempts } = failure;
+      const { call, due, delivery, deliveries } = runnerKeys;
+      await fail(
+        { call: call(id), due, delivery: delivery(id), deliveries },
+        {
+          ...{
+            id,
+            owner,
+            code,
+            reason: cut(failure.reason, REASON_MAX),
+            status,
+            attempts,
+            listedMs,
+            memoryMs,
+          },
+          outgoing: outgoingWords(outgoing),
+        },
+      );
     },
   };
 }
@@ -222,11 +196,14 @@ export function createCallStore({
 const REASON_MAX = 1000;
 
 /** A script whose write is on disk when it resolves. Throws `runner.store_unavailable`. */
-export function durableScript(durable: DurableRedis, lua: string, reply?: "bytes"): Script {
-  const run = script(durable.redis, lua, reply);
-  return async (keys, args) => {
+export function durableScript<Keys, Args, Reply>(
+  durable: DurableRedis,
+  script: Script<Keys, Args, Reply>,
+): Run<Keys, Args, Reply> {
+  const run = script.on(durable.redis);
+  return async (...given) => {
     try {
-      return await durable.write(() => run(keys, args));
+      return await durable.write(() => run(...given));
     } catch (cause) {
       throw storeUnavailable(cause);
     }
@@ -242,17 +219,17 @@ export function fingerprint({ jobId, sha256 }: Pick<CallSummary, "jobId" | "sha2
   return `${jobId}:${sha256}`;
 }
 
-function toBegun(id: string, [kind, ...answer]: Buffer[]): Begun {
-  switch (String(kind)) {
+function toBegun(id: string, [kind, ...remembered]: Reply<typeof BEGIN>): Begun {
+  switch (kind) {
     case "ANSWERED":
-      return { kind: "answered", answer: toAnswer(id, answer as unknown as Remembered) };
+      return { kind: "answered", answer: toAnswer(id, remembered) };
     case "STORED":
       return { kind: "answered", answer: longCallAnswer(id) };
     case "RUNNING":
       return { kind: "running" };
     case "REUSED":
       return { kind: "reused" };
-    default:
+    case "NEW":
       return { kind: "new" };
   }
 }

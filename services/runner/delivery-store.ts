@@ -1,8 +1,12 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "../../shared/redis/connect.ts";
+import { defineScript, type Word } from "../../shared/redis/define-script.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
-import { EVEN_IF_FULL, NOW, script } from "../../shared/redis/script.ts";
-import { VERSIONS } from "../../shared/redis/version.ts";
+import { bytes, integer, list, nothing, numeric, optional, text, tuple } from "../../shared/redis/reply.ts";
+import claimDeliveryLua from "./claim-delivery.lua";
+import dueLua from "./due.lua";
+import endDeliveryLua from "./end-delivery.lua";
+import postponeDeliveryLua from "./postpone-delivery.lua";
 
 /*
  * The results of long calls that no gateway has taken yet. The step that ends a call writes its result here (call-store.ts); any runner
@@ -25,55 +29,36 @@ export type ClaimedDelivery = Outgoing & {
   readonly tries: number;
 };
 
-/**
- * Lua: `deliverLater(key, due, id, ms, first)` stores what ARGV has from `first` on: a token, which is empty if there is nothing to
- * deliver, the status, the Content-Type, and the body if it is kept. What waits for the same call gives way. It needs `now`.
- */
-export const DELIVER_LATER = `
-local function deliverLater(key, due, id, ms, first)
-  if ARGV[first] == '' then return end
-  redis.call('DEL', key)
-  redis.call('HSET', key, 'v', ${VERSIONS.runnerDelivery}, 'token', ARGV[first], 'tries', 0, 'status', ARGV[first + 1],
-    'type', ARGV[first + 2])
-  if ARGV[first + 3] then redis.call('HSET', key, 'body', ARGV[first + 3]) end
-  redis.call('PEXPIRE', key, ms)
-  redis.call('ZADD', due, now, id)
-end`;
-
-/** The last words of a script with `DELIVER_LATER`. */
-export function outgoingWords(outgoing: Outgoing | undefined): (string | number | Buffer)[] {
+/** The last words of a script with deliver-later.lua. */
+export function outgoingWords(outgoing: Outgoing | undefined): Word[] {
   if (outgoing === undefined) return [""];
   const { status, contentType = "", body } = outgoing;
   return [randomUUID(), status, contentType, ...(body === "too long" ? [] : [body])];
 }
 
-/* ARGV: how many at most. */
-const DUE = `${NOW}
-return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])`;
+export const DUE = defineScript({ source: dueLua, keys: "due", args: "countMax", reply: list(text) });
 
-/* ARGV: id, ms until another runner may claim it. A later release's is left to its runners. */
-const CLAIM = `${EVEN_IF_FULL}${NOW}
-local due = redis.call('ZSCORE', KEYS[2], ARGV[1])
-if not due or tonumber(due) > now then return false end
-local found = redis.call('HMGET', KEYS[1], 'token', 'status', 'type', 'body', 'v')
-if not found[1] then
-  redis.call('ZREM', KEYS[2], ARGV[1])
-  return false
-end
-redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[1])
-if tonumber(found[5]) > ${VERSIONS.runnerDelivery} then return false end
-found[5] = redis.call('HINCRBY', KEYS[1], 'tries', 1)
-return found`;
+const CLAIM = defineScript({
+  source: claimDeliveryLua,
+  keys: "delivery, deliveries",
+  args: "id, ms",
+  strings: "bytes",
+  reply: optional(tuple(text, numeric, optional(text), optional(bytes), integer)),
+});
 
-/* ARGV: id, token. */
-const END = `
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[2] then return end
-redis.call('DEL', KEYS[1])
-redis.call('ZREM', KEYS[2], ARGV[1])`;
+const END = defineScript({
+  source: endDeliveryLua,
+  keys: "delivery, deliveries",
+  args: "id, token",
+  reply: nothing,
+});
 
-/* ARGV: id, token, ms. */
-const PUT_OFF = `${EVEN_IF_FULL}${NOW}
-if redis.call('HGET', KEYS[1], 'token') == ARGV[2] then redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1]) end`;
+const PUT_OFF = defineScript({
+  source: postponeDeliveryLua,
+  keys: "delivery, deliveries",
+  args: "id, token, ms",
+  reply: nothing,
+});
 
 export type DeliveryStore = ReturnType<typeof createDeliveryStore>;
 
@@ -82,40 +67,29 @@ export type DeliveryStore = ReturnType<typeof createDeliveryStore>;
  * nothing. Nothing is retried.
  */
 export function createDeliveryStore(redis: Redis) {
-  const due = script(redis, DUE);
-  const claim = script(redis, CLAIM, "bytes");
-  const end = script(redis, END);
-  const putOff = script(redis, PUT_OFF);
-  const keysOf = (id: string) => [runnerKeys.delivery(id), runnerKeys.deliveries];
+  const [due, claim, end, putOff] = [DUE.on(redis), CLAIM.on(redis), END.on(redis), PUT_OFF.on(redis)];
+  const { delivery, deliveries } = runnerKeys;
+  const keysOf = (id: string) => ({ delivery: delivery(id), deliveries });
 
   return {
     /** Calls whose result has to be delivered now, the longest due first. */
-    async due(countMax: number): Promise<string[]> {
-      return (await due([runnerKeys.deliveries], [countMax])) as string[];
-    },
+    due: (countMax: number): Promise<string[]> => due({ due: deliveries }, { countMax }),
 
     /** Undefined if another runner was faster. It may claim it too once so many ms have passed. */
     async claim(callId: string, ms: number): Promise<ClaimedDelivery | undefined> {
-      const reply = (await claim(keysOf(callId), [callId, ms])) as (Buffer | null)[] | null;
-      if (reply === null) return undefined;
-      const [token, status, type, body, tries] = reply;
-      return {
-        callId,
-        token: String(token),
-        status: Number(status),
-        contentType: type?.toString() || undefined,
-        body: body ?? "too long",
-        tries: Number(tries),
-      };
+      const claimed = await claim(keysOf(callId), { id: callId, ms });
+      if (claimed === undefined) return undefined;
+      const [token, status, type, body = "too long" as const, tries] = claimed;
+      return { callId, token, status, contentType: type || undefined, body, tries };
     },
 
     /** It is delivered, or never will be. */
     async end({ callId, token }: ClaimedDelivery): Promise<void> {
-      await end(keysOf(callId), [callId, token]);
+      await end(keysOf(callId), { id: callId, token });
     },
 
     async putOff({ callId, token }: ClaimedDelivery, ms: number): Promise<void> {
-      await putOff(keysOf(callId), [callId, token, ms]);
+      await putOff(keysOf(callId), { id: callId, token, ms });
     },
   };
 }

@@ -1,16 +1,19 @@
 import type { Logger } from "../../shared/log/logger.ts";
+import { defineScript } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { GiveWay } from "../../shared/redis/give-way.ts";
-import { LET_GO } from "../../shared/redis/kept-values.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
-import { NOW, script } from "../../shared/redis/script.ts";
+import { integer } from "../../shared/redis/reply.ts";
+import makeRoomLua from "./make-room.lua";
 import { encodeAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer } from "./router.ts";
 
-/* ARGV: how many bytes to make free. */
-const MAKE_ROOM = `${NOW}${LET_GO}
-local kept = tonumber(redis.call('GET', KEYS[2]) or 0)
-return (letGo(KEYS[1], KEYS[2], KEYS[3], kept - ARGV[1]))`;
+const MAKE_ROOM = defineScript({
+  source: makeRoomLua,
+  keys: "answers, bytes, prefix",
+  args: "bytesToFree",
+  reply: integer,
+});
 
 type Options = {
   durable: DurableRedis;
@@ -26,7 +29,7 @@ type Options = {
 };
 
 /**
- * Says which answers are kept whole, of all runners on one Redis (shared/redis/kept-values.ts). While Redis uses more of its `maxmemory` than it may, none is, and those that are kept
+ * Says which answers are kept whole, of all runners on one Redis (shared/redis/kept-values.lua). While Redis uses more of its `maxmemory` than it may, none is, and those that are kept
  * go, the oldest first. In a Redis without `maxmemory`, they are bound by their own bytes alone.
  */
 export class KeptAnswers {
@@ -35,9 +38,10 @@ export class KeptAnswers {
 
   constructor(options: Options) {
     const { durable, answersMemoryRatioMax: above, log } = options;
-    const makeRoom = script(durable.redis, MAKE_ROOM);
-    const keys = [runnerKeys.answers, runnerKeys.answersBytes, runnerKeys.answer("")];
-    const letGo = async (bytes: number) => Number(await makeRoom(keys, [bytes]));
+    const makeRoom = MAKE_ROOM.on(durable.redis);
+    const { answers, answersBytes, answer } = runnerKeys;
+    const keys = { answers, bytes: answersBytes, prefix: answer("") };
+    const letGo = (bytesToFree: number) => makeRoom(keys, { bytesToFree });
     this.#options = options;
     this.#giveWay = new GiveWay({ what: "answers", durable, above, begin: () => letGo, log });
   }

@@ -25,23 +25,23 @@ export function encodeAnswer(callId: string, { contentType, body }: HttpAnswer):
   return Buffer.concat([Buffer.from(`${contentType ?? ""}\n`), body]);
 }
 
-/** What a script tells of an answer. The first releases stored it whole, in `type` and `base64`, and no `digest`. */
+/** What a script tells of an answer (remembered.lua). The first releases stored it whole, in `type` and `base64`, and no `digest`. */
 export type Remembered = readonly [
-  status: Buffer | null,
-  digest: Buffer | null,
-  kept: Buffer | null,
-  type: Buffer | null,
-  base64: Buffer | null,
+  status: Buffer | undefined,
+  digest: Buffer | undefined,
+  kept: Buffer | undefined,
+  type: Buffer | undefined,
+  base64: Buffer | undefined,
 ];
 
 /** The answer as it was, or without its body if that has been let go. */
 export function toAnswer(callId: string, [statusText, digest, kept, type, base64]: Remembered): HttpAnswer {
   const status = Number(statusText);
-  if (kept !== null) {
+  if (kept !== undefined) {
     const end = kept.indexOf(LINE_FEED);
     return { status, contentType: kept.toString("utf8", 0, end) || undefined, body: kept.subarray(end + 1) };
   }
-  if (digest === null) {
+  if (digest === undefined) {
     const body = Buffer.from(String(base64 ?? ""), "base64");
     return { status, contentType: type?.toString() || undefined, body };
   }

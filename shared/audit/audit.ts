@@ -1,8 +1,10 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, script } from "../redis/script.ts";
+import { nothing } from "../redis/reply.ts";
 import { VERSIONS } from "../redis/version.ts";
+import writeLua from "./write.lua";
 
 /** About so many entries are kept, the newest. */
 const AUDIT_KEPT = 100_000;
@@ -58,9 +60,7 @@ export function isAuditAction(text: string): boolean {
   return Object.hasOwn(EVENTS, text);
 }
 
-/** KEYS audit. ARGV what XADD takes: operators need room most when there is none. */
-const WRITE = `${EVEN_IF_FULL}
-redis.call('XADD', KEYS[1], unpack(ARGV))`;
+const WRITE = defineScript({ source: writeLua, keys: "audit", args: "...words", reply: nothing });
 
 /**
  * Writes what an operator did to a call, an endpoint or a job, to the log and to the audit stream. It is called after the
@@ -68,10 +68,10 @@ redis.call('XADD', KEYS[1], unpack(ARGV))`;
  * missing. Throws `queue.unavailable`.
  */
 export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
-  const write = script(redis, WRITE);
+  const write = WRITE.on(redis);
   return async (entry) => {
     logAudited(log, entry);
-    await write([keys.audit], auditWords(entry)).catch((cause: unknown) => {
+    await write({ audit: keys.audit }, { words: auditWords(entry) }).catch((cause: unknown) => {
       const [, subject] = subjectOf(entry);
       const why = `the ${entry.action} of ${subject} is done, but its audit line could not be written: ${messageOf(cause)}`;
       throw new AppError("queue.unavailable", { reason: why, cause });

@@ -4,7 +4,7 @@ import { AppError } from "../errors/app-error.ts";
 import { callbackId, ENDINGS } from "../job-call/callback.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { OperateDeps } from "../queue/operate.ts";
-import { PLACE_OF } from "../queue/registry.ts";
+import placeOfLua from "../queue/place-of.lua";
 import { EVEN_IF_FULL, script } from "../redis/script.ts";
 import { PLAIN_RECORD, refuseNewer, unlessNewer } from "../redis/version.ts";
 import { DROP_RESULT, tellChange } from "../results/keep-result.ts";
@@ -50,7 +50,7 @@ end`;
 const FORGET = `${EVEN_IF_FULL}${unlessNewer("record")}${refuseNewer("payment", "redis.call('HGET', KEYS[2], 'v')")}
 local record, payment, attempts, result, progress, registry, bytes, audit = unpack(KEYS)
 local prefix, id, now, keepMs = ARGV[1] .. ':', ARGV[2], ARGV[3], tonumber(ARGV[4])
-${PLACE_OF}${DROP_RESULT}${DROP_FAILED}
+${placeOfLua}${DROP_RESULT}${DROP_FAILED}
 local st, fg, w, rt = unpack(redis.call('HMGET', record, 'st', 'fg', 'w', 'rt'))
 if fg then return {'FORGOTTEN', fg} end
 if st == 'SETTLING' or st == 'REVIEW' then return {'UNDECIDED', st} end

@@ -7,10 +7,12 @@ import { JobCall } from "../job-call/job-call.ts";
 import { createPaymentJournal } from "../payments/journal.ts";
 import { type Payment, toPayment } from "../payments/payment.ts";
 import { LOOK } from "../payments/scripts.ts";
+import bodilessLua from "../queue/bodiless.lua";
 import { type FailedAttempt, toAttempts } from "../queue/call-record.ts";
-import { BODILESS, createFailedCalls, toFailure } from "../queue/failed.ts";
+import { createFailedCalls, toFailure } from "../queue/failed.ts";
+import placeOfLua from "../queue/place-of.lua";
 import { jobOf, originOf, type QueueName } from "../queue/queue-name.ts";
-import { openRegistry, PLACE_OF } from "../queue/registry.ts";
+import { openRegistry } from "../queue/registry.ts";
 import { toObject } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { script } from "../redis/script.ts";
@@ -96,7 +98,7 @@ export type CallLife = {
  * says of it there; the stored call without its body, and its size; and of each callback state and time of its record, place, when it was
  * added, and the newest attempt; and the time.
  */
-const READ_LIFE = `${PLACE_OF}${BODILESS}${READ_RECORD}
+const READ_LIFE = `${placeOfLua}${bodilessLua}${READ_RECORD}
 local prefix = ARGV[1] .. ':'
 local both = (function()${LOOK}
 end)()

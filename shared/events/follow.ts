@@ -1,10 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { messageOf } from "../errors/app-error.ts";
 import { connectBeside } from "../redis/connect.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, script } from "../redis/script.ts";
+import { nothing } from "../redis/reply.ts";
 import { delay } from "../time/clock.ts";
 import { type CallEvent, type LeftOut, type Teller, Told } from "./event.ts";
+import followLua from "./follow.lua";
 import { LOOK_EVERY_MS } from "./publish.ts";
 
 /** Processes tell nothing once nobody has renewed the lease for so long. */
@@ -33,21 +35,19 @@ export type Following = {
   stop(): Promise<void>;
 };
 
-/**
- * KEYS followed. ARGV id, lease ms, whether it is a new follower. A new follower's id makes every process say hello; the lease of
- * others is only renewed.
- */
-const FOLLOW = `${EVEN_IF_FULL}
-if ARGV[3] == '1' or redis.call('PEXPIRE', KEYS[1], ARGV[2]) == 0 then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-end`;
+const FOLLOW = defineScript({
+  source: followLua,
+  keys: "followed",
+  args: "id, leaseMs, isNew",
+  reply: nothing,
+});
 
 /** Follows all processes of a deployment, over a connection of its own, until it is stopped. */
 export async function follow(partition: Partition, follower: Follower): Promise<Following> {
   const { redis, keys } = partition;
-  const lease = script(redis, FOLLOW);
+  const lease = FOLLOW.on(redis);
   const id = randomUUID();
-  const hold = (isNew: boolean) => lease([keys.followed], [id, LEASE_MS, isNew ? 1 : 0]);
+  const hold = (isNew: boolean) => lease({ followed: keys.followed }, { id, leaseMs: LEASE_MS, isNew });
   const connection = connectBeside(redis, { enableOfflineQueue: true, maxRetriesPerRequest: null });
   let isLost = false;
   const lost = (reason: string): void => {

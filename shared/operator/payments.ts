@@ -10,7 +10,7 @@ import { createPaymentList, type PaymentFilter as Filter } from "../payments/lis
 import { type Payment, type PaymentState, toAuthorization } from "../payments/payment.ts";
 import { createResolve, type Verdict } from "../payments/resolve.ts";
 import { TRANSFER_TAKEN } from "../payments/scripts.ts";
-import { BODILESS } from "../queue/failed.ts";
+import bodilessLua from "../queue/bodiless.lua";
 import type { OperateDeps } from "../queue/operate.ts";
 import { script } from "../redis/script.ts";
 import { createCountOnce } from "../series/count-once.ts";
@@ -23,7 +23,7 @@ import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedMs, askedTime } from "./view.ts";
 
 /** KEYS payment. Answers the call that it keeps without the body, if it keeps one. */
-const CALL_HEAD = `${BODILESS}
+const CALL_HEAD = `${bodilessLua}
 return bodiless(KEYS[1], 'call')`;
 
 /** Selects payments that meet every field present. The times are when a payment was claimed, both inclusive. */

@@ -1,7 +1,10 @@
 import { callbackSigningKey, publicKeyOf } from "../crypto/callback-keys.ts";
 import type { Secret } from "../crypto/secret.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
+import { list, nothing, text } from "../redis/reply.ts";
+import publishCallbackKeysLua from "./publish-callback-keys.lua";
+import readCallbackKeysLua from "./read-callback-keys.lua";
 
 /*
  * Producers sign callbacks, and gateways tell everybody the public keys. Gateways do not know the secret: producers write the public keys
@@ -11,21 +14,27 @@ import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
 const PUBLISH_EVERY_MS = 60_000;
 const KEPT_MS = 600_000;
 
-/** KEYS callback keys. ARGV ms, then public keys. */
-const PUBLISH = `${EVEN_IF_FULL}${NOW}
-for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now, ARGV[i]) end
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])`;
+const PUBLISH = defineScript({
+  source: publishCallbackKeysLua,
+  keys: "callbackKeys",
+  args: "keptMs, ...publicKeys",
+  reply: nothing,
+});
 
-/** KEYS callback keys. ARGV ms. Answers the keys, the newest first. */
-const READ = `${NOW}
-return redis.call('ZREVRANGEBYSCORE', KEYS[1], '+inf', now - ARGV[1])`;
+const READ = defineScript({
+  source: readCallbackKeysLua,
+  keys: "callbackKeys",
+  args: "keptMs",
+  reply: list(text),
+});
 
 /** Tells of the public keys that belong to these secrets until it is stopped. If Redis cannot be written, the next time makes it good. */
 export function publishCallbackKeys({ redis, keys }: Partition, secrets: readonly Secret[]): () => void {
-  const publish = script(redis, PUBLISH);
+  const publish = PUBLISH.on(redis);
   const publicKeys = secrets.map((secret) => publicKeyOf(callbackSigningKey(secret)));
   const tell = (): void => {
-    if (redis.status === "ready") publish([keys.callbackKeys], [KEPT_MS, ...publicKeys]).catch(() => {});
+    if (redis.status !== "ready") return;
+    publish({ callbackKeys: keys.callbackKeys }, { keptMs: KEPT_MS, publicKeys }).catch(() => {});
   };
   redis.on("ready", tell);
   tell();
@@ -38,6 +47,6 @@ export function publishCallbackKeys({ redis, keys }: Partition, secrets: readonl
 
 /** Reads the public keys that producers sign with now, in base64url. */
 export function createReadCallbackKeys({ redis, keys }: Partition): () => Promise<string[]> {
-  const read = script(redis, READ);
-  return async () => (await read([keys.callbackKeys], [KEPT_MS])) as string[];
+  const read = READ.on(redis);
+  return () => read({ callbackKeys: keys.callbackKeys }, { keptMs: KEPT_MS });
 }

@@ -1,14 +1,19 @@
 import { z } from "zod";
+import { defineScript } from "../redis/define-script.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { NOW, script } from "../redis/script.ts";
+import { integer, list, text, tuple } from "../redis/reply.ts";
 import { isNewer } from "../redis/version.ts";
+import listLua from "./list.lua";
 import { KINDS, type Process, REPORT_KEPT_MS } from "./process.ts";
 import { parseRunners } from "./runner-health.ts";
 
-/** KEYS processes. ARGV how long a silent one counts. Answers Redis' time, and the processes by their last report. */
-const LIST = `${NOW}
-return {now, redis.call('ZRANGEBYSCORE', KEYS[1], now - ARGV[1], '+inf', 'WITHSCORES')}`;
+const LIST = defineScript({
+  source: listLua,
+  keys: "processes",
+  args: "keptMs",
+  reply: tuple(integer, list(text)),
+});
 
 const Stored = z
   .object({
@@ -39,9 +44,9 @@ export type ReadProcesses = () => Promise<Processes>;
 
 /** Reads which processes run: those that have reported lately, and have not stopped. */
 export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
-  const list = script(redis, LIST);
+  const listed = LIST.on(redis);
   return async () => {
-    const [now, reply] = (await list([keys.processes], [REPORT_KEPT_MS])) as [number, string[]];
+    const [now, reply] = await listed({ processes: keys.processes }, { keptMs: REPORT_KEPT_MS });
     const seen = toScored(reply);
     const records = await Promise.all(seen.map(({ member }) => redis.hgetall(keys.process(member))));
     const processes: Process[] = [];

@@ -1,7 +1,9 @@
+import { defineScript } from "../redis/define-script.ts";
 import { inPages, toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { list, text } from "../redis/reply.ts";
 import type { FailedRef } from "./call-record.ts";
+import pageOfFailedLua from "./page-of-failed.lua";
 import { jobIdsOf, originOf, type QueueName } from "./queue-name.ts";
 import { openRegistry } from "./registry.ts";
 
@@ -26,36 +28,18 @@ export const REFS_AT_ONCE = 500;
 const REFS_IN_MEMORY = 20_000;
 const REFS_AT_ONCE_MIN = 10;
 
-/**
- * A page of a queue's failed calls, in Redis' order: by score, then by id. It begins beyond the call seen last, which may have
- * left meanwhile, as may any number of calls before it, also among those that failed in the same millisecond. So its place is
- * searched for, and no position is remembered. KEYS failed. ARGV since, until, how many, whether the newest come first,
- * and, except for the first page, score and id of the call seen last.
- */
-const PAGE = `
-local low = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. ARGV[1])
-local high = redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[2]) - 1
-local count, newest, score, last = tonumber(ARGV[3]), ARGV[4] == '1', ARGV[5], ARGV[6]
-if last then
-  local from = redis.call('ZCOUNT', KEYS[1], '-inf', '(' .. score)
-  local to = redis.call('ZCOUNT', KEYS[1], '-inf', score)
-  while from < to do
-    local middle = math.floor((from + to) / 2)
-    local id = redis.call('ZRANGE', KEYS[1], middle, middle)[1]
-    if id < last or (id == last and not newest) then from = middle + 1 else to = middle end
-  end
-  if newest then high = math.min(high, from - 1) else low = math.max(low, from) end
-end
-if low > high then return {} end
-if not newest then return redis.call('ZRANGE', KEYS[1], low, math.min(high, low + count - 1), 'WITHSCORES') end
-local cardinality = redis.call('ZCARD', KEYS[1])
-return redis.call('ZREVRANGE', KEYS[1], cardinality - 1 - high, cardinality - 1 - math.max(low, high - count + 1), 'WITHSCORES')`;
+const PAGE = defineScript({
+  source: pageOfFailedLua,
+  keys: "failed",
+  args: "since, upTo, count, newestFirst, seenAt, seenId",
+  reply: list(text),
+});
 
 /** Where the failed calls are and when they failed, without anything of the calls themselves. All of it comes in pages. */
 export function createFailedIndex(partition: Partition) {
   const { redis, keys } = partition;
   const registry = openRegistry(partition);
-  const readPage = script(redis, PAGE);
+  const readPage = PAGE.on(redis);
 
   async function queuesIn({ origin, serviceId, jobId }: Range): Promise<QueueName[]> {
     return (await registry.names()).filter((queue) => {
@@ -70,12 +54,9 @@ export function createFailedIndex(partition: Partition) {
     const { since = "-inf", until = "+inf" } = range;
     let last: Place | undefined = after;
     for (;;) {
-      const seen = last === undefined ? [] : [last.failedAt, last.id];
-      const reply = await readPage(
-        [keys.inQueue(queue, "failed")],
-        [since, until, size, newest ? 1 : 0, ...seen],
-      );
-      const page = toScored(reply as string[]).map(
+      const seen = { seenAt: last?.failedAt, seenId: last?.id };
+      const words = { since, upTo: until, count: size, newestFirst: newest, ...seen };
+      const page = toScored(await readPage({ failed: keys.inQueue(queue, "failed") }, words)).map(
         ({ member, score }): FailedRef => ({ id: member, queue, failedAt: score }),
       );
       if (page.length > 0) yield page;

@@ -1,13 +1,15 @@
 import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
 import { type CallHead, JobCall } from "../job-call/job-call.ts";
 import type { Origin } from "../job-call/origin.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
-import { VERSIONS } from "../redis/version.ts";
+import { integer, list, numeric, optional, text, tuple } from "../redis/reply.ts";
 import type { FailedRef } from "./call-record.ts";
 import { decodeHead, type FailedHead, HEAD_FIELD, headOfStored } from "./failed-head.ts";
 import { createFailedIndex, type Place, type Range } from "./failed-index.ts";
 import { originOf, type QueueName } from "./queue-name.ts";
+import readFailedLua from "./read-failed.lua";
+import readHeadLua from "./read-head.lua";
 
 /** A call that waits for an operator, without its body. `acceptedAt` and `failedAt` are unix ms. */
 export type FailedCall = FailedRef & {
@@ -48,78 +50,26 @@ export type CallFilter = {
 /** How many bytes of calls without a head one script may look through. */
 export const SCANNED_AT_ONCE = 1024 * 1024;
 
-/** Lua with a function that reads a stored call without its body, if the rest is not too long: base64 has no quotes. */
-export const BODILESS = `
-local function bodiless(key, field)
-  local data = redis.call('HGET', key, field) or ''
-  local from = string.find(data, '"body":"', 1, true)
-  local to = from and string.find(data, '"', from + 8, true)
-  if to then data = string.sub(data, 1, from + 7) .. string.sub(data, to) end
-  if #data > 65536 then return '' end
-  return data
-end`;
+const READ_HEAD = defineScript({ source: readHeadLua, keys: "call", reply: optional(text) });
 
-/** KEYS the call. Answers it without its body; nothing if it is no longer there. */
-const READ_HEAD = `${BODILESS}
-if redis.call('EXISTS', KEYS[1]) == 0 then return nil end
-return bodiless(KEYS[1], 'data')`;
+/** Position of the call among those asked for, reason, timestamp, attempts, head, and the stored call without its body. */
+const ROW = tuple(
+  integer,
+  optional(text),
+  optional(numeric),
+  optional(numeric),
+  optional(text),
+  optional(text),
+);
+type Row = ReturnType<typeof ROW>;
 
-/**
- * What is known of calls without their bodies. KEYS registry. ARGV prefix, bytes to look through, how the reason begins (empty if any
- * will do), what must be in a head as it stands there (a JSON array), whether to count only, then queue and id of each call. Answers how
- * many of the calls it looked at; if they are only to be counted, a JSON object of those that match, by code; and a row for each other call
- * that matches, or of which only the caller can say.
- *
- * A call has no head if its producer did not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself
- * has failed it. The last place of its row has the stored call without the body.
- */
-const READ = `${BODILESS}
-local rows, counted, done, budget = {}, {}, 0, tonumber(ARGV[2])
-local reason, texts, counts = ARGV[3], cjson.decode(ARGV[4]), ARGV[5] == '1'
-local function hasTexts(head)
-  for _, text in ipairs(texts) do
-    if not string.find(head, text, 1, true) then return false end
-  end
-  return true
-end
-
-for i = 6, #ARGV, 2 do
-  local key = ARGV[1] .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1]
-  local row = redis.call('HMGET', key, 'finishedOn', 'failedReason', 'timestamp', 'atm', '${HEAD_FIELD}')
-  local head, at, hasLeft = row[5], tonumber(row[1]), not row[1]
-  row[1] = done
-  if hasLeft then -- it is no longer among the failed calls
-  elseif head and string.find(head, '^{"v":${VERSIONS.failedHead}[,}]') then
-    if string.sub(row[2] or '', 1, #reason) == reason and hasTexts(head) then
-      if counts then
-        local code = string.match(row[2] or '', '^([%l%d_.]+): ') or ''
-        local tally = counted[code] or {count = 0, newestAt = 0, hours = {}}
-        local hour = string.format('%d', math.floor(at / 3600000))
-        counted[code], tally.count, tally.hours[hour] = tally, tally.count + 1, (tally.hours[hour] or 0) + 1
-        if at >= tally.newestAt then tally.newestAt, tally.newest = at, row[2] or '' end
-      else rows[#rows + 1] = row end
-    end
-  else
-    if not head then
-      budget = budget - redis.call('HSTRLEN', key, 'data')
-      if budget < 0 and done > 0 then break end
-      row[6] = bodiless(key, 'data')
-    end
-    rows[#rows + 1] = row
-  end
-  done = done + 1
-end
-return {done, cjson.encode(counted), rows}`;
-
-type Row = [
-  /** Of the call among those asked for. */
-  position: number,
-  failedReason: string | null,
-  timestamp: string | null,
-  atm: string | null,
-  head: string | null,
-  bodiless?: string,
-];
+const READ = defineScript({
+  source: readFailedLua,
+  keys: "registry",
+  args: "prefix, budget, reason, texts, countOnly, ...calls(queue, id)",
+  constants: { HEAD_FIELD },
+  reply: tuple(integer, text, list(ROW)),
+});
 
 /** How many calls failed with one code, in which hours (by the number of the hour since 1970), and the newest of them. */
 type Tally = { count: number; hours: Record<string, number>; newestAt: number; newestReason: string };
@@ -141,7 +91,7 @@ export type FailedCalls = ReturnType<typeof createFailedCalls>;
 /** Reads the failed calls of all queues, and changes nothing. Only `stored` brings a body here. */
 export function createFailedCalls(partition: Partition) {
   const { redis, keys } = partition;
-  const readHead = script(redis, READ_HEAD);
+  const readHead = READ_HEAD.on(redis);
   const reading = openReading(partition);
   const { index, readAll } = reading;
 
@@ -190,8 +140,8 @@ export function createFailedCalls(partition: Partition) {
 
     /** What is stored of a call but its body. Undefined if it has left its queue since. */
     async head({ queue, id }: FailedRef): Promise<StoredHead | undefined> {
-      const data = (await readHead([keys.inQueue(queue, id)], [])) as string | null;
-      if (data === null) return undefined;
+      const data = await readHead({ call: keys.inQueue(queue, id) });
+      if (data === undefined) return undefined;
       const stored = parsed(data);
       return { call: JobCall.safeParse(stored).data, stored };
     },
@@ -210,21 +160,16 @@ type Reading = ReturnType<typeof openReading>;
 
 function openReading(partition: Partition) {
   const { redis, keys, prefix } = partition;
-  const read = script(redis, READ);
+  const read = READ.on(redis);
 
   /** Those of the calls that match. With `countOnly` most of them are only counted. */
   async function readAll(refs: readonly FailedRef[], filter: CallFilter, countOnly: boolean): Promise<Page> {
     const page: Page = { counted: new Map(), calls: [] };
     const { reason, texts } = inRedis(filter);
-    const args = [prefix, SCANNED_AT_ONCE, reason, JSON.stringify(texts), countOnly ? 1 : 0];
+    const words = { prefix, budget: SCANNED_AT_ONCE, reason, texts: JSON.stringify(texts), countOnly };
     for (let at = 0; at < refs.length; ) {
       const asked = refs.slice(at);
-      const named = asked.flatMap(({ queue, id }) => [queue, id]);
-      const [done, counted, rows] = (await read([keys.queues], [...args, ...named])) as [
-        number,
-        string,
-        Row[],
-      ];
+      const [done, counted, rows] = await read({ registry: keys.queues }, { ...words, calls: asked });
       const calls = rows.map((row) => toCall(asked[row[0]] as FailedRef, row));
       page.calls.push(...calls.filter((call) => matches(call, filter)));
       for (const [code, { newest, ...tally }] of Object.entries(
@@ -279,8 +224,8 @@ function createCounting({ index, readAll }: Reading) {
   };
 }
 
-function toCall(ref: FailedRef, [, failedReason, timestamp, atm, stored, bodiless]: Row): FailedCall {
-  const head = stored === null ? headOfStored(parsed(bodiless ?? "")) : decodeHead(stored);
+function toCall(ref: FailedRef, [, failedReason, timestamp, attempts, stored, bodiless]: Row): FailedCall {
+  const head = stored === undefined ? headOfStored(parsed(bodiless ?? "")) : decodeHead(stored);
   const { id, queue, failedAt } = ref;
   const { code, reason } = toFailure(failedReason ?? "");
   const acceptedAt = head.accepted_at ?? Number(timestamp);
@@ -290,7 +235,7 @@ function toCall(ref: FailedRef, [, failedReason, timestamp, atm, stored, bodiles
     failedAt,
     origin: originOf(queue),
     acceptedAt,
-    attempts: Number(atm),
+    attempts: attempts ?? 0,
     code,
     reason,
     head,

@@ -1,7 +1,10 @@
+import { defineScript } from "../redis/define-script.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
+import { integer, list, nothing, text, tuple } from "../redis/reply.ts";
 import { type Clock, within } from "../time/clock.ts";
+import beatLua from "./beat.lua";
+import beatsLua from "./beats.lua";
 
 const HEARTBEAT_EVERY_MS = 2000;
 /** A worker that was silent for three beats counts as gone. */
@@ -9,14 +12,14 @@ export const HEARTBEAT_FRESH_MS = 3 * HEARTBEAT_EVERY_MS;
 /** How long a worker that stops waits to be forgotten at once, instead of by its silence. */
 const FAREWELL_MS = 1000;
 
-/** KEYS workers. ARGV worker id. */
-const BEAT = `${EVEN_IF_FULL}${NOW}
-redis.call('ZADD', KEYS[1], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - 86400000)`;
+const BEAT = defineScript({ source: beatLua, keys: "workers", args: "workerId", reply: nothing });
 
-/** KEYS workers. ARGV fresh ms. Answers Redis' time and the beats, oldest first. */
-const BEATS = `${NOW}
-return {now, redis.call('ZRANGEBYSCORE', KEYS[1], now - ARGV[1], '+inf', 'WITHSCORES')}`;
+const BEATS = defineScript({
+  source: beatsLua,
+  keys: "workers",
+  args: "freshMs",
+  reply: tuple(integer, list(text)),
+});
 
 type Heartbeat = {
   /** Whether Redis has answered a beat lately. */
@@ -29,13 +32,13 @@ type Heartbeat = {
  * as dead and is opened again: a worker's commands have no timeout, and would wait on a silent connection for ever.
  */
 export function beat({ redis, keys }: Partition, workerId: string, clock: Clock): Heartbeat {
-  const send = script(redis, BEAT);
+  const send = BEAT.on(redis);
   let lastAt: number | undefined;
   let beating = false;
   const once = async (): Promise<void> => {
     if (beating || redis.status !== "ready") return;
     beating = true;
-    const outcome = await within(HEARTBEAT_FRESH_MS, send([keys.workers], [workerId]));
+    const outcome = await within(HEARTBEAT_FRESH_MS, send({ workers: keys.workers }, { workerId }));
     if (outcome.kind === "done") lastAt = clock();
     if (outcome.kind === "late") redis.disconnect(true);
     beating = false;
@@ -59,9 +62,6 @@ export type Beat = { id: string; ageMs: number };
 
 /** The workers whose last beat is fresh, the oldest beat first. */
 export async function lastBeats({ redis, keys }: Partition): Promise<Beat[]> {
-  const [now, beats] = (await script(redis, BEATS)([keys.workers], [HEARTBEAT_FRESH_MS])) as [
-    number,
-    string[],
-  ];
+  const [now, beats] = await BEATS.on(redis)({ workers: keys.workers }, { freshMs: HEARTBEAT_FRESH_MS });
   return toScored(beats).map(({ member, score }) => ({ id: member, ageMs: Math.max(0, now - score) }));
 }

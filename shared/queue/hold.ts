@@ -1,6 +1,9 @@
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, script } from "../redis/script.ts";
+import { integer, list, nothing } from "../redis/reply.ts";
 import type { QueueName } from "./queue-name.ts";
+import renewAloneLua from "./renew-alone.lua";
+import renewLocksLua from "./renew-locks.lua";
 
 type Listener = (reason: Error) => void;
 
@@ -59,48 +62,37 @@ export type Held = {
   crashes: number;
 };
 
-/**
- * KEYS job, lock, stalled set and active list of each call. ARGV lock ms, then token, id and crashes of each call. Renews the locks,
- * also those that have run out, if nobody has taken the call back yet; and takes the calls off the list of those that may be stalled,
- * or a call would be moved although its lock holds. Answers the positions of the calls that are in hand no more. If one was taken back,
- * that has counted this worker as one that ended with it, which it has not.
- */
-const RENEW = `${EVEN_IF_FULL}
-local lost = {}
-for i = 0, #KEYS / 4 - 1 do
-  local job, lock, stalled, active = unpack(KEYS, 4 * i + 1, 4 * i + 4)
-  local token, id, crashes = unpack(ARGV, 3 * i + 2, 3 * i + 4)
-  local by = redis.call('GET', lock)
-  if by == token or (not by and redis.call('LPOS', active, id)) then
-    redis.call('SET', lock, token, 'PX', ARGV[1])
-    redis.call('SREM', stalled, id)
-  else
-    lost[#lost + 1] = i
-    if tonumber(redis.call('HGET', job, 'stc') or 0) > tonumber(crashes) then redis.call('HINCRBY', job, 'stc', -1) end
-  end
-end
-return lost`;
+const RENEW = defineScript({
+  source: renewLocksLua,
+  keys: "...callKeys(job, lock, stalled, active)",
+  args: "lockMs, ...calls(token, id, crashes)",
+  reply: list(integer),
+});
 
-/** KEYS alone. ARGV worker, ms. */
-const RENEW_ALONE = `
-if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end`;
+const RENEW_ALONE = defineScript({
+  source: renewAloneLua,
+  keys: "alone",
+  args: "worker, ms",
+  reply: nothing,
+});
 
 export type Holds = ReturnType<typeof createHolds>;
 
 /** The calls that a worker has in hand. */
 export function createHolds({ redis, keys }: Partition, lockMs: number) {
-  const renew = script(redis, RENEW);
-  const renewAlone = script(redis, RENEW_ALONE);
+  const [renew, renewAlone] = [RENEW.on(redis), RENEW_ALONE.on(redis)];
   const all = new Set<Held>();
 
   async function renewAll(renewed: readonly Held[]): Promise<void> {
     if (renewed.length === 0) return;
-    const touched = renewed.flatMap(({ queue, id }) =>
-      [id, `${id}:lock`, "stalled", "active"].map((name) => keys.inQueue(queue, name)),
-    );
-    const named = renewed.flatMap(({ token, id, crashes }) => [token, id, crashes]);
-    const lost = await renew(touched, [lockMs, ...named]);
-    for (const at of lost as number[]) renewed[at]?.hold.lose("the lock on the call was lost");
+    const callKeys = renewed.map(({ queue, id }) => ({
+      job: keys.inQueue(queue, id),
+      lock: keys.inQueue(queue, `${id}:lock`),
+      stalled: keys.inQueue(queue, "stalled"),
+      active: keys.inQueue(queue, "active"),
+    }));
+    const lost = await renew({ callKeys }, { lockMs, calls: renewed });
+    for (const at of lost) renewed[at]?.hold.lose("the lock on the call was lost");
   }
 
   return {
@@ -117,7 +109,7 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
 
     /** While this worker is the one that takes calls alone (scripts.ts), it stays so. */
     async renewAlone(workerName: string): Promise<void> {
-      await renewAlone([keys.alone], [workerName, lockMs]);
+      await renewAlone({ alone: keys.alone }, { worker: workerName, ms: lockMs });
     },
 
     /** Whether the call is still this worker's, although its lock had run out. */

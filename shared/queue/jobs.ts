@@ -1,7 +1,12 @@
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
+import { flag, nothing } from "../redis/reply.ts";
+import configuredLua from "./configured.lua";
+import limitJobLua from "./limit-job.lua";
+import pauseJobLua from "./pause-job.lua";
 import { CALLBACKS_GATE, isOfCallbacks, queuesOf, receiverOfGate } from "./queue-name.ts";
-import { AWAKE } from "./scripts.ts";
+import resumeJobLua from "./resume-job.lua";
+import throttleJobLua from "./throttle-job.lua";
 
 /** What holds for all calls of a job together, over all producers and whatever their origin. */
 export type JobLimits = {
@@ -21,62 +26,44 @@ export type JobGate = JobLimits & {
   throttledUntil: number | undefined;
 };
 
-/** KEYS job, wake, due. ARGV ms, then the job's queues. A longer throttle stays. */
-const THROTTLE = `${EVEN_IF_FULL}${NOW}
-local till = math.max(now + ARGV[1], tonumber(redis.call('HGET', KEYS[1], 'throttled') or 0))
-redis.call('HSET', KEYS[1], 'throttled', string.format('%.0f', till))
-for i = 2, #ARGV do
-  if redis.call('ZREM', KEYS[2], ARGV[i]) == 1 then redis.call('ZADD', KEYS[3], 'LT', till, ARGV[i]) end
-end`;
+const THROTTLE = defineScript({
+  source: throttleJobLua,
+  keys: "job, wake, due",
+  args: "ms, ...queues",
+  reply: nothing,
+});
 
-/** KEYS job, jobs. ARGV job, now, by, reason. Answers 1 if it was not paused. */
-const PAUSE = `${EVEN_IF_FULL}
-if redis.call('HEXISTS', KEYS[1], 'paused') == 1 then return 0 end
-redis.call('HSET', KEYS[1], 'paused', ARGV[2], 'by', ARGV[3], 'reason', ARGV[4])
-redis.call('SADD', KEYS[2], ARGV[1])
-return 1`;
+const PAUSE = defineScript({
+  source: pauseJobLua,
+  keys: "job, jobs",
+  args: "name, now, by, reason",
+  reply: flag,
+});
 
-/** Wakes the queues that are named in ARGV from this place on, if they are registered. */
-const AWAKE_FROM = (place: number) => `${AWAKE}
-for i = ${place}, #ARGV do
-  if redis.call('SISMEMBER', KEYS[3], ARGV[i]) == 1 then awake(KEYS[4], ARGV[i]) end
-end`;
+const RESUME = defineScript({
+  source: resumeJobLua,
+  keys: "job, jobs, registry, wake",
+  args: "name, ...queues",
+  reply: flag,
+});
 
-/** KEYS job, jobs, registry, wake. ARGV job, then its queues. Answers 1 if it was paused. */
-const RESUME = `${EVEN_IF_FULL}
-if redis.call('HDEL', KEYS[1], 'paused', 'by', 'reason') == 0 then return 0 end
-if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
-${AWAKE_FROM(2)}
-return 1`;
+const LIMIT = defineScript({
+  source: limitJobLua,
+  keys: "job, jobs, registry, wake, taken",
+  args: "name, concurrency, max, duration, ...queues",
+  reply: nothing,
+});
 
-/**
- * KEYS job, jobs, registry, wake, taken. ARGV job, concurrency, max, duration (each empty: none), then the job's queues. A new
- * period begins at once: the calls counted so far were counted for the one before.
- */
-const LIMIT = `${EVEN_IF_FULL}
-if (redis.call('HGET', KEYS[1], 'duration') or '') ~= ARGV[4] then redis.call('DEL', KEYS[5]) end
-for i, field in ipairs({'concurrency', 'max', 'duration'}) do
-  if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, ARGV[i + 1]) end
-end
-if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) else redis.call('SREM', KEYS[2], ARGV[1]) end
-${AWAKE_FROM(5)}`;
-
-/** KEYS configured. */
-const CONFIGURED = `${EVEN_IF_FULL}${NOW}
-redis.call('SET', KEYS[1], string.format('%.0f', now))`;
+const CONFIGURED = defineScript({ source: configuredLua, keys: "configured", reply: nothing });
 
 /**
  * What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. The same can be said of a receiver of
  * callbacks, by the name of its gate, and of all of them.
  */
 export function openJobs({ redis, keys }: Partition) {
-  const [throttle, pause] = [script(redis, THROTTLE), script(redis, PAUSE)];
-  const [resume, limit, configured] = [
-    script(redis, RESUME),
-    script(redis, LIMIT),
-    script(redis, CONFIGURED),
-  ];
-  const places = (job: string) => [keys.job(job), keys.jobs, keys.queues, keys.wake];
+  const [throttle, pause, resume] = [THROTTLE.on(redis), PAUSE.on(redis), RESUME.on(redis)];
+  const [limit, configured] = [LIMIT.on(redis), CONFIGURED.on(redis)];
+  const { jobs, queues: registry, wake, due } = keys;
 
   /** The queues behind a gate. One that comes meanwhile is told of by its own add, or found by the next look (poll.ts). */
   async function queuesBehind(gate: string): Promise<string[]> {
@@ -87,14 +74,15 @@ export function openJobs({ redis, keys }: Partition) {
   }
 
   async function setLimits(job: string, { concurrency, rate }: JobLimits): Promise<void> {
-    const limits = [concurrency ?? "", rate?.max ?? "", rate?.periodMs ?? ""];
-    await limit([...places(job), keys.taken(job)], [job, ...limits, ...(await queuesBehind(job))]);
+    const limits = { concurrency, max: rate?.max, duration: rate?.periodMs };
+    const touched = { job: keys.job(job), jobs, registry, wake, taken: keys.taken(job) };
+    await limit(touched, { name: job, ...limits, queues: await queuesBehind(job) });
   }
 
   return {
     /** No producer takes calls of the job for so long. */
     async throttle(job: string, ms: number): Promise<void> {
-      await throttle([keys.job(job), keys.wake, keys.due], [ms, ...(await queuesBehind(job))]);
+      await throttle({ job: keys.job(job), wake, due }, { ms, queues: await queuesBehind(job) });
     },
 
     /** No producer takes calls of the job until it is resumed. False if it is paused already. */
@@ -102,19 +90,20 @@ export function openJobs({ redis, keys }: Partition) {
       job: string,
       { at, by, reason }: { at: number; by: string; reason: string },
     ): Promise<boolean> {
-      return (await pause([keys.job(job), keys.jobs], [job, at, by, reason])) === 1;
+      return pause({ job: keys.job(job), jobs }, { name: job, now: at, by, reason });
     },
 
     /** False if the job was not paused. */
     async resume(job: string): Promise<boolean> {
-      return (await resume(places(job), [job, ...(await queuesBehind(job))])) === 1;
+      const touched = { job: keys.job(job), jobs, registry, wake };
+      return resume(touched, { name: job, queues: await queuesBehind(job) });
     },
 
     /** Sets the limits of these jobs, and removes those of all others. */
     async configure(limits: ReadonlyMap<string, JobLimits>): Promise<void> {
       const known = await redis.smembers(keys.jobs);
       for (const job of new Set([...known, ...limits.keys()])) await setLimits(job, limits.get(job) ?? {});
-      await configured([keys.configured], []);
+      await configured({ configured: keys.configured });
     },
 
     /** Sets the limits of one job, or of a gate that is no job's, and leaves those of all others. */

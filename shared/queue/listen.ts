@@ -1,10 +1,13 @@
 import { failpoint } from "../lifecycle/failpoint.ts";
 import { connectBeside, type Redis } from "../redis/connect.ts";
+import { defineScript } from "../redis/define-script.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
+import { nothing } from "../redis/reply.ts";
 import { delay, within } from "../time/clock.ts";
 import type { QueueName } from "./queue-name.ts";
+import tellLaterLua from "./tell-later.lua";
+import tellNowLua from "./tell-now.lua";
 import type { Turns } from "./turns.ts";
 
 /** Redis answers a blocked connection at least so often. One that is silent for longer is dead. */
@@ -86,25 +89,20 @@ export function createListen({ partition, serves, turns, fill, server }: Options
   };
 }
 
-/** KEYS wake. ARGV queues. */
-const TELL_NOW = `${EVEN_IF_FULL}
-for _, queue in ipairs(ARGV) do redis.call('ZADD', KEYS[1], 'NX', 0, queue) end`;
+const TELL_NOW = defineScript({ source: tellNowLua, keys: "wake", args: "...queues", reply: nothing });
 
-/** KEYS due. ARGV ms, then queues. */
-const TELL_LATER = `${EVEN_IF_FULL}${NOW}
-for i = 2, #ARGV do redis.call('ZADD', KEYS[1], 'LT', now + ARGV[1], ARGV[i]) end`;
+const TELL_LATER = defineScript({ source: tellLaterLua, keys: "due", args: "ms, ...queues", reply: nothing });
 
 /** Tells workers of queues that this one was told of and cannot use. */
 export function createTell({ redis, keys }: Partition) {
-  const tellNow = script(redis, TELL_NOW);
-  const tellLater = script(redis, TELL_LATER);
+  const [tellNow, tellLater] = [TELL_NOW.on(redis), TELL_LATER.on(redis)];
   return {
     async now(queues: readonly QueueName[]): Promise<void> {
-      if (queues.length > 0) await tellNow([keys.wake], queues);
+      if (queues.length > 0) await tellNow({ wake: keys.wake }, { queues });
     },
     /** In a while, when this one may have room. */
     async later(queues: readonly QueueName[]): Promise<void> {
-      if (queues.length > 0) await tellLater([keys.due], [PASSED_ON_MS, ...queues]);
+      if (queues.length > 0) await tellLater({ due: keys.due }, { ms: PASSED_ON_MS, queues });
     },
   };
 }

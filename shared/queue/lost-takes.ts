@@ -1,17 +1,17 @@
 import type { Logger } from "../log/logger.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { list, text, tuple } from "../redis/reply.ts";
 import { type Backends, isGone } from "./backend.ts";
+import ownCallsLua from "./own-calls.lua";
 import { callFields, type QueueName } from "./queue-name.ts";
 
-/** KEYS active. ARGV what the keys of the queue begin with, what the worker's tokens begin with. Answers id and token of each call. */
-const OWN = `
-local own = {}
-for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
-  local token = redis.call('GET', ARGV[1] .. id .. ':lock')
-  if token and string.sub(token, 1, #ARGV[2]) == ARGV[2] then own[#own + 1] = {id, token} end
-end
-return own`;
+const OWN = defineScript({
+  source: ownCallsLua,
+  keys: "active",
+  args: "prefix, tokenPrefix",
+  reply: list(tuple(text, text)),
+});
 
 /** What a slot has in hand: a call's id, or undefined while a take may be under way. */
 type InHand = string | undefined;
@@ -27,7 +27,7 @@ export function createLostTakes(
   { redis, keys }: Partition,
   { backendOf, tokenPrefix, log }: { backendOf: Backends; tokenPrefix: string; log: Logger },
 ) {
-  const own = script(redis, OWN);
+  const own = OWN.on(redis);
   const slots = new Map<string, InHand>();
   let isDue = false;
   const onReady = (): void => {
@@ -36,8 +36,8 @@ export function createLostTakes(
   redis.on("ready", onReady);
 
   async function giveBackIn(queue: QueueName): Promise<void> {
-    const found = await own([keys.inQueue(queue, "active")], [keys.inQueue(queue, ""), tokenPrefix]);
-    for (const [callId, token] of found as [string, string][]) {
+    const [active, prefix] = [keys.inQueue(queue, "active"), keys.inQueue(queue, "")];
+    for (const [callId, token] of await own({ active }, { prefix, tokenPrefix })) {
       const isUnknown = slots.has(token) && slots.get(token) === undefined;
       if (isUnknown) isDue = true;
       if (isUnknown || slots.get(token) === callId) continue;

@@ -1,8 +1,11 @@
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
-import { BODILESS, SCANNED_AT_ONCE } from "./failed.ts";
+import { flag, list, numeric, oneOf, text, tuple } from "../redis/reply.ts";
+import { SCANNED_AT_ONCE } from "./failed.ts";
 import { type FailedHead, headOfStored } from "./failed-head.ts";
+import listQueuedLua from "./list-queued.lua";
 import { jobOf, originOf, type QueueName } from "./queue-name.ts";
+import readHeadsLua from "./read-heads.lua";
 import { openRegistry } from "./registry.ts";
 
 export const QUEUED_STATES = ["waiting", "delayed", "active"] as const;
@@ -35,59 +38,41 @@ const HEADS_AT_ONCE = 50;
 /** What is beside the body of a larger call is not read. */
 const READ_MAX = 1024 * 1024;
 
-/** ARGV prefix, queue, how many. Answers whether there are more, and for each call id, state, time and attempts. */
-const LIST = `
-local q, count = ARGV[1] .. ':' .. ARGV[2] .. ':', tonumber(ARGV[3])
-local rows, isCut = {}, 0
-local function add(state, ids)
-  if #ids > count then isCut = 1 end
-  for i = 1, math.min(#ids, count) do
-    local job = redis.call('HMGET', q .. ids[i], 'timestamp', 'atm')
-    if job[1] then rows[#rows + 1] = {ids[i], state, job[1], job[2] or '0'} end
-  end
-end
-add('active', redis.call('LRANGE', q .. 'active', 0, count))
-add('waiting', redis.call('LRANGE', q .. 'wait', 0, count))
-add('delayed', redis.call('ZREVRANGE', q .. 'delayed', 0, count))
-return {isCut, rows}`;
+const LISTED = tuple(text, oneOf(...QUEUED_STATES), numeric, numeric);
 
-/** KEYS calls. Answers each without its body, of the first of them: of as many as may be looked through at once, and of one at least. */
-const HEADS = `${BODILESS}
-local heads, budget = {}, ${SCANNED_AT_ONCE}
-for i, key in ipairs(KEYS) do
-  local bytes = redis.call('HSTRLEN', key, 'data')
-  if bytes <= ${READ_MAX} then budget = budget - bytes end
-  if budget < 0 and i > 1 then break end
-  heads[i] = bytes > ${READ_MAX} and '' or bodiless(key, 'data')
-end
-return heads`;
+const LIST = defineScript({
+  source: listQueuedLua,
+  keys: "",
+  args: "prefix, queue, count",
+  reply: tuple(flag, list(LISTED)),
+});
 
-type Row = [id: string, state: QueuedState, timestamp: string, attempts: string];
+const HEADS = defineScript({
+  source: readHeadsLua,
+  keys: "...calls",
+  constants: { READ_MAX, SCANNED_AT_ONCE },
+  reply: list(text),
+});
+
 type Listed = Omit<QueuedCall, "head">;
 
 /** Reads the calls that are in their queues and have not failed, newest first: the newest of each queue. It changes nothing. */
 export function createQueuedCalls(partition: Partition) {
   const { redis, keys, prefix } = partition;
   const registry = openRegistry(partition);
-  const list = script(redis, LIST);
-  const readHeads = script(redis, HEADS);
+  const [listIn, readHeads] = [LIST.on(redis), HEADS.on(redis)];
 
   async function listed(queue: QueueName): Promise<{ isCut: boolean; calls: Listed[] }> {
-    const [isCut, rows] = (await list([], [prefix, queue, LOOKED_AT])) as [number, Row[]];
-    const calls = rows.map(([id, state, timestamp, attempts]) => ({
-      ...{ id, queue, state },
-      queuedAt: Number(timestamp),
-      attempts: Number(attempts),
-    }));
-    return { isCut: isCut === 1, calls };
+    const [isCut, rows] = await listIn({}, { prefix, queue, count: LOOKED_AT });
+    return {
+      isCut,
+      calls: rows.map(([id, state, queuedAt, attempts]) => ({ id, queue, state, queuedAt, attempts })),
+    };
   }
 
   /** The first of them, one at least. */
   async function withHeads(calls: readonly Listed[]): Promise<QueuedCall[]> {
-    const heads = (await readHeads(
-      calls.map(({ queue, id }) => keys.inQueue(queue, id)),
-      [],
-    )) as string[];
+    const heads = await readHeads({ calls: calls.map(({ queue, id }) => keys.inQueue(queue, id)) });
     return calls
       .slice(0, heads.length)
       .map((call, i) => ({ ...call, head: headOfStored(parsed(heads[i] ?? "")) }));

@@ -3,8 +3,10 @@ import { BATCH_BYTES_MAX } from "../redis/batches.ts";
 import { EVEN_IF_FULL, NOW } from "../redis/script.ts";
 import { PLAIN_RECORD, VERSIONS } from "../redis/version.ts";
 import { RESULT, tellChange } from "../results/keep-result.ts";
+import awakeLua from "./awake.lua";
 import { type Definition, scriptsOfBullmq } from "./bullmq-scripts.ts";
 import { AWAITED_KEEP_MS, PREPARED_FIELD } from "./callbacks.ts";
+import delaysLua from "./delays.lua";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 import { CALLBACKS_GATE } from "./queue-name.ts";
 
@@ -33,30 +35,6 @@ import { CALLBACKS_GATE } from "./queue-name.ts";
 /** A worker that is not the one that takes calls alone looks again after so long. */
 const ALONE_AGAIN_MS = 1000;
 
-/**
- * Lua that tells of delayed calls whose time has come by `now`. BullMQ's score of one holds its time above 12 bits of a counter, and
- * BullMQ moves those that are due only when somebody fetches.
- */
-export const DELAYS = `
-local past = string.format('%.0f', (now + 1) * 0x1000 - 1)
-local function isDue(delayed) return redis.call('ZCOUNT', delayed, '-inf', past) > 0 end`;
-
-/** Lua that puts a queue into `wake`. Names leave it in the order in which they came, by Redis' clock. */
-export const AWAKE = `
-local function awake(wake, queue)
-  local time = redis.call('TIME')
-  redis.call('ZADD', wake, 'NX', time[1] .. string.sub('00000' .. time[2], -6), queue)
-end`;
-
-/** Lua that tells whether somebody has paused the calls of a queue. `gates` is what the keys of the gates begin with. */
-export const PAUSED = `
-local function isPaused(gates, queue)
-  local receiver = string.match(queue, '^${CALLBACKS_GATE}/[^/]*/[^/]*/(.*)')
-  if not receiver then return redis.call('HEXISTS', gates .. string.match(queue, '/(.*)'), 'paused') == 1 end
-  return redis.call('HEXISTS', gates .. '${CALLBACKS_GATE}', 'paused') == 1
-    or redis.call('HEXISTS', gates .. '${CALLBACKS_GATE}/' .. receiver, 'paused') == 1
-end`;
-
 /** Lua that reads what ends the ARGV of a script around one of BullMQ's, whose KEYS and ARGV come first. */
 const TAIL = `
 local tail = #ARGV - 2
@@ -71,7 +49,7 @@ const Q = "local q = queueOf(ARGV[tail + 1], ARGV[tail + 2])";
 const FRAME = `
 ${NOW}
 local timestamp = string.format('%.0f', now)
-${DELAYS}${AWAKE}
+${delaysLua}${awakeLua}
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 
 local function queueOf(jobName, name)

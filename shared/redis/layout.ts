@@ -1,8 +1,10 @@
 import { createRequire } from "node:module";
 import { z } from "zod";
 import { AppError } from "../errors/app-error.ts";
+import claimLayoutLua from "./claim-layout.lua";
+import { defineScript } from "./define-script.ts";
 import type { Partition } from "./partition.ts";
-import { script } from "./script.ts";
+import { text } from "./reply.ts";
 
 /** The version of the keys and of what is stored under them, as keys.ts lists them. A change that an older release cannot read is a new one. */
 export const LAYOUT = 4;
@@ -17,12 +19,7 @@ const Stored = z.object({ layout: z.int(), release: z.string() });
 
 const OWN = JSON.stringify({ layout: LAYOUT, release: version } satisfies z.infer<typeof Stored>);
 
-/** KEYS layout. ARGV the own one. Answers what lies there, and writes only where nothing does, so a full Redis can be asked. */
-const CLAIM = `
-local found = redis.call('GET', KEYS[1])
-if found then return found end
-redis.call('SET', KEYS[1], ARGV[1])
-return ARGV[1]`;
+const CLAIM = defineScript({ source: claimLayoutLua, keys: "layout", args: "own", reply: text });
 
 /**
  * For processes that write. What this returns writes the own layout where there is none, and throws `start.layout_mismatch`
@@ -30,8 +27,8 @@ return ARGV[1]`;
  * connection before the first write, since Redis may have lost its data.
  */
 export function createClaimLayout({ redis, keys }: Partition): () => Promise<void> {
-  const claim = script(redis, CLAIM);
-  return async () => requireOwn(await claim([keys.layout], [OWN]).catch(unlessUnreadable));
+  const claim = CLAIM.on(redis);
+  return async () => requireOwn(await claim({ layout: keys.layout }, { own: OWN }).catch(unlessUnreadable));
 }
 
 /** For commands, which must not claim an empty Redis: throws `start.layout_mismatch` if another layout is there. */
@@ -45,8 +42,8 @@ function unlessUnreadable(error: unknown): string {
   throw error;
 }
 
-function requireOwn(text: unknown): void {
-  const found = read(String(text));
+function requireOwn(stored: string): void {
+  const found = read(stored);
   if (found?.layout === LAYOUT) return;
   const [what, drain] =
     found === undefined
@@ -61,9 +58,9 @@ function requireOwn(text: unknown): void {
   });
 }
 
-function read(text: string): z.infer<typeof Stored> | undefined {
+function read(stored: string): z.infer<typeof Stored> | undefined {
   try {
-    return Stored.parse(JSON.parse(text));
+    return Stored.parse(JSON.parse(stored));
   } catch {
     return undefined;
   }

@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
+import evenIfFullLua from "./even-if-full.lua";
+import nowLua from "./now.lua";
 import { fromScript } from "./version.ts";
 
 export type Script = (
@@ -31,14 +33,5 @@ export function script(redis: Redis, lua: string, reply: "text" | "bytes" = "tex
   };
 }
 
-/**
- * Lua that a script begins with which Redis must take above its `maxmemory` too, since it goes on with something that was taken before.
- * Redis refuses a script only until its first write, and this one needs no memory: no key is the prefix alone.
- */
-export const EVEN_IF_FULL = `
-redis.call('DEL', string.match(KEYS[1], '^[^:]*:'))`;
-
-/** Lua that a script may begin with: `now` is Redis' time in unix milliseconds, so that clocks need not agree. */
-export const NOW = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
+export const EVEN_IF_FULL = evenIfFullLua;
+export const NOW = nowLua;

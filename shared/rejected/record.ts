@@ -1,8 +1,17 @@
 import { addressKey } from "../ip/address.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { flag } from "../redis/reply.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { type Rejection, toEntry } from "./entry.ts";
+import writeLua from "./write.lua";
+
+const WRITE = defineScript({
+  source: writeLua,
+  keys: "entries, bytes, historyOff",
+  args: "path, entry, at, entriesMax, bytesMax, keptMs",
+  reply: flag,
+});
 
 export const REJECTED_KEPT = 500;
 export const REJECTED_KEPT_MS = 7 * 86_400_000;
@@ -49,7 +58,7 @@ type Options = {
  */
 export function createRecordRejected({ partition, endpoints, clock = systemClock }: Options): RecordRejected {
   const { redis, keys } = partition;
-  const write = script(redis, WRITE);
+  const write = WRITE.on(redis);
   const share = Math.min(SHARE_MAX, Math.floor(BYTES_MAX / (endpoints + 1)));
   const samples = new Map<string, Sample>();
   const beyond: Tokens = { left: BURST, filledAt: clock() };
@@ -69,8 +78,10 @@ export function createRecordRejected({ partition, endpoints, clock = systemClock
     outstanding += 1;
     try {
       const entry = JSON.stringify(toEntry(rejection, at, missed));
-      const places = [keys.rejected(path), keys.rejectedBytes, keys.historyOff];
-      return (await write(places, [path, entry, at, REJECTED_KEPT, share, REJECTED_KEPT_MS])) === 1;
+      return await write(
+        { entries: keys.rejected(path), bytes: keys.rejectedBytes, historyOff: keys.historyOff },
+        { path, entry, at, entriesMax: REJECTED_KEPT, bytesMax: share, keptMs: REJECTED_KEPT_MS },
+      );
     } finally {
       outstanding -= 1;
     }
@@ -133,27 +144,3 @@ function createLately() {
     },
   };
 }
-
-/**
- * KEYS a path's entries, the bytes of every path, history-off. ARGV path, entry, its time, most entries, most bytes, how long they
- * are kept. Adds an entry, and drops the oldest ones that are too many, too large together or too old. Answers 1 if it was added.
- */
-const WRITE = `
-if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
-local bytes = 0
-if redis.call('EXISTS', KEYS[1]) == 1 then bytes = tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or 0) end
-redis.call('ZADD', KEYS[1], ARGV[3], ARGV[2])
-bytes = bytes + #ARGV[2]
-local count = redis.call('ZCARD', KEYS[1])
-local too_old = ARGV[3] - ARGV[6]
-local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-while count > tonumber(ARGV[4]) or bytes > tonumber(ARGV[5]) or tonumber(oldest[2]) < too_old do
-  redis.call('ZREM', KEYS[1], oldest[1])
-  bytes, count = bytes - #oldest[1], count - 1
-  if count == 0 then break end
-  oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-end
-redis.call('HSET', KEYS[2], ARGV[1], bytes)
-redis.call('PEXPIRE', KEYS[1], ARGV[6])
-redis.call('PEXPIRE', KEYS[2], ARGV[6])
-return 1`;

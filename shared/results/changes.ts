@@ -1,11 +1,13 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { connectBeside } from "../redis/connect.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { list, text } from "../redis/reply.ts";
+import versionsOfCallsLua from "./versions-of-calls.lua";
 
 /*
  * How processes learn that a call's state, progress or result has changed: whatever changes it publishes the call's id, in the step that
- * changes it (`tellChange` in keep-result.ts). A message says nothing else. It may be lost, so watched calls are also looked through every few seconds.
+ * changes it (tell-change.lua). A message says nothing else. It may be lost, so watched calls are also looked through every few seconds.
  */
 
 /** How often all watched calls are looked through. */
@@ -15,15 +17,11 @@ const SWEPT_AT_ONCE = 100;
 /** After so long without an answer the connection that listens is dead. */
 const SILENT_MS = 2000;
 
-/** For each three KEYS: the record of a call, its result and its progress. Answers for each a text that is another one if any of them is. */
-const VERSIONS_OF_CALLS = `
-local versions = {}
-for i = 1, #KEYS, 3 do
-  local record = redis.call('HMGET', KEYS[i], 'st', 'at', 'rs')
-  local heads = {redis.call('GETRANGE', KEYS[i + 1], 0, 63), redis.call('GETRANGE', KEYS[i + 2], 0, 63)}
-  versions[#versions + 1] = table.concat({record[1] or '', record[2] or '', record[3] or '', unpack(heads)}, ' ')
-end
-return versions`;
+const VERSIONS_OF_CALLS = defineScript({
+  source: versionsOfCallsLua,
+  keys: "...calls(record, result, progress)",
+  reply: list(text),
+});
 
 type Watched = {
   /** As the last look through all calls found it; undefined before the first. */
@@ -52,7 +50,7 @@ export function createChanges(
   { sweepEveryMs = SWEEP_EVERY_MS }: Options = {},
 ): Changes {
   const { redis, keys } = partition;
-  const versionsOf = script(redis, VERSIONS_OF_CALLS);
+  const versionsOf = VERSIONS_OF_CALLS.on(redis);
   const calls = new Map<string, Watched>();
   let listener: ReturnType<typeof listen> | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -65,8 +63,9 @@ export function createChanges(
   }
 
   async function sweepBatch(ids: readonly string[]): Promise<void> {
-    const touched = ids.flatMap((id) => [keys.record(id), keys.result(id), keys.progress(id)]);
-    const versions = (await versionsOf(touched, [])) as string[];
+    const { record, result, progress } = keys;
+    const touched = ids.map((id) => ({ record: record(id), result: result(id), progress: progress(id) }));
+    const versions = await versionsOf({ calls: touched });
     for (const [i, id] of ids.entries()) {
       const watched = calls.get(id);
       if (watched === undefined || watched.version === versions[i]) continue;

@@ -34,7 +34,7 @@ export const RESULT = `
 local keepResult, dropResult
 do
   local now, isOff
-  ${KEEP}${DROP}
+  ${KEEP}
   local own, index, count = prefix .. 'result:', prefix .. 'results', prefix .. 'results:bytes'
   dropResult = function(id)
     local bytes = drop(id, own .. id, index, count)

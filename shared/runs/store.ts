@@ -1,96 +1,72 @@
 import { randomBytes } from "node:crypto";
 import { AppError } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
+import { defineScript } from "../redis/define-script.ts";
 import { toObject } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
-import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
+import { flag, list, nothing, oneOf, optional, text, tuple } from "../redis/reply.ts";
+import { isNewer, newer } from "../redis/version.ts";
+import cancelLua from "./cancel.lua";
+import createLua from "./create.lua";
+import endLua from "./end.lua";
+import holdLua from "./hold.lua";
+import releaseLua from "./release.lua";
+import resumeLua from "./resume.lua";
 import { OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT, type Run, type RunState } from "./run.ts";
+import takeLua from "./take.lua";
 
 /*
  * A run is a hash: v, kind, by, resumed_by, request, st, cancel, progress, code, reason, at, ended_at, and holder while somebody does it. Runs
  * that have not ended are in the zset of open ones by the time from which anybody may take them: that of the lease, if one is held.
  */
 
-/** KEYS run, runs, open. ARGV id, kind, by, request, prefix. Answers 1, or 0 if too many are open. */
-const CREATE = `${NOW}
-if redis.call('ZCARD', KEYS[3]) >= ${OPEN_RUNS_MAX} then return 0 end
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.run}, 'kind', ARGV[2], 'by', ARGV[3], 'request', ARGV[4], 'st', 'waiting',
-  'at', string.format('%.0f', now))
-redis.call('ZADD', KEYS[2], now, ARGV[1])
-redis.call('ZADD', KEYS[3], now, ARGV[1])
-local over = redis.call('ZCARD', KEYS[2]) - ${RUNS_KEPT}
-for _, id in ipairs(over > 0 and redis.call('ZRANGE', KEYS[2], 0, over + ${OPEN_RUNS_MAX}) or {}) do
-  if over > 0 and not redis.call('ZSCORE', KEYS[3], id) then
-    redis.call('ZREM', KEYS[2], id)
-    redis.call('DEL', ARGV[5] .. ':run:' .. id)
-    over = over - 1
-  end
-end
-return 1`;
+const CREATE = defineScript({
+  source: createLua,
+  keys: "run, runs, open",
+  args: "id, kind, by, request, prefix",
+  constants: { OPEN_RUNS_MAX, RUNS_KEPT },
+  reply: flag,
+});
 
-/**
- * KEYS open. ARGV prefix, holder, ms of the lease, then the kinds that are known here. Answers the id and the fields of a run that now is the
- * holder's; nothing if none is to be taken. One that a later release wrote, or of another kind, is left to others.
- */
-const TAKE = `${EVEN_IF_FULL}${NOW}
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ${OPEN_RUNS_MAX})) do
-  local key = ARGV[1] .. ':run:' .. id
-  local v, kind = unpack(redis.call('HMGET', key, 'v', 'kind'))
-  if not v then redis.call('ZREM', KEYS[1], id) end
-  local isKnown = false
-  for i = 4, #ARGV do isKnown = isKnown or ARGV[i] == kind end
-  if v and isKnown and tonumber(v) <= ${VERSIONS.run} then
-    redis.call('HSET', key, 'st', 'running', 'holder', ARGV[2])
-    redis.call('ZADD', KEYS[1], now + ARGV[3], id)
-    return {id, redis.call('HGETALL', key)}
-  end
-end`;
+const TAKE = defineScript({
+  source: takeLua,
+  keys: "open",
+  args: "prefix, holder, leaseMs, ...kinds",
+  constants: { OPEN_RUNS_MAX },
+  reply: optional(tuple(text, list(text))),
+});
 
-/** KEYS run, open. ARGV id, holder, ms of the lease, progress or nothing. Answers 0 if it is not the holder's, 2 if it is to end, else 1. */
-const HOLD = `${EVEN_IF_FULL}${unlessNewer("run")}${NOW}
-if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[2] then return 0 end
-if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'progress', ARGV[4]) end
-redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
-return redis.call('HEXISTS', KEYS[1], 'cancel') == 1 and 2 or 1`;
+const HOLD = defineScript({
+  source: holdLua,
+  keys: "run, open",
+  args: "id, holder, leaseMs, progress",
+  reply: oneOf(0, 1, 2),
+});
 
-/** KEYS run, open. ARGV id, holder, progress or nothing. The run waits again, for anybody. */
-const RELEASE = `${EVEN_IF_FULL}${unlessNewer("run")}${NOW}
-if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[2] then return 0 end
-redis.call('HDEL', KEYS[1], 'holder')
-redis.call('HSET', KEYS[1], 'st', 'waiting')
-if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'progress', ARGV[3]) end
-redis.call('ZADD', KEYS[2], now, ARGV[1])
-return 1`;
+const RELEASE = defineScript({
+  source: releaseLua,
+  keys: "run, open",
+  args: "id, holder, progress",
+  reply: nothing,
+});
 
-/** KEYS run, open. ARGV id, holder, state, progress or nothing, code, reason (empty: none). Answers 0 if it is not the holder's. */
-const END = `${EVEN_IF_FULL}${unlessNewer("run")}${NOW}
-if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[2] then return 0 end
-redis.call('HDEL', KEYS[1], 'holder', 'cancel', 'code', 'reason')
-redis.call('HSET', KEYS[1], 'st', ARGV[3], 'ended_at', string.format('%.0f', now))
-if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'progress', ARGV[4]) end
-if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'code', ARGV[5], 'reason', ARGV[6]) end
-redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ${RUN_KEPT_MS})
-return 1`;
+const END = defineScript({
+  source: endLua,
+  keys: "run, open",
+  args: "id, holder, state, progress, code, reason",
+  constants: { RUN_KEPT_MS },
+  reply: flag,
+});
 
-/** KEYS run, open. ARGV id. One that nobody holds may be taken at once, to be ended by whoever takes it. */
-const CANCEL = `${EVEN_IF_FULL}${unlessNewer("run")}${NOW}
-local st, holder = unpack(redis.call('HMGET', KEYS[1], 'st', 'holder'))
-if st ~= 'waiting' and st ~= 'running' then return end
-redis.call('HSET', KEYS[1], 'cancel', 1)
-if not holder then redis.call('ZADD', KEYS[2], now, ARGV[1]) end`;
+const CANCEL = defineScript({ source: cancelLua, keys: "run, open", args: "id", reply: nothing });
 
-/** KEYS run, open. ARGV id, by. Answers 1; 0 if too many are open; 2 if it is neither cancelled nor stopped. */
-const RESUME = `${unlessNewer("run")}${NOW}
-local st = redis.call('HGET', KEYS[1], 'st')
-if st ~= 'cancelled' and st ~= 'stopped' then return 2 end
-if redis.call('ZCARD', KEYS[2]) >= ${OPEN_RUNS_MAX} then return 0 end
-redis.call('HDEL', KEYS[1], 'cancel', 'code', 'reason', 'ended_at')
-redis.call('HSET', KEYS[1], 'st', 'waiting', 'resumed_by', ARGV[2])
-redis.call('PERSIST', KEYS[1])
-redis.call('ZADD', KEYS[2], now, ARGV[1])
-return 1`;
+const RESUME = defineScript({
+  source: resumeLua,
+  keys: "run, open",
+  args: "id, by",
+  constants: { OPEN_RUNS_MAX },
+  reply: oneOf(0, 1, 2),
+});
 
 /** What is known of a run beside its progress, and who holds it. */
 const FIELDS = ["v", "kind", "by", "request", "st", "cancel", "code", "reason", "at", "ended_at"] as const;
@@ -102,7 +78,8 @@ export type RunStore = ReturnType<typeof createRunStore>;
 
 /** Keeps runs in Redis: a bounded number, each change one step. */
 export function createRunStore({ redis, keys, prefix }: Partition) {
-  const [create, cancel, resume] = [script(redis, CREATE), script(redis, CANCEL), script(redis, RESUME)];
+  const [create, cancel, resume] = [CREATE.on(redis), CANCEL.on(redis), RESUME.on(redis)];
+  const placesOf = placesIn(keys);
 
   async function find(id: string): Promise<Run | undefined> {
     const fields = await redis.hgetall(keys.run(id));
@@ -121,9 +98,8 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
     /** Throws `run.too_many`. */
     async create({ kind, by, request }: Pick<Run, "kind" | "by" | "request">): Promise<Run> {
       const id = `run_${randomBytes(16).toString("hex")}`;
-      const args = [id, kind, by, JSON.stringify(request), prefix];
-      const isMade = await create([keys.run(id), keys.runs, keys.openRuns], args);
-      if (isMade !== 1) throw tooMany();
+      const words = { id, kind, by, request: JSON.stringify(request), prefix };
+      if (!(await create({ ...placesOf(id), runs: keys.runs }, words))) throw tooMany();
       failpoint("console.after_begun");
       return found(id);
     },
@@ -154,14 +130,14 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
     /** Asks that it end. One that has ended is left as it is. Throws `run.unknown`. */
     async cancel(id: string): Promise<Run> {
       await found(id);
-      await cancel([keys.run(id), keys.openRuns], [id]);
+      await cancel(placesOf(id), { id });
       return found(id);
     },
 
     /** Has a cancelled or stopped run go on. Throws `run.unknown`, `run.not_resumable` and `run.too_many`. */
     async resume(id: string, by: string): Promise<Run> {
       const { state } = await found(id);
-      const answer = await resume([keys.run(id), keys.openRuns], [id, by]);
+      const answer = await resume(placesOf(id), { id, by });
       if (answer === 0) throw tooMany();
       if (answer === 2)
         throw AppError.public(
@@ -173,31 +149,31 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
   };
 }
 
+function placesIn(keys: Partition["keys"]) {
+  return (id: string) => ({ run: keys.run(id), open: keys.openRuns });
+}
+
 /** For those who do the runs. */
 function createHolding({ redis, keys, prefix }: Partition) {
-  const [take, hold] = [script(redis, TAKE), script(redis, HOLD)];
-  const [release, end] = [script(redis, RELEASE), script(redis, END)];
-  const placesOf = (id: string) => [keys.run(id), keys.openRuns];
-  const textOf = (progress: unknown) => (progress === undefined ? "" : JSON.stringify(progress));
+  const [take, hold, release, end] = [TAKE.on(redis), HOLD.on(redis), RELEASE.on(redis), END.on(redis)];
+  const placesOf = placesIn(keys);
 
   return {
     /** A run of these kinds that nobody holds. */
     async take(holder: string, leaseMs: number, kinds: readonly string[]): Promise<Run | undefined> {
-      const reply = (await take([keys.openRuns], [prefix, holder, leaseMs, ...kinds])) as
-        | [id: string, fields: string[]]
-        | null;
-      return reply === null ? undefined : toRun(reply[0], toObject(reply[1]));
+      const found = await take({ open: keys.openRuns }, { prefix, holder, leaseMs, kinds });
+      return found && toRun(found[0], toObject(found[1]));
     },
 
     /** Renews the lease, and tells how far the run is, unless that is undefined. */
     async hold(id: string, holder: string, leaseMs: number, progress: unknown): Promise<Held> {
-      const answer = await hold(placesOf(id), [id, holder, leaseMs, textOf(progress)]);
+      const answer = await hold(placesOf(id), { id, holder, leaseMs, progress: JSON.stringify(progress) });
       if (answer === 2) return "cancel";
       return answer === 1 ? "go on" : "lost";
     },
 
     async release(id: string, holder: string, progress: unknown): Promise<void> {
-      await release(placesOf(id), [id, holder, textOf(progress)]);
+      await release(placesOf(id), { id, holder, progress: JSON.stringify(progress) });
     },
 
     /** False if somebody else holds it by now. */
@@ -206,8 +182,8 @@ function createHolding({ redis, keys, prefix }: Partition) {
       holder: string,
       { state, progress, failure }: Pick<Run, "progress" | "failure"> & { state: RunState },
     ): Promise<boolean> {
-      const why = [failure?.code ?? "", failure?.reason ?? ""];
-      return (await end(placesOf(id), [id, holder, state, textOf(progress), ...why])) === 1;
+      const { code, reason } = failure ?? {};
+      return end(placesOf(id), { id, holder, state, progress: JSON.stringify(progress), code, reason });
     },
   };
 }

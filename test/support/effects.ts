@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
+import { FROM_SOURCE } from "./from-source.ts";
 
 export type Effect = { callId: string; sha256: string };
 
@@ -11,5 +12,5 @@ export function readEffects(file: string): Effect[] {
 
 /** Node's arguments to run effect-runner.ts from source. */
 export function effectRunner(): string[] {
-  return ["--import", import.meta.resolve("tsx"), new URL("effect-runner.ts", import.meta.url).pathname];
+  return [...FROM_SOURCE, new URL("effect-runner.ts", import.meta.url).pathname];
 }

@@ -12,6 +12,7 @@ import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
+import { FROM_SOURCE } from "../../support/from-source.ts";
 import { send } from "../../support/http.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -40,7 +41,7 @@ test("postern --version prints the version of package.json, from the sources as 
   const printed = { stdout: `${version}\n`, stderr: "" };
   for (const option of ["--version", "-V"])
     expect(await postern.run([option])).toMatchObject({ code: 0, ...printed });
-  const source = ["--import", "tsx", join(root, "services/cli/main.ts"), "--version"];
+  const source = [...FROM_SOURCE, join(root, "services/cli/main.ts"), "--version"];
   const ran = spawnSync(process.execPath, source, { encoding: "utf8", cwd: root });
   expect(ran).toMatchObject({ status: 0, ...printed });
   // The image has the file that the version is read from.

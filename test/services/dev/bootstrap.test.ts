@@ -20,7 +20,7 @@ beforeEach(() => {
   clone = join(tempDir(), "clone");
   for (const file of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"])
     cpSync(join(ROOT, file), join(clone, file));
-  for (const file of ["bootstrap.mjs", "build.mjs", "bundle.mjs"])
+  for (const file of ["bootstrap.mjs", "build.mjs", "bundle.mjs", "lua.mjs"])
     cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
   cpSync(join(ROOT, PAGE, "vite.config.mjs"), join(clone, PAGE, "vite.config.mjs"));
   symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
@@ -82,6 +82,19 @@ test("a new source is built, and so is everything after another compiler or othe
     expect([file, run().builds]).toEqual([file, true]);
   }
   expect(run().builds).toBe(false);
+});
+
+test("the program runs the Lua that its files hold now, also that of an included file", () => {
+  cpSync(join(ROOT, "services/dev/lua.d.ts"), join(clone, "services/dev/lua.d.ts"));
+  write("shared/included.lua", "-- first\n");
+  write("shared/script.lua", '--@include "./included.lua"\nreturn 1\n');
+  write(SOURCE, 'import script from "../../shared/script.lua";\nconsole.log(script);\n');
+  expect(run()).toEqual({ says: "-- first\nreturn 1", builds: true });
+  expect(run().builds).toBe(false);
+  write("shared/included.lua", "-- other\n");
+  expect(run()).toEqual({ says: "-- other\nreturn 1", builds: true });
+  write("shared/script.lua", "return 2\n");
+  expect(run()).toEqual({ says: "return 2", builds: true });
 });
 
 test("what something else has built is not run in place of the sources, nor sent as the operator's page", () => {

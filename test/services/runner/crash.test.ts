@@ -6,17 +6,14 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useRunners } from "../../fixtures/runners.ts";
 import { readEffects } from "../../support/effects.ts";
+import { FROM_SOURCE } from "../../support/from-source.ts";
 import { send } from "../../support/http.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { stateOf } from "./gated-jobs.ts";
 import { LEASE_MS, tracedJobs } from "./traced-jobs.ts";
 
 const effectsFile = join(tempDir(), "effects.jsonl");
-const entry = [
-  "--import",
-  import.meta.resolve("tsx"),
-  fileURLToPath(new URL("traced-runner.ts", import.meta.url)),
-];
+const entry = [...FROM_SOURCE, fileURLToPath(new URL("traced-runner.ts", import.meta.url))];
 
 const runners = useRunners({ fresh: "test" });
 const ends = useEnds();

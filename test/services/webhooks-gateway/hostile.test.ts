@@ -5,6 +5,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../fixtures/redis.ts";
+import { FROM_SOURCE } from "../../support/from-source.ts";
 import { send } from "../../support/http.ts";
 import { SECRET, sign } from "./deliver/credentials.ts";
 
@@ -48,7 +49,7 @@ function startHostileLoad(address: string) {
   const script = new URL("../../support/hostile-load.ts", import.meta.url).pathname;
   const load = startProcess({
     name: "hostile load",
-    entry: ["--import", import.meta.resolve("tsx"), script],
+    entry: [...FROM_SOURCE, script],
     args: [address, "/hmac", String(HOSTILE)],
     env: process.env,
   });

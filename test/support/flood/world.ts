@@ -9,6 +9,7 @@ import { type Part, type PosternProcess, startPart, startProcess } from "../../.
 import { startRedis } from "../../../shared/dev/redis.ts";
 import { createStack, untilReady, untilSelling } from "../../../shared/dev/stack.ts";
 import { connectDevnet, newPayer } from "../devnet.ts";
+import { FROM_SOURCE } from "../from-source.ts";
 import { send } from "../http.ts";
 import { createPay, newKey, requiredIn } from "./payments.ts";
 import { JOB_PATH, LARGE_BODY_BYTE, LARGE_BYTES, RESTRICTED_PATH } from "./plans.ts";
@@ -81,7 +82,7 @@ async function startWorld({ poolSize }: FloodWorldOptions, ends: Ends): Promise<
   await Promise.all([untilSelling(gateway), untilReady(pricing)]);
 
   const start: FloodWorld["start"] = (script, args) => {
-    const entry = ["--import", import.meta.resolve("tsx"), script.pathname];
+    const entry = [...FROM_SOURCE, script.pathname];
     const child = startProcess({ name: basename(script.pathname), entry, args, env });
     ends.push(() => child.kill("SIGKILL"));
     return child;

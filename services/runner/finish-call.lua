@@ -1,0 +1,23 @@
+-- KEYS call, answer, calls, due, answers, answersBytes, delivery, deliveries
+-- ARGV id, memoryMs, listedMs, job, sha256, bytes, status, digest, toKeep, answerMs, answersBytesMax, ...outgoing
+-- Answers what is remembered of the first answer, if there is one. The hash is written again as a whole, because one
+-- that was large stays a large structure.
+--@include "../../shared/redis/now.lua"
+if tonumber(redis.call('HGET', KEYS.call, 'v') or 1) > VERSIONS.runnerCall then return redis.error_reply('NEWER runnerCall') end
+--@include "./remembered.lua"
+--@include "../../shared/redis/kept-values.lua"
+--@include "./deliver-later.lua"
+local id, memory, listed = ARGV.id, ARGV.memoryMs, ARGV.listedMs
+local seen = redis.call('HMGET', KEYS.call, 'st', 'at', 'attempts')
+if seen[1] == 'DONE' then return remembered() end
+local at = seen[2] or now
+redis.call('DEL', KEYS.call)
+redis.call('HSET', KEYS.call, 'v', VERSIONS.runnerCall, 'st', 'DONE', 'job', ARGV.job, 'at', at, 'in', ARGV.sha256, 'len', ARGV.bytes,
+  'took', now - at, 'status', ARGV.status, 'out', ARGV.digest)
+if seen[3] and seen[3] ~= '0' then redis.call('HSET', KEYS.call, 'attempts', seen[3]) end
+redis.call('PEXPIRE', KEYS.call, memory)
+redis.call('ZADD', KEYS.calls, now + listed, id)
+redis.call('ZREM', KEYS.due, id)
+keep(id, ARGV.toKeep, ARGV.answerMs, ARGV.answersBytesMax, KEYS.answer, KEYS.answers, KEYS.answersBytes)
+deliverLater(KEYS.delivery, KEYS.deliveries, id, memory, FIRST.outgoing)
+return false

@@ -1,0 +1,4 @@
+-- KEYS configured
+--@include "../redis/even-if-full.lua"
+--@include "../redis/now.lua"
+redis.call('SET', KEYS.configured, string.format('%.0f', now))

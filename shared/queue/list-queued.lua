@@ -1,0 +1,15 @@
+-- ARGV prefix, queue, count
+-- Answers whether there are more, and for each call id, state, time and attempts.
+local q, count = ARGV.prefix .. ':' .. ARGV.queue .. ':', tonumber(ARGV.count)
+local rows, isCut = {}, 0
+local function add(state, ids)
+  if #ids > count then isCut = 1 end
+  for i = 1, math.min(#ids, count) do
+    local job = redis.call('HMGET', q .. ids[i], 'timestamp', 'atm')
+    if job[1] then rows[#rows + 1] = {ids[i], state, job[1], job[2] or '0'} end
+  end
+end
+add('active', redis.call('LRANGE', q .. 'active', 0, count))
+add('waiting', redis.call('LRANGE', q .. 'wait', 0, count))
+add('delayed', redis.call('ZREVRANGE', q .. 'delayed', 0, count))
+return {isCut, rows}

@@ -1,0 +1,29 @@
+-- KEYS wake, due, active, registry
+-- ARGV prefix, cursor
+-- Looks at a part of the registry for what nobody was told of: a process may have died with a name in its hand.
+-- Answers the queues with calls in hand, the new cursor, and empty queues with how long ago their last call ended.
+--@include "../redis/even-if-full.lua"
+--@include "../redis/now.lua"
+--@include "./awake.lua"
+local prefix = ARGV.prefix
+local wake, due, inHand, registry = KEYS.wake, KEYS.due, KEYS.active, KEYS.registry
+--@include "./due-again.lua"
+--@include "./is-paused.lua"
+local found = redis.call('SSCAN', registry, ARGV.cursor, 'COUNT', QUEUES_A_POLL)
+local empty = {}
+for _, queue in ipairs(found[2]) do
+  local q = prefix .. ':' .. queue .. ':'
+  local paused = isPaused(prefix .. ':job:', queue)
+  local waits = redis.call('EXISTS', q .. 'wait') == 1
+  if redis.call('EXISTS', q .. 'active') == 1 then redis.call('SADD', inHand, queue)
+  elseif not waits and redis.call('EXISTS', q .. 'delayed', q .. 'failed') == 0 then
+    local ended = redis.call('HGET', q .. 'metrics:completed', 'prevTS') or 0
+    local failed = redis.call('HGET', q .. 'metrics:failed', 'prevTS') or 0
+    empty[#empty + 1] = {queue, now - math.max(tonumber(ended), tonumber(failed))}
+  end
+  if not paused then
+    if waits or isDue(q .. 'delayed') then awake(wake, queue)
+    elseif not redis.call('ZSCORE', due, queue) then dueAgain(queue, q) end
+  end
+end
+return {redis.call('SMEMBERS', inHand), found[1], empty}

@@ -1,0 +1,18 @@
+-- Defines functions that find a call. `placeIn(prefix, queue, id)` answers the queue and BullMQ's state of the call
+-- there, if the queue holds it, and `placeOf(registry, prefix, id)` looks for it in all queues. The prefix ends with
+-- a colon.
+local function placeIn(prefix, queue, id)
+  local q = prefix .. queue .. ':'
+  if redis.call('EXISTS', q .. id) == 0 then return nil end
+  if redis.call('ZSCORE', q .. 'failed', id) then return {queue, 'failed'} end
+  if redis.call('ZSCORE', q .. 'delayed', id) then return {queue, 'delayed'} end
+  if redis.call('LPOS', q .. 'active', id) then return {queue, 'active'} end
+  return {queue, 'waiting'}
+end
+
+local function placeOf(registry, prefix, id)
+  for _, queue in ipairs(redis.call('SMEMBERS', registry)) do
+    local found = placeIn(prefix, queue, id)
+    if found then return found end
+  end
+end

@@ -1,0 +1,23 @@
+-- KEYS registry, wake, due, active, bytes
+-- ARGV prefix, queue, receiver
+-- `receiver` is empty unless the queue has callbacks. Answers 1 if the queue was empty and is gone. With the last
+-- queue of a receiver goes how long it has asked to wait.
+local q = ARGV.prefix .. ':' .. ARGV.queue .. ':'
+local lists = {'wait', 'active', 'delayed', 'failed', 'paused', 'prioritized', 'waiting-children', 'completed'}
+for _, list in ipairs(lists) do
+  if redis.call('EXISTS', q .. list) == 1 then return 0 end
+end
+redis.call('SREM', KEYS.registry, ARGV.queue)
+redis.call('ZREM', KEYS.wake, ARGV.queue)
+redis.call('ZREM', KEYS.due, ARGV.queue)
+redis.call('SREM', KEYS.active, ARGV.queue)
+redis.call('HDEL', KEYS.bytes, ARGV.queue)
+redis.call('DEL', q .. 'meta', q .. 'id', q .. 'events', q .. 'marker', q .. 'stalled', q .. 'stalled-check',
+  q .. 'limiter', q .. 'pc', q .. 'metrics:completed', q .. 'metrics:completed:data', q .. 'metrics:failed',
+  q .. 'metrics:failed:data', ARGV.prefix .. ':since:' .. ARGV.queue)
+if ARGV.receiver ~= '' then
+  local queues = ARGV.prefix .. ':receiver:' .. ARGV.receiver
+  redis.call('SREM', queues, ARGV.queue)
+  if redis.call('EXISTS', queues) == 0 then redis.call('HDEL', ARGV.prefix .. ':job:' .. CALLBACKS_GATE .. '/' .. ARGV.receiver, 'throttled') end
+end
+return 1

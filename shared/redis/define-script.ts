@@ -1,0 +1,189 @@
+import { createHash } from "node:crypto";
+import type { Redis } from "ioredis";
+import type { Decode } from "./reply.ts";
+import { fromScript, PLAIN_RECORD, VERSIONS } from "./version.ts";
+
+/** A word of ARGV. Booleans become 1 and 0, and undefined becomes empty text. */
+export type Word = string | number | Buffer | boolean | undefined;
+
+type Constant = string | number;
+type Constants = Readonly<Record<string, Constant | Readonly<Record<string, Constant>>>>;
+
+type Definition<Keys extends string, Args extends string, Value> = {
+  /** `import source from "./x.lua"` */
+  source: string;
+  /** As the first lines of the Lua have them. */
+  keys: Keys;
+  args?: Args;
+  /** Beside `VERSIONS` and `PLAIN_RECORD`, which every script may read. */
+  constants?: Constants;
+  /** Strings of the reply are Buffers with "bytes". */
+  strings?: "text" | "bytes";
+  reply: Decode<Value>;
+};
+
+type Ones<List extends string> = List extends "" | `...${string}`
+  ? never
+  : List extends `${infer Name}, ${infer Others}`
+    ? Name | Ones<Others>
+    : List;
+type Rest<List extends string, Value> = List extends `${string}...${infer Last}`
+  ? Last extends `${infer Items}(${infer Words})`
+    ? { readonly [Name in Items]: readonly Readonly<Record<Ones<Words>, Value>>[] }
+    : { readonly [Name in Last]: readonly Value[] }
+  : unknown;
+
+/** The keys or words that the caller gives for the names of a list. */
+type Given<List extends string, Value> = Readonly<Record<Ones<List>, Value>> & Rest<List, Value>;
+
+/** Runs a script on one connection. */
+export type Run<Keys, Args, Reply> = (
+  ...given: keyof Args extends never ? [keys: Keys] : [keys: Keys, args: Args]
+) => Promise<Reply>;
+
+export type Script<Keys, Args, Reply> = {
+  /** As Redis gets it. */
+  readonly lua: string;
+  on(redis: Redis): Run<Keys, Args, Reply>;
+};
+
+/** The value that a script resolves with. */
+export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value> ? Value : never;
+
+/**
+ * A Lua script, whose first lines name its KEYS and ARGV as its caller gives them:
+ *
+ *   -- KEYS open, ...others
+ *   -- ARGV holder, leaseMs, ...runs(id, kind)
+ *
+ * Three dots stand before what may come any number of times: a word, or an item of several words. A long list goes on in lines that begin
+ * with `--` and three spaces. The Lua writes `KEYS.open` and `ARGV.holder`; `FIRST.runs` is where in ARGV the runs begin, and `WIDTH.runs`
+ * how many words each has. A name in capitals is a constant. All of these are replaced once, here, so they cost nothing when the script
+ * runs. Throws if the Lua names anything else.
+ *
+ * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/lua.mjs), which may use the same names.
+ */
+export function defineScript<const Keys extends string, Value, const Args extends string = "">({
+  source,
+  keys,
+  args,
+  constants = {},
+  strings = "text",
+  reply,
+}: Definition<Keys, Args, Value>): Script<Given<Keys, string>, Given<Args, Word>, Value> {
+  const [ofKeys, ofArgs] = [listOf(keys), listOf(args ?? "")];
+  const lua = withoutNames(source, ofKeys, ofArgs, {
+    VERSIONS,
+    PLAIN_RECORD: String(PLAIN_RECORD),
+    ...constants,
+  });
+  const sha = createHash("sha1").update(lua).digest("hex");
+  return {
+    lua,
+    on(redis) {
+      const send: Send = (command, words) =>
+        strings === "bytes" ? redis.callBuffer(command, words) : redis.call(command, words);
+      return async (...[touched, given = {}]: readonly [Values, Values?]) => {
+        const words: Sent[] = [sha, 0];
+        push(words, ofKeys, touched);
+        words[1] = words.length - 2;
+        push(words, ofArgs, given);
+        return reply(await sendEither(send, lua, words));
+      };
+    },
+  };
+}
+
+type Sent = string | number | Buffer;
+type Values = Readonly<Record<string, unknown>>;
+type Send = (command: "EVALSHA" | "EVAL", words: Sent[]) => Promise<unknown>;
+
+/** A script is sent as its hash, and in full only if Redis does not know it because it is new, was restarted or was flushed. */
+async function sendEither(send: Send, lua: string, words: Sent[]): Promise<unknown> {
+  try {
+    return await send("EVALSHA", words);
+  } catch (error) {
+    if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw fromScript(error);
+  }
+  words[0] = lua;
+  try {
+    return await send("EVAL", words);
+  } catch (error) {
+    throw fromScript(error);
+  }
+}
+
+/** The names of one word each, and that of what may come any number of times. */
+type List = {
+  readonly text: string;
+  readonly ones: readonly string[];
+  readonly rest: { readonly name: string; readonly words: readonly string[] | undefined } | undefined;
+};
+
+function listOf(text: string): List {
+  const [, ones = "", name, words] = /^(.*?)(?:(?:^|, )\.\.\.(\w+)(?:\((.*)\))?)?$/.exec(text) ?? [];
+  const rest = name === undefined ? undefined : { name, words: words?.split(", ") };
+  return { text, ones: ones === "" ? [] : ones.split(", "), rest };
+}
+
+function push(sent: Sent[], { ones, rest }: List, given: Values): void {
+  for (const name of ones) sent.push(encode(given[name] as Word));
+  if (rest === undefined) return;
+  const { name, words } = rest;
+  if (words === undefined) for (const word of given[name] as readonly Word[]) sent.push(encode(word));
+  else
+    for (const item of given[name] as readonly Readonly<Record<string, Word>>[])
+      for (const word of words) sent.push(encode(item[word]));
+}
+
+function encode(word: Word): Sent {
+  if (word === undefined) return "";
+  return typeof word === "boolean" ? Number(word) : word;
+}
+
+const HEADER = /^(?:-- KEYS (.*(?:\n-- {3}.*)*)\n)?(?:-- ARGV (.*(?:\n-- {3}.*)*)\n)?/;
+
+/** Comments and strings, in which nothing is replaced; names that the Lua declares; and names in capitals. */
+const TOKEN =
+  /--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\blocal (?<locals>[\w, ]+)|(?<![.\w])(?<name>[A-Z][A-Z\d_]+)\b(?<field>\.\w+)?/g;
+
+function withoutNames(source: string, keys: List, args: List, constants: Constants): string {
+  const [header, ...named] = HEADER.exec(source) ?? [""];
+  for (const [i, list] of [keys, args].entries()) {
+    const found = (named[i] ?? "").replaceAll(/\n-- +/g, " ");
+    if (found !== list.text) throw new Error(`the Lua names "${found}", and its caller "${list.text}"`);
+  }
+  const names = [...positions("KEYS", keys), ...positions("ARGV", args), ...literals(constants)];
+  const known = new Map(names);
+  if (known.size < names.length)
+    throw new Error(`a name of "${keys.text}" or "${args.text}" stands for two things`);
+  const locals = new Set(["KEYS", "ARGV"]);
+  return source.slice(header.length).replaceAll(TOKEN, (token: string, ...found: unknown[]) => {
+    const { locals: declared, name, field = "" } = found.at(-1) as Partial<Record<string, string>>;
+    for (const local of declared?.split(/\W+/) ?? []) locals.add(local);
+    if (name === undefined) return token;
+    const replaced = known.get(token) ?? (locals.has(name + field) ? token : undefined);
+    if (replaced === undefined) throw new Error(`the Lua reads ${token}, which is not declared`);
+    return replaced;
+  });
+}
+
+function positions(table: "KEYS" | "ARGV", { ones, rest }: List): [string, string][] {
+  const found = ones.map((name, i): [string, string] => [`${table}.${name}`, `${table}[${i + 1}]`]);
+  if (rest === undefined) return found;
+  found.push([`FIRST.${rest.name}`, String(ones.length + 1)]);
+  if (rest.words !== undefined) found.push([`WIDTH.${rest.name}`, String(rest.words.length)]);
+  return found;
+}
+
+function literals(constants: Constants): [string, string][] {
+  return Object.entries(constants).flatMap(([name, value]) =>
+    typeof value === "object"
+      ? Object.entries(value).map(([field, inner]): [string, string] => [`${name}.${field}`, literal(inner)])
+      : [[name, literal(value)]],
+  );
+}
+
+function literal(value: Constant): string {
+  return typeof value === "number" ? String(value) : `'${value.replaceAll(/['\\\n]/g, "\\$&")}'`;
+}

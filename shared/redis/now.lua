@@ -1,0 +1,3 @@
+-- Defines `now`: Redis' time in unix ms, so that the clocks of processes need not agree.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)

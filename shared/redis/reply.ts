@@ -1,0 +1,65 @@
+/** Turns a script's reply into the value that its caller gets. Throws if the reply has another form than the script declares. */
+export type Decode<Value> = (reply: unknown) => Value;
+
+/** Ignores the reply. */
+export const nothing: Decode<void> = () => {};
+
+/** Text, also of a script whose strings come as bytes. */
+export const text: Decode<string> = (reply) => {
+  if (typeof reply === "string") return reply;
+  return Buffer.isBuffer(reply) ? reply.toString() : unexpected(reply, "text");
+};
+
+export const bytes: Decode<Buffer> = (reply) => (Buffer.isBuffer(reply) ? reply : unexpected(reply, "bytes"));
+
+/** A number of Lua's, which Redis cuts to an integer. */
+export const integer: Decode<number> = (reply) =>
+  typeof reply === "number" ? reply : unexpected(reply, "an integer");
+
+/** A number that Redis keeps as text, such as a field or a score. */
+export const numeric: Decode<number> = (reply) => {
+  const number = Number(text(reply));
+  return Number.isNaN(number) ? unexpected(reply, "a number") : number;
+};
+
+/** 1 or 0. */
+export const flag: Decode<boolean> = (reply) =>
+  reply === 1 || reply === 0 ? reply === 1 : unexpected(reply, "1 or 0");
+
+/** Lua's nil or false is undefined. */
+export function optional<Value>(decode: Decode<Value>): Decode<Value | undefined> {
+  return (reply) => (reply === null || reply === undefined ? undefined : decode(reply));
+}
+
+/** One of these words or numbers. */
+export function oneOf<const Value extends string | number>(...values: readonly Value[]): Decode<Value> {
+  return (reply) => {
+    const found = Buffer.isBuffer(reply) ? reply.toString() : reply;
+    return values.find((value) => value === found) ?? unexpected(reply, values.join(" or "));
+  };
+}
+
+export function list<Value>(decode: Decode<Value>): Decode<Value[]> {
+  return (reply) => arrayOf(reply).map(decode);
+}
+
+/** An array with a place for each of these. Lua leaves out what is nil at its end. */
+export function tuple<Values extends readonly unknown[]>(
+  ...decoders: { readonly [At in keyof Values]: Decode<Values[At]> }
+): Decode<Values> {
+  return (reply) => {
+    const places = arrayOf(reply);
+    if (places.length > decoders.length) unexpected(reply, `an array of ${decoders.length}`);
+    return decoders.map((decode, i) => decode(places[i])) as unknown as Values;
+  };
+}
+
+function arrayOf(reply: unknown): readonly unknown[] {
+  return Array.isArray(reply) ? reply : unexpected(reply, "an array");
+}
+
+/** For decoders of one script. */
+export function unexpected(reply: unknown, wanted: string): never {
+  const found = Buffer.isBuffer(reply) ? reply.toString() : JSON.stringify(reply);
+  throw new Error(`a script answered ${String(found).slice(0, 200)} in place of ${wanted}`);
+}

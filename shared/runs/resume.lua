@@ -1,0 +1,13 @@
+-- KEYS run, open
+-- ARGV id, by
+-- Has a cancelled or stopped run wait again. Answers 1; 0 if too many are open; 2 if the run is in another state.
+if tonumber(redis.call('HGET', KEYS.run, 'v') or 1) > VERSIONS.run then return redis.error_reply('NEWER run') end
+--@include "../redis/now.lua"
+local st = redis.call('HGET', KEYS.run, 'st')
+if st ~= 'cancelled' and st ~= 'stopped' then return 2 end
+if redis.call('ZCARD', KEYS.open) >= OPEN_RUNS_MAX then return 0 end
+redis.call('HDEL', KEYS.run, 'cancel', 'code', 'reason', 'ended_at')
+redis.call('HSET', KEYS.run, 'st', 'waiting', 'resumed_by', ARGV.by)
+redis.call('PERSIST', KEYS.run)
+redis.call('ZADD', KEYS.open, now, ARGV.id)
+return 1

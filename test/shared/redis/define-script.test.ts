@@ -1,0 +1,141 @@
+import { expect, test } from "vitest";
+import { defineScript } from "../../../shared/redis/define-script.ts";
+import {
+  bytes,
+  flag,
+  integer,
+  list,
+  nothing,
+  numeric,
+  oneOf,
+  optional,
+  text,
+  tuple,
+} from "../../../shared/redis/reply.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+
+const redis = useRedis();
+
+/** Answers everything that the script gets. */
+const ECHO = defineScript({
+  source: `-- KEYS one, two, ...others
+-- ARGV first, second,
+--   ...items(a, b)
+return {{KEYS.one, KEYS.two, KEYS[FIRST.others] or ''}, {ARGV.first, ARGV.second, ARGV[FIRST.items] or ''},
+  #KEYS, #ARGV, WIDTH.items, MOST, NAMES.of, 'MOST of KEYS.two', PLAIN_RECORD} -- MOST
+`,
+  keys: "one, two, ...others",
+  args: "first, second, ...items(a, b)",
+  constants: { MOST: 7, NAMES: { of: "it's \\ a\nname" } },
+  reply: tuple(list(text), list(text), integer, integer, integer, integer, text, text, numeric),
+});
+
+const KEYS = { one: "{t}:1", two: "{t}:2", others: [] };
+
+test("a script gets its words by their names, and reads them by these", async () => {
+  const echo = ECHO.on(redis.client);
+  const rest = [2, 7, "it's \\ a\nname", "MOST of KEYS.two", 1];
+  const given = { second: Buffer.from("2"), first: "1" };
+  const none = await echo(KEYS, { ...given, items: [] });
+  expect(none).toEqual([["{t}:1", "{t}:2", ""], ["1", "2", ""], 2, 2, ...rest]);
+  const items = [
+    { b: true, a: undefined },
+    { a: 3, b: false },
+  ];
+  const some = await echo({ ...KEYS, others: ["{t}:3", "{t}:4"] }, { ...given, items });
+  expect(some).toEqual([["{t}:1", "{t}:2", "{t}:3"], ["1", "2", ""], 4, 6, ...rest]);
+});
+
+test("a call that leaves out a name, or has one more, does not compile", () => {
+  const echo = ECHO.on(redis.client);
+  const neverCalled = [
+    // @ts-expect-error: one
+    () => echo({ two: "", others: [] }, { first: 1, second: 2, items: [] }),
+    // @ts-expect-error: more
+    () => echo({ ...KEYS, more: "" }, { first: 1, second: 2, items: [] }),
+    // @ts-expect-error: items
+    () => echo(KEYS, { first: 1, second: 2 }),
+    // @ts-expect-error: b
+    () => echo(KEYS, { first: 1, second: 2, items: [{ a: 1 }] }),
+    // @ts-expect-error: no ARGV
+    () => echo(KEYS),
+  ];
+  expect(neverCalled).toHaveLength(5);
+});
+
+test("Redis learns a script that it does not know, each time that it has forgotten it", async () => {
+  const echo = ECHO.on(redis.client);
+  const args = { first: 1, second: 2, items: [] };
+  const first = await echo(KEYS, args);
+  await redis.client.script("FLUSH");
+  expect(await echo(KEYS, args)).toEqual(first);
+  await redis.client.config("RESETSTAT");
+  await echo(KEYS, args);
+  expect(await redis.client.info("commandstats")).not.toMatch(/cmdstat_eval:/);
+});
+
+const define = (source: string) => () =>
+  defineScript({ source, keys: "one, two", args: "first", reply: nothing });
+const HEADER = "-- KEYS one, two\n-- ARGV first\n";
+
+test.each([
+  ["whose header has them in another order", "-- KEYS two, one\n-- ARGV first\n", '"two, one"'],
+  ["whose header has one less", "-- KEYS one\n-- ARGV first\n", '"one"'],
+  ["whose header has no ARGV", "-- KEYS one, two\n", '""'],
+  ["that reads a key of another name", `${HEADER}return KEYS.three`, "KEYS.three"],
+  ["that reads a word of another name", `${HEADER}return ARGV.two`, "ARGV.two"],
+  ["that reads a constant that is not there", `${HEADER}return MOST`, "MOST"],
+  ["that reads a version of nothing", `${HEADER}return VERSIONS.nothing`, "VERSIONS.nothing"],
+  ["that counts items it does not have", `${HEADER}return FIRST.items`, "FIRST.items"],
+])("a script %s is refused when it is defined", (_, source, reason) => {
+  expect(define(source)).toThrow(reason);
+});
+
+test("items of KEYS and of ARGV have different names, because FIRST and WIDTH are of both", () => {
+  const source = "-- KEYS ...items\n-- ARGV ...items\n";
+  expect(() => defineScript({ source, keys: "...items", args: "...items", reply: nothing })).toThrow(
+    "two things",
+  );
+});
+
+test("names that the Lua declares itself, and those in texts and comments, are its own", () => {
+  const own =
+    "local OPEN, FREE = 0, {} -- SOME COMMENT\nreturn redis.call('GET', KEYS.one), OPEN, FREE, \"OTHER 'TEXT'\"\n";
+  const { lua } = defineScript({
+    source: HEADER + own,
+    keys: "one, two",
+    args: "first",
+    reply: nothing,
+  });
+  expect(lua).toBe(own.replace("KEYS.one", "KEYS[1]"));
+});
+
+test.each([
+  ["text", text, 1],
+  ["bytes", bytes, "text"],
+  ["an integer", integer, "1"],
+  ["a number", numeric, "one"],
+  ["1 or 0", flag, 2],
+  ["a or b", oneOf("a", "b"), "c"],
+  ["an array", list(text), "a"],
+  ["an array of 1", tuple(text), ["a", "b"]],
+  ["text", tuple(text, text), ["a"]],
+  ["text", optional(text), 1],
+])("a reply that is not %s is refused", (wanted, decode: (reply: unknown) => unknown, reply) => {
+  expect(() => decode(reply)).toThrow(`a script answered`);
+  expect(() => decode(reply)).toThrow(wanted);
+});
+
+test("what Lua leaves out of a reply is undefined where that may be", () => {
+  expect(tuple(text, optional(text), optional(integer))(["a", null])).toEqual(["a", undefined, undefined]);
+});
+
+test("strings of a script that answers bytes come as they are", async () => {
+  const read = defineScript({
+    source: "-- KEYS one\nreturn '\\255'",
+    keys: "one",
+    strings: "bytes",
+    reply: bytes,
+  });
+  expect(await read.on(redis.client)({ one: "{t}:1" })).toEqual(Buffer.from([255]));
+});
