@@ -199,7 +199,7 @@ function toLife(id: string, reply: Reply, remembered: EndedCall | undefined): Ca
     changedAt: numberOf(record["at"]) ?? remembered?.endedAt,
     origin: queue === undefined ? payment && "x402" : originOf(queue),
     job: queue === undefined ? jobOfRecord(record["jb"], record["rt"]) : jobOf(queue),
-    steps: [...stepsOf(known), ...callbackSteps(id, callbacks)].sort((a, b) => a.at - b.at),
+    steps: inOrder([...stepsOf(known), ...callbackSteps(id, callbacks)]),
     attemptsBefore: (attempts[0]?.n ?? 1) - 1,
   };
 }
@@ -229,13 +229,26 @@ function withoutBody(result: ResultRead, [, , [beginning], total]: Reply): LifeR
   return { ...answer, bytes: total - (beginning?.length ?? 0) + body.length };
 }
 
+/** A process knows Redis' time to within an exchange with it, so a step may seem to be earlier than the one that it follows from. */
+const CLOCKS_DIFFER_MS = 100;
+
+/** By time. Steps that are no further apart than clocks differ stay in the order in which they are given. */
+function inOrder(given: readonly LifeStep[]): LifeStep[] {
+  const steps: LifeStep[] = [];
+  for (const step of given) {
+    const before = steps.findLastIndex(({ at }) => at <= step.at + CLOCKS_DIFFER_MS);
+    steps.splice(before + 1, 0, step);
+  }
+  return steps;
+}
+
 type Known = Pick<CallLife, "place" | "head" | "payment" | "result" | "remembered"> & {
   record: Readonly<Record<string, string>>;
   job: Job;
   attempts: readonly FailedAttempt[];
 };
 
-/** Those that happened at one time stand in this order. */
+/** Those that happened at about one time stand in this order. */
 function stepsOf(known: Known): LifeStep[] {
   const { record, head, remembered, job, attempts } = known;
   const [queuedAt] = job ?? [];

@@ -1,10 +1,10 @@
 import { inEach } from "./between-keys.ts";
 import { closedReceiver } from "./callbacks-toml.ts";
 import { waitSecsOf } from "./endpoint-toml.ts";
+import { commonBodyLimit, isTable } from "./fields.ts";
 import type { PosternToml } from "./postern-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";
 import type { WebhooksToml } from "./webhooks-toml.ts";
-import { bodyLimitIn } from "./x402-toml.ts";
 
 /* What is wrong between keys of different files. */
 
@@ -84,7 +84,7 @@ export function bodyBudgetProblems(postern: PosternToml, webhooks: WebhooksToml)
 
 /** The same for the body limit of the x402 gateway, `key`. It takes x402.toml unchecked, so that other problems do not hide this one. */
 export function x402BudgetProblems(postern: PosternToml, x402: unknown, key: string): Problem[] {
-  const bytes = bodyLimitIn(x402);
+  const bytes = isTable(x402) ? commonBodyLimit.safeParse(x402["body_limit_bytes"]).data : undefined;
   return bytes === undefined ? [] : budgetProblems(postern, [{ key, bytes }]);
 }
 

@@ -23,6 +23,8 @@ export const addressRange = z.string().superRefine((text, context) => {
 export const positive = z.int().min(1);
 /** Limit on the bytes of a request's body. */
 export const bodyLimit = z.int().min(0).max(BODY_BYTES_MAX);
+/** The limit of a gateway. */
+export const commonBodyLimit = bodyLimit.default(1024 * 1024);
 /** How often a call is tried. */
 export const attempts = z.int().min(1).max(100_000);
 /** Ids are whole numbers that survive every JSON parser. */

@@ -3,7 +3,7 @@ import { between, inEach } from "./between-keys.ts";
 import { callbackHostWarnings } from "./callbacks-toml.ts";
 import { window } from "./endpoint-fields.ts";
 import { endpoint, rememberedSecsAtLeast } from "./endpoint-toml.ts";
-import { address, bodyLimit } from "./fields.ts";
+import { address, commonBodyLimit } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 import { secretWarnings } from "./secret-warnings.ts";
 import type { SecretSource } from "./secrets.ts";
@@ -29,7 +29,7 @@ function windowProblems({
 function fields(from: SecretSource) {
   return z.strictObject({
     bind_address: address.default("0.0.0.0:9090"),
-    body_limit_bytes: bodyLimit.default(1024 * 1024),
+    body_limit_bytes: commonBodyLimit,
     request_timeout_secs: z.number().min(0.1).max(300).default(15),
     idempotency_window_secs: window.default(7 * 86_400),
     refusals_per_minute: z.int().min(1).max(100_000).default(60),

@@ -12,7 +12,7 @@ import {
   tokenSymbol,
 } from "./evm-fields.ts";
 import { facilitatorKeys, facilitatorProblems, withFacilitators } from "./facilitators.ts";
-import { address, bodyLimit, domainText, httpUrl, id, isTable, positive } from "./fields.ts";
+import { address, commonBodyLimit, domainText, httpUrl, id, isTable, positive } from "./fields.ts";
 import type { Problem } from "./problem.ts";
 import { ratePerNativeUnit, rateProblems, rateSettings } from "./rate-source.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
@@ -48,7 +48,7 @@ export function x402Toml(from: SecretSource) {
       quote_operators: z.array(evmAddress).default([]),
       quote_domain: jobQuoteDomain.optional(),
       default_invocation_mode: defaultMode.default("public_paid"),
-      body_limit_bytes: bodyLimitBytes,
+      body_limit_bytes: commonBodyLimit,
       request_timeout_secs: z.number().min(0.1).max(300).default(15),
       facilitator_timeout_secs: timeoutSecs.default(10),
       settle_timeout_secs: timeoutSecs.default(SETTLE_TIMEOUT_SECS),
@@ -170,13 +170,6 @@ function repeated(
 }
 
 const timeoutSecs = z.number().min(1).max(120);
-
-const bodyLimitBytes = bodyLimit.default(1024 * 1024);
-
-/** The body limit of the unchecked file, so that other problems do not hide what it breaks; undefined if it is wrong itself. */
-export function bodyLimitIn(table: unknown): number | undefined {
-  return isTable(table) ? bodyLimitBytes.safeParse(table["body_limit_bytes"]).data : undefined;
-}
 
 const defaultMode = z.enum(["public_paid", "disabled"], {
   error: ({ input }) =>

@@ -118,6 +118,18 @@ describe("the life of a webhook's call", () => {
     expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no" });
   });
 
+  test("stays in its order where a clock is a little behind, and follows the clocks where they say more", async () => {
+    const { id } = await added();
+    const { at = 0 } = stepOf(await lifeOf(id), "queued") ?? {};
+    const steps = async (attemptAt: number) => {
+      const failed = { v: 1, at: attemptAt, code: "runner.failed", reason: "500 no", worker: "w" };
+      await records.attemptFailed({ id, queue: QUEUE }, failed, 1);
+      return kinds(await lifeOf(id));
+    };
+    expect(await steps(at - 30)).toEqual(["accepted", "queued", "attempt failed"]);
+    expect(await steps(at - 500)).toEqual(["accepted", "attempt failed", "queued", "attempt failed"]);
+  });
+
   test("ends with what the runner answered, without its bytes", async () => {
     const { id } = await added();
     await fetch();
