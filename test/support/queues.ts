@@ -35,8 +35,9 @@ export function openQueues(redis: Redis) {
     },
 
     /** The calls in this state, the oldest of each queue first. */
-    async jobs(state: JobType): Promise<Job<JobCall>[]> {
-      return (await Promise.all((await all()).map((queue) => queue.getJobs([state], 0, -1, true)))).flat();
+    async jobs(state: JobType, isWanted = (_queue: string) => true): Promise<Job<JobCall>[]> {
+      const wanted = (await all()).filter(({ name }) => isWanted(name));
+      return (await Promise.all(wanted.map((queue) => queue.getJobs([state], 0, -1, true)))).flat();
     },
 
     async find(id: string): Promise<Job<JobCall> | undefined> {
