@@ -121,7 +121,11 @@ async function sendSeveral(demo: Demo, count: number, about: string): Promise<Ca
 async function showRunOnce(demo: Demo, calls: readonly Call[]): Promise<void> {
   const { show, log } = demo;
   await untilDone(demo, calls);
-  for (const { callId } of calls) await log.ofCall("call.injected", callId);
+  for (const { callId } of calls) {
+    await log.ofCall("call.injected", callId);
+    // Each part's log is read by itself.
+    await log.ofCall("job.finished", callId);
+  }
   const runs = log.runs();
   show.check(
     `${calls.length} of ${calls.length} are delivered, and each ran once`,
