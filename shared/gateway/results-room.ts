@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import type { Logger } from "../log/logger.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import { GiveWay, givesWayAbove } from "../redis/give-way.ts";
-import { LET_GO } from "../redis/kept-values.ts";
+import { KEPT_VALUES } from "../redis/kept-values.ts";
 import type { Partition } from "../redis/partition.ts";
 import { NOW, script } from "../redis/script.ts";
 import { HELD_MS, HOLD } from "./one-gateway.ts";
 
 /** KEYS results-off, results, their bytes. ARGV as HOLD, what the keys of results begin with, how many bytes to make free. */
-const MAKE_ROOM = `${HOLD}${NOW}${LET_GO}
+const MAKE_ROOM = `${HOLD}${NOW}${KEPT_VALUES}
 local kept = tonumber(redis.call('GET', KEYS[3]) or 0)
 return (letGo(KEYS[2], KEYS[3], ARGV[3], kept - ARGV[4]))`;
 

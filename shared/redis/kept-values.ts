@@ -1,5 +1,3 @@
 import keptValuesLua from "./kept-values.lua";
 
-export const LET_GO = keptValuesLua;
-export const KEEP = keptValuesLua;
-export const DROP = keptValuesLua;
+export const KEPT_VALUES = keptValuesLua;

@@ -1,4 +1,4 @@
-import { DROP, KEEP } from "../redis/kept-values.ts";
+import { KEPT_VALUES } from "../redis/kept-values.ts";
 import { NOW } from "../redis/script.ts";
 import { VERSIONS } from "../redis/version.ts";
 
@@ -34,7 +34,7 @@ export const RESULT = `
 local keepResult, dropResult
 do
   local now, isOff
-  ${KEEP}
+  ${KEPT_VALUES}
   local own, index, count = prefix .. 'result:', prefix .. 'results', prefix .. 'results:bytes'
   dropResult = function(id)
     local bytes = drop(id, own .. id, index, count)
@@ -86,7 +86,7 @@ export function tellChange(id: string): string {
 }
 
 /** Lua with `dropResult(id)` alone, which answers whether there was something, for a script that knows `prefix`. */
-export const DROP_RESULT = `${DROP}
+export const DROP_RESULT = `${KEPT_VALUES}
 local function dropResult(id)
   return drop(id, prefix .. 'result:' .. id, prefix .. 'results', prefix .. 'results:bytes') > 0
 end`;
