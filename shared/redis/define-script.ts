@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { Decode } from "./reply.ts";
-import { fromScript, PLAIN_RECORD, VERSIONS } from "./version.ts";
+import { evaluate, type Sent, toSend } from "./script.ts";
+import { PLAIN_RECORD, VERSIONS } from "./version.ts";
 
 /** A word of ARGV. Booleans become 1 and 0, and undefined becomes empty text. */
 export type Word = string | number | Buffer | boolean | undefined;
@@ -81,37 +82,19 @@ export function defineScript<const Keys extends string, Value, const Args extend
   return {
     lua,
     on(redis) {
-      const send: Send = (command, words) =>
-        strings === "bytes" ? redis.callBuffer(command, words) : redis.call(command, words);
+      const send = toSend(redis, strings);
       return async (...[touched, given = {}]: readonly [Values, Values?]) => {
         const words: Sent[] = [sha, 0];
         push(words, ofKeys, touched);
         words[1] = words.length - 2;
         push(words, ofArgs, given);
-        return reply(await sendEither(send, lua, words));
+        return reply(await evaluate(send, lua, words));
       };
     },
   };
 }
 
-type Sent = string | number | Buffer;
 type Values = Readonly<Record<string, unknown>>;
-type Send = (command: "EVALSHA" | "EVAL", words: Sent[]) => Promise<unknown>;
-
-/** A script is sent as its hash, and in full only if Redis does not know it because it is new, was restarted or was flushed. */
-async function sendEither(send: Send, lua: string, words: Sent[]): Promise<unknown> {
-  try {
-    return await send("EVALSHA", words);
-  } catch (error) {
-    if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw fromScript(error);
-  }
-  words[0] = lua;
-  try {
-    return await send("EVAL", words);
-  } catch (error) {
-    throw fromScript(error);
-  }
-}
 
 /** The names of one word each, and that of what may come any number of times. */
 type List = {
