@@ -7,7 +7,7 @@ import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 import { script } from "../../shared/redis/script.ts";
-import { refuseNewer, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
+import { unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
 import { within } from "../../shared/time/clock.ts";
 
 /*
@@ -26,19 +26,8 @@ const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
 const ANSWER_WITHIN_MS = 2000;
 const USABLE_SECS = 5n;
 
-/** The release before remembers one content for each proof, in a string: the version, the content and the header. */
-const READ_STRING = `
-if redis.call('TYPE', KEYS[1]).ok == 'string' then
-  local v, content, header = string.match(redis.call('GET', KEYS[1]), '^(%d+) (%S+) (%S+)$')
-  ${refuseNewer("proof", "v")}
-  local left = redis.call('PTTL', KEYS[1])
-  redis.call('DEL', KEYS[1])
-  if content then redis.call('HSET', KEYS[1], 'v', ${VERSIONS.proof}, 'quotes', 1, 'quote ' .. content, header) end
-  if left > 0 then redis.call('PEXPIRE', KEYS[1], left) end
-end`;
-
 /** KEYS the proof. ARGV content, address, header, the header to replace, how long to keep. Answers the header that counts, or nothing. */
-const FIRST_OR_THIS = `${READ_STRING}${unlessNewer("proof")}
+const FIRST_OR_THIS = `${unlessNewer("proof")}
 local quote, address = 'quote ' .. ARGV[1], 'of ' .. ARGV[2]
 local first = redis.call('HGET', KEYS[1], quote)
 if first and first ~= ARGV[4] then return first end
