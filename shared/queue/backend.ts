@@ -1,11 +1,10 @@
-import { type QueueBaseOptions, QueueKeys, RedisConnection, RedisQueueBackend } from "bullmq";
+import { type QueueBaseOptions, QueueKeys, type RedisConnection, RedisQueueBackend } from "bullmq";
 import { Batches } from "../redis/batches.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Script, script } from "../redis/script.ts";
 import type { ResultMark } from "../results/answer.ts";
 import { RESULT_LIMITS, type ResultLimits } from "../results/keep-result.ts";
-import { SHARED } from "./bullmq-scripts.ts";
 import type { PreparedCallback } from "./callbacks.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import { gateOf, type QueueName } from "./queue-name.ts";
@@ -86,7 +85,7 @@ export class QueueBackend extends RedisQueueBackend {
     const bullKeys = new QueueKeys(prefix);
     const options = { prefix, ...(work && { ...work, ...OF_ALL }), connection: opened.partition.redis };
     super(
-      opened.connection,
+      toConnection(opened.partition.redis),
       queue,
       bullKeys.getKeys(queue),
       (type) => bullKeys.toKey(queue, type),
@@ -140,9 +139,9 @@ export class QueueBackend extends RedisQueueBackend {
   }
 
   /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
-  override execCommand(...[client, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
+  override execCommand(...[, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
     const surrounded = this.#scripts.get(command);
-    if (surrounded === undefined) return super.execCommand(client, command, args);
+    if (surrounded === undefined) throw new Error(`no Lua of ours is around BullMQ's script ${command}`);
     const { keys, run } = surrounded;
     const words = args as Args;
     return run(words.slice(0, keys) as string[], [...words.slice(keys), ...this.#tail]);
@@ -154,7 +153,6 @@ type Surrounded = { keys: number; run: Script };
 
 type OpenedPartition = {
   partition: Partition;
-  connection: RedisConnection;
   scripts: ReadonlyMap<string, Surrounded>;
   steps: Steps;
 };
@@ -191,11 +189,10 @@ const OF_ALL = {
 
 export type Backends = (queue: QueueName) => QueueBackend;
 
-/** The queues of a partition, for whoever changes them. Throws if BullMQ's scripts are not those that ours surround. */
+/** The queues of a partition, for whoever changes them. */
 export function openBackends(partition: Partition, work?: Work): Backends {
   const opened = {
     partition,
-    connection: share(partition.redis),
     scripts: scriptsOn(partition.redis),
     steps: createSteps(partition, work),
   };
@@ -209,17 +206,12 @@ export function openBackends(partition: Partition, work?: Work): Backends {
   };
 }
 
-const shared = new WeakMap<Redis, RedisConnection>();
-
-/** One for each connection. */
-function share(redis: Redis): RedisConnection {
-  const known = shared.get(redis);
-  if (known !== undefined) return known;
-  const connection = new RedisConnection(redis, SHARED);
-  // The connection's owner logs its errors.
-  connection.on("error", () => {});
-  shared.set(redis, connection);
-  return connection;
+/**
+ * All that a backend needs of BullMQ's connection if `execCommand` sends its scripts. The connection itself would send Redis all of BullMQ's
+ * scripts, and listen on a client that many queues share.
+ */
+function toConnection(client: Redis): RedisConnection {
+  return { client } as unknown as RedisConnection;
 }
 
 function scriptsOn(redis: Redis): ReadonlyMap<string, Surrounded> {

@@ -4,11 +4,19 @@ import { EVEN_IF_FULL, NOW } from "../redis/script.ts";
 import { PLAIN_RECORD, VERSIONS } from "../redis/version.ts";
 import { RESULT, tellChange } from "../results/keep-result.ts";
 import awakeLua from "./awake.lua";
-import { type Definition, scriptsOfBullmq } from "./bullmq-scripts.ts";
+import bullmqsAddLua from "./bullmqs-add.lua";
+import bullmqsFinishLua from "./bullmqs-finish.lua";
+import bullmqsTakeLua from "./bullmqs-take.lua";
 import { AWAITED_KEEP_MS, PREPARED_FIELD } from "./callbacks.ts";
+import delayLua from "./delay.lua";
 import delaysLua from "./delays.lua";
+import discardLua from "./discard.lua";
+import failLua from "./fail.lua";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 import { CALLBACKS_GATE } from "./queue-name.ts";
+import replayLua from "./replay.lua";
+import requeueLua from "./requeue.lua";
+import takeBackLua from "./take-back.lua";
 
 /*
  * Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
@@ -309,34 +317,23 @@ return reply`;
 
 /** Around BullMQ's scripts that change what producers must be told of. Each calls `bullmq()`, and returns what it answers. */
 const around = (): readonly NamedScript[] => [
-  { command: "moveToFinished", keys: 14, lua: FAIL(), timestampAt: 2 },
-  { command: "moveToDelayed", keys: 11, lua: DELAY, timestampAt: 2 },
-  { command: "moveJobFromActiveToWait", keys: 9, lua: MOVE },
-  { command: "moveStalledJobsToWait", keys: 9, lua: TAKE_BACK, timestampAt: 3 },
-  { command: "reprocessJob", keys: 9, lua: REPLAY },
-  { command: "removeJob", keys: 2, lua: DISCARD },
+  { command: "moveToFinished", keys: 14, lua: failLua + FAIL(), timestampAt: 2 },
+  { command: "moveToDelayed", keys: 11, lua: delayLua + DELAY, timestampAt: 2 },
+  { command: "moveJobFromActiveToWait", keys: 9, lua: requeueLua + MOVE },
+  { command: "moveStalledJobsToWait", keys: 9, lua: takeBackLua + TAKE_BACK, timestampAt: 3 },
+  { command: "reprocessJob", keys: 9, lua: replayLua + REPLAY },
+  { command: "removeJob", keys: 2, lua: discardLua + DISCARD },
 ];
 
 let surrounded: readonly NamedScript[] | undefined;
 
-/** BullMQ's scripts, whole, with ours around them. Throws if BullMQ's are not those that ours were written for. */
+/** BullMQ's scripts, whole, with ours around them. */
 export function surroundedScripts(): readonly NamedScript[] {
   surrounded ??= around().map(({ command, keys, lua, timestampAt }) => {
-    const bullmq = `local function bullmq()\n${bullmqs(command, keys)}\nend`;
     const stamped = timestampAt === undefined ? "" : `ARGV[${timestampAt}] = timestamp`;
-    return { command, keys, lua: `${EVEN_IF_FULL}${TAIL}${FRAME}${Q}\n${stamped}\n${bullmq}\n${lua}` };
+    return { command, keys, lua: `${EVEN_IF_FULL}${TAIL}${FRAME}${Q}\n${stamped}\n${lua}` };
   });
   return surrounded;
-}
-
-let definitions: ReadonlyMap<string, Definition> | undefined;
-
-/** The Lua of one of BullMQ's scripts, if it still has so many KEYS. */
-function bullmqs(command: string, keys: number): string {
-  definitions ??= scriptsOfBullmq();
-  const found = definitions.get(command);
-  if (found?.numberOfKeys !== keys) throw new Error(`BullMQ's script ${command} has changed`);
-  return found.lua;
 }
 
 /** As the fields of a table. */
@@ -356,7 +353,8 @@ const ADD_KEYS = ["wait", "paused", "meta", "id", "completed", "delayed", "activ
  */
 export function addLua(): string {
   return `${batchOf(ADD_KEYS)}
-local bullmq = (${maker(bullmqs("addStandardJob", ADD_KEYS.length))})()
+${bullmqsAddLua}
+local bullmq = newBullmqsAdd()
 local optionsOf = packer('jobId', {${jobOptions()}})
 local function add(jobName, name, id, data)
   local q = opened(jobName, name)
@@ -390,9 +388,10 @@ local function callbackOf(prepared, ending, own)
   return {id = prepared.id, data = data, queue = queue, gate = '${CALLBACKS_GATE}/' .. target.receiver}
 end
 
+${bullmqsAddLua}
 local bullmqsAdd
 local function queueCallback(callback)
-  bullmqsAdd = bullmqsAdd or (${maker(bullmqs("addStandardJob", ADD_KEYS.length))})()
+  bullmqsAdd = bullmqsAdd or newBullmqsAdd()
   local q = queueOf(callback.gate, callback.queue)
   local keys = {${ADD_KEYS.map((key) => `q.jobs .. '${key}'`).join(", ")}}
   local options = {jobId = callback.id, ${jobOptions()}}
@@ -468,25 +467,6 @@ local function endBatch()
 end`;
 }
 
-/**
- * Lua of a function that makes a function of KEYS and ARGV, which does what a script of BullMQ's does. So the functions that BullMQ
- * defines at the start of its scripts are made once for a batch.
- */
-function maker(lua: string): string {
-  const functions: string[] = [];
-  const body: string[] = [];
-  let isFunction = false;
-  for (const line of lua.split("\n")) {
-    if (/^local (function \w|\w+ = function)/.test(line)) isFunction = true;
-    (isFunction || line === RCALL ? functions : body).push(line);
-    if (line.trimEnd() === "end") isFunction = false;
-  }
-  return ["function()", ...functions, "return function(KEYS, ARGV)", ...body, "end", "end"].join("\n");
-}
-
-/** How BullMQ's functions call Redis. */
-const RCALL = "local rcall = redis.call";
-
 /** KEYS of BullMQ's scripts that end a call and take one. The first ten are the same. */
 const WORK_KEYS = [
   "wait",
@@ -546,8 +526,7 @@ export function workLua(): string {
 local prefix, worker, lockMs, minutes = ARGV[1] .. ':', ARGV[2], ARGV[3], ARGV[4]
 local resultMs, resultsBytesMax = tonumber(ARGV[5]), tonumber(ARGV[6])
 ${batchOf(FINISH_KEYS)}
-local newFinish = ${maker(bullmqs("moveToFinished", FINISH_KEYS.length))}
-local newTake = ${maker(bullmqs("moveToActive", TAKE_KEYS.length))}
+${bullmqsFinishLua}${bullmqsTakeLua}
 local bullmqsFinish, bullmqsTake, counted, uncounted, toTake
 local function optionsWith(maxMetricsSize)
   return packer('token', {
@@ -557,7 +536,7 @@ end
 
 -- BullMQ's metrics count the first call of a queue, and with it those that follow in the batch.
 local function finish(q, own, id, token, takes)
-  bullmqsFinish = bullmqsFinish or newFinish()
+  bullmqsFinish = bullmqsFinish or newBullmqsFinish()
   q.keys[${OWN_KEY}] = own
   if q.ended then uncounted = uncounted or optionsWith('')
   else counted = counted or optionsWith(tonumber(minutes)) end
@@ -705,7 +684,7 @@ local function take(q, token, room, alone)
   local answer = id and not fails and refused(q, id, bytes, crashes, room, alone)
   if answer then return answer end
   if isMuch(bytes) then return REFETCH end
-  bullmqsTake = bullmqsTake or newTake()
+  bullmqsTake = bullmqsTake or newBullmqsTake()
   toTake = toTake or packer('token', {name = worker, lockDuration = lockMs})
   local keys = {unpack(q.keys, 1, ${WORK_KEYS.length})}
   keys[${TAKE_KEYS.length}] = q.keys[${FINISH_KEYS.length}]

@@ -1,0 +1,3 @@
+local function bullmq()
+--@include "bullmq:moveToDelayed-11"
+end

@@ -1,0 +1,3 @@
+local function bullmq()
+--@include "bullmq:removeJob-2"
+end

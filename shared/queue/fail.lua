@@ -1,0 +1,3 @@
+local function bullmq()
+--@include "bullmq:moveToFinished-14"
+end

@@ -1,0 +1,3 @@
+local function bullmq()
+--@include "bullmq:reprocessJob-9"
+end

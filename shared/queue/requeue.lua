@@ -1,0 +1,3 @@
+local function bullmq()
+--@include "bullmq:moveJobFromActiveToWait-9"
+end

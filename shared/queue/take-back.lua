@@ -1,0 +1,3 @@
+local function bullmq()
+--@include "bullmq:moveStalledJobsToWait-9"
+end
