@@ -39,7 +39,7 @@ type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded
  *   sh service     services, one a line, run until the document ends
  *   sh elsewhere   commands that another check runs
  *   ts FILE        a module, compiled; later blocks may run the file
- *   python FILE    a buyer in that language, run by test/long/buyers.test.ts; so are go FILE and rust FILE.
+ *   python FILE    a buyer in that language, run by test/docs/buyers.long.test.ts; so are go FILE and rust FILE.
  *                  The one of docs/runner.md is a runner, run by python-runner.test.ts
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's

@@ -113,9 +113,12 @@ test("npm run postern runs where the user is, so that relative paths are from th
 
 test("npm run test:long makes a fresh clone ready first, and hands its arguments to vitest", () => {
   mkdirSync(join(clone, "test"));
-  write("test/vitest.config.ts", 'console.log(process.argv.slice(2).join(" "));\nprocess.exit();\n');
+  write(
+    "test/vitest.config.ts",
+    'console.log(process.env.POSTERN_TEST_LONG, process.argv.slice(2).join(" "));\nprocess.exit();\n',
+  );
   expect(run({ script: "test:long", args: ["-t", "x"] })).toEqual({
-    says: "run -c test/vitest.config.ts --project long -t x",
+    says: "1 run -c test/vitest.config.ts -t x",
     builds: true,
   });
 });

@@ -5,6 +5,7 @@ import type { BulkRunView } from "../../../shared/operator/bulk-runs.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser } from "../../fixtures/redis.ts";
+import { sample } from "../../support/long-run.ts";
 import { startConsole } from "./start-console.ts";
 
 const fixture = useFailedCalls();
@@ -14,7 +15,7 @@ const POINTS = FAILPOINTS.filter((point) => point.startsWith("console."));
 const REPLAYS = "/api/v1/failed/replays";
 const CALLS = 20;
 
-test.each(POINTS)(
+test.each(sample(POINTS, 2))(
   "a replay of many calls whose process is killed at %s is finished by another process, and each call runs once",
   async (point) => {
     await fixture.fail(Array.from({ length: CALLS }, () => ({})));

@@ -9,6 +9,7 @@ import { useDevnet } from "../../fixtures/devnet.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { violationsIn } from "../../support/books.ts";
 import { send } from "../../support/http.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
 import { setAnswers } from "../../support/wallets.ts";
 import { createBuyer, type Purchase } from "../fleet/buyer.ts";
 import { seeded } from "../fleet/seeded.ts";
@@ -22,7 +23,7 @@ import {
 } from "../payers.ts";
 
 /** POSTERN_TEST_KILLS and POSTERN_TEST_SEED make it longer, and another one. */
-const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? 6);
+const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? (LONG_RUN ? 20 : 2));
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 15);
 const MINUTES_MAX = 2 + KILLS / 4;
 const SENDERS = 16;

@@ -12,6 +12,7 @@ import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { signOffer } from "../../fixtures/x402.ts";
 import { send } from "../../support/http.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
 import { signedIn } from "../../support/sign-payment.ts";
 import { setAnswers } from "../../support/wallets.ts";
 import {
@@ -25,10 +26,9 @@ import {
 
 const PATH = "/x402/jobs/1/1";
 /**
- * POSTERN_TEST_PAYERS=all tries every kind of payer at every failpoint. Without it a key by EIP-3009 is tried at each, and a third of
+ * The long run tries every kind of payer at every failpoint. Without it a key by EIP-3009 is tried at each, and a third of
  * the other pairs are: POSTERN_TEST_SEED says which, so that three seeds in a row are a full run.
  */
-const ALL = process.env["POSTERN_TEST_PAYERS"] === "all";
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 0);
 /** A payment that nobody looks after until it is made due. */
 const NOT_DUE = 10 ** 15;
@@ -145,7 +145,7 @@ type Try = { point: string; kind: PayerKind };
 /** Of all pairs of a failpoint and another kind of payer than a key, the same as often as the seed says. */
 const OTHERS = [...AFTER_CLAIM, ...BEFORE_CLAIM]
   .flatMap((point) => (["wallet", "permit2"] as const).map((kind): Try => ({ point, kind })))
-  .filter((_, i) => ALL || (i + SEED) % 3 === 0);
+  .filter((_, i) => LONG_RUN || (i + SEED) % 3 === 0);
 
 function triesAt(points: readonly string[]): Try[] {
   return [
