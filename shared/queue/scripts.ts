@@ -1,11 +1,6 @@
 import { JOB_ORIGINS } from "../job-call/origin.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
-import { defineScript } from "../redis/define-script.ts";
-import { nothing } from "../redis/reply.ts";
-import addLuaFile from "./add.lua";
-import callbacksLuaFile from "./callbacks.lua";
 import { AWAITED_KEEP_MS, PREPARED_FIELD } from "./callbacks.ts";
-import frameLua from "./frame.lua";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 import { CALLBACKS_GATE } from "./queue-name.ts";
 
@@ -50,14 +45,3 @@ export function answerOf<Answer>(answer: Answer): Answer {
   if (typeof answer !== "string" || !answer.startsWith(FAILED_ALONE)) return answer;
   throw new Error(answer.slice(FAILED_ALONE.length));
 }
-
-/** Lua with its constants in it, for a script whose Lua is no file. */
-function textOf(source: string): string {
-  return defineScript({ source, keys: "", constants: QUEUE_CONSTANTS, reply: nothing }).lua;
-}
-
-/** `add.lua`, for a script whose Lua is no file. */
-export const addLua = () => textOf(addLuaFile);
-
-/** `callbacks.lua` after `frame.lua`, for a script whose Lua is no file. */
-export const callbacksLua = () => textOf(frameLua + callbacksLuaFile);

@@ -6,7 +6,6 @@ import { EVEN_IF_FULL } from "../redis/script.ts";
 import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
 import { RESULT, RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
 import readLua from "./read.lua";
-import readRecordLua from "./read-record.lua";
 import readStatusLua from "./read-status.lua";
 import { decodeResult, type ProblemText, type StoredResult } from "./result.ts";
 import tellProgressLua from "./tell-progress.lua";
@@ -35,8 +34,6 @@ export type Progress = { at: number; json: string };
 export type ProgressTold = "stored" | "ended";
 
 export type Results = ReturnType<typeof createResults>;
-
-export const READ_RECORD = readRecordLua.replace("KEYS.record", "KEYS[1]");
 
 const READ = defineScript({
   source: readLua,
