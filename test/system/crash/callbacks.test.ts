@@ -137,9 +137,7 @@ onlyInLongRun(() => {
     );
     await expectTold(ids, "call.completed");
   });
-});
 
-onlyInLongRun(() => {
   test("a call whose producer dies three times with it in hand is told of as failed", async () => {
     const [producer] = stack.producers as [Part];
     await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });

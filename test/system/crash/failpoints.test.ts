@@ -85,7 +85,7 @@ test.each(pointsOf("gateway"))(
   },
 );
 
-test.each(pointsOf("wait"))(
+test.each(sample(pointsOf("wait")))(
   "a gateway killed at %s loses the wait and nothing else: the sender that comes again gets the result of the one run",
   async (point) => {
     const [gateway] = stack.gateways as [Part];
@@ -152,9 +152,7 @@ onlyInLongRun(() => {
     expect(stack.effectsOf([id])).toEqual([1]);
     expect(await resultsOf([id])).toEqual(answers([id]));
   });
-});
 
-onlyInLongRun(() => {
   test("producers killed while they record refusals fail each call once, lose none, and say why", async () => {
     const sent = await producersDieAt(ON_A_REFUSAL, "/unknown");
     const ids = [...sent.values()].flat();
