@@ -27,17 +27,19 @@ import type { JobsOptions } from "bullmq";
  * ends well: fc, the code, and fp, the title and detail of its runner's problem document, as JSON.
  * Of a call that an operator had forgotten: fg, when. Nothing of its sender is kept from then on (shared/calls/forget.ts).
  */
-export type RecordState = "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED" | RefundState;
+export type RecordState = (typeof RECORD_STATES)[number];
 
 /** Of paid calls only (shared/payments/refunds.ts). Such a call is in no queue, and never runs again. */
-export type RefundState = "REFUND_PENDING" | "REFUNDED";
+const REFUND_STATES = ["REFUND_PENDING", "REFUNDED"] as const;
+export type RefundState = (typeof REFUND_STATES)[number];
+
+export const RECORD_STATES = ["QUEUED", "FAILED", "INJECTED", "DISCARDED", ...REFUND_STATES] as const;
 
 /** States that no attempt and no replay leaves. */
 export const ENDED_STATES = [
   "INJECTED",
   "DISCARDED",
-  "REFUND_PENDING",
-  "REFUNDED",
+  ...REFUND_STATES,
 ] as const satisfies readonly RecordState[];
 
 /** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */
