@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { parse } from "luaparse";
 
 /**
- * SHA-256 of each script of BullMQ's that ours include, by BullMQ's name of it; the number is how many KEYS it has. Whoever renews one has
- * looked through what has changed (CONTRIBUTING.md).
+ * SHA-256 of each script of BullMQ's that ours include, by BullMQ's name of it; the number is how many KEYS it has. A checksum is renewed
+ * after somebody has looked through what has changed (CONTRIBUTING.md).
  */
 export const CHECKSUMS = {
   "addStandardJob-9": "2eee45c9ffc54d24681b737f926016a7f7464f0d32a5f87f623bffa2fc55413c",
@@ -19,13 +19,13 @@ export const CHECKSUMS = {
   "reprocessJob-9": "4ea1093385a876769f604fb60e2db13d993b0a801caaea7c2262a36ef589fdc7",
 };
 
-/** What Lua of BullMQ's may read beside its own names. Anything else may be a name of the script that an include cuts off. */
+/** Names that BullMQ's Lua may read beside its own. Any other name may be one of the script that an include cuts off. */
 const GLOBALS = new Set([
   ...["redis", "cjson", "cmsgpack", "math", "string", "table"],
   ...["ipairs", "pairs", "tonumber", "tostring", "type", "unpack"],
 ]);
 
-/** What a whole script may read. */
+/** The same for a whole script. */
 const OF_SCRIPT = new Set([...GLOBALS, "KEYS", "ARGV"]);
 
 const require = createRequire(import.meta.url);
@@ -39,8 +39,8 @@ export function readScript(folder, name) {
 export const checksumOf = (lua) => createHash("sha256").update(lua).digest("hex");
 
 /**
- * Lua for `--@include "bullmq:NAME"`: the script, whose KEYS and ARGV are whatever has these names around it. With `NAME/functions` the
- * functions that it defines, and with `NAME/body` all else: so many calls in one step make the functions once. Comments are left out.
+ * Lua for `--@include "bullmq:NAME"`: the script without its comments. Its KEYS and ARGV are what has these names around it.
+ * `NAME/functions` has only the functions that the script defines, and `NAME/body` the rest, so that a batch makes the functions once.
  */
 export function includedLua(path) {
   const [name, part] = path.split("/");
@@ -99,8 +99,8 @@ function withoutComments(name, lua) {
 }
 
 /**
- * The functions of a script, and all else. Throws if a function uses more of the script than the functions before it, or if the name of
- * one means anything else somewhere in the script: either part alone would then do another thing.
+ * The functions of a script, and the rest. Throws if a function uses more of the script than the functions before it, or if the name of a
+ * function or a global has a second meaning in the script: the parts would then do something else than the whole.
  */
 export function split(name, lua) {
   const { statements, declared, assigned } = parsed(name, lua, OF_SCRIPT);
@@ -109,9 +109,11 @@ export function split(name, lua) {
   const body = textOf(statements.filter((statement) => functionName(statement) === undefined));
   parsed(name, functions);
   parsed(name, `${functions}local function bullmq(KEYS, ARGV)\n${body}end\n`);
-  for (const own of statements.map(functionName).filter((found) => found !== undefined)) {
-    if (declared.filter((local) => local === own).length === 1 && !assigned.includes(own)) continue;
-    throw new Error(`BullMQ's script ${name} gives the name ${own} a second meaning`);
+  const own = statements.map(functionName).filter((found) => found !== undefined);
+  for (const known of [...own, ...OF_SCRIPT]) {
+    const meanings = declared.filter((local) => local === known).length;
+    if (meanings === (own.includes(known) ? 1 : 0) && !assigned.includes(known)) continue;
+    throw new Error(`BullMQ's script ${name} gives the name ${known} a second meaning`);
   }
   return { functions, body };
 }

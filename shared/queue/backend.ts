@@ -75,7 +75,7 @@ type Injected = {
 /** What the record of an injected call says from now on, and for how long; and who is told. */
 type Recorded = Pick<Injected, "retried" | "result" | "callback"> & { keepMs: number };
 
-/** What a worker does with one queue. Its words, and its answer, are those of work.lua. */
+/** A worker's steps, with the words and answers that work.lua has. */
 const WORK = defineScript({
   source: workLua,
   keys: "registry",
@@ -85,7 +85,7 @@ const WORK = defineScript({
 });
 type Step = Parameters<ReturnType<typeof WORK.on>>[1]["steps"][number];
 
-/** Ours around BullMQ's scripts that change what producers must be told of, by BullMQ's names. `keys` is how many KEYS BullMQ's have. */
+/** Our Lua around each script of BullMQ's that changes what producers must know, by BullMQ's name. `keys` counts the KEYS of BullMQ's. */
 const SURROUNDED = {
   moveToFinished: { keys: 14, script: surround(failLua) },
   moveToDelayed: { keys: 11, script: surround(delayLua) },
@@ -100,7 +100,7 @@ function surround(source: string) {
   return defineScript({ source, keys: "...keys", args, constants: QUEUE_CONSTANTS, reply: asItIs });
 }
 
-/** For BullMQ, or to be decoded for each step. */
+/** A reply that BullMQ reads, or that is decoded step by step. */
 function asItIs(reply: unknown): unknown {
   return reply;
 }
@@ -278,9 +278,9 @@ const CALL = tuple(text, integer, integer, integer, integer, text, text);
 const textOrNumber: Decode<string | number> = (reply) => (typeof reply === "number" ? reply : text(reply));
 
 /**
- * BullMQ's answer to a fetch: two places that ours use, for how many ms the queue is closed, and when a delayed call is due. Ours puts the
- * call in the last place, and in the first how many waited still; or in the last a word that says why there is none: the second place then has
- * the size of a call that is too large, or the id of one that is to be taken alone (work.lua).
+ * The answer to a fetch: how many calls of the queue still wait, the call's id, for how many ms the queue is closed, and the call. Without a
+ * call, the last place says in how many ms a delayed one is due, or why the next one was not taken. The second place then has the size of a
+ * large call, or the id of a call that must be taken alone (work.lua).
  */
 const ANSWER = tuple(integer, textOrNumber, integer, (reply) =>
   Array.isArray(reply) ? CALL(reply) : textOrNumber(reply),

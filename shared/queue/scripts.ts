@@ -26,17 +26,17 @@ import { CALLBACKS_GATE } from "./queue-name.ts";
  * not say itself the gate `callback` says, for each receiver.
  */
 
-/** What the answer for one item of a batch begins with if it has failed alone. */
+/** Begins the answer for an item of a batch that has failed alone. */
 const FAILED_ALONE = "ERROR: ";
 
 /** The answer of a worker's step if the runner has taken a call whose refund was exported meanwhile. */
 export const AFTER_REFUND = "AFTER_REFUND";
 
-/** Constants of the Lua around BullMQ's, for each script that includes some of it. */
+/** Constants of the Lua around BullMQ's, for each script that includes it. */
 export const QUEUE_CONSTANTS = {
   ...{ CALLBACKS_GATE, JOB_ORIGINS: JOB_ORIGINS.join(" "), JOB_NAME, JOB_OPTIONS, PREPARED_FIELD },
   ...{ AWAITED_KEEP_MS, CRASHES, BATCH_BYTES_MAX, FAILED_ALONE, AFTER_REFUND },
-  /** A worker that is not the one that takes calls alone looks again after so long. */
+  /** When a worker that may not take calls alone looks again. */
   ALONE_AGAIN_MS: 1000,
 };
 

@@ -94,6 +94,12 @@ test.each([
     "local function read() end\ndo local read = 1 end",
     SECOND_MEANING,
   ],
+  [
+    "a local of the body with the name of a global",
+    "local type = KEYS[1]\nlocal function read() return type end",
+    "the name type a second meaning",
+  ],
+  ["a new ARGV", "local function read() end\nARGV = {}", "the name ARGV a second meaning"],
   ["a global that Redis does not know", "return os.time()", "reads os"],
   ["arguments without names", "return ...", 'reads "..."'],
   ["a text of several lines", "return [[a\n\nb]]", "a text of several lines"],

@@ -13,7 +13,7 @@ type Board = Parameters<typeof createBullBoard>[0];
 type ServerAdapter = Board["serverAdapter"];
 type Shown = { counts: Record<string, number>; jobs: { id: string; failedReason?: string }[] };
 
-/** What a board of Bull Board shows of a queue. The server adapter stands for a web framework, and calls the board's own handler. */
+/** Asks Bull Board's own handler for a queue. The server adapter stands for a web framework. */
 async function boardOf(queue: Board["queues"][number], status: string): Promise<Shown> {
   let routes: Parameters<ServerAdapter["setApiRoutes"]>[0] = [];
   let queues: Parameters<ServerAdapter["setQueues"]>[0] = new Map();
