@@ -122,7 +122,7 @@ export const realSenders: Chapter = {
     const senders = stack.config.webhooks?.endpoints.filter(({ preset }) => preset !== undefined) ?? [];
     for (const { path, preset } of senders) {
       const { exitCode } = await postern(demo, "send", path);
-      // Not every sender is told the call's id: Slack takes an empty answer for a success.
+      // The log has the call's id. The answer to Slack is empty, as Slack wants it.
       const accepted = await log.await(
         `webhook.accepted of ${path}`,
         (event) => event.event === "webhook.accepted" && event["path"] === path,
