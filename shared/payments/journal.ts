@@ -1,7 +1,7 @@
 import { AppError } from "../errors/app-error.ts";
 import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
-import { byLane, type Lane, scriptByLane } from "../redis/retry-write.ts";
+import { byLane, type Lane } from "../redis/retry-write.ts";
 import { isNewer, newer } from "../redis/version.ts";
 import {
   type Decision,
@@ -177,12 +177,12 @@ type Settled = { settlement: Settlement; proven: boolean };
 /** What brings the call of a payment into its queue. It is the call that the claim has written. */
 function createEnqueueing(partition: Partition, large: Partition) {
   const { keys, prefix } = partition;
-  const settled = scriptByLane(partition, large, ENQUEUE_SETTLED());
-  const again = scriptByLane(partition, large, ENQUEUE_AGAIN());
+  const settled = byLane(partition, large, ENQUEUE_SETTLED);
+  const again = byLane(partition, large, ENQUEUE_AGAIN);
 
-  function named({ id, terms }: Payment): string[] {
+  function named({ id, terms }: Payment) {
     const queue = paidQueueOf(terms);
-    return [prefix, jobOf(queue), queue, id];
+    return { prefix, job: jobOf(queue), queue, id };
   }
 
   return {
@@ -199,25 +199,15 @@ function createEnqueueing(partition: Partition, large: Partition) {
     ): Promise<Found> {
       const { id, terms } = payment;
       const transfer = transferKey(keys, terms, settlement);
-      const sets = [
-        keys.paymentsDue,
-        keys.openPayments(terms.payer),
-        keys.paymentsUnresolved,
-        keys.paymentsInReview,
-        transfer ?? keys.payment(id),
-        keys.paymentsUsage,
-        keys.paymentsUsageBy,
-      ];
-      const flags = [proven ? 1 : 0, transfer === undefined ? 0 : 1];
-      const args = [...named(payment), dueInMs, JSON.stringify(settlement), ...flags, ...from];
-      return toFound(await settled[lane]([keys.record(id), keys.payment(id), ...sets], args));
+      const own = { open: keys.openPayments(terms.payer), transfer: transfer ?? keys.payment(id) };
+      const what = { settlement: JSON.stringify(settlement), proven, hasTransfer: transfer !== undefined };
+      const words = { ...named(payment), ...what, dueInMs, from };
+      return await settled[lane]({ ...keysOf(keys, id), ...own }, words);
     },
 
     /** Adds the call of a payment that is QUEUED to its queue again. Resolves with the state found. */
-    async enqueueAgain(payment: Payment, lane: Lane = "small"): Promise<PaymentState | undefined> {
-      const { id } = payment;
-      return toState(await again[lane]([keys.record(id), keys.payment(id)], named(payment)));
-    },
+    enqueueAgain: (payment: Payment, lane: Lane = "small"): Promise<PaymentState | undefined> =>
+      again[lane](keysOf(keys, payment.id), named(payment)),
   };
 }
 
@@ -316,10 +306,6 @@ function createTransitions({ redis, keys }: Partition) {
  */
 export type Found = PaymentState | undefined | typeof TRANSFER_TAKEN | typeof CALL_DROPPED;
 
-function toFound(reply: unknown): Found {
-  return (reply as Found | null) ?? undefined;
-}
-
 type Keys = Partition["keys"];
 
 /** The keys of a payment, and those of the lists and counts that all payments share. */
@@ -362,8 +348,4 @@ export function transferKey(
   { transaction, position }: Settlement,
 ): string | undefined {
   return position === undefined ? undefined : keys.paidTransfer(network, transaction.toLowerCase(), position);
-}
-
-function toState(reply: unknown): PaymentState | undefined {
-  return (reply as PaymentState | null) ?? undefined;
 }

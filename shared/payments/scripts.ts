@@ -1,5 +1,5 @@
 import { X402_TRANSACTION } from "../job-call/job-call.ts";
-import { addLua } from "../queue/scripts.ts";
+import { QUEUE_CONSTANTS } from "../queue/scripts.ts";
 import { defineScript } from "../redis/define-script.ts";
 import {
   type Decode,
@@ -13,14 +13,13 @@ import {
   tuple,
   unexpected,
 } from "../redis/reply.ts";
-import { EVEN_IF_FULL } from "../redis/script.ts";
-import { refuseNewer, unlessNewer } from "../redis/version.ts";
-import { tellChange } from "../results/keep-result.ts";
 import acknowledgeLua from "./acknowledge.lua";
 import claimLua from "./claim.lua";
 import dispatchingLua from "./dispatching.lua";
 import dropLua from "./drop.lua";
 import endedLua from "./ended.lua";
+import enqueueAgainLua from "./enqueue-again.lua";
+import enqueueSettledLua from "./enqueue-settled.lua";
 import forgetLua from "./forget.lua";
 import lookLua from "./look.lua";
 import lookAgainLua from "./look-again.lua";
@@ -30,8 +29,6 @@ import readLua from "./read.lua";
 import reviewLua from "./review.lua";
 import searchedLua from "./searched.lua";
 import takeDueLua from "./take-due.lua";
-import takeTransferLua from "./take-transfer.lua";
-import usageLua from "./usage.lua";
 import voidLua from "./void.lua";
 
 /*
@@ -115,55 +112,21 @@ export const CALL_DROPPED = "CALL_DROPPED";
 /** What a script answers, and changes nothing, if the transfer pays for another call already. */
 export const TRANSFER_TAKEN = "TRANSFER_TAKEN";
 
-/**
- * Lua with a function that adds the call which a payment keeps, and puts the transaction of its settlement among the metadata. What
- * stands before the metadata (job-call.ts) nobody outside has a say in. It needs ARGV prefix, job, queue, id, and answers with an
- * error if a later release wrote the call.
- */
-const ADD_PAID = () => `
-local prefix = ARGV[1] .. ':'
-${addLua()}
-local function addPaid(settlement)
-  local call = redis.call('HGET', KEYS[2], 'call')${refuseNewer("call", `string.match(call, '^{"v":(%d+)')`).replaceAll("\n", "\n  ")}
-  local _, at = string.find(call, '"metadata":{', 1, true)
-  local transaction = '"${X402_TRANSACTION}":' .. cjson.encode(cjson.decode(settlement).transaction)
-  local comma = string.sub(call, at + 1, at + 1) == '}' and '' or ','
-  add(ARGV[2], ARGV[3], ARGV[4], string.sub(call, 1, at) .. transaction .. comma .. string.sub(call, at + 1))
-  endBatch()
-end`;
+export const ENQUEUE_SETTLED = defineScript({
+  source: enqueueSettledLua,
+  keys: "record, payment, due, open, unresolved, inReview, transfer, usage, usageBy",
+  args: "prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, ...from",
+  constants: { ...QUEUE_CONSTANTS, X402_TRANSACTION, CALL_DROPPED, TRANSFER_TAKEN },
+  reply: optional(oneOf(...PAYMENT_STATES, CALL_DROPPED, TRANSFER_TAKEN)),
+});
 
-/**
- * KEYS record, payment, due, open, unresolved, in review, transfer, usage, usage by client. ARGV prefix, job, queue, id, due in ms,
- * settlement, proven, has transfer, from states... Adds the call, and changes one of these states to QUEUED. If an operator has dropped the
- * call, nothing is added and the state becomes DISCARDED: the money is due back. Answers the state found, or CALL_DROPPED.
- */
-export const ENQUEUE_SETTLED = () => `${EVEN_IF_FULL}${unlessNewer("record")}${ADD_PAID()}
-${takeTransferLua}${usageLua}
-local st = redis.call('HGET', KEYS[1], 'st')
-for i = 9, #ARGV do
-  if st == ARGV[i] then
-    if ARGV[8] == '1' and not takeTransfer(KEYS[7], ARGV[4]) then return '${TRANSFER_TAKEN}' end
-    local isDropped = redis.call('HEXISTS', KEYS[2], 'dropped') == 1
-    local refused = not isDropped and addPaid(ARGV[6])
-    if refused then return refused end
-    redis.call('HSET', KEYS[1], 'st', isDropped and 'DISCARDED' or 'QUEUED', 'at', now)
-    ${tellChange("ARGV[4]")}
-    redis.call('HSET', KEYS[2], 'settlement', ARGV[6], 'proven', ARGV[7], 'settled_at', now)
-    redis.call('ZADD', KEYS[3], now + ARGV[5], ARGV[4])
-    redis.call('SREM', KEYS[4], ARGV[4])
-    redis.call('ZREM', KEYS[5], ARGV[4])
-    redis.call('ZREM', KEYS[6], ARGV[4])
-    releaseUsage(KEYS[8], KEYS[9], ARGV[4])
-    return isDropped and '${CALL_DROPPED}' or st
-  end
-end
-return st`;
-
-/** KEYS record, payment. ARGV prefix, job, queue, id. Adds the call of a QUEUED payment again. Answers the state found. */
-export const ENQUEUE_AGAIN = () => `${EVEN_IF_FULL}${unlessNewer("record")}${ADD_PAID()}
-local st = redis.call('HGET', KEYS[1], 'st')
-local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS[2], 'settlement'))
-return refused or st`;
+export const ENQUEUE_AGAIN = defineScript({
+  source: enqueueAgainLua,
+  keys: "record, payment",
+  args: "prefix, job, queue, id",
+  constants: { ...QUEUE_CONSTANTS, X402_TRANSACTION },
+  reply: optional(oneOf(...PAYMENT_STATES)),
+});
 
 export const VOID = defineScript({
   source: voidLua,

@@ -15,7 +15,7 @@ import type { JobsOptions } from "bullmq";
  * the payment's refund is exported it changes no state, and is noted as `late`.
  *
  * The step that adds a call writes QUEUED (enqueue.ts), the one that ends it INJECTED, and the one that takes it QUEUED again after a
- * replay (scripts.ts); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
+ * replay (work.lua); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
  *
  * A paid call begins as a payment (shared/payments/payment.ts), and its record is here once it is QUEUED. The record of a call
  * without a delivery id appears when it ends, or fails and its job keeps results. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.

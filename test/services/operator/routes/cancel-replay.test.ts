@@ -10,7 +10,7 @@ const fixture = useOperator({ redis });
 
 describe("200", () => {
   const calls = useFailedCalls({ redis });
-  const CALLS = 3000;
+  const CALLS = 1000;
 
   test("a replay that is cancelled half way leaves the rest as it was; resumed, it does exactly that rest", async () => {
     const [id = ""] = await calls.fail([{}]);

@@ -4,6 +4,7 @@ import { createRunStore } from "../../../../shared/runs/store.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { refusalOf, TWO_TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { multiplyFailed } from "../../../support/multiply-failed.ts";
 import { auditOf } from "../audit-of.ts";
 import { runIn } from "../run-of.ts";
@@ -48,30 +49,36 @@ describe("202", () => {
     ]);
   });
 
-  test("a replay that goes on takes none of the calls that have failed again since, though one of the others has left and the filter allows it", async () => {
-    const ALL = 1500;
-    const [id = ""] = await calls.fail([{}]);
-    await multiplyFailed(redis.partition, { of: { id, queue: "webhook/7/1" }, copies: ALL - 1, everyMs: -1 });
-    const service = await fixture.start();
-    calls.runnerAnswers("runner.refused");
-    await calls.startProducer();
-    const order = { filter: { until: "2100-01-01T00:00:00Z" }, concurrency: 1, reason: "x" };
-    const location = String((await service.post("/api/v1/failed/replays", order)).headers["location"]);
-    await eventually("some are done", async () => {
-      return (await service.get(location)).json<{ done: number }>().done > 0;
+  onlyInLongRun(() => {
+    test("a replay that goes on takes none of the calls that have failed again since, though one of the others has left and the filter allows it", async () => {
+      const ALL = 1500;
+      const [id = ""] = await calls.fail([{}]);
+      await multiplyFailed(redis.partition, {
+        of: { id, queue: "webhook/7/1" },
+        copies: ALL - 1,
+        everyMs: -1,
+      });
+      const service = await fixture.start();
+      calls.runnerAnswers("runner.refused");
+      await calls.startProducer();
+      const order = { filter: { until: "2100-01-01T00:00:00Z" }, concurrency: 1, reason: "x" };
+      const location = String((await service.post("/api/v1/failed/replays", order)).headers["location"]);
+      await eventually("some are done", async () => {
+        return (await service.get(location)).json<{ done: number }>().done > 0;
+      });
+      await service.ask("DELETE", location);
+      const { done, remaining } = await runIn(service, location, "cancelled");
+      expect(remaining).toBeGreaterThan(1);
+      await calls.untilFailed(ALL);
+      // The newest of the first failures is the last that would be taken.
+      expect((await service.post(`/api/v1/failed/${id}/discard`, { reason: "x" })).status).toBe(204);
+      await service.post(`${location}/resume`, {});
+      expect(await runIn(service, location, "done")).toMatchObject({
+        ...{ matched: ALL, done: done + Number(remaining) - 1, left_meanwhile: 1, remaining: 0 },
+      });
+      const replayed = (await calls.audited()).filter(({ action }) => action === "replay");
+      expect(new Set(replayed.map(({ call_id }) => call_id)).size).toBe(replayed.length);
     });
-    await service.ask("DELETE", location);
-    const { done, remaining } = await runIn(service, location, "cancelled");
-    expect(remaining).toBeGreaterThan(1);
-    await calls.untilFailed(ALL);
-    // The newest of the first failures is the last that would be taken.
-    expect((await service.post(`/api/v1/failed/${id}/discard`, { reason: "x" })).status).toBe(204);
-    await service.post(`${location}/resume`, {});
-    expect(await runIn(service, location, "done")).toMatchObject({
-      ...{ matched: ALL, done: done + Number(remaining) - 1, left_meanwhile: 1, remaining: 0 },
-    });
-    const replayed = (await calls.audited()).filter(({ action }) => action === "replay");
-    expect(new Set(replayed.map(({ call_id }) => call_id)).size).toBe(replayed.length);
   });
 });
 

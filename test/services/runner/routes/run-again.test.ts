@@ -50,7 +50,13 @@ function useFailingJob(runners = useRunners()): FailingJob {
     dependency,
     seen,
     another: (options) =>
-      runners.start({ jobs, longAttempts: 2, longBackoff: { baseMs: 1, capMs: 1 }, ...options }),
+      runners.start({
+        jobs,
+        leaseMs: 3000,
+        longAttempts: 2,
+        longBackoff: { baseMs: 1, capMs: 1 },
+        ...options,
+      }),
     look: async (id) => (await used.runner.get(`/calls/${id}`)).json(),
     until: (id, state) =>
       eventually(`${id} is ${state}`, async () => (await used.look(id))["state"] === state),

@@ -250,7 +250,7 @@ describe("402", () => {
   );
 
   test("a payment that is void is refused with 402 and a new offer, which can be paid", async () => {
-    const x402 = await fixture.gateway();
+    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
     const headers = await x402.pay({ payer: fixture.payer });
     await fixture.devnet.control.fault({ on: "settle", kind: "drop", times: 1 });
     const { nonce } = signedIn(headers).authorization;
