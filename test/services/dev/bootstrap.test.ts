@@ -20,7 +20,7 @@ beforeEach(() => {
   clone = join(tempDir(), "clone");
   for (const file of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"])
     cpSync(join(ROOT, file), join(clone, file));
-  for (const file of ["bootstrap.mjs", "build.mjs", "bundle.mjs", "lua.mjs", "lua.d.ts"])
+  for (const file of ["bootstrap.mjs", "build.mjs", "bundle.mjs", "third-party.mjs", "lua.mjs", "lua.d.ts"])
     cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
   cpSync(join(ROOT, PAGE, "vite.config.mjs"), join(clone, PAGE, "vite.config.mjs"));
   symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
