@@ -1,13 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { luaPlugin } from "../services/dev/lua.mjs";
+import { LONG_RUN } from "./support/long-run.ts";
 import { SkippedTests } from "./support/skipped-tests.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 /** What needs the machine for itself runs once all else is over. */
 const ALONE = "test/system/flood/**/*.test.ts";
-/** What asks package registries, and compiles what they have. `npm run test:long` runs it, and `npm test` does not. */
-const LONG = "test/long/**/*.test.ts";
+const LONG = "test/**/*.long.test.ts";
 
 /** Tests start real processes, so few files run at a time and the deadlines are long; a test that waits waits for an event. */
 const shared = {
@@ -34,17 +34,19 @@ export default defineConfig({
           ...shared,
           name: "together",
           include: ["test/**/*.test.ts"],
-          exclude: [ALONE, LONG],
+          exclude: LONG_RUN ? [ALONE] : [ALONE, LONG],
           sequence: { groupOrder: 0 },
         },
       },
       {
         plugins: [luaPlugin],
-        test: { ...shared, name: "alone", include: [ALONE], sequence: { groupOrder: 1 } },
-      },
-      {
-        plugins: [luaPlugin],
-        test: { ...shared, name: "long", include: [LONG], sequence: { groupOrder: 2 } },
+        test: {
+          ...shared,
+          name: "alone",
+          include: [ALONE],
+          exclude: LONG_RUN ? [] : [LONG],
+          sequence: { groupOrder: 1 },
+        },
       },
     ],
   },

@@ -13,6 +13,7 @@ import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { dirWith, filledExample } from "../shared/config/files.ts";
 import { COMPILER, makeConsumer } from "../support/consumer.ts";
+import { onlyInLongRun, sample } from "../support/long-run.ts";
 import { needs } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
@@ -42,7 +43,7 @@ type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded
  *   sh service     services, one a line, run until the document ends
  *   sh elsewhere   commands that another check runs
  *   ts FILE        a module, compiled; later blocks may run the file
- *   python FILE    a buyer in that language, run by test/long/buyers.test.ts; so are go FILE and rust FILE.
+ *   python FILE    a buyer in that language, run by test/docs/buyers.long.test.ts; so are go FILE and rust FILE.
  *                  The one of docs/runner.md is a runner, run by python-runner.test.ts
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
@@ -96,19 +97,25 @@ test("every command that no document's session runs is run by another check", ()
 /** docs/payments.md tells a buyer to install them. An install of Postern does not bring them. */
 const CLIENT = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
-test("every TypeScript example compiles as a module of a user's own, strictly and with the types of its libraries checked", () => {
-  const project = makeConsumer({ with: ["fastify", "@types/express", "standardwebhooks", ...CLIENT] });
-  const examples = used("compiled");
-  for (const [i, { text }] of examples.entries()) {
-    mkdirSync(join(project, `${i}`));
-    writeFileSync(join(project, `${i}/example.ts`), text);
-  }
-  const { stdout } = spawnSync(process.execPath, [COMPILER, "-p", project, "--noEmit", "--pretty", "false"], {
-    cwd: project,
-    encoding: "utf8",
+onlyInLongRun(() => {
+  test("every TypeScript example compiles as a module of a user's own, strictly and with the types of its libraries checked", () => {
+    const project = makeConsumer({ with: ["fastify", "@types/express", "standardwebhooks", ...CLIENT] });
+    const examples = used("compiled");
+    for (const [i, { text }] of examples.entries()) {
+      mkdirSync(join(project, `${i}`));
+      writeFileSync(join(project, `${i}/example.ts`), text);
+    }
+    const { stdout } = spawnSync(
+      process.execPath,
+      [COMPILER, "-p", project, "--noEmit", "--pretty", "false"],
+      {
+        cwd: project,
+        encoding: "utf8",
+      },
+    );
+    const located = stdout.replace(/^(\d+)\/example\.ts/gm, (_, i: string) => examples[Number(i)]?.at ?? i);
+    expect(located).toBe("");
   });
-  const located = stdout.replace(/^(\d+)\/example\.ts/gm, (_, i: string) => examples[Number(i)]?.at ?? i);
-  expect(located).toBe("");
 });
 
 test("the signature check of docs/runner.md takes what a producer signs, and nothing that was changed on the way", async () => {
@@ -178,7 +185,7 @@ test.each(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block)
   },
 );
 
-const followed = DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run"));
+const followed = sample(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run")));
 
 /** A document may start five services, while other tests have the processor. */
 const PATIENCE_MS = 320_000;

@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, readFileSync, statSync, symlinkSync, utimesSync, wri
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, expect, test } from "vitest";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
@@ -20,7 +21,8 @@ beforeEach(() => {
   clone = join(tempDir(), "clone");
   for (const file of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"])
     cpSync(join(ROOT, file), join(clone, file));
-  for (const file of ["bootstrap.mjs", "build.mjs", "bundle.mjs", "third-party.mjs", "lua.mjs", "lua.d.ts"])
+  const scripts = ["bootstrap", "build", "bundle", "third-party", "bullmq-lua", "lua"];
+  for (const file of [...scripts.map((name) => `${name}.mjs`), "lua.d.ts"])
     cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
   cpSync(join(ROOT, PAGE, "vite.config.mjs"), join(clone, PAGE, "vite.config.mjs"));
   symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
@@ -63,25 +65,27 @@ test("a source with other content is built, also if its size and its time are th
   expect(run()).toEqual({ says: `other in ${clone} x`, builds: true });
 });
 
-test("a source that a checkout brings back is built, although it was built before", () => {
-  run();
-  write(SOURCE, saying("other"));
-  run();
-  write(SOURCE, saying("first"));
-  expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
-});
+onlyInLongRun(() => {
+  test("a source that a checkout brings back is built, although it was built before", () => {
+    run();
+    write(SOURCE, saying("other"));
+    run();
+    write(SOURCE, saying("first"));
+    expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
+  });
 
-test("a new source is built, and so is everything after another compiler or other settings", () => {
-  run();
-  for (const file of ["shared/new.ts", `${PAGE}/new.ts`]) {
-    write(file, "export const added = 1;\n");
-    expect([file, run().builds]).toEqual([file, true]);
-  }
-  for (const file of ["package-lock.json", "tsconfig.build.json"]) {
-    write(file, `${readFileSync(join(clone, file), "utf8")}\n`);
-    expect([file, run().builds]).toEqual([file, true]);
-  }
-  expect(run().builds).toBe(false);
+  test("a new source is built, and so is everything after another compiler or other settings", () => {
+    run();
+    for (const file of ["shared/new.ts", `${PAGE}/new.ts`]) {
+      write(file, "export const added = 1;\n");
+      expect([file, run().builds]).toEqual([file, true]);
+    }
+    for (const file of ["package-lock.json", "tsconfig.build.json"]) {
+      write(file, `${readFileSync(join(clone, file), "utf8")}\n`);
+      expect([file, run().builds]).toEqual([file, true]);
+    }
+    expect(run().builds).toBe(false);
+  });
 });
 
 test("the program runs the Lua that its files hold now, also that of an included file", () => {
@@ -97,13 +101,15 @@ test("the program runs the Lua that its files hold now, also that of an included
   expect(run()).toEqual({ says: "return 2", builds: true });
 });
 
-test("what something else has built is not run in place of the sources, nor sent as the operator's page", () => {
-  run();
-  write("dist/services/cli/main.js", 'console.log("stale");\n');
-  expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
-  write(`dist/${PAGE}/index.html`, "stale");
-  expect(run().builds).toBe(true);
-  expect(readFileSync(join(clone, `dist/${PAGE}/index.html`), "utf8")).toContain("<script");
+onlyInLongRun(() => {
+  test("what something else has built is not run in place of the sources, nor sent as the operator's page", () => {
+    run();
+    write("dist/services/cli/main.js", 'console.log("stale");\n');
+    expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
+    write(`dist/${PAGE}/index.html`, "stale");
+    expect(run().builds).toBe(true);
+    expect(readFileSync(join(clone, `dist/${PAGE}/index.html`), "utf8")).toContain("<script");
+  });
 });
 
 test("npm run postern runs where the user is, so that relative paths are from there", () => {
@@ -111,11 +117,16 @@ test("npm run postern runs where the user is, so that relative paths are from th
   expect(run({ from, args: ["--config-dir", "mine"] }).says).toBe(`first in ${from} --config-dir,mine`);
 });
 
-test("npm run test:long makes a fresh clone ready first, and hands its arguments to vitest", () => {
-  mkdirSync(join(clone, "test"));
-  write("test/vitest.config.ts", 'console.log(process.argv.slice(2).join(" "));\nprocess.exit();\n');
-  expect(run({ script: "test:long", args: ["-t", "x"] })).toEqual({
-    says: "run -c test/vitest.config.ts --project long -t x",
-    builds: true,
+onlyInLongRun(() => {
+  test("npm run test:long makes a fresh clone ready first, and hands its arguments to vitest", () => {
+    mkdirSync(join(clone, "test"));
+    write(
+      "test/vitest.config.ts",
+      'console.log(process.env.POSTERN_TEST_LONG, process.argv.slice(2).join(" "));\nprocess.exit();\n',
+    );
+    expect(run({ script: "test:long", args: ["-t", "x"] })).toEqual({
+      says: "1 run -c test/vitest.config.ts -t x",
+      builds: true,
+    });
   });
 });

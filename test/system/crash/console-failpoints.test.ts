@@ -5,7 +5,8 @@ import type { BulkRunView } from "../../../shared/operator/bulk-runs.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser } from "../../fixtures/redis.ts";
-import { startConsole } from "./start-console.ts";
+import { sample } from "../../support/long-run.ts";
+import { endLeases, startConsole } from "./start-console.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
@@ -14,13 +15,14 @@ const POINTS = FAILPOINTS.filter((point) => point.startsWith("console."));
 const REPLAYS = "/api/v1/failed/replays";
 const CALLS = 20;
 
-test.each(POINTS)(
+test.each(sample(POINTS, 2))(
   "a replay of many calls whose process is killed at %s is finished by another process, and each call runs once",
   async (point) => {
     await fixture.fail(Array.from({ length: CALLS }, () => ({})));
     const killed = await startConsole(postern, point);
     await killed.begin(REPLAYS, { all: true, concurrency: 2, reason: "a test" });
     expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
+    await endLeases(fixture.redis.client);
     const next = await startConsole(postern);
     const run = await next.runIn<BulkRunView>(REPLAYS, "done");
     // Of a call that was replayed and not yet told of, only that it has left is known.

@@ -5,6 +5,7 @@ import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
@@ -45,16 +46,18 @@ test("postern failed show prints metadata, failed attempts, record and trace, an
   expect(json?.["failed_attempts"]).toHaveLength(fixture.attempts);
 });
 
-test("postern failed show prints a body of 25 MiB whole, though it takes longer to come than any other answer may", async () => {
-  const body = Buffer.alloc(25 * 1024 * 1024, 0x5a);
-  const [id = ""] = await fixture.fail([{ body }]);
-  proxy.onCommand = ([command = "", key = ""]) =>
-    command.startsWith("hget") && key.endsWith(id) ? { kind: "late-reply", until: delay(2500) } : undefined;
-  postern.configure({ postern: { redis: { url: asUser(proxy.url, "operator") } } });
-  const { code, stdoutBytes } = await postern.run(["failed", "show", id, "--body-only"]);
-  expect(code).toBe(0);
-  expect(stdoutBytes.equals(body)).toBe(true);
-  expect((await show(id)).stdout).toContain(`body (${body.length} bytes, application/json, sha256 `);
+onlyInLongRun(() => {
+  test("postern failed show prints a body of 25 MiB whole, though it takes longer to come than any other answer may", async () => {
+    const body = Buffer.alloc(25 * 1024 * 1024, 0x5a);
+    const [id = ""] = await fixture.fail([{ body }]);
+    proxy.onCommand = ([command = "", key = ""]) =>
+      command.startsWith("hget") && key.endsWith(id) ? { kind: "late-reply", until: delay(2500) } : undefined;
+    postern.configure({ postern: { redis: { url: asUser(proxy.url, "operator") } } });
+    const { code, stdoutBytes } = await postern.run(["failed", "show", id, "--body-only"]);
+    expect(code).toBe(0);
+    expect(stdoutBytes.equals(body)).toBe(true);
+    expect((await show(id)).stdout).toContain(`body (${body.length} bytes, application/json, sha256 `);
+  });
 });
 
 test("postern failed show says of a stored call that is none what is known of it", async () => {
