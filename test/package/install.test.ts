@@ -157,7 +157,7 @@ const COMMANDS: Readonly<Record<string, Case>> = {
     code: 1,
   },
   "payments refund-list": { says: /0 to be paid back/ },
-  "payments refund-check": { says: /refund_from/, code: 1 },
+  "payments refund-check": { says: /0 paid back now, 0 still open/ },
   "payments refund-withdraw": {
     args: ({ paid }) => [paid, "--reason", "x"],
     says: /only a pending refund/,
