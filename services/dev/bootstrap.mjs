@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
-import { BUILD_STEPS, buildIfChanged } from "./build.mjs";
+import { buildIfChanged } from "./build.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const [target, ...args] = process.argv.slice(2);
@@ -64,11 +64,6 @@ function packagesIn(lockfile) {
   return JSON.parse(readFileSync(lockfile, "utf8")).packages;
 }
 
-function compile() {
-  console.error("Building ...");
-  for (const step of BUILD_STEPS) run("node", step);
-}
-
 /** Where the user is: npm runs a script in the package's folder, and says where it was called. */
 function userFolder() {
   const { npm_lifecycle_event: script, INIT_CWD: called } = process.env;
@@ -90,5 +85,5 @@ if (!Object.hasOwn(targets, target ?? "")) {
   process.exit(2);
 }
 installPackages();
-buildIfChanged(root, compile);
+buildIfChanged(root, (step) => run("node", step));
 targets[target]();

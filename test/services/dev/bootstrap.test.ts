@@ -21,7 +21,8 @@ beforeEach(() => {
   clone = join(tempDir(), "clone");
   for (const file of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"])
     cpSync(join(ROOT, file), join(clone, file));
-  for (const file of ["bootstrap.mjs", "build.mjs", "bundle.mjs", "bullmq-lua.mjs", "lua.mjs", "lua.d.ts"])
+  const scripts = ["bootstrap", "build", "bundle", "third-party", "bullmq-lua", "lua"];
+  for (const file of [...scripts.map((name) => `${name}.mjs`), "lua.d.ts"])
     cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
   cpSync(join(ROOT, PAGE, "vite.config.mjs"), join(clone, PAGE, "vite.config.mjs"));
   symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
