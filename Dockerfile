@@ -1,5 +1,5 @@
 # One image for every process; the command says which.
-FROM node:24.21.0-bookworm AS build
+FROM node:26.10.0-trixie AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY services/devnet/anvil services/devnet/anvil
@@ -11,7 +11,7 @@ COPY shared shared
 COPY services services
 RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM node:24.21.0-bookworm-slim
+FROM node:26.10.0-trixie-slim
 ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=build /app/package.json ./
@@ -24,5 +24,5 @@ EXPOSE 9090 9091
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
   CMD ["node", "dist/services/health/main.js"]
 
-ENTRYPOINT ["node", "--enable-source-maps", "dist/services/cli/main.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=16", "--enable-source-maps", "dist/services/cli/main.js"]
 CMD ["--help"]
