@@ -14,7 +14,7 @@ import { measurePaid, paidTable } from "./parts/paid.ts";
 import { measureReport, reportTables } from "./parts/report.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
 import { measureWaiting, waitingTable } from "./parts/waiting.ts";
-import { buildProcesses } from "./support/build.ts";
+import { buildProcesses, withOtherBuild } from "./support/build.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
 import { type Measured, measureAll } from "./support/measure-all.ts";
 import { type BenchOptions, type PartName, parseOptions, USAGE } from "./support/options.ts";
@@ -30,18 +30,20 @@ const TARGETS = {
   challenge: 0.85,
   paid: 1.5,
 } as const;
+const AGAINST_TARGET = 0.97;
 const FAIR_P99_MS = 1000;
 const LATENCY = { p50Ms: 3, p99OverFsyncMs: 25 } as const;
 
 const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> = {
-  ingress: ofIngress(TARGETS.ingress),
-  "ingress-with-id": ofIngress(TARGETS.withId, true),
+  ingress: ofIngress("ingress"),
+  "ingress-with-id": ofIngress("withId"),
   async drain(setup) {
     const figures = await measureDrain(setup);
-    const tables = figures.byJobs.map((each) => `${drainTable(each)}\n\n${ratioLine(each, TARGETS.drain)}`);
-    const kept = `${keptTable(figures.kept)}\n\n${ratioLine(figures.kept, TARGETS.kept)}`;
-    const text = [...tables, kept].join("\n\n");
-    return { figures, counts: figures, text };
+    const { byJobs, kept } = figures;
+    const target = targetOf("drain", setup);
+    const tables = byJobs.map((each) => `${drainTable(each)}\n\n${ratioLine(each, target)}`);
+    if (kept !== undefined) tables.push(`${keptTable(kept)}\n\n${ratioLine(kept, TARGETS.kept)}`);
+    return { figures, counts: figures, text: tables.join("\n\n") };
   },
   async report(setup) {
     const figures = await measureReport(setup);
@@ -90,11 +92,13 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   },
   async challenge(setup) {
     const figures = await measureChallenge(setup);
-    return { figures, text: `${challengeTable(figures)}\n\n${ratioLine(figures, TARGETS.challenge)}` };
+    const text = `${challengeTable(figures)}\n\n${ratioLine(figures, targetOf("challenge", setup))}`;
+    return { figures, text };
   },
   async paid(setup) {
     const figures = await measurePaid(setup);
-    return { figures, counts: figures, text: `${paidTable(figures)}\n\n${ratioLine(figures, TARGETS.paid)}` };
+    const text = `${paidTable(figures)}\n\n${ratioLine(figures, targetOf("paid", setup))}`;
+    return { figures, counts: figures, text };
   },
   async nodes(setup) {
     const figures = await measureNodes(setup);
@@ -106,11 +110,16 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   },
 };
 
-function ofIngress(target: number, withIds = false) {
+function ofIngress(part: "ingress" | "withId") {
   return async (setup: Setup): Promise<Measured> => {
-    const figures = await measureIngress(setup, withIds);
-    return { figures, counts: figures, text: `${ingressTable(figures)}\n\n${ratioLine(figures, target)}` };
+    const figures = await measureIngress(setup, part === "withId");
+    const text = `${ingressTable(figures)}\n\n${ratioLine(figures, targetOf(part, setup))}`;
+    return { figures, counts: figures, text };
   };
+}
+
+function targetOf(part: keyof typeof TARGETS, { against }: Setup): number {
+  return against === undefined ? TARGETS[part] : AGAINST_TARGET;
 }
 
 type Ratios = { ratio: number; lowest: number; highest: number };
@@ -134,9 +143,14 @@ async function run({
   const machine = describeMachine();
   console.log(machineLine(machine));
   const nodeArgs = profileDir === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", resolve(profileDir)];
-  const setup = { quick, nodeArgs, rates, against, nodes };
-  const measured = parts.map((part) => [part, () => measure[part](setup)] as const);
-  const { figures, failed } = await measureAll(measured, console.log);
+  const { figures, failed } = await withOtherBuild(against, (clone) => {
+    if (against !== undefined) console.log(`The baseline is the build of ${against}.`);
+    const setup = { quick, rounds: quick ? 3 : 7, nodeArgs, rates, against: clone, nodes };
+    return measureAll(
+      parts.map((part) => [part, () => measure[part](setup)] as const),
+      console.log,
+    );
+  });
   const all = { machine, quick, ...figures };
   if (jsonFile !== undefined) writeFileSync(jsonFile, `${JSON.stringify(all, null, 2)}\n`);
   return failed === 0 ? 0 : 1;

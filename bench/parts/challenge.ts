@@ -3,41 +3,39 @@ import type { Part } from "../../shared/dev/process.ts";
 import { type Comparison, compareByTurns, comparisonTable } from "../support/compare.ts";
 import { send } from "../support/load.ts";
 import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
-import { COLUMNS, type Round, type Size, timed } from "../support/round.ts";
+import { COLUMNS, type Round, timed } from "../support/round.ts";
 import { JOB_PATH } from "../support/sale.ts";
 import type { Setup } from "../support/setup.ts";
+import { withBothSides } from "../support/sides.ts";
 
 export type ChallengeFigures = Comparison<Round> & {
   /** Of one answer, without its status line. */
-  bytes: number;
+  bytes: Readonly<Record<"ours" | "baseline", number>>;
 };
 
-/** Unpaid requests answered with 402 per second: the gateway and a server that replays its bytes, by turns. */
-export function measureChallenge({ quick, nodeArgs }: Setup): Promise<ChallengeFigures> {
+type Side = { server: Part; turn(): Promise<Round>; bytes: number };
+
+/** Unpaid requests answered with 402 per second: the gateway and its baseline, by hand a server that replays the same bytes, by turns. */
+export function measureChallenge(setup: Setup): Promise<ChallengeFigures> {
+  const { quick, rounds } = setup;
   const size = quick ? { warmUp: 500, calls: 1500 } : { warmUp: 800, calls: 4800 };
-  const rounds = quick ? 3 : 7;
-  return inPaidWorld(nodeArgs, async (world) => {
-    const gateway = await world.startX402();
-    const bare = await world.startBaselineChallenge(gateway.address);
-    const bytes = await sameBytes(gateway, bare);
-    const compared = await compareByTurns(rounds, {
-      ours: () => oneTurn(world, gateway, size),
-      baseline: () => oneTurn(world, bare, size),
-    });
-    return { ...compared, bytes };
+  const toSide = async ({ redis }: PaidWorld, server: Part): Promise<Side> => {
+    const wanted = { address: server.address, paths: [JOB_PATH], status: 402, ...size };
+    const turn = () => timed({ redis, server, size }, () => send(wanted));
+    return { server, turn, bytes: await bytesOf(server.address) };
+  };
+  const starts = {
+    program: async (world: PaidWorld) => toSide(world, await world.startX402()),
+    async baseline(world: PaidWorld, { server, bytes: wanted }: Side) {
+      const bare = await toSide(world, await world.startBaselineChallenge(server.address));
+      if (bare.bytes === wanted) return bare;
+      throw new Error(`the baseline sends ${bare.bytes} bytes where the gateway sends ${wanted}`);
+    },
+  };
+  return withBothSides(inPaidWorld, setup, starts, async ({ ours, baseline }) => {
+    const compared = await compareByTurns(rounds, { ours: ours.turn, baseline: baseline.turn });
+    return { ...compared, bytes: { ours: ours.bytes, baseline: baseline.bytes } };
   });
-}
-
-/** Throws when an answer is not 402. */
-function oneTurn({ redis }: PaidWorld, server: Part, size: Size): Promise<Round> {
-  const wanted = { address: server.address, paths: [JOB_PATH], status: 402, ...size };
-  return timed({ redis, server, size }, () => send(wanted));
-}
-
-async function sameBytes(one: Part, other: Part): Promise<number> {
-  const [ours, theirs] = [await bytesOf(one.address), await bytesOf(other.address)];
-  if (ours !== theirs) throw new Error(`the baseline sends ${theirs} bytes where the gateway sends ${ours}`);
-  return ours;
 }
 
 /** Of the headers as they came, and the body. */
@@ -61,5 +59,5 @@ export function challengeTable(figures: ChallengeFigures): string {
     name: "gateway",
     columns: [["402s/s", "perSecond"], ...COLUMNS],
   });
-  return `${table}\n\n  each 402 is ${figures.bytes} bytes`;
+  return `${table}\n\n  each 402 is ${figures.bytes.ours} bytes, the baseline's ${figures.bytes.baseline}`;
 }

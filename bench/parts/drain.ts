@@ -4,6 +4,7 @@ import { type Counts, totalOf } from "../support/counts.ts";
 import { load } from "../support/load.ts";
 import { type Size, withCpu } from "../support/round.ts";
 import type { Setup } from "../support/setup.ts";
+import { withBothSides } from "../support/sides.ts";
 import { firstJobs, inWorld, type World } from "../support/world.ts";
 
 export type Round = { perSecond: number; cpuUs: number; redisUs: number };
@@ -11,39 +12,43 @@ export type Round = { perSecond: number; cpuUs: number; redisUs: number };
 export type DrainOfJobs = Comparison<Round> & { jobs: number };
 export type DrainFigures = Counts & {
   byJobs: readonly DrainOfJobs[];
-  /** Calls whose results are kept, and others, of the same producer. */
-  kept: Comparison<Round>;
+  /** Calls whose results are kept, and others, of the same producer. Not measured against another build. */
+  kept: Comparison<Round> | undefined;
 };
 
 const JOBS = [1, 100] as const;
 
 /**
- * Calls injected per second: a producer and the hand-written baseline by turns, each on calls that wait already, of one job
+ * Calls injected per second: a producer and its baseline by turns, each on calls that wait already, of one job
  * and spread over many. Then the producer on calls whose results are kept, and on others.
  */
-export function measureDrain({ quick, nodeArgs }: Setup): Promise<DrainFigures> {
+export function measureDrain(setup: Setup): Promise<DrainFigures> {
+  const { quick, rounds, against } = setup;
   const size = quick ? { warmUp: 400, calls: 1200 } : { warmUp: 800, calls: 4000 };
-  const rounds = quick ? 3 : 7;
-  return inWorld(nodeArgs, async (world) => {
-    const counts: Counts[] = [];
-    const ours = { ingress: await world.startGateway(), worker: await world.startProducer() };
-    const baseline = {
-      ingress: await world.startBaselineIngress(),
-      worker: await world.startBaselineDrain(),
-    };
-    const turns = (side: Side, asked: Asked) => async (): Promise<Round> => {
-      const { calls, duplicates, ...figures } = await oneTurn(world, side, asked, size);
-      counts.push({ accepted: size.warmUp + size.calls, counted: calls, duplicates });
-      return figures;
-    };
+  const counts: Counts[] = [];
+  const turnsOf = (world: World, side: Side) => (asked: Asked) => async (): Promise<Round> => {
+    const { calls, duplicates, ...figures } = await oneTurn(world, side, asked, size);
+    counts.push({ accepted: size.warmUp + size.calls, counted: calls, duplicates });
+    return figures;
+  };
+  const starts = {
+    async program(world: World) {
+      return turnsOf(world, { ingress: await world.startGateway(), worker: await world.startProducer() });
+    },
+    async baseline(world: World) {
+      const ingress = await world.startBaselineIngress();
+      return turnsOf(world, { ingress, worker: await world.startBaselineDrain() });
+    },
+  };
+  return withBothSides(inWorld, setup, starts, async ({ ours, baseline }) => {
     const byJobs: DrainOfJobs[] = [];
     for (const jobs of JOBS) {
-      const sides = { ours: turns(ours, { jobs }), baseline: turns(baseline, { jobs }) };
+      const sides = { ours: ours({ jobs }), baseline: baseline({ jobs }) };
       byJobs.push({ jobs, ...(await compareByTurns(rounds, sides)) });
     }
     const withIds = { jobs: 1, withIds: true };
-    const sides = { ours: turns(ours, { ...withIds, isKept: true }), baseline: turns(ours, withIds) };
-    const kept = await compareByTurns(rounds, sides);
+    const sides = { ours: ours({ ...withIds, isKept: true }), baseline: ours(withIds) };
+    const kept = against === undefined ? await compareByTurns(rounds, sides) : undefined;
     return { byJobs, kept, ...totalOf(counts) };
   });
 }

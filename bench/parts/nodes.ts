@@ -2,14 +2,13 @@ import { spawnSync } from "node:child_process";
 import type { Part } from "../../shared/dev/process.ts";
 import { compiled } from "../support/build.ts";
 import { roundsByTurns, TURNS, toSide } from "../support/compare.ts";
-import type { Counts } from "../support/counts.ts";
+import { type Counts, countAgain } from "../support/counts.ts";
 import { load } from "../support/load.ts";
 import { rssBytesOf } from "../support/proc.ts";
 import { type Round, timed } from "../support/round.ts";
 import type { Setup } from "../support/setup.ts";
 import { mebibytes, table } from "../support/table.ts";
 import { inWorld, type World } from "../support/world.ts";
-import { countAgain } from "./ingress.ts";
 
 type NodeRound = Round & { rssMib: number };
 
@@ -18,9 +17,8 @@ export type NodesFigures = Counts & {
 };
 
 /** The gateway on several releases of Node, or with several arguments of Node, by turns on the same Redis. */
-export function measureNodes({ quick, nodeArgs, nodes }: Setup): Promise<NodesFigures> {
+export function measureNodes({ quick, rounds, nodeArgs, nodes }: Setup): Promise<NodesFigures> {
   const size = quick ? { warmUp: 400, calls: 1000 } : { warmUp: 800, calls: 3200 };
-  const rounds = quick ? 3 : 7;
   return inWorld([], async (world) => {
     const gateways: Record<string, Part> = {};
     for (const command of nodes)

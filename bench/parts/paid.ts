@@ -2,15 +2,17 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { PaymentRequired } from "@x402/core/types";
 import type { Part } from "../../shared/dev/process.ts";
+import type { PrivateRedis } from "../../shared/dev/redis.ts";
 import { type Comparison, compareByTurns, comparisonTable, TURNS } from "../support/compare.ts";
-import type { Counts } from "../support/counts.ts";
+import { type Count, type Counts, countAgain, countNothing, totalOf } from "../support/counts.ts";
 import { send, sendAny } from "../support/load.ts";
 import { inPaidWorld, type PaidWorld } from "../support/paid-world.ts";
 import { ask, isSameSale, type Signed, signMany, toHeader } from "../support/payments.ts";
-import { openProbe, type Probe } from "../support/redis-probe.ts";
+import { openProbe } from "../support/redis-probe.ts";
 import { COLUMNS, type Size, type Round as TimedRound, timed } from "../support/round.ts";
 import { JOB_PATH } from "../support/sale.ts";
 import type { Setup } from "../support/setup.ts";
+import { withBothSides } from "../support/sides.ts";
 import { table } from "../support/table.ts";
 import { type LocalCheck, measureLocalCheck } from "./local-check.ts";
 
@@ -22,63 +24,60 @@ type Far = { perSecond: number; p50Ms: number; p99Ms: number; unknownShare: numb
 
 export type PaidFigures = Comparison<Round> & Counts & { localCheck: LocalCheck; far: Far };
 
-type Seller = { server: Part; address: string; required: PaymentRequired };
+type Seller = { world: PaidWorld; server: Part; address: string; required: PaymentRequired; count: Count };
 
-/** Paid requests answered per second: the gateway and the official middleware, or another build's gateway, by turns, with the same facilitator. */
-export function measurePaid({ quick, nodeArgs, against }: Setup): Promise<PaidFigures> {
+/** Paid requests answered per second: the gateway and its baseline, by hand with the official middleware, by turns. */
+export function measurePaid(setup: Setup): Promise<PaidFigures> {
+  const { quick, rounds } = setup;
   const size = quick ? { warmUp: 100, calls: 300 } : { warmUp: 200, calls: 800 };
-  const rounds = quick ? 3 : 7;
-  return inPaidWorld(nodeArgs, async (world) => {
-    const gateway = await toSeller(await world.startX402());
-    const startOther = against === undefined ? world.startBaselinePaid : () => world.startX402(against);
-    const middleware = await toSeller(await startOther());
-    if (!isSameSale(gateway.required, middleware.required))
-      throw new Error("the two sides sell different things");
-    const each = size.warmUp + size.calls;
-    const signed = await signMany(gateway.required, rounds * TURNS * each);
-    // Another build's gateway knows the payments of this one.
-    const signedOther =
-      against === undefined ? signed : await signMany(gateway.required, rounds * TURNS * each);
-    const signedFar = await signMany(gateway.required, FAR.warmUp + FAR.calls);
-    const probe = await openProbe(world.redis.url);
-    const turns = (seller: Seller, payments: readonly Signed[]) => {
-      const unused = [...payments];
-      return (): Promise<Round> => oneTurn(world, seller, { size, signed: unused.splice(0, each), probe });
+  const each = size.warmUp + size.calls;
+  const starts = {
+    program: async (world: PaidWorld) => toSeller(world, await world.startX402(), countAgain),
+    baseline: async (world: PaidWorld) => toSeller(world, await world.startBaselinePaid(), countNothing),
+  };
+  return withBothSides(inPaidWorld, setup, starts, async ({ ours, baseline }) => {
+    if (!isSameSale(ours.required, baseline.required)) throw new Error("the two sides sell different things");
+    const signed = await signMany(ours.required, rounds * TURNS * each);
+    const signedFar = await signMany(ours.required, FAR.warmUp + FAR.calls);
+    const turns = (seller: Seller) => {
+      const unused = [...signed];
+      return (): Promise<Round> => oneTurn(seller, size, unused.splice(0, each));
     };
-    const compared = await compareByTurns(rounds, {
-      ours: turns(gateway, signed),
-      baseline: turns(middleware, signedOther),
-    });
-    probe.close();
-    const far = await measureFar(world, gateway, signedFar);
-    await gateway.server.kill();
-    const sold = signed.length + (against === undefined ? 0 : signedOther.length);
-    const counts = await countAgain(world, sold + signedFar.length);
-    const localCheck = measureLocalCheck(gateway.required, signed.slice(0, 5000));
-    return { ...compared, ...counts, localCheck, far };
+    const compared = await compareByTurns(rounds, { ours: turns(ours), baseline: turns(baseline) });
+    const far = await measureFar(ours, signedFar);
+    const counts = [
+      await countOf(ours, signed.length + signedFar.length),
+      await countOf(baseline, signed.length),
+    ];
+    const localCheck = measureLocalCheck(ours.required, signed.slice(0, 5000));
+    return { ...compared, ...totalOf(counts), localCheck, far };
   });
 }
 
-async function toSeller(server: Part): Promise<Seller> {
-  const address = server.address;
-  return { server, address, required: await ask(address, JOB_PATH) };
+async function toSeller(world: PaidWorld, server: Part, count: Count): Promise<Seller> {
+  const { address } = server;
+  return { world, server, address, required: await ask(address, JOB_PATH), count };
 }
 
-type Paying = { size: Size; signed: readonly Signed[]; probe: Probe };
+async function countOf({ world, server, count }: Seller, accepted: number): Promise<Counts> {
+  await server.kill();
+  return count(world, accepted);
+}
 
 /** Throws when a payment is not accepted, or when the facilitator was not asked once to verify and once to settle it. */
 async function oneTurn(
-  world: PaidWorld,
-  { server, address, required }: Seller,
-  { size, signed, probe }: Paying,
+  { world, server, address, required }: Seller,
+  size: Size,
+  signed: readonly Signed[],
 ): Promise<Round> {
+  const { redis, facilitator } = world;
   const headersFile = writeHeaders(world, required, signed);
-  await world.facilitator.reset();
-  const before = await probe.scripts();
+  await facilitator.reset();
+  const before = await scriptsOf(redis);
   const wanted = { address, paths: [JOB_PATH], status: 202, headersFile, ...size };
-  const figures = await timed({ redis: world.redis, server, size }, () => send(wanted));
-  const scripts = ((await probe.scripts()) - before) / signed.length;
-  const { payments, verifies, settles, uneven } = await world.facilitator.count();
+  const figures = await timed({ redis, server, size }, () => send(wanted));
+  const scripts = ((await scriptsOf(redis)) - before) / signed.length;
+  const { payments, verifies, settles, uneven } = await facilitator.count();
   if (payments !== signed.length || uneven > 0) {
     const counted = `${verifies} verifies and ${settles} settles of ${payments} payments`;
     throw new Error(`not one verify and one settle for each of ${signed.length} paid requests: ${counted}`);
@@ -86,14 +85,15 @@ async function oneTurn(
   return { ...figures, verifies: verifies / payments, settles: settles / payments, scripts };
 }
 
+async function scriptsOf({ url }: PrivateRedis): Promise<number> {
+  const probe = await openProbe(url);
+  return probe.scripts().finally(() => probe.close());
+}
+
 const FAR = { warmUp: 256, calls: 1024, connections: 128 };
 
 /** What is answered with 503 is paid all the same, and its call is queued later. */
-async function measureFar(
-  world: PaidWorld,
-  { address, required }: Seller,
-  signed: readonly Signed[],
-): Promise<Far> {
+async function measureFar({ world, address, required }: Seller, signed: readonly Signed[]): Promise<Far> {
   await world.facilitator.goFar();
   const headersFile = writeHeaders(world, required, signed);
   const { perSecond, p50Ms, p99Ms, refused } = await sendAny({
@@ -111,14 +111,6 @@ function writeHeaders({ dir }: PaidWorld, required: PaymentRequired, signed: rea
   const lines = signed.map((each) => `PAYMENT-SIGNATURE: ${toHeader(required, each)}`);
   writeFileSync(headersFile, lines.join("\n"));
   return headersFile;
-}
-
-/** Everything paid for is injected now, and counted where it arrives. */
-async function countAgain({ sink, startProducer }: PaidWorld, accepted: number): Promise<Counts> {
-  const producer = await startProducer();
-  const { calls: counted, duplicates } = await sink.arrived(accepted);
-  await producer.kill();
-  return { accepted, counted, duplicates };
 }
 
 export function paidTable(figures: PaidFigures): string {

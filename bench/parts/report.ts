@@ -18,11 +18,12 @@ const OFF = { console: { report: false, history_secs: 0 } };
  * What it costs that processes tell what they count and remember calls, as they do by default: the gateway and the producer by turns with
  * themselves, each pair on a Redis of its own.
  */
-export function measureReport({ quick, nodeArgs }: Setup): Promise<ReportFigures> {
+export function measureReport({ quick, rounds, nodeArgs }: Setup): Promise<ReportFigures> {
   const size = quick ? { warmUp: 400, calls: 1200 } : { warmUp: 800, calls: 4000 };
-  const rounds = quick ? 3 : 7;
   const inBoth = (measure: (worlds: { ours: World; baseline: World }) => Promise<ReportFigures>) =>
-    inWorld(nodeArgs, (ours) => inWorld(nodeArgs, (baseline) => measure({ ours, baseline }), OFF));
+    inWorld(nodeArgs, (ours) =>
+      inWorld(nodeArgs, (baseline) => measure({ ours, baseline }), { postern: OFF }),
+    );
   return inBoth(async ({ ours, baseline }) => {
     const counts: Counts[] = [];
     const [one, other] = await Promise.all([ours, baseline].map(createTurns));

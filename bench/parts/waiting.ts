@@ -60,7 +60,7 @@ function withBodies({ nodeArgs }: Setup, bodyBytes: number, waiters: number): Pr
   return onGround([...nodeArgs, ...heap], async ({ dir, configDir, stack, startRedis }) => {
     const redis = await startRedis(["--auto-aof-rewrite-percentage", "0"]);
     writeConfig(configDir, configOf(redis.url, waiters));
-    const gateway = await startGateway({ stack, configDir });
+    const gateway = await startGateway(stack);
     await untilReady(gateway);
     const footprint = await footprintOf(gateway);
     const probe = await openProbe(redis.url);

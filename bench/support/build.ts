@@ -1,5 +1,7 @@
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "rolldown";
 import { luaPlugin } from "../../services/dev/lua.mjs";
@@ -26,4 +28,45 @@ export async function buildProcesses(): Promise<void> {
     logLevel: "warn",
     output: { dir: "dist/.bench", cleanDir: true, entryFileNames: "[name].js" },
   });
+}
+
+/**
+ * Runs `measure` with the folder of another build: `named` itself if it is a folder, else a temporary clone of the commit
+ * of that name, with its own packages.
+ */
+export async function withOtherBuild<Result>(
+  named: string | undefined,
+  measure: (clone: string | undefined) => Promise<Result>,
+): Promise<Result> {
+  if (named === undefined) return measure(undefined);
+  if (statSync(named, { throwIfNoEntry: false })?.isDirectory()) return measure(resolve(named));
+  const commit = run([
+    "git",
+    "rev-parse",
+    "--verify",
+    "--quiet",
+    "--end-of-options",
+    `${named}^{commit}`,
+  ]).trim();
+  const clone = mkdtempSync(join(tmpdir(), "postern-bench-against-"));
+  try {
+    run(["git", "clone", "--quiet", "--no-checkout", root, clone]);
+    run(["git", "-C", clone, "checkout", "--quiet", "--detach", commit]);
+    // Its `prepare` script builds it.
+    run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], clone);
+    return await measure(clone);
+  } finally {
+    rmSync(clone, { recursive: true, force: true });
+  }
+}
+
+function run([command = "", ...args]: readonly string[], cwd = root): string {
+  const { status, error, stdout } = spawnSync(command, args, {
+    cwd,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  if (error !== undefined) throw error;
+  if (status !== 0) throw new Error(`${[command, ...args].join(" ")} failed in ${cwd} (exit code ${status})`);
+  return stdout;
 }

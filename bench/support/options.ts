@@ -53,7 +53,8 @@ Without a part, all run (one to two hours).
 
   --quick         fewer and shorter rounds: to see that it works, not to judge by
   --rates N,N     calls a second at which latency is measured too
-  --against DIR   compare ingress, ingress-with-id and paid with the gateways of another clone, which is built, in place of the baselines
+  --against BUILD compare ingress, ingress-with-id, drain, challenge and paid with another build in place of the baselines: that of a
+                  commit, which is cloned and built for it, or of a folder with a clone that is built
   --node COMMAND  a Node to compare in nodes, with its arguments if it has some; may come several times
   --json FILE     also write the figures there
   --profile DIR   write a CPU profile of each process that is compared there (it slows all of them)

@@ -2,7 +2,7 @@ import { writeConfig } from "../../shared/config/config-tables.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { untilSelling } from "../../shared/dev/stack.ts";
 import { JOB_PATH, MAX_TIMEOUT_SECS, NETWORK, PAY_TO, PRICE, PRICING, x402Table } from "./sale.ts";
-import { inWorld, ofOther, posternTable, type World } from "./world.ts";
+import { inWorld, posternTable, type World, type WorldOptions } from "./world.ts";
 
 export type FacilitatorCounts = {
   payments: number;
@@ -16,8 +16,8 @@ export type FacilitatorCounts = {
 export type PaidWorld = World & {
   /** `goFar`: from now on the chain's node is 80 ms away, and its receipts are a block late. */
   facilitator: { count(): Promise<FacilitatorCounts>; reset(): Promise<void>; goFar(): Promise<void> };
-  /** The gateway of this build, or of another clone's. Resolves once it takes payments. */
-  startX402(against?: string): Promise<Part>;
+  /** Resolves once the gateway takes payments. */
+  startX402(): Promise<Part>;
   /** Replays the 402 of this server. */
   startBaselineChallenge(address: string): Promise<Part>;
   startBaselinePaid(): Promise<Part>;
@@ -27,8 +27,9 @@ export type PaidWorld = World & {
 export function inPaidWorld<Result>(
   nodeArgs: readonly string[],
   measure: (world: PaidWorld) => Promise<Result>,
+  options?: WorldOptions,
 ): Promise<Result> {
-  return inWorld(nodeArgs, async (world) => {
+  const measureIn = async (world: World) => {
     const { redis, sink, configDir, stack, start } = world;
     const { address } = await start("facilitator", "bench/processes/facilitator.ts", [NETWORK]);
     const facilitatorUrl = `http://${address}`;
@@ -43,12 +44,8 @@ export function inPaidWorld<Result>(
         reset: async () => void (await fetch(`${facilitatorUrl}/reset`, { method: "POST" })),
         goFar: async () => void (await fetch(`${facilitatorUrl}/far`, { method: "POST" })),
       },
-      async startX402(against) {
-        const args = ["--bind-address", "127.0.0.1:0"];
-        const gateway = await stack.start(
-          "x402",
-          against === undefined ? { args } : { name: "x402-of-other", ...ofOther(against, configDir, args) },
-        );
+      async startX402() {
+        const gateway = await stack.start("x402", { args: ["--bind-address", "127.0.0.1:0"] });
         await untilSelling(gateway);
         return gateway;
       },
@@ -56,5 +53,6 @@ export function inPaidWorld<Result>(
         start("baseline-challenge", "bench/baselines/challenge.ts", [`http://${address}${JOB_PATH}`]),
       startBaselinePaid: () => start("baseline-paid", "bench/baselines/paid.ts", [terms]),
     });
-  });
+  };
+  return inWorld(nodeArgs, measureIn, options);
 }

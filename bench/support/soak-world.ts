@@ -47,7 +47,7 @@ export function inSoakWorld<Result>(
     const runner = await start("runner", "bench/processes/runner.ts", [configDir, String(calls)]);
     configure(`http://${runner.address}`);
     const countUrl = String((await runner.process.waitForEvent("bench.counts"))["url"]);
-    const [producer, gateway] = [await stack.start("producer"), await startGateway({ stack, configDir })];
+    const [producer, gateway] = [await stack.start("producer"), await startGateway(stack)];
     await Promise.all([runner, producer, gateway].map(untilReady));
     const runs = async () => (await fetch(countUrl)).json() as Promise<SoakRuns>;
     return await measure({ queueRedis, runnerRedis, gateway, producer, runner, countUrl, runs });

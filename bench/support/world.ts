@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readTables, type Table, writeConfig } from "../../shared/config/config-tables.ts";
+import { type Table, writeConfig } from "../../shared/config/config-tables.ts";
 import { type Part, startPart } from "../../shared/dev/process.ts";
 import { type PrivateRedis, startRedis } from "../../shared/dev/redis.ts";
 import { createStack, type Stack } from "../../shared/dev/stack.ts";
@@ -66,13 +66,21 @@ type Ground = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
   startRedis(args: readonly string[]): Promise<PrivateRedis>;
 };
 
-/** Runs `measure` in a world of its own and takes the world down, whatever happens. `postern` are further tables of postern.toml. */
+/** How one world differs from others. */
+export type WorldOptions = {
+  /** The folder of the built clone whose services it starts, in place of this one's. */
+  clone?: string;
+  /** Further tables of postern.toml. */
+  postern?: Table;
+};
+
+/** Runs `measure` in a world of its own and takes the world down, whatever happens. */
 export function inWorld<Result>(
   nodeArgs: readonly string[],
   measure: (world: World) => Promise<Result>,
-  postern: Table = {},
+  { clone, postern = {} }: WorldOptions = {},
 ): Promise<Result> {
-  return onGround(nodeArgs, async (ground) => {
+  const measureOn = async (ground: Ground) => {
     const { stack, configDir, start } = ground;
     // A rewrite of the append-only file would fall into some round, and onto one side of the comparison.
     const redis = await ground.startRedis(["--auto-aof-rewrite-percentage", "0"]);
@@ -83,39 +91,26 @@ export function inWorld<Result>(
       ...ground,
       redis,
       sink,
-      startGateway: () => startGateway(ground),
+      startGateway: () => startGateway(stack),
       startProducer: () => stack.start("producer"),
       startBaselineIngress: () => start("baseline", "bench/baselines/ingress.ts", [redis.url, SECRET]),
       startBaselineDrain: () =>
         start("baseline-drain", "bench/baselines/drain.ts", [redis.url, sink.url, String(CONCURRENCY)]),
     });
-  });
+  };
+  return onGround(nodeArgs, measureOn, clone);
 }
 
-/** The gateway of this build, or of another clone's. */
-export function startGateway({ stack, configDir }: Pick<World, "stack" | "configDir">, against?: string) {
+export function startGateway(stack: Stack): Promise<Part> {
   const args = ["--bind-address", "127.0.0.1:0", "--service-id", "1"];
-  if (against === undefined) return stack.start("webhooks", { name: "gateway", args });
-  return stack.start("webhooks", { name: "gateway-of-other", ...ofOther(against, configDir, args) });
+  return stack.start("webhooks", { name: "gateway", args });
 }
 
-/** The program of another clone, with the same configuration but for results: an earlier release knows none. */
-export function ofOther(against: string, configDir: string, args: readonly string[]) {
-  const { postern, webhooks, ...others } = readTables(configDir);
-  const dir = `${configDir}-of-other`;
-  const endpoints = (webhooks?.["endpoints"] ?? []) as Table[];
-  writeConfig(dir, {
-    ...others,
-    postern: Object.fromEntries(Object.entries(postern ?? {}).filter(([name]) => name !== "results")),
-    webhooks: { ...webhooks, endpoints: endpoints.filter((endpoint) => endpoint["keep_result"] !== true) },
-  });
-  return { entry: [compiled("services/cli/main.ts", against)], args: [...args, "--config-dir", dir] };
-}
-
-/** Runs `measure` where processes can be started, and ends all of them, whatever happens. */
+/** Runs `measure` where processes can be started, and ends all of them, whatever happens. The services are those of `clone`. */
 export async function onGround<Result>(
   nodeArgs: readonly string[],
   measure: (ground: Ground) => Promise<Result>,
+  clone?: string,
 ): Promise<Result> {
   const dir = mkdtempSync(join(tmpdir(), "postern-bench-"));
   const configDir = join(dir, "config");
@@ -124,7 +119,7 @@ export async function onGround<Result>(
   const stack = createStack({
     configDir,
     env,
-    entry: [...nodeArgs, compiled("services/cli/main.ts")],
+    entry: [...nodeArgs, compiled("services/cli/main.ts", clone)],
     logDir: dir,
   });
   const scripts: Part[] = [];

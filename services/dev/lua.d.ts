@@ -7,3 +7,12 @@ declare module "*/lua.mjs" {
   import type { Plugin } from "rolldown";
   export const luaPlugin: Plugin;
 }
+
+declare module "*/bullmq-lua.mjs" {
+  export const CHECKSUMS: Readonly<Record<string, string>>;
+  export function readScript(folder: string, name: string): string;
+  export function checksumOf(lua: string): string;
+  export function includedLua(path: string): string;
+  export function refuseChanged(name: string, lua: string): void;
+  export function split(name: string, lua: string): { functions: string; body: string };
+}

@@ -1,20 +1,26 @@
 // Makes modules of Lua files, for the bundler, the tests and Node alike. Plain JavaScript: it runs before anything is built.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { includedLua } from "./bullmq-lua.mjs";
 
 const INCLUDE = /^[ \t]*--@include "([^"]+)"[ \t]*\n/m;
 
+const BULLMQS = "bullmq:";
+
 /**
  * Makes a module whose default export is the Lua. A line `--@include "./other.lua"` is replaced by the text of that file. It becomes
- * an import, so a bundle holds the text once.
+ * an import, so a bundle holds the text once. A line `--@include "bullmq:NAME"` is replaced by a script of BullMQ's (bullmq-lua.mjs).
  */
 function moduleOf(lua) {
   // The paths are the odd ones of the parts.
-  const parts = lua.split(INCLUDE);
-  const imports = parts.map((path, i) =>
-    i % 2 === 1 ? `import lua${i} from ${JSON.stringify(path)};\n` : "",
+  const parts = lua.split(INCLUDE).map((text, i) => ({
+    isImported: i % 2 === 1 && !text.startsWith(BULLMQS),
+    text: i % 2 === 1 && text.startsWith(BULLMQS) ? includedLua(text.slice(BULLMQS.length)) : text,
+  }));
+  const imports = parts.map(({ isImported, text }, i) =>
+    isImported ? `import lua${i} from ${JSON.stringify(text)};\n` : "",
   );
-  const texts = parts.map((text, i) => (i % 2 === 1 ? `lua${i}` : JSON.stringify(text)));
+  const texts = parts.map(({ isImported, text }, i) => (isImported ? `lua${i}` : JSON.stringify(text)));
   return `${imports.join("")}export default ${texts.join(" + ")};\n`;
 }
 

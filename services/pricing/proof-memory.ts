@@ -4,11 +4,12 @@ import type { Address } from "../../shared/ethereum/address.ts";
 import { addressKey } from "../../shared/ip/address.ts";
 import { decodeQuoteHeader, encodeQuoteHeader, type SignedJobQuote } from "../../shared/pricing/job-quote.ts";
 import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work.ts";
+import { defineScript } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
-import { script } from "../../shared/redis/script.ts";
-import { refuseNewer, unlessNewer, VERSIONS } from "../../shared/redis/version.ts";
+import { optional, text } from "../../shared/redis/reply.ts";
 import { within } from "../../shared/time/clock.ts";
+import firstQuoteLua from "./first-quote.lua";
 
 /*
  * Redis holds for each proof: v, quotes (how many contents it has served), of <address> (how many of them came from there) and
@@ -26,31 +27,13 @@ const REMEMBERED_MS = 4 * CLOCK_SKEW_SECS * 1000;
 const ANSWER_WITHIN_MS = 2000;
 const USABLE_SECS = 5n;
 
-/** The release before remembers one content for each proof, in a string: the version, the content and the header. */
-const READ_STRING = `
-if redis.call('TYPE', KEYS[1]).ok == 'string' then
-  local v, content, header = string.match(redis.call('GET', KEYS[1]), '^(%d+) (%S+) (%S+)$')
-  ${refuseNewer("proof", "v")}
-  local left = redis.call('PTTL', KEYS[1])
-  redis.call('DEL', KEYS[1])
-  if content then redis.call('HSET', KEYS[1], 'v', ${VERSIONS.proof}, 'quotes', 1, 'quote ' .. content, header) end
-  if left > 0 then redis.call('PEXPIRE', KEYS[1], left) end
-end`;
-
-/** KEYS the proof. ARGV content, address, header, the header to replace, how long to keep. Answers the header that counts, or nothing. */
-const FIRST_OR_THIS = `${READ_STRING}${unlessNewer("proof")}
-local quote, address = 'quote ' .. ARGV[1], 'of ' .. ARGV[2]
-local first = redis.call('HGET', KEYS[1], quote)
-if first and first ~= ARGV[4] then return first end
-if not first then
-  local counts = redis.call('HMGET', KEYS[1], 'quotes', address)
-  if tonumber(counts[1] or 0) >= ${CONTENTS_MAX} or tonumber(counts[2] or 0) >= ${CONTENTS_OF_ADDRESS_MAX} then return false end
-  redis.call('HINCRBY', KEYS[1], 'quotes', 1)
-  redis.call('HINCRBY', KEYS[1], address, 1)
-end
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.proof}, quote, ARGV[3])
-if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], ARGV[5]) end
-return ARGV[3]`;
+const FIRST_QUOTE = defineScript({
+  source: firstQuoteLua,
+  keys: "proof",
+  args: "content, address, header, replaced, keepMs",
+  constants: { CONTENTS_MAX, CONTENTS_OF_ADDRESS_MAX },
+  reply: optional(text),
+});
 
 /** A proof of work that was checked. */
 type Proof = Puzzle & { nonce: bigint };
@@ -67,7 +50,7 @@ export type ProofMemory = ReturnType<typeof createProofMemory>;
  * Redis: the operator and the separator of the EIP-712 domain tell them apart.
  */
 export function createProofMemory({ partition: { redis, keys }, durable, operator, separator }: Options) {
-  const firstOrThis = script(redis, FIRST_OR_THIS);
+  const firstQuote = FIRST_QUOTE.on(redis);
 
   /** Each part has one length, so they need no separators. */
   function hashOf({ serviceId, timestamp, nonce }: Proof): string {
@@ -82,12 +65,12 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
     proof: Proof,
     { content, address }: ProofUse,
     header: string,
-    expired: string,
+    replaced: string,
   ): Promise<string | undefined> {
-    const args = [content, addressKey(address), header, expired, REMEMBERED_MS];
-    const asked = durable.write(() => firstOrThis([keys.pricingProof(hashOf(proof))], args));
+    const words = { content, address: addressKey(address), header, replaced, keepMs: REMEMBERED_MS };
+    const asked = durable.write(() => firstQuote({ proof: keys.pricingProof(hashOf(proof)) }, words));
     const outcome = await within(ANSWER_WITHIN_MS, asked);
-    if (outcome.kind === "done") return outcome.result === null ? undefined : String(outcome.result);
+    if (outcome.kind === "done") return outcome.result;
     const error = outcome.kind === "failed" ? outcome.error : `no answer within ${ANSWER_WITHIN_MS} ms`;
     throw new AppError("pricing.unavailable", {
       reason: `the proof of work cannot be remembered: ${messageOf(error)}`,

@@ -1,10 +1,14 @@
 import { messageOf } from "../errors/app-error.ts";
 import type { CallHead } from "../job-call/job-call.ts";
 import type { Logger } from "../log/logger.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { NOW, script } from "../redis/script.ts";
+import { integer, nothing } from "../redis/reply.ts";
 import { type Clock, within } from "../time/clock.ts";
 import { BLOCK_SPAN_MS, beginOf, NewBlock } from "./block.ts";
+import forgetLua from "./forget.lua";
+import tellForgottenLua from "./tell-forgotten.lua";
+import writeBlockLua from "./write-block.lua";
 
 /** How much of the calls that runners took is remembered. */
 export type HistoryLimits = {
@@ -25,53 +29,13 @@ const RETRY_MS = 5000;
 /** A block that could not be written for so long is given up. */
 export const GIVEN_UP_MS = 60_000;
 
-/** A block makes room for itself; what is too old besides goes a little at a time. */
-const STEPS_MAX = 100;
-
-/** What Redis needs for a block beside its bytes. */
-const OVERHEAD_BYTES = 200;
-
-/**
- * Lua: `letGo(index, size, prefix, isEnough)` lets go of the oldest blocks until `isEnough(calls, bytes, newest)`, in a bounded number of
- * steps. Returns how many went.
- */
-export const LET_GO = `
-local function letGo(index, size, prefix, isEnough)
-  local calls, bytes, gone = tonumber(redis.call('HGET', size, 'calls') or 0), tonumber(redis.call('HGET', size, 'bytes') or 0), 0
-  while gone < ${STEPS_MAX} do
-    local oldest = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
-    if not oldest[1] or isEnough(calls, bytes, tonumber(oldest[2])) then break end
-    local itsCalls, itsBytes, id = string.match(oldest[1], '^(%d+) (%d+) (.*)$')
-    redis.call('ZREM', index, oldest[1])
-    redis.call('UNLINK', prefix .. id)
-    calls, bytes, gone = calls - itsCalls, bytes - itsBytes, gone + 1
-  end
-  if gone > 0 then redis.call('HSET', size, 'calls', calls, 'bytes', bytes) end
-  return gone
-end`;
-
-/**
- * KEYS block, index, size, forgotten, history-off. ARGV id, block, how many calls, newest time, ms to keep, most calls, most bytes, what the
- * keys of blocks begin with. A block that is written again is the same one. The lines of calls that were forgotten meanwhile are left out.
- */
-const WRITE = `${NOW}${LET_GO}
-if redis.call('EXISTS', KEYS[5]) == 1 then return end
-local block = ARGV[2]
-for _, begin in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do
-  local from = string.find(block, '\\n' .. begin, 1, true)
-  if from then block = string.sub(block, 1, from) .. string.sub(block, string.find(block, '\\n', from + 1, true) + 1) end
-end
-local bytes = #ARGV[2] + ${OVERHEAD_BYTES}
-redis.call('SET', KEYS[1], block, 'PX', ARGV[5])
-if redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3] .. ' ' .. bytes .. ' ' .. ARGV[1]) == 1 then
-  redis.call('HINCRBY', KEYS[3], 'calls', ARGV[3])
-  redis.call('HINCRBY', KEYS[3], 'bytes', bytes)
-end
-local callsMax, bytesMax, since = tonumber(ARGV[6]), tonumber(ARGV[7]), now - ARGV[5]
-letGo(KEYS[2], KEYS[3], ARGV[8], function(calls, bytes, newest)
-  return calls <= callsMax and bytes <= bytesMax and newest >= since
-end)
-for k = 2, 3 do redis.call('PEXPIRE', KEYS[k], ARGV[5] + ${2 * BLOCK_SPAN_MS}) end`;
+const WRITE = defineScript({
+  source: writeBlockLua,
+  keys: "block, index, size, forgotten, off",
+  args: "id, text, calls, newest, keptMs, callsMax, bytesMax, prefix",
+  constants: { BLOCK_SPAN_MS },
+  reply: nothing,
+});
 
 type Options = { partition: Partition; limits: HistoryLimits; clock: Clock; log: Logger };
 
@@ -87,9 +51,14 @@ export type CallHistory = {
 /** Remembers the calls that this producer's runners took (block.ts). */
 export function createCallHistory({ partition, limits, clock, log }: Options): CallHistory {
   const { redis, keys } = partition;
-  const write = script(redis, WRITE);
-  const touched = [keys.history, keys.historySize, keys.historyForgotten, keys.historyOff];
-  const rest = [limits.keptMs, limits.calls, limits.bytes, keys.historyBlock("")];
+  const write = WRITE.on(redis);
+  const touched = {
+    index: keys.history,
+    size: keys.historySize,
+    forgotten: keys.historyForgotten,
+    off: keys.historyOff,
+  };
+  const bounds = { keptMs: limits.keptMs, callsMax: limits.calls, bytesMax: limits.bytes };
   const waiting: NewBlock[] = [];
   let open: NewBlock | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -108,8 +77,8 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
   async function writeOne(block: NewBlock): Promise<boolean> {
     if (redis.status !== "ready") return false;
     const { id, calls, newest } = block;
-    const args = [id, block.bytes(), calls, newest, ...rest];
-    const written = await within(WRITE_MS, write([keys.historyBlock(id), ...touched], args));
+    const words = { id, text: block.bytes(), calls, newest, ...bounds, prefix: keys.historyBlock("") };
+    const written = await within(WRITE_MS, write({ block: keys.historyBlock(id), ...touched }, words));
     if (written.kind !== "done" && !isFailing) {
       const reason = written.kind === "late" ? "no answer" : messageOf(written.error);
       log.warn("history.not_written", { calls, reason });
@@ -163,32 +132,21 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
 /** How long the calls that were forgotten are told to writers: longer than a block waits to be written. */
 const FORGOTTEN_TOLD_MS = 2 * GIVEN_UP_MS;
 
-/** KEYS forgotten. ARGV how the line of the call begins. */
-const TELL_FORGOTTEN = `${NOW}
-redis.call('ZADD', KEYS[1], 'NX', now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ${FORGOTTEN_TOLD_MS})
-redis.call('PEXPIRE', KEYS[1], ${FORGOTTEN_TOLD_MS})`;
+const TELL_FORGOTTEN = defineScript({
+  source: tellForgottenLua,
+  keys: "forgotten",
+  args: "line",
+  constants: { FORGOTTEN_TOLD_MS },
+  reply: nothing,
+});
 
-/** KEYS blocks. ARGV how the line of the call begins. The size counted for a block stays. Answers how many blocks had the call. */
-const FORGET = `
-local found = 0
-for _, key in ipairs(KEYS) do
-  local block = redis.call('GET', key)
-  local from = block and string.find(block, '\\n' .. ARGV[1], 1, true)
-  if from then
-    block = string.sub(block, 1, from) .. string.sub(block, string.find(block, '\\n', from + 1, true) + 1)
-    redis.call('SET', key, block, 'KEEPTTL')
-    found = found + 1
-  end
-end
-return found`;
+const FORGET = defineScript({ source: forgetLua, keys: "...blocks", args: "line", reply: integer });
 
 const BLOCKS_AT_ONCE = 16;
 
 /** Takes calls out of the history. */
 export function createForgetInHistory({ redis, keys }: Partition) {
-  const tell = script(redis, TELL_FORGOTTEN);
-  const forget = script(redis, FORGET);
+  const [tell, forget] = [TELL_FORGOTTEN.on(redis), FORGET.on(redis)];
 
   /** Resolves with whether the call was in a block. */
   async function remove(id: string): Promise<boolean> {
@@ -196,7 +154,7 @@ export function createForgetInHistory({ redis, keys }: Partition) {
     const blocks = members.map((member) => keys.historyBlock(idOf(member)));
     let found = 0;
     for (let i = 0; i < blocks.length; i += BLOCKS_AT_ONCE)
-      found += Number(await forget(blocks.slice(i, i + BLOCKS_AT_ONCE), [beginOf(id)]));
+      found += await forget({ blocks: blocks.slice(i, i + BLOCKS_AT_ONCE) }, { line: beginOf(id) });
     return found > 0;
   }
 
@@ -204,7 +162,7 @@ export function createForgetInHistory({ redis, keys }: Partition) {
     remove,
     /** The same, and no producer writes what it has gathered of the call. */
     async forget(id: string): Promise<void> {
-      await tell([keys.historyForgotten], [beginOf(id)]);
+      await tell({ forgotten: keys.historyForgotten }, { line: beginOf(id) });
       await remove(id);
     },
   };

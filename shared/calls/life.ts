@@ -6,19 +6,19 @@ import { callbackId, ENDINGS, type Ending } from "../job-call/callback.ts";
 import { JobCall } from "../job-call/job-call.ts";
 import { createPaymentJournal } from "../payments/journal.ts";
 import { type Payment, toPayment } from "../payments/payment.ts";
-import { LOOK } from "../payments/scripts.ts";
-import bodilessLua from "../queue/bodiless.lua";
+import { fieldsOfPayment } from "../payments/scripts.ts";
 import { type FailedAttempt, toAttempts } from "../queue/call-record.ts";
 import { createFailedCalls, toFailure } from "../queue/failed.ts";
-import placeOfLua from "../queue/place-of.lua";
 import { jobOf, originOf, type QueueName } from "../queue/queue-name.ts";
 import { openRegistry } from "../queue/registry.ts";
+import { defineScript, type Reply } from "../redis/define-script.ts";
 import { toObject } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { bytes, integer, list, numeric, optional, text, tuple } from "../redis/reply.ts";
 import { isNewer, newer } from "../redis/version.ts";
 import type { StoredResult } from "../results/result.ts";
-import { HEAD_BYTES_MAX, jobOfRecord, READ_RECORD, type ResultRead, toRead } from "../results/store.ts";
+import { HEAD_BYTES_MAX, jobOfRecord, type ResultRead, toRead } from "../results/store.ts";
+import readLifeLua from "./read-life.lua";
 
 /** One thing that happened to a call. `at` is unix ms. */
 export type LifeStep = { at: number } & (
@@ -91,61 +91,34 @@ export type CallLife = {
   forgottenAt: number | undefined;
 };
 
-/**
- * KEYS record, payment, attempts, result, progress, registry; record and attempts of each callback that there may be. ARGV prefix, id, the
- * ids of these callbacks. Answers the record's fields and the payment's (`LOOK`); what
- * `toRead` takes, with the first line of the result alone, and the size of it; the attempts; the call's place, and what BullMQ's hash
- * says of it there; the stored call without its body, and its size; and of each callback state and time of its record, place, when it was
- * added, and the newest attempt; and the time.
- */
-const READ_LIFE = `${placeOfLua}${bodilessLua}${READ_RECORD}
-local prefix = ARGV[1] .. ':'
-local both = (function()${LOOK}
-end)()
-local result = redis.call('GETRANGE', KEYS[4], 0, ${HEAD_BYTES_MAX - 1})
-local read = {result ~= '' and result, redis.call('GET', KEYS[5]), unpack(record, 1, 7)}
-local place, job, stored, size = placeOf(KEYS[6], prefix, ARGV[2]), false, '', 0
-if place then
-  local key = prefix .. place[1] .. ':' .. ARGV[2]
-  job = redis.call('HMGET', key, 'timestamp', 'finishedOn', 'failedReason')
-  job[4] = redis.call('ZSCORE', prefix .. place[1] .. ':delayed', ARGV[2])
-  stored, size = bodiless(key, 'data'), redis.call('HSTRLEN', key, 'data')
-else
-  stored, size = bodiless(KEYS[2], 'call'), redis.call('HSTRLEN', KEYS[2], 'call')
-end
-local callbacks = {}
-for i = 0, ${ENDINGS.length - 1} do
-  local its, id = redis.call('HMGET', KEYS[7 + 2 * i], 'st', 'at'), ARGV[3 + i]
-  local at = placeOf(KEYS[6], prefix, id)
-  its[3] = at and at[2] or false
-  its[4] = at and redis.call('HGET', prefix .. at[1] .. ':' .. id, 'timestamp') or false
-  its[5] = redis.call('LINDEX', KEYS[8 + 2 * i], -1)
-  callbacks[#callbacks + 1] = its
-end
-return {both[1], both[2], read, redis.call('STRLEN', KEYS[4]), redis.call('LRANGE', KEYS[3], 0, -1), place or false, job, stored, size, callbacks, both[3]}`;
-
 /** When it was added and when it failed, why, and its score among the delayed ones. */
-type Job = (Buffer | null)[] | null;
+const JOB = tuple(optional(numeric), optional(numeric), optional(text), optional(numeric));
+type Job = ReturnType<typeof JOB> | undefined;
 
-type Reply = [
-  record: Buffer[],
-  payment: (Buffer | number)[],
-  read: (Buffer | null)[],
-  resultBytes: number,
-  attempts: Buffer[],
-  place: [queue: Buffer, as: Buffer] | null,
-  job: Job,
-  stored: Buffer,
-  storedBytes: number,
-  callbacks: [
-    st: Buffer | null,
-    at: Buffer | null,
-    place: Buffer | null,
-    timestamp: Buffer | null,
-    newest: Buffer | null,
-  ][],
-  readAt: number,
-];
+/** State and time of its record, its place, when it was added, and its newest failed attempt. */
+const CALLBACK = tuple(optional(text), optional(numeric), optional(text), optional(numeric), optional(text));
+
+const READ_LIFE = defineScript({
+  source: readLifeLua,
+  keys: "record, payment, attempts, result, progress, registry, ...callbacks(record, attempts)",
+  args: "prefix, id, ...callbackIds",
+  constants: { HEAD_BYTES_MAX },
+  strings: "bytes",
+  reply: tuple(
+    list(text),
+    fieldsOfPayment,
+    list(optional(bytes)),
+    integer,
+    list(text),
+    optional(tuple(text, text)),
+    optional(JOB),
+    text,
+    integer,
+    list(CALLBACK),
+    integer,
+  ),
+});
+type Found = Reply<typeof READ_LIFE>;
 
 export type ReadLife = (id: string) => Promise<CallLife | undefined>;
 
@@ -155,7 +128,7 @@ export type ReadLife = (id: string) => Promise<CallLife | undefined>;
  */
 export function createReadLife(partition: Partition): ReadLife {
   const { redis, keys, prefix } = partition;
-  const run = script(redis, READ_LIFE, "bytes");
+  const run = READ_LIFE.on(redis);
   const history = createReadHistory(partition);
 
   async function remembered(id: string): Promise<EndedCall | undefined> {
@@ -164,13 +137,17 @@ export function createReadLife(partition: Partition): ReadLife {
   }
 
   return async function readLife(id) {
-    const own = [keys.record(id), keys.payment(id), keys.attempts(id), keys.result(id), keys.progress(id)];
-    const callbacks = ENDINGS.map((ending) => callbackId(id, ending));
-    const ofCallbacks = callbacks.flatMap((callback) => [keys.record(callback), keys.attempts(callback)]);
-    const touched = [...own, keys.queues, ...ofCallbacks];
-    const reply = (await run(touched, [prefix, id, ...callbacks]).catch(unreadable)) as Reply;
-    const isQueued = reply[5] !== null;
-    return toLife(id, reply, isQueued ? undefined : await remembered(id).catch(unreadable));
+    const callbackIds = ENDINGS.map((ending) => callbackId(id, ending));
+    const touched = {
+      ...{ record: keys.record(id), payment: keys.payment(id), attempts: keys.attempts(id) },
+      ...{ result: keys.result(id), progress: keys.progress(id), registry: keys.queues },
+      callbacks: callbackIds.map((callback) => {
+        return { record: keys.record(callback), attempts: keys.attempts(callback) };
+      }),
+    };
+    const found = await run(touched, { prefix, id, callbackIds }).catch(unreadable);
+    const isQueued = found[5] !== undefined;
+    return toLife(id, found, isQueued ? undefined : await remembered(id).catch(unreadable));
   };
 }
 
@@ -178,19 +155,19 @@ function unreadable(cause: unknown): never {
   throw new AppError("queue.unavailable", { reason: "no call can be read", retryAfterMs: 2000, cause });
 }
 
-function toLife(id: string, reply: Reply, remembered: EndedCall | undefined): CallLife | undefined {
+function toLife(id: string, found: Found, remembered: EndedCall | undefined): CallLife | undefined {
   const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes, callbacks, readAt] =
-    reply;
-  const record = toObject(recordFields.map(String));
+    found;
+  const record = toObject(recordFields);
   if (isNewer("record", record["v"])) throw newer();
-  const place = placed === null ? undefined : toPlace(placed, job);
+  const place = placed && toPlace(placed, job);
   const inQueue = place && (place.as === "failed" ? "failed" : "queued");
   const state = record["st"]?.toLowerCase() ?? inQueue ?? (remembered && "injected");
   if (state === undefined) return undefined;
-  const payment = toPayment(id, [recordFields.map(String), paymentFields.map(String), readAt]);
-  const attempts = toAttempts(lines.map(String));
+  const payment = toPayment(id, [recordFields, paymentFields, readAt]);
+  const attempts = toAttempts(lines);
   const head = toHead(stored);
-  const result = withoutBody(toRead(read), reply);
+  const result = withoutBody(toRead(read), found);
   const known = { record, place, job, head, payment, attempts, result, remembered };
   const queue = place?.queue ?? remembered?.queue;
   const forgottenAt = numberOf(record["fg"]);
@@ -207,23 +184,23 @@ function toLife(id: string, reply: Reply, remembered: EndedCall | undefined): Ca
 /** BullMQ's score of a delayed call holds its time above 12 bits of a counter. */
 const SCORE_UNITS_PER_MS = 0x1000;
 
-function toPlace([queue, as]: [Buffer, Buffer], job: Job): Place {
+function toPlace([queue, as]: [string, string], job: Job): Place {
   const score = job?.[3];
-  const dueAt = score == null ? undefined : Math.floor(Number(score) / SCORE_UNITS_PER_MS);
-  return { queue: String(queue), as: String(as), dueAt };
+  const dueAt = score === undefined ? undefined : Math.floor(score / SCORE_UNITS_PER_MS);
+  return { queue, as, dueAt };
 }
 
-function toHead(stored: Buffer): LifeHead | undefined {
-  if (stored.length === 0) return undefined;
+function toHead(stored: string): LifeHead | undefined {
+  if (stored === "") return undefined;
   try {
-    return JobCall.safeParse(JSON.parse(stored.toString())).data;
+    return JobCall.safeParse(JSON.parse(stored)).data;
   } catch {
     return undefined;
   }
 }
 
 /** Only the beginning of an answer was read. */
-function withoutBody(result: ResultRead, [, , [beginning], total]: Reply): LifeResult {
+function withoutBody(result: ResultRead, [, , [beginning], total]: Found): LifeResult {
   if (result.kind !== "answer") return result;
   const { body, ...answer } = result;
   return { ...answer, bytes: total - (beginning?.length ?? 0) + body.length };
@@ -258,7 +235,7 @@ function stepsOf(known: Known): LifeStep[] {
   return [
     ...(acceptedAt === undefined ? [] : [{ kind: "accepted", at: acceptedAt } as const]),
     ...paymentSteps(known),
-    ...(queuedAt == null ? [] : [{ kind: "queued", at: Number(queuedAt) } as const]),
+    ...(queuedAt === undefined ? [] : [{ kind: "queued", at: queuedAt } as const]),
     ...attempts.map(({ n, at, code, reason, worker }) => {
       return { kind: "attempt failed", at, n, code, reason, worker } as const;
     }),
@@ -279,7 +256,7 @@ function paymentSteps({ payment, job, record }: Known): LifeStep[] {
     const { transaction, by } = settlement;
     steps.push({ kind: "settled", at: settledAt, transaction, by, proven });
     // One step settles it and adds the call to its queue.
-    if (job === null) steps.push({ kind: "queued", at: settledAt });
+    if (job === undefined) steps.push({ kind: "queued", at: settledAt });
   }
   if (payment.state === "VOID") steps.push({ kind: "void", at, reason });
   if (payment.state === "REVIEW") steps.push({ kind: "in review", at, reason });
@@ -291,8 +268,8 @@ function endSteps({ place, job, record, payment, remembered }: Known): LifeStep[
   const at = Number(record["at"]);
   const steps: LifeStep[] = [];
   const [, finishedOn, failedReason] = job ?? [];
-  if (place?.as === "failed" && finishedOn != null)
-    steps.push({ kind: "failed", at: Number(finishedOn), ...toFailure(String(failedReason ?? "")) });
+  if (place?.as === "failed" && finishedOn !== undefined)
+    steps.push({ kind: "failed", at: finishedOn, ...toFailure(failedReason ?? "") });
   if (record["st"] === "INJECTED") steps.push({ kind: "injected", at });
   else if (record["st"] === undefined && remembered !== undefined)
     steps.push({ kind: "injected", at: remembered.endedAt });
@@ -325,14 +302,14 @@ function resultSteps({ result }: Known): LifeStep[] {
   }
 }
 
-function callbackSteps(id: string, callbacks: Reply["9"]): LifeStep[] {
+function callbackSteps(id: string, callbacks: Found["9"]): LifeStep[] {
   return callbacks.flatMap(([st, changedAt, place, timestamp, newest], i): LifeStep[] => {
-    const state = st === null ? place && (String(place) === "failed" ? "failed" : "queued") : String(st);
+    const state = st ?? (place && (place === "failed" ? "failed" : "queued"));
     const ending = ENDINGS[i];
-    if (state === null || ending === undefined) return [];
-    const failed = newest === null ? 0 : (toAttempts([String(newest)])[0]?.n ?? 0);
+    if (state === undefined || ending === undefined) return [];
+    const failed = newest === undefined ? 0 : (toAttempts([newest])[0]?.n ?? 0);
     const attempts = state === "INJECTED" ? failed + 1 : failed;
-    const at = Number(timestamp ?? changedAt ?? 0);
+    const at = timestamp ?? changedAt ?? 0;
     const told = { ending, id: callbackId(id, ending), state: state.toLowerCase(), attempts };
     return [{ kind: "callback", at, ...told }];
   });

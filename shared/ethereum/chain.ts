@@ -51,7 +51,6 @@ const BALANCE_OF = selectorOf("balanceOf(address)");
 const HEAD_EVERY_MS = 2000;
 const HEAD_TRIES = 3;
 const READ_TRIES = 3;
-const LOOK_AGAIN_MS = 3000;
 /** A chain that has been this long below its highest block has been reorganised, or begun anew. */
 const HIGHEST_MS = 15_000;
 
@@ -63,6 +62,8 @@ type Options = Depths & {
   timeoutMs: number;
   /** A longer answer is not read to its end; without it 8 MiB. */
   answerBytesMax?: number;
+  /** Pause before a problem of a token is looked for again; without it 3 s. */
+  lookAgainMs?: number;
   clock: Clock;
   log: Logger;
 };
@@ -114,7 +115,7 @@ type AuthorizationState = {
 
 export function createChain(options: Options): Chain {
   const { chainId, confirmations, clock, log } = options;
-  const { rpcUrl: url, timeoutMs, answerBytesMax } = options;
+  const { rpcUrl: url, timeoutMs, answerBytesMax, lookAgainMs = 3000 } = options;
   const once = createRpc({ url, timeoutMs, answerBytesMax });
   const rpc = onlyOf(chainId, askAgain(once, { timeoutMs, isAway: () => heads.isLost() }));
   const reads = createReads(rpc);
@@ -175,7 +176,7 @@ export function createChain(options: Options): Chain {
       const found = await look();
       if (found.problems.length === 0) return found;
       // One of several nodes behind one URL may be behind, and a chain of one's own may be just begun.
-      await delay(LOOK_AGAIN_MS);
+      await delay(lookAgainMs);
       return look();
     },
     start: heads.start,

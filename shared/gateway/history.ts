@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
-import { LET_GO } from "../call-history/keep.ts";
 import type { Logger } from "../log/logger.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import { GiveWay, givesWayAbove, type LetGo } from "../redis/give-way.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
-import { HELD_MS, HOLD } from "./one-gateway.ts";
+import { integer, optional, text, tuple } from "../redis/reply.ts";
+import dropCallsLua from "./drop-calls.lua";
+import dropRefusedLua from "./drop-refused.lua";
+import trimAttemptsLua from "./trim-attempts.lua";
 
 /*
  * History is what helps an operator to understand, and no call needs: the refused requests (shared/rejected), the calls that runners took
@@ -13,41 +15,37 @@ import { HELD_MS, HOLD } from "./one-gateway.ts";
  * key tells all writers to keep no more.
  */
 
-/** How many keys of Redis are looked at in one step. */
-const KEYS_A_STEP = 1000;
+const DROP_REFUSED = defineScript({
+  source: dropRefusedLua,
+  keys: "off, rejected",
+  args: "gateway, prefix",
+  reply: optional(integer),
+});
 
-/** KEYS history-off, rejected. ARGV as HOLD, what the keys of the refused requests begin with. Answers how many went. */
-const DROP_REFUSED = `${HOLD}
-local gone = 0
-for _, path in ipairs(redis.call('HKEYS', KEYS[2])) do
-  gone = gone + redis.call('ZCARD', ARGV[3] .. path)
-  redis.call('UNLINK', ARGV[3] .. path)
-end
-redis.call('DEL', KEYS[2])
-return gone`;
+const DROP_CALLS = defineScript({
+  source: dropCallsLua,
+  keys: "off, history, size",
+  args: "gateway, prefix",
+  reply: optional(integer),
+});
 
-/** KEYS history-off, history, its size. ARGV as HOLD, what the keys of blocks begin with. Answers how many blocks went. */
-const DROP_CALLS = `${HOLD}${LET_GO}
-return letGo(KEYS[2], KEYS[3], ARGV[3], function() return false end)`;
-
-/** KEYS history-off. ARGV as HOLD, a pattern of the keys with attempts, a cursor. Answers the next cursor, and how many went. */
-const TRIM_ATTEMPTS = `${HOLD}
-local found, gone = redis.call('SCAN', ARGV[4], 'MATCH', ARGV[3], 'COUNT', ${KEYS_A_STEP}), 0
-for _, attempts in ipairs(found[2]) do
-  gone = gone + redis.call('LLEN', attempts) - 1
-  redis.call('LTRIM', attempts, -1, -1)
-end
-return {found[1], gone}`;
+const TRIM_ATTEMPTS = defineScript({
+  source: trimAttemptsLua,
+  keys: "off",
+  args: "gateway, pattern, cursor",
+  reply: optional(tuple(text, integer)),
+});
 
 type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
 
 /** Lets go of history while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
 export function watchHistory({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
   const { redis, keys } = partition;
-  const dropRefused = script(redis, DROP_REFUSED);
-  const dropCalls = script(redis, DROP_CALLS);
-  const trimAttempts = script(redis, TRIM_ATTEMPTS);
-  const held = [randomUUID(), HELD_MS];
+  const dropRefused = DROP_REFUSED.on(redis);
+  const dropCalls = DROP_CALLS.on(redis);
+  const trimAttempts = TRIM_ATTEMPTS.on(redis);
+  const gateway = randomUUID();
+  const off = keys.historyOff;
 
   /** Once through all of it: what is written meanwhile is no more than may stay. After that, only the key is held. */
   function begin(): LetGo {
@@ -55,9 +53,9 @@ export function watchHistory({ partition, durable, webhooksAbove, log }: Options
 
     async function trim(): Promise<number> {
       while (cursor !== undefined) {
-        const reply = await trimAttempts([keys.historyOff], [...held, keys.attempts("*"), cursor]);
-        if (reply === null) return 0;
-        const [next, gone] = reply as [string, number];
+        const trimmed = await trimAttempts({ off }, { gateway, pattern: keys.attempts("*"), cursor });
+        if (trimmed === undefined) return 0;
+        const [next, gone] = trimmed;
         cursor = next === "0" ? undefined : next;
         if (gone > 0) return gone;
       }
@@ -65,10 +63,13 @@ export function watchHistory({ partition, durable, webhooksAbove, log }: Options
     }
 
     return async () => {
-      const refused = await dropRefused([keys.historyOff, keys.rejectedBytes], [...held, keys.rejected("")]);
-      if (Number(refused) > 0) return Number(refused);
-      const touched = [keys.historyOff, keys.history, keys.historySize];
-      return Number(await dropCalls(touched, [...held, keys.historyBlock("")])) || trim();
+      const refused = { off, rejected: keys.rejectedBytes };
+      const calls = { off, history: keys.history, size: keys.historySize };
+      return (
+        (await dropRefused(refused, { gateway, prefix: keys.rejected("") })) ||
+        (await dropCalls(calls, { gateway, prefix: keys.historyBlock("") })) ||
+        trim()
+      );
     };
   }
 

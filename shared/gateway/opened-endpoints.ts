@@ -1,8 +1,12 @@
 import { createHash, randomUUID } from "node:crypto";
 import { AppError, messageOf } from "../errors/app-error.ts";
+import { defineScript, type Reply } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { NOW, script } from "../redis/script.ts";
-import { unlessNewer, VERSIONS } from "../redis/version.ts";
+import { flag, nothing, numeric, optional, text, tuple } from "../redis/reply.ts";
+import closeEndpointLua from "./close-endpoint.lua";
+import lookAtOpenedLua from "./look-at-opened.lua";
+import openEndpointLua from "./open-endpoint.lua";
+import takeSecretLua from "./take-secret.lua";
 
 /** A secret that a sender gave in a handshake, and where the handshake came from. */
 export type TakenSecret = { secret: string; address: string; takenAt: number };
@@ -28,34 +32,28 @@ const SECRET = /^[!-~]{1,256}$/;
  * then a lost command can be run again, and shows it.
  */
 
-/** ARGV session, by, ms. Keeps a secret that nobody has seen, and the time that is left for it. */
-const OPEN = `${unlessNewer("opened")}
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.opened}, 'session', ARGV[1], 'by', ARGV[2])
-if redis.call('HEXISTS', KEYS[1], 'secret') == 0 then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end`;
+const OPEN = defineScript({
+  source: openEndpointLua,
+  keys: "opened",
+  args: "session, by, ms",
+  reply: nothing,
+});
 
-/**
- * ARGV secret, address, ms. Answers the hash of the secret that the endpoint has now; nothing if it is not open. The handshake
- * with the same secret may be repeated, since its answer may be lost.
- */
-const TAKE = `${NOW}${unlessNewer("opened")}
-local found = redis.call('HMGET', KEYS[1], 'session', 'secret')
-if not found[1] then return nil end
-if found[2] then return redis.sha1hex(found[2]) end
-redis.call('HSET', KEYS[1], 'secret', ARGV[1], 'address', ARGV[2], 'taken_at', now)
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return redis.sha1hex(ARGV[1])`;
+const TAKE = defineScript({
+  source: takeSecretLua,
+  keys: "opened",
+  args: "secret, address, ms",
+  reply: optional(text),
+});
 
-/** ARGV session, and whether to close. Answers the session, by, secret, address and taken_at. A secret is answered once. */
-const LOOK = `${unlessNewer("opened")}
-local found = redis.call('HMGET', KEYS[1], 'session', 'by', 'secret', 'address', 'taken_at')
-if found[1] == ARGV[1] and (found[3] or ARGV[2] == '1') then redis.call('DEL', KEYS[1]) end
-return found`;
+const LOOK = defineScript({
+  source: lookAtOpenedLua,
+  keys: "opened",
+  args: "session, close",
+  reply: tuple(...[optional(text), optional(text), optional(text)], ...[optional(text), optional(numeric)]),
+});
 
-/** Answers by, and whether a secret is lost; nothing if the endpoint is not open. */
-const CLOSE = `${unlessNewer("opened")}
-local by, had_secret = redis.call('HGET', KEYS[1], 'by'), redis.call('HEXISTS', KEYS[1], 'secret')
-if redis.call('DEL', KEYS[1]) == 0 then return nil end
-return {by, had_secret}`;
+const CLOSE = defineScript({ source: closeEndpointLua, keys: "opened", reply: optional(tuple(text, flag)) });
 
 /** Takes a handshake's secret if an operator has opened this endpoint for one, and no other was taken. */
 export type TakeSecret = (path: string, secret: string, address: string) => Promise<boolean>;
@@ -71,12 +69,12 @@ export function createTakeSecret(
   { redis, keys }: Partition,
   now: () => number = () => performance.now(),
 ): TakeSecret {
-  const take = script(redis, TAKE);
-  const asked = new Map<string, { at: number; hash: Promise<unknown> }>();
+  const take = TAKE.on(redis);
+  const asked = new Map<string, { at: number; hash: Promise<string | undefined> }>();
 
-  async function ask(path: string, secret: string, address: string): Promise<unknown> {
+  async function ask(path: string, secret: string, address: string): Promise<string | undefined> {
     try {
-      return await take([keys.opened(path)], [secret, address, SECRET_KEPT_MS]);
+      return await take({ opened: keys.opened(path) }, { secret, address, ms: SECRET_KEPT_MS });
     } catch (cause) {
       throw new AppError("queue.unavailable", { reason: messageOf(cause), cause });
     }
@@ -95,34 +93,33 @@ export function createTakeSecret(
 
 /** The operator's side: endpoints that take one secret in a handshake while they are open. */
 export function createOpenedEndpoints({ redis, keys }: Partition) {
-  const [open, look, close] = [script(redis, OPEN), script(redis, LOOK), script(redis, CLOSE)];
+  const [open, look, close] = [OPEN.on(redis), LOOK.on(redis), CLOSE.on(redis)];
   return {
     /** Opens an endpoint, or takes it over from whoever has opened it before. */
     async open(path: string, by: string, ms: number) {
       const session = randomUUID();
-      const key = [keys.opened(path)];
-      await open(key, [session, by, ms]);
+      const touched = { opened: keys.opened(path) };
+      await open(touched, { session, by, ms });
       return {
-        look: async () => toState(await look(key, [session, 0]), session),
+        look: async () => toState(await look(touched, { session, close: false }), session),
         /** A secret that has arrived meanwhile is still shown. */
-        close: async () => toState(await look(key, [session, 1]), session),
+        close: async () => toState(await look(touched, { session, close: true }), session),
       };
     },
 
     /** Closes an endpoint, whoever has opened it; a secret that nobody has seen is lost. Returns what was closed. */
     async close(path: string): Promise<{ by: string; hadSecret: boolean } | undefined> {
-      const closed = (await close([keys.opened(path)], [])) as [string, number] | null;
-      return closed === null ? undefined : { by: closed[0], hadSecret: closed[1] === 1 };
+      const [wasOpenedBy, hadSecret = false] = (await close({ opened: keys.opened(path) })) ?? [];
+      return wasOpenedBy === undefined ? undefined : { by: wasOpenedBy, hadSecret };
     },
   };
 }
 
 export type OpenedEndpoint = Awaited<ReturnType<ReturnType<typeof createOpenedEndpoints>["open"]>>;
 
-function toState(reply: unknown, own: string): OpenedState {
-  const [session, by, secret, address, takenAt] = reply as (string | null)[];
+function toState([session, by, secret, address, takenAt]: Reply<typeof LOOK>, own: string): OpenedState {
   if (!session) return { kind: "closed" };
   if (session !== own) return { kind: "taken-over", by: by ?? "" };
   if (!secret) return { kind: "open" };
-  return { kind: "secret", secret, address: address ?? "", takenAt: Number(takenAt) };
+  return { kind: "secret", secret, address: address ?? "", takenAt: takenAt ?? 0 };
 }

@@ -2,9 +2,11 @@ import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { integer, tuple } from "../redis/reply.ts";
 import { type Clock, systemClock, within } from "../time/clock.ts";
+import takeTokenLua from "./take-token.lua";
 
 /** A token bucket: it holds `burst` tokens, is full at first, and gets `perSecond` of them a second. */
 export type Rate = { perSecond: number; burst: number };
@@ -99,21 +101,12 @@ function overLimit(reason: string, retryAfterMs: number, publicDetail?: string):
   });
 }
 
-/**
- * The generic cell rate algorithm, which is a token bucket in one number. A key holds when its bucket is full again, in
- * microseconds of Redis' clock. ARGV: the time that one token takes, a number of the library's, the time of a whole bucket.
- * Answers the time until the bucket would be full, and in how many milliseconds there is a token if there is none. If a change
- * of server set the clock back, a bucket is empty at worst.
- */
-const TAKE = `
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local one, whole = tonumber(ARGV[1]), tonumber(ARGV[3])
-local full_at = tonumber(redis.call('GET', KEYS[1]) or 0)
-local used = math.min(math.max(full_at - now, 0), whole) + one
-if used > whole then return {used, math.ceil((used - whole) / 1000)} end
-redis.call('SET', KEYS[1], string.format('%.0f', now + used), 'PX', math.ceil(used / 1000))
-return {used, 0}`;
+const TAKE = defineScript({
+  source: takeTokenLua,
+  keys: "bucket",
+  args: "one, whole",
+  reply: tuple(integer, integer),
+});
 
 const MICROS = 1e6;
 
@@ -131,7 +124,7 @@ class Bucket {
     const points = this.#oneToken * burst;
     this.#limiter = new RateLimiterRedis({
       storeClient: clientFor(redis),
-      customIncrTtlLuaScript: TAKE,
+      customIncrTtlLuaScript: TAKE.lua,
       keyPrefix: "",
       points,
       duration: 1, // the script tells how long a key lives
@@ -165,10 +158,11 @@ class Bucket {
  * itself, a limiter of the host's with another script would replace it.
  */
 function clientFor(redis: Redis): object {
+  const take = TAKE.on(redis);
   return {
-    defineCommand(name: string, { lua }: { lua: string }): void {
-      const run = script(redis, lua);
-      Object.assign(this, { [name]: ([key = "", ...args]: string[]) => run([key], args) });
+    defineCommand(name: string): void {
+      const run = ([bucket = "", one, _seconds, whole]: string[]) => take({ bucket }, { one, whole });
+      Object.assign(this, { [name]: run });
     },
   };
 }

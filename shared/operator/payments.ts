@@ -10,10 +10,11 @@ import { createPaymentList, type PaymentFilter as Filter } from "../payments/lis
 import { type Payment, type PaymentState, toAuthorization } from "../payments/payment.ts";
 import { createResolve, type Verdict } from "../payments/resolve.ts";
 import { TRANSFER_TAKEN } from "../payments/scripts.ts";
-import bodilessLua from "../queue/bodiless.lua";
 import type { OperateDeps } from "../queue/operate.ts";
-import { script } from "../redis/script.ts";
+import { defineScript } from "../redis/define-script.ts";
+import { text } from "../redis/reply.ts";
 import { createCountOnce } from "../series/count-once.ts";
+import callHeadLua from "./call-head.lua";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PAYMENT_STATES } from "./payment-states.ts";
 import { type PaymentDetail, PaymentView, toPaymentDetail, toPaymentView } from "./payment-view.ts";
@@ -22,9 +23,7 @@ import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsew
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedMs, askedTime } from "./view.ts";
 
-/** KEYS payment. Answers the call that it keeps without the body, if it keeps one. */
-const CALL_HEAD = `${bodilessLua}
-return bodiless(KEYS[1], 'call')`;
+const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", reply: text });
 
 /** Selects payments that meet every field present. The times are when a payment was claimed, both inclusive. */
 export const PaymentFilter = z.strictObject({
@@ -94,7 +93,7 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
   const { partition, clock, log, by } = deps;
   const payments = createPaymentList(partition);
   const journal = createPaymentJournal(partition);
-  const callHead = script(partition.redis, CALL_HEAD);
+  const callHead = CALL_HEAD.on(partition.redis);
   const decide = createResolve({
     ...{ journal, audit: createAudit(partition, log), clock, log, by },
     ...(countsEarned && { count: createCountOnce(partition, clock) }),
@@ -109,8 +108,8 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
 
   /** Of the body, as long as it is kept. */
   async function contentTypeOf(id: string): Promise<string | undefined> {
-    const text = String(await callHead([partition.keys.payment(id)], []));
-    return text === "" ? undefined : (JSON.parse(text) as { content_type?: string }).content_type;
+    const head = await callHead({ payment: partition.keys.payment(id) });
+    return head === "" ? undefined : (JSON.parse(head) as { content_type?: string }).content_type;
   }
 
   return {

@@ -1,8 +1,7 @@
 import { AppError } from "../errors/app-error.ts";
 import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
-import { type Lane, scriptByLane } from "../redis/retry-write.ts";
-import { script } from "../redis/script.ts";
+import { byLane, type Lane } from "../redis/retry-write.ts";
 import { isNewer, newer } from "../redis/version.ts";
 import {
   type Decision,
@@ -18,6 +17,7 @@ import {
   ACKNOWLEDGE,
   type CALL_DROPPED,
   CLAIM,
+  type Claimed,
   DISPATCHING,
   DROP,
   type DROPPED,
@@ -45,11 +45,8 @@ export type PaymentJournal = ReturnType<typeof createPaymentJournal>;
  */
 export function createPaymentJournal(partition: Partition, large = partition) {
   const { redis, keys } = partition;
-  const read = script(redis, READ);
-  const look = script(redis, LOOK);
-  const takeDue = script(redis, TAKE_DUE);
-  const forget = script(redis, FORGET);
-  const lookAgain = script(redis, LOOK_AGAIN);
+  const [read, look, forget] = [READ.on(redis), LOOK.on(redis), FORGET.on(redis)];
+  const [takeDue, lookAgain] = [TAKE_DUE.on(redis), LOOK_AGAIN.on(redis)];
 
   return {
     claim: createClaim(partition, large),
@@ -58,14 +55,12 @@ export function createPaymentJournal(partition: Partition, large = partition) {
 
     /** The whole payment, for whoever shows it: the body may be large. This and the other reads throw `queue.unavailable`. */
     async find(id: string): Promise<Payment | undefined> {
-      const found = await read([keys.record(id), keys.payment(id)], []).catch(unreadable);
-      return toPayment(id, found as [string[], string[], number]);
+      return toPayment(id, await read(keysOf(keys, id)).catch(unreadable));
     },
 
     /** Like `find`, but without `call`, so that a large body costs nothing. */
     async look(id: string): Promise<Payment | undefined> {
-      const found = await look([keys.record(id), keys.payment(id)], []).catch(unreadable);
-      return toPayment(id, found as [string[], string[], number]);
+      return toPayment(id, await look(keysOf(keys, id)).catch(unreadable));
     },
 
     /** The id of the call that this payer bought under this identifier or idempotency key. */
@@ -92,15 +87,12 @@ export function createPaymentJournal(partition: Partition, large = partition) {
     },
 
     /** Ids of up to `count` due payments. No other caller gets them before the lease has ended. */
-    async takeDue({ leaseMs, count }: { leaseMs: number; count: number }): Promise<string[]> {
-      return (await takeDue([keys.paymentsDue], [leaseMs, count])) as string[];
-    },
+    takeDue: (asked: { leaseMs: number; count: number }): Promise<string[]> =>
+      takeDue({ due: keys.paymentsDue }, asked),
 
     /** Takes a payment off all lists if nothing is known of its call any more. */
     async forget(id: string): Promise<void> {
-      const lists = [keys.paymentsDue, keys.payments, keys.paymentsUnresolved, keys.paymentsInReview];
-      const touched = [keys.record(id), keys.payment(id), ...lists, ...usageKeys(keys)];
-      await forget(touched, [id, keys.openPayments("")]);
+      await forget(keysOf(keys, id), { id, openPrefix: keys.openPayments("") });
     },
 
     /** Takes a payment off the reconciler's list. */
@@ -109,9 +101,8 @@ export function createPaymentJournal(partition: Partition, large = partition) {
     },
 
     /** Sets when the reconciler looks again. Does nothing if the payment is not on its list. Resolves with when it looks (unix ms by Redis' clock). */
-    async lookAgain(id: string, afterMs: number): Promise<number> {
-      return (await lookAgain([keys.paymentsDue], [id, afterMs])) as number;
-    },
+    lookAgain: (id: string, afterMs: number): Promise<number> =>
+      lookAgain({ due: keys.paymentsDue }, { id, ms: afterMs }),
   };
 }
 
@@ -122,16 +113,6 @@ function unreadable(cause: unknown): never {
 
 /** How long a payment is kept after its call has ended: longer than anybody replays it on purpose. */
 const REMEMBERED_MS = 30 * 86_400_000;
-
-export type Claimed =
-  /** `ageMs` is how long ago the payment was claimed; 0 unless an earlier try of the same request did it. */
-  | { kind: "new"; ageMs: number }
-  /** The same request was paid for before, by this payment or under the same identifier. */
-  | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "drained" }
-  | { kind: "nonce_used" | "nonce_expired" | "quote_used" | "quote_expired" }
-  /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
-  | { kind: "client_full" | "full" | "too_large" };
 
 type Claiming = {
   /** Identifies the claiming request: its own repeat, after a lost reply, is `new` again. */
@@ -149,74 +130,35 @@ type Claiming = {
 /** Writes a whole paid call before money moves, or returns what is known of it. */
 function createClaim(partition: Partition, large: Partition) {
   const { keys } = partition;
-  const claims = scriptByLane(partition, large, CLAIM);
+  const claims = byLane(partition, large, CLAIM);
 
   /** A key without use here repeats the payment's own key, because Redis Cluster wants every key declared. */
-  function claimKeys({ call, callerNonce, quoteUse, ...payment }: NewPayment): string[] {
+  function claimKeys({ call, callerNonce, quoteUse, ...payment }: NewPayment) {
     const own = keys.payment(call.id);
-    const [identifier, idempotencyKey] = nameKeys(keys, { id: call.id, ...payment });
-    return [
-      keys.record(call.id),
-      own,
-      keys.paymentsDue,
-      keys.payments,
-      keys.openPayments(payment.terms.payer),
-      identifier,
-      callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
-      keys.paymentsUnresolved,
-      quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
-      idempotencyKey,
-      ...usageKeys(keys),
-      keys.paymentsDrained,
-    ];
+    return {
+      ...keysOf(keys, call.id),
+      ...nameKeys(keys, { id: call.id, ...payment }),
+      open: keys.openPayments(payment.terms.payer),
+      callerNonce: callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
+      quote: quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
+      drained: keys.paymentsDrained,
+    };
   }
 
   return async (
     payment: NewPayment,
-    { by, openMax, clients, unsettledBytesMax, dueInMs }: Claiming,
+    { clients, ...claiming }: Claiming,
     lane: Lane = "small",
   ): Promise<Claimed> => {
     const { call, route, callerNonce, quoteUse } = payment;
-    const head = [call.id, call.sha256, route, dueInMs, REMEMBERED_MS, by, openMax];
-    const marks = [callerNonce?.keptUntil ?? 0, quoteUse?.keptUntil ?? 0];
-    const usage = [JSON.stringify(clients), unsettledBytesMax];
-    const args = [...head, ...marks, ...usage, ...fieldsOf(payment)];
-    const reply = await claims[lane](claimKeys(payment), args);
-    return toClaimResult(reply as [string, (string | number)?]);
+    return claims[lane](claimKeys(payment), {
+      ...{ ...claiming, id: call.id, bodySha256: call.sha256, route, windowMs: REMEMBERED_MS },
+      nonceUntil: callerNonce?.keptUntil ?? 0,
+      quoteUntil: quoteUse?.keptUntil ?? 0,
+      clients: JSON.stringify(clients),
+      fields: fieldsOf(payment),
+    });
   };
-}
-
-function toClaimResult([kind, detail]: [string, (string | number)?]): Claimed {
-  switch (kind) {
-    case "NEW":
-      return { kind: "new", ageMs: Number(detail) };
-    case "KNOWN":
-      return { kind: "known", id: String(detail) };
-    case "CONFLICT":
-      return { kind: "conflict" };
-    case "IDENTIFIER_CONFLICT":
-      return { kind: "identifier_conflict" };
-    case "TOO_MANY_OPEN":
-      return { kind: "too_many_open" };
-    case "NONCE_USED":
-      return { kind: "nonce_used" };
-    case "NONCE_EXPIRED":
-      return { kind: "nonce_expired" };
-    case "QUOTE_USED":
-      return { kind: "quote_used" };
-    case "QUOTE_EXPIRED":
-      return { kind: "quote_expired" };
-    case "DRAINED":
-      return { kind: "drained" };
-    case "CLIENT_FULL":
-      return { kind: "client_full" };
-    case "FULL":
-      return { kind: "full" };
-    case "TOO_LARGE":
-      return { kind: "too_large" };
-    default:
-      throw new Error(`the claim answered ${kind}`);
-  }
 }
 
 /**
@@ -235,12 +177,12 @@ type Settled = { settlement: Settlement; proven: boolean };
 /** What brings the call of a payment into its queue. It is the call that the claim has written. */
 function createEnqueueing(partition: Partition, large: Partition) {
   const { keys, prefix } = partition;
-  const settled = scriptByLane(partition, large, ENQUEUE_SETTLED());
-  const again = scriptByLane(partition, large, ENQUEUE_AGAIN());
+  const settled = byLane(partition, large, ENQUEUE_SETTLED);
+  const again = byLane(partition, large, ENQUEUE_AGAIN);
 
-  function named({ id, terms }: Payment): string[] {
+  function named({ id, terms }: Payment) {
     const queue = paidQueueOf(terms);
-    return [prefix, jobOf(queue), queue, id];
+    return { prefix, job: jobOf(queue), queue, id };
   }
 
   return {
@@ -257,24 +199,15 @@ function createEnqueueing(partition: Partition, large: Partition) {
     ): Promise<Found> {
       const { id, terms } = payment;
       const transfer = transferKey(keys, terms, settlement);
-      const sets = [
-        keys.paymentsDue,
-        keys.openPayments(terms.payer),
-        keys.paymentsUnresolved,
-        keys.paymentsInReview,
-        transfer ?? keys.payment(id),
-        ...usageKeys(keys),
-      ];
-      const flags = [proven ? 1 : 0, transfer === undefined ? 0 : 1];
-      const args = [...named(payment), dueInMs, JSON.stringify(settlement), ...flags, ...from];
-      return toFound(await settled[lane]([keys.record(id), keys.payment(id), ...sets], args));
+      const own = { open: keys.openPayments(terms.payer), transfer: transfer ?? keys.payment(id) };
+      const what = { settlement: JSON.stringify(settlement), proven, hasTransfer: transfer !== undefined };
+      const words = { ...named(payment), ...what, dueInMs, from };
+      return await settled[lane]({ ...keysOf(keys, id), ...own }, words);
     },
 
     /** Adds the call of a payment that is QUEUED to its queue again. Resolves with the state found. */
-    async enqueueAgain(payment: Payment, lane: Lane = "small"): Promise<PaymentState | undefined> {
-      const { id } = payment;
-      return toState(await again[lane]([keys.record(id), keys.payment(id)], named(payment)));
-    },
+    enqueueAgain: (payment: Payment, lane: Lane = "small"): Promise<PaymentState | undefined> =>
+      again[lane](keysOf(keys, payment.id), named(payment)),
   };
 }
 
@@ -283,23 +216,16 @@ function createEnqueueing(partition: Partition, large: Partition) {
  * undefined, that there is no such payment.
  */
 function createTransitions({ redis, keys }: Partition) {
-  const toVoid = script(redis, VOID);
-  const review = script(redis, REVIEW);
-  const dispatching = script(redis, DISPATCHING);
-  const proven = script(redis, PROVEN);
-  const searched = script(redis, SEARCHED);
-  const acknowledge = script(redis, ACKNOWLEDGE);
-  const drop = script(redis, DROP);
-  const ended = script(redis, ENDED);
-  const unresolved = [keys.paymentsUnresolved, keys.paymentsInReview];
-
-  function own(id: string): [string, string] {
-    return [keys.record(id), keys.payment(id)];
-  }
+  const [toVoid, review] = [VOID.on(redis), REVIEW.on(redis)];
+  const [ended, drop] = [ENDED.on(redis), DROP.on(redis)];
+  const dispatching = DISPATCHING.on(redis);
+  const proven = PROVEN.on(redis);
+  const searched = SEARCHED.on(redis);
+  const acknowledge = ACKNOWLEDGE.on(redis);
 
   /** The keys of what the payment used up. If it used no caller's nonce, the key is one that is never set. */
-  function usedKeys({ callerNonce = "none", terms }: Payment): [string, string] {
-    return [keys.callerNonce(callerNonce), keys.usedQuote(terms.quote_digest)];
+  function usedKeys({ callerNonce = "none", terms }: Payment) {
+    return { callerNonce: keys.callerNonce(callerNonce), quote: keys.usedQuote(terms.quote_digest) };
   }
 
   return {
@@ -315,37 +241,31 @@ function createTransitions({ redis, keys }: Partition) {
     ): Promise<PaymentState | undefined> {
       const { id, terms } = payment;
       const rememberedMs = VOID_REMEMBERED_MS[decided === undefined ? "byProof" : "byOperator"];
-      const ttlMs =
+      const keepMs =
         Math.max(0, Number(terms.valid_before) * 1000 - Math.min(now, payment.readAt)) + rememberedMs;
-      const common = [...own(id), keys.paymentsDue, keys.openPayments(terms.payer)];
-      const [identifier, idempotencyKey] = nameKeys(keys, payment);
-      const used = [...usedKeys(payment), idempotencyKey, ...usageKeys(keys)];
-      const touched = [...common, identifier, ...unresolved, ...used];
-      const decision = decided === undefined ? "" : JSON.stringify(decided);
-      return toState(await toVoid(touched, [id, ttlMs, reason, decision, dispatches ?? "", ...from]));
+      const own = { open: keys.openPayments(terms.payer), ...nameKeys(keys, payment), ...usedKeys(payment) };
+      const words = { id, keepMs, reason, decided: decided && JSON.stringify(decided), dispatches, from };
+      return await toVoid({ ...keysOf(keys, id), ...own }, words);
     },
 
     /** SETTLING becomes REVIEW, because the evidence is contradictory and an operator has to decide. */
-    async markForReview(id: string, reason: string): Promise<PaymentState | undefined> {
-      return toState(await review([...own(id), keys.paymentsDue, ...unresolved], [id, reason]));
-    },
+    markForReview: (id: string, reason: string): Promise<PaymentState | undefined> =>
+      review(keysOf(keys, id), { id, reason }),
 
     /** Counts a settle request that is about to be sent again. False if the payment is no longer SETTLING, or was claimed so long ago. */
-    async markDispatching(id: string, maxAgeMs: number): Promise<boolean> {
-      return (await dispatching(own(id), [maxAgeMs])) === 1;
-    },
+    markDispatching: (id: string, maxAgeMs: number): Promise<boolean> =>
+      dispatching(keysOf(keys, id), { maxAgeMs }),
 
     /** Records that the chain has shown this settlement at the configured depth: its transfer pays for this call alone. */
     async markProven({ id, terms }: Payment, settlement: Settlement): Promise<Found> {
       const transfer = transferKey(keys, terms, settlement);
       if (transfer === undefined) throw new Error("a proof shows a transfer");
-      return toFound(await proven([...own(id), transfer], [id, JSON.stringify(settlement)]));
+      return await proven({ ...keysOf(keys, id), transfer }, { id, settlement: JSON.stringify(settlement) });
     },
 
     /** Records that no use of the authorization was found up to this block. */
-    async markSearched(id: string, block: bigint): Promise<void> {
-      await searched([keys.payment(id)], [String(block)]);
-    },
+    markSearched: (id: string, block: bigint): Promise<void> =>
+      searched({ payment: keys.payment(id) }, { block: String(block) }),
 
     /** Records, for an operator, what contradicts a payment whose call may already be with the runner. */
     async markDisputed(id: string, reason: string): Promise<void> {
@@ -353,9 +273,8 @@ function createTransitions({ redis, keys }: Partition) {
     },
 
     /** Records that an operator has seen what contradicts the payment. False if nothing does, or an operator has seen it before. */
-    async acknowledge(id: string, decision: Decision): Promise<boolean> {
-      return (await acknowledge(own(id), [JSON.stringify(decision)])) === 1;
-    },
+    acknowledge: (id: string, decision: Decision): Promise<boolean> =>
+      acknowledge(keysOf(keys, id), { decision: JSON.stringify(decision) }),
 
     /**
      * Drops the body of a payment that is SETTLING or in REVIEW, with a line in the audit (`auditWords`), in one step: no settle is sent any
@@ -366,18 +285,17 @@ function createTransitions({ redis, keys }: Partition) {
       decision: Decision,
       line: readonly (string | number)[],
     ): Promise<PaymentState | typeof DROPPED | undefined> {
-      const touched = [...own(id), ...usageKeys(keys), keys.audit];
-      const found = await drop(touched, [id, JSON.stringify(decision), ...line]);
-      return (found as PaymentState | typeof DROPPED | null) ?? undefined;
+      return await drop(
+        { ...keysOf(keys, id), audit: keys.audit },
+        { id, decision: JSON.stringify(decision), line },
+      );
     },
 
     /** The call has ended: drops what was needed to finish it, and lets the rest expire. */
     async markEnded(payment: Payment): Promise<void> {
       const { id, terms, settlement } = payment;
-      const transfer = settlement && transferKey(keys, terms, settlement);
-      const [identifier, idempotencyKey] = nameKeys(keys, payment);
-      const common = [...own(id), keys.paymentsDue, identifier, keys.paymentsUnresolved];
-      await ended([...common, transfer ?? keys.payment(id), idempotencyKey], [id]);
+      const transfer = (settlement && transferKey(keys, terms, settlement)) ?? keys.payment(id);
+      await ended({ ...keysOf(keys, id), ...nameKeys(keys, payment), transfer }, { id });
     },
   };
 }
@@ -388,13 +306,21 @@ function createTransitions({ redis, keys }: Partition) {
  */
 export type Found = PaymentState | undefined | typeof TRANSFER_TAKEN | typeof CALL_DROPPED;
 
-function toFound(reply: unknown): Found {
-  return (reply as Found | null) ?? undefined;
-}
+type Keys = Partition["keys"];
 
-/** The keys of what unsettled payments use. */
-function usageKeys(keys: Partition["keys"]): [usage: string, byClient: string] {
-  return [keys.paymentsUsage, keys.paymentsUsageBy];
+/** The keys of a payment, and those of the lists and counts that all payments share. */
+function keysOf(keys: Keys, id: string) {
+  const { paymentsDue: due, payments, paymentsUnresolved: unresolved, paymentsInReview: inReview } = keys;
+  const own = { record: keys.record(id), payment: keys.payment(id) };
+  return {
+    ...own,
+    due,
+    payments,
+    unresolved,
+    inReview,
+    usage: keys.paymentsUsage,
+    usageBy: keys.paymentsUsageBy,
+  };
 }
 
 /** The queue that the call of a payment is added to. */
@@ -407,23 +333,19 @@ export function paidQueueOf({ service_id, job_index }: PaymentTerms): QueueName 
  * that is missing stands the payment's own key, because Redis Cluster wants every key declared.
  */
 export function nameKeys(
-  keys: Partition["keys"],
+  keys: Keys,
   { id, terms, identifier, idempotencyKey }: Pick<Payment, "id" | "terms" | "identifier" | "idempotencyKey">,
-): [identifier: string, idempotencyKey: string] {
+): { identifier: string; idempotencyKey: string } {
   const keyOf = (name: string | undefined) =>
     name === undefined ? keys.payment(id) : keys.paymentIdentifier(terms.payer, name);
-  return [keyOf(identifier), keyOf(idempotencyKey)];
+  return { identifier: keyOf(identifier), idempotencyKey: keyOf(idempotencyKey) };
 }
 
 /** The key of the transfer that pays, by its place in the chain. Undefined if the chain has not shown it. */
 export function transferKey(
-  keys: Partition["keys"],
+  keys: Keys,
   { network }: PaymentTerms,
   { transaction, position }: Settlement,
 ): string | undefined {
   return position === undefined ? undefined : keys.paidTransfer(network, transaction.toLowerCase(), position);
-}
-
-function toState(reply: unknown): PaymentState | undefined {
-  return (reply as PaymentState | null) ?? undefined;
 }

@@ -1,7 +1,9 @@
+import { defineScript } from "../redis/define-script.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { integer, list, optional, text } from "../redis/reply.ts";
 import { isNewer } from "../redis/version.ts";
+import forgetGoneLua from "./forget-gone.lua";
 import {
   type Decision,
   type Payment,
@@ -12,6 +14,7 @@ import {
   type Settlement,
   toEffect,
 } from "./payment.ts";
+import readManyLua from "./read-many.lua";
 
 /** A payment without its body and the other fields that are needed only to finish it. */
 export type PaymentSummary = Pick<
@@ -59,42 +62,33 @@ const READ_AT_ONCE = 100;
 export const LOOKED_AT_MAX = 10_000;
 const PRUNED_AT_ONCE = 500;
 
-/** KEYS payments, then record and payment of each id. ARGV ids. Answers their fields; removes ids without a record. */
-const READ_MANY = `
-local found = {}
-for i, id in ipairs(ARGV) do
-  local record = redis.call('HMGET', KEYS[2 * i], 'st', 'at', 'v', 'unsure', 'late')
-  if record[1] then
-    local payment = redis.call('HMGET', KEYS[2 * i + 1], 'terms', 'claimed_at', 'since_block', 'dispatches', 'settlement', 'proven', 'reason', 'v', 'refund', 'refunded', 'acknowledged', 'dropped')
-    found[i] = {record[1], record[2], record[3], record[4], record[5], unpack(payment, 1, 12)}
-  else
-    redis.call('ZREM', KEYS[1], id)
-    found[i] = {}
-  end
-end
-return found`;
+const READ_MANY = defineScript({
+  source: readManyLua,
+  keys: "payments, ...calls(record, payment)",
+  args: "...ids",
+  reply: list(list(optional(text))),
+});
 
-/** KEYS payments, then the record of each id. ARGV ids. Removes ids without a record. Answers how many. */
-const FORGET_GONE = `
-local gone = 0
-for i, id in ipairs(ARGV) do
-  if redis.call('EXISTS', KEYS[i + 1]) == 0 then gone = gone + redis.call('ZREM', KEYS[1], id) end
-end
-return gone`;
+const FORGET_GONE = defineScript({
+  source: forgetGoneLua,
+  keys: "payments, ...records",
+  args: "...ids",
+  reply: integer,
+});
 
 export type PaymentList = ReturnType<typeof createPaymentList>;
 
 /** Reads payments by the time they were claimed. Only a few are in memory at a time. */
 export function createPaymentList(partition: Partition) {
   const { redis, keys } = partition;
-  const readMany = script(redis, READ_MANY);
-  const forgetGone = script(redis, FORGET_GONE);
+  const [readMany, forgetGone] = [READ_MANY.on(redis), FORGET_GONE.on(redis)];
+  const { payments } = keys;
 
   /** In the order of `ids`. Undefined for an id that is unknown or has expired. */
   async function read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
     if (ids.length === 0) return [];
-    const touched = ids.flatMap((id) => [keys.record(id), keys.payment(id)]);
-    const found = (await readMany([keys.payments, ...touched], ids)) as (string | null)[][];
+    const calls = ids.map((id) => ({ record: keys.record(id), payment: keys.payment(id) }));
+    const found = await readMany({ payments, calls }, { ids });
     return ids.map((id, i) => toSummary(id, found[i] ?? []));
   }
 
@@ -116,8 +110,8 @@ export function createPaymentList(partition: Partition) {
    */
   async function prune(rank: number): Promise<number> {
     for (let from = rank; ; ) {
-      const ids = await redis.zrange(keys.payments, String(from), String(from + PRUNED_AT_ONCE - 1));
-      const gone = Number(await forgetGone([keys.payments, ...ids.map(keys.record)], ids));
+      const ids = await redis.zrange(payments, String(from), String(from + PRUNED_AT_ONCE - 1));
+      const gone = await forgetGone({ payments, records: ids.map(keys.record) }, { ids });
       if (ids.length < PRUNED_AT_ONCE) return 0;
       from += ids.length - gone;
       if (gone === 0) return from;
@@ -239,7 +233,7 @@ function toBound(at: number): number | string {
   return Number.isFinite(at) ? at : `${at < 0 ? "-" : "+"}inf`;
 }
 
-function toSummary(id: string, fields: readonly (string | null)[]): PaymentSummary | undefined {
+function toSummary(id: string, fields: readonly (string | undefined)[]): PaymentSummary | undefined {
   const [state, changedAt, recordV, unsure, late, ...ofPayment] = fields;
   const [
     terms,
@@ -256,16 +250,16 @@ function toSummary(id: string, fields: readonly (string | null)[]): PaymentSumma
     dropped,
   ] = ofPayment;
   const isLater = isNewer("record", recordV) || isNewer("payment", v);
-  if (state == null || (terms == null && !isLater)) return undefined;
+  if (state === undefined || (terms === undefined && !isLater)) return undefined;
   const known = PaymentTerms.safeParse(parseIfPossible(terms));
   return {
     id,
     state: state as PaymentState,
     terms: known.success ? known.data : { ...UNKNOWN_TERMS, ...(isLater && parseIfPossible(terms)) },
-    claimedAt: Number(claimedAt),
-    changedAt: Number(changedAt),
+    claimedAt: Number(claimedAt ?? 0),
+    changedAt: Number(changedAt ?? 0),
     sinceBlock: isLater ? 0n : BigInt(sinceBlock ?? 0),
-    dispatches: Number(dispatches),
+    dispatches: Number(dispatches ?? 0),
     settlement: parseIfPossible(settlement) as Settlement | undefined,
     proven: proven === "1",
     reason: reason ?? (known.success || isLater ? undefined : "what is stored of it cannot be read"),
@@ -274,7 +268,7 @@ function toSummary(id: string, fields: readonly (string | null)[]): PaymentSumma
     effect: toEffect(unsure),
     refund: parseIfPossible(refund) as Refund | undefined,
     refunded: parseIfPossible(refunded) as RefundTransfer | undefined,
-    lateAt: late == null ? undefined : Number(late),
+    lateAt: late === undefined ? undefined : Number(late),
     isNewer: isLater,
   };
 }

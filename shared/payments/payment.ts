@@ -10,7 +10,7 @@ import {
 } from "../ethereum/transfer-rules.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall, toJson } from "../job-call/job-call.ts";
-import type { RecordState } from "../queue/protocol.ts";
+import { RECORD_STATES } from "../queue/protocol.ts";
 import { toObject } from "../redis/pages.ts";
 import { isNewer, isNewerError, newer, PLAIN_PAYMENT, VERSIONS } from "../redis/version.ts";
 
@@ -27,7 +27,8 @@ import { isNewer, isNewerError, newer, PLAIN_PAYMENT, VERSIONS } from "../redis/
  *
  * From QUEUED on it is a call like any other (shared/queue/protocol.ts). A record expires only in a final state.
  */
-export type PaymentState = "SETTLING" | "VOID" | "REVIEW" | RecordState;
+export const PAYMENT_STATES = ["SETTLING", "VOID", "REVIEW", ...RECORD_STATES] as const;
+export type PaymentState = (typeof PAYMENT_STATES)[number];
 
 const decimal = z.string().regex(/^\d+$/);
 

@@ -1,14 +1,17 @@
 import { z } from "zod";
 import { type AuditEntry, auditWords } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
-import { isNewer, newer, VERSIONS } from "../redis/version.ts";
+import { flag, integer, oneOf, optional } from "../redis/reply.ts";
+import { isNewer, newer } from "../redis/version.ts";
+import closeCaseLua from "./close-case.lua";
+import exportRefundsLua from "./export-refunds.lua";
 import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
 import { isDisputed, type PaymentSummary } from "./list.ts";
-import type { Payment, Refund, RefundTransfer } from "./payment.ts";
-import { CLOSE, CLOSED, EXPORT, WITHDRAW } from "./refund-scripts.ts";
+import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer } from "./payment.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
+import withdrawCaseLua from "./withdraw-case.lua";
 
 /*
  * Refunds of paid calls that failed for good. The gateway holds no key: an operator exports who is to get what, a multisig of his sends it,
@@ -19,6 +22,32 @@ import { TRANSFER_TAKEN } from "./scripts.ts";
  * An exported call never runs again, and there is no way back, but one: a call that the runner took all the same, because its 2xx came too
  * late, is withdrawn by an operator and INJECTED. No transfer closes such a case, lest it take the refund of another one.
  */
+
+/** An export moves all its cases at once, so that no case is ever in two exports, and none that was moved is outside of its export. */
+const EXPORT = defineScript({
+  source: exportRefundsLua,
+  keys: "export, rows, refunds, due, bytes, audit, ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)",
+  args: "now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)",
+  reply: integer,
+});
+
+/** What CLOSE answers. */
+const CLOSED = "CLOSED";
+
+const CLOSE = defineScript({
+  source: closeCaseLua,
+  keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, refundedBy",
+  args: "id, now, transfer",
+  constants: { CLOSED, TRANSFER_TAKEN },
+  reply: optional(oneOf(...PAYMENT_STATES, CLOSED, TRANSFER_TAKEN)),
+});
+
+const WITHDRAW = defineScript({
+  source: withdrawCaseLua,
+  keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy",
+  args: "id, now",
+  reply: flag,
+});
 
 /** Why a payment whose call failed, or was discarded, is not simply to be paid back. */
 export type Obstacle =
@@ -85,14 +114,16 @@ export type Refunds = ReturnType<typeof createRefunds>;
 
 export function createRefunds(partition: Partition) {
   const { redis, keys } = partition;
-  const toExport = script(redis, EXPORT);
+  const toExport = EXPORT.on(redis);
 
-  function caseKeys(payment: Payment): string[] {
-    const queue = paidQueueOf(payment.terms);
-    return [
-      ...[keys.record(payment.id), keys.payment(payment.id), ...besides(keys, payment)],
-      ...[keys.since(queue), keys.inQueue(queue, "failed"), keys.inQueue(queue, payment.id)],
-    ];
+  function keysOfCase(payment: Payment) {
+    const { id, terms } = payment;
+    const queue = paidQueueOf(terms);
+    const { paidBy: transfer, ...besides } = keysBeside(keys, payment);
+    return {
+      ...{ record: keys.record(id), payment: keys.payment(id), ...besides, transfer },
+      ...{ since: keys.since(queue), failed: keys.inQueue(queue, "failed"), job: keys.inQueue(queue, id) },
+    };
   }
 
   /** An export as it was made. Undefined if there is none, or all its cases were closed long ago. */
@@ -115,25 +146,25 @@ export function createRefunds(partition: Partition) {
      */
     async export(made: NewExport): Promise<(RefundExport & { isNew: boolean }) | undefined> {
       const { id, at, by, network, block, cases, effectUnknown, lineOf } = made;
-      const fields = ["v", VERSIONS.refund, "at", at, "by", by, "network", network];
-      const touched = cases.flatMap(({ payment }) => caseKeys(payment));
-      const common = [
-        keys.refund(id),
-        keys.refundRows(id),
-        keys.refundsPending,
-        keys.paymentsDue,
-        keys.bytes,
-        keys.audit,
-      ];
+      const { refundsPending: refunds, paymentsDue: due, bytes, audit } = keys;
+      const caseKeys = cases.map(({ payment }) => keysOfCase(payment));
+      const touched = {
+        export: keys.refund(id),
+        rows: keys.refundRows(id),
+        refunds,
+        due,
+        bytes,
+        audit,
+        caseKeys,
+      };
       const refund = JSON.stringify({ export: id, at, block: String(block) });
-      const words = cases.flatMap(({ payment, row }) => [
-        payment.id,
-        paidQueueOf(payment.terms),
-        JSON.stringify(row),
-        JSON.stringify(auditWords(lineOf(payment.id)).map(String)),
-      ]);
-      const head = [at, refund, effectUnknown ? 1 : 0, fields.length, ...fields];
-      const moved = Number(await toExport([...common, ...touched], [...head, ...words]));
+      const words = cases.map(({ payment, row }) => ({
+        id: payment.id,
+        queue: paidQueueOf(payment.terms),
+        row: JSON.stringify(row),
+        line: JSON.stringify(auditWords(lineOf(payment.id)).map(String)),
+      }));
+      const moved = await toExport(touched, { now: at, refund, effectUnknown, by, network, cases: words });
       const found = await find(id);
       return found && { ...found, isNew: moved > 0 };
     },
@@ -155,25 +186,22 @@ export function createRefunds(partition: Partition) {
 type Keys = Partition["keys"];
 
 /** What expires with the record of a closed case, and does not expire before. A key that there is not repeats the payment's. */
-function besides(keys: Keys, payment: Payment): [string, string, string, string] {
+function keysBeside(keys: Keys, payment: Payment) {
   const { id, terms, settlement } = payment;
-  return [
-    keys.attempts(id),
-    ...nameKeys(keys, payment),
-    (settlement && transferKey(keys, terms, settlement)) ?? keys.payment(id),
-  ];
+  const paidBy = (settlement && transferKey(keys, terms, settlement)) ?? keys.payment(id);
+  return { attempts: keys.attempts(id), ...nameKeys(keys, payment), paidBy };
 }
 
 /** What ends a pending case. */
 function createEnds({ redis, keys }: Partition) {
-  const toClose = script(redis, CLOSE);
-  const toWithdraw = script(redis, WITHDRAW);
+  const toClose = CLOSE.on(redis);
+  const toWithdraw = WITHDRAW.on(redis);
 
-  function pendingKeys(payment: Payment, refund: Refund): string[] {
-    return [
-      ...[keys.record(payment.id), keys.payment(payment.id), keys.refundsPending],
-      ...[keys.refund(refund.export), keys.refundRows(refund.export), ...besides(keys, payment)],
-    ];
+  function pendingKeys(payment: Payment, { export: made }: Refund) {
+    return {
+      ...{ record: keys.record(payment.id), payment: keys.payment(payment.id), refunds: keys.refundsPending },
+      ...{ export: keys.refund(made), rows: keys.refundRows(made), ...keysBeside(keys, payment) },
+    };
   }
 
   return {
@@ -186,11 +214,9 @@ function createEnds({ redis, keys }: Partition) {
       const { id, terms, refund } = payment;
       if (refund === undefined) return "left";
       const { transaction, position } = transfer;
-      const touched = [
-        ...pendingKeys(payment, refund),
-        keys.refundTransfer(terms.network, transaction, position),
-      ];
-      const answer = await toClose(touched, [id, now, JSON.stringify(transfer)]);
+      const refundedBy = keys.refundTransfer(terms.network, transaction, position);
+      const touched = { ...pendingKeys(payment, refund), refundedBy };
+      const answer = await toClose(touched, { id, now, transfer: JSON.stringify(transfer) });
       if (answer === CLOSED) return "closed";
       return answer === TRANSFER_TAKEN ? "taken" : "left";
     },
@@ -199,7 +225,7 @@ function createEnds({ redis, keys }: Partition) {
     async withdraw(payment: Payment, now: number): Promise<boolean> {
       const { id, refund } = payment;
       if (refund === undefined) return false;
-      return (await toWithdraw(pendingKeys(payment, refund), [id, now])) === 1;
+      return await toWithdraw(pendingKeys(payment, refund), { id, now });
     },
   };
 }

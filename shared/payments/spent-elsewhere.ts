@@ -1,7 +1,9 @@
 import { z } from "zod";
+import { defineScript } from "../redis/define-script.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { script } from "../redis/script.ts";
+import { nothing } from "../redis/reply.ts";
+import noteSpentElsewhereLua from "./note-spent-elsewhere.lua";
 import { PaymentTerms } from "./payment.ts";
 
 export const SpentElsewhereTerms = PaymentTerms.omit({
@@ -24,30 +26,30 @@ export type SpentElsewhere = z.infer<typeof SpentElsewhereTerms> & {
 /** Anybody can send what is public on the chain: so many are kept, and the newest push the oldest out. */
 const KEPT = 1000;
 
-/** KEYS times, payments. ARGV id, at, payment, how many are kept. The first time that a payment came is the one that is kept. */
-const NOTE = `
-if redis.call('HSETNX', KEYS[2], ARGV[1], ARGV[3]) == 0 then return end
-redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
-local over = redis.call('ZCARD', KEYS[1]) - tonumber(ARGV[4])
-if over <= 0 then return end
-local oldest = redis.call('ZPOPMIN', KEYS[1], over)
-for i = 1, #oldest, 2 do redis.call('HDEL', KEYS[2], oldest[i]) end`;
+const NOTE = defineScript({
+  source: noteSpentElsewhereLua,
+  keys: "times, payments",
+  args: "id, at, payment",
+  constants: { KEPT },
+  reply: nothing,
+});
 
 export type SpentElsewhereList = ReturnType<typeof createSpentElsewhere>;
 
 /** What an operator may want to give back: payments for a job here that were spent before they came, so that none was sold. */
 export function createSpentElsewhere({ redis, keys }: Partition) {
-  const note = script(redis, NOTE);
+  const note = NOTE.on(redis);
+  const { spentElsewhere: times, spentElsewhereOf: payments } = keys;
   return {
     async note({ id, at, ...payment }: SpentElsewhere): Promise<void> {
-      await note([keys.spentElsewhere, keys.spentElsewhereOf], [id, at, JSON.stringify(payment), KEPT]);
+      await note({ times, payments }, { id, at, payment: JSON.stringify(payment) });
     },
 
     /** The newest first. What cannot be read is left out. */
     async list(): Promise<SpentElsewhere[]> {
-      const came = toScored(await redis.zrevrange(keys.spentElsewhere, 0, KEPT - 1, "WITHSCORES"));
+      const came = toScored(await redis.zrevrange(times, 0, KEPT - 1, "WITHSCORES"));
       if (came.length === 0) return [];
-      const texts = await redis.hmget(keys.spentElsewhereOf, ...came.map(({ member }) => member));
+      const texts = await redis.hmget(payments, ...came.map(({ member }) => member));
       return came.flatMap(({ member: id, score: at }, i) => {
         const stored = readStored(texts[i] ?? null);
         return stored === undefined ? [] : [{ id, at, ...stored }];

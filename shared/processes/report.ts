@@ -6,37 +6,35 @@ import type { Logger } from "../log/logger.ts";
 import { metered } from "../log/metered.ts";
 import { redisClock } from "../redis/clock.ts";
 import type { Redis } from "../redis/connect.ts";
+import { defineScript } from "../redis/define-script.ts";
 import { LAYOUT, RELEASE } from "../redis/layout.ts";
 import { type Partition, partitionOf } from "../redis/partition.ts";
-import { EVEN_IF_FULL, NOW, script } from "../redis/script.ts";
-import { unlessNewer, VERSIONS } from "../redis/version.ts";
+import { nothing } from "../redis/reply.ts";
+import { VERSIONS } from "../redis/version.ts";
 import { createSeriesMeters } from "../series/from-log.ts";
 import { Series } from "../series/series.ts";
-import { ADD_COUNTED, type Batch, toBatches } from "../series/write.ts";
+import { type Batch, SERIES, toBatches } from "../series/write.ts";
 import { type Clock, systemClock, within } from "../time/clock.ts";
 import { configHash } from "./config-hash.ts";
+import farewellLua from "./farewell.lua";
 import { type ProcessKind, REPORT_EVERY_MS, REPORT_KEPT_MS } from "./process.ts";
+import reportLua from "./report.lua";
 import { storeRunners, type WatchedRunners } from "./runner-health.ts";
 
-/**
- * KEYS process, processes, layout, then those of the batch. ARGV id, number of the batch, batch, ms to keep the record, fields of the
- * record... Nothing is told where another layout is: the process ends by that, or takes nothing more. A batch that was counted before is not counted again. It is noted before it is counted, so that one which fails half way is not either.
- */
-const REPORT = `
-local layout = redis.call('GET', KEYS[3])
-if layout and not string.find(layout, '"layout":${LAYOUT}[,}]') then return end
-${EVEN_IF_FULL}${unlessNewer("process")}${NOW}${ADD_COUNTED}
-local last = redis.call('HGET', KEYS[1], 'batch')
-redis.call('HSET', KEYS[1], 'batch', ARGV[2], unpack(ARGV, 5))
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-redis.call('ZADD', KEYS[2], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])
-if ARGV[3] ~= '' and last ~= ARGV[2] then addCounted(cjson.decode(ARGV[3]), 4) end`;
+const REPORT = defineScript({
+  source: reportLua,
+  keys: "process, processes, layout, ...counts",
+  args: "id, number, batch, keptMs, ...fields(name, value)",
+  constants: { LAYOUT, SERIES },
+  reply: nothing,
+});
 
-/** KEYS process, processes. ARGV id. */
-const FAREWELL = `${EVEN_IF_FULL}
-redis.call('DEL', KEYS[1])
-redis.call('ZREM', KEYS[2], ARGV[1])`;
+const FAREWELL = defineScript({
+  source: farewellLua,
+  keys: "process, processes",
+  args: "id",
+  reply: nothing,
+});
 
 /** How long Redis has for a report. One that comes later is sent again, and counted once. */
 const REPORT_MS = 5000;
@@ -124,23 +122,18 @@ type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
 
 function createReporter(partition: Partition, read: () => Fields, series: Series, log: Logger) {
   const { redis, keys } = partition;
-  const send = script(redis, REPORT);
-  const farewell = script(redis, FAREWELL);
+  const [send, farewell] = [REPORT.on(redis), FAREWELL.on(redis)];
   const id = `${read().kind}-${randomBytes(6).toString("hex")}`;
-  const own = [keys.process(id), keys.processes];
+  const own = { process: keys.process(id), processes: keys.processes };
   let number = 0;
   let pending: Batch[] = [];
   let underWay: Promise<void> | undefined;
   let isFailing = false;
 
-  async function sendOne({ keys: touched, json }: Batch, ms: number): Promise<boolean> {
-    const sent = await within(
-      ms,
-      send(
-        [...own, keys.layout, ...touched],
-        [id, number, json, REPORT_KEPT_MS, ...Object.entries(read()).flat()],
-      ),
-    );
+  async function sendOne({ counts, batch }: Batch, ms: number): Promise<boolean> {
+    const fields = Object.entries(read()).map(([name, value]) => ({ name, value }));
+    const words = { id, number, batch, keptMs: REPORT_KEPT_MS, fields };
+    const sent = await within(ms, send({ ...own, layout: keys.layout, counts }, words));
     if (sent.kind !== "done" && !isFailing) {
       const reason = sent.kind === "late" ? "no answer" : messageOf(sent.error);
       log.warn("report.failed", { reason });
@@ -152,7 +145,7 @@ function createReporter(partition: Partition, read: () => Fields, series: Series
   /** What Redis may have counted already goes again as the batch that it was. */
   async function sendAll(ms: number): Promise<void> {
     if (pending.length === 0) pending = toBatches(series.take(), keys);
-    if (pending.length === 0) pending.push({ keys: [], json: "" });
+    if (pending.length === 0) pending.push({ counts: [], batch: "" });
     for (let batch = pending[0]; batch !== undefined; batch = pending[0]) {
       if (!(await sendOne(batch, ms))) return;
       pending.shift();
@@ -178,7 +171,7 @@ function createReporter(partition: Partition, read: () => Fields, series: Series
       await underWay;
     },
     async leave(): Promise<void> {
-      if (redis.status === "ready") await within(FAREWELL_MS, farewell(own, [id]));
+      if (redis.status === "ready") await within(FAREWELL_MS, farewell(own, { id }));
     },
   };
 }

@@ -1,15 +1,22 @@
-import { type QueueBaseOptions, QueueKeys, RedisConnection, RedisQueueBackend } from "bullmq";
+import { type QueueBaseOptions, QueueKeys, type RedisConnection, RedisQueueBackend } from "bullmq";
 import { Batches } from "../redis/batches.ts";
 import type { Redis } from "../redis/connect.ts";
+import { defineScript, type Word } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { type Script, script } from "../redis/script.ts";
+import { type Decode, integer, list, text, tuple } from "../redis/reply.ts";
 import type { ResultMark } from "../results/answer.ts";
 import { RESULT_LIMITS, type ResultLimits } from "../results/keep-result.ts";
-import { SHARED } from "./bullmq-scripts.ts";
 import type { PreparedCallback } from "./callbacks.ts";
+import delayLua from "./delay.lua";
+import discardLua from "./discard.lua";
+import failLua from "./fail.lua";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import { gateOf, type QueueName } from "./queue-name.ts";
-import { AFTER_REFUND, answerOf, surroundedScripts, workLua } from "./scripts.ts";
+import replayLua from "./replay.lua";
+import requeueLua from "./requeue.lua";
+import { AFTER_REFUND, answerOf, QUEUE_CONSTANTS } from "./scripts.ts";
+import takeBackLua from "./take-back.lua";
+import workLua from "./work.lua";
 
 /** A call just taken. */
 export type FetchedCall = {
@@ -68,25 +75,50 @@ type Injected = {
 /** What the record of an injected call says from now on, and for how long; and who is told. */
 type Recorded = Pick<Injected, "retried" | "result" | "callback"> & { keepMs: number };
 
-type Args = (string | number | Buffer)[];
+/** A worker's steps, with the words and answers that work.lua has. */
+const WORK = defineScript({
+  source: workLua,
+  keys: "registry",
+  args: "prefix, worker, lockMs, minutes, resultMs, resultsBytesMax, ...steps(gate, queue, token, id, keepMs, retried, takes, room, alone, result, callback)",
+  constants: QUEUE_CONSTANTS,
+  reply: list(asItIs),
+});
+type Step = Parameters<ReturnType<typeof WORK.on>>[1]["steps"][number];
+
+/** Our Lua around each script of BullMQ's that changes what producers must know, by BullMQ's name. `keys` counts the KEYS of BullMQ's. */
+const SURROUNDED = {
+  moveToFinished: { keys: 14, script: surround(failLua) },
+  moveToDelayed: { keys: 11, script: surround(delayLua) },
+  moveJobFromActiveToWait: { keys: 9, script: surround(requeueLua) },
+  moveStalledJobsToWait: { keys: 9, script: surround(takeBackLua) },
+  reprocessJob: { keys: 9, script: surround(replayLua) },
+  removeJob: { keys: 2, script: surround(discardLua) },
+};
+
+function surround(source: string) {
+  const args = "prefix, gate, queue, ...words";
+  return defineScript({ source, keys: "...keys", args, constants: QUEUE_CONSTANTS, reply: asItIs });
+}
+
+/** A reply that BullMQ reads, or that is decoded step by step. */
+function asItIs(reply: unknown): unknown {
+  return reply;
+}
 
 /**
  * BullMQ's work on one queue. Any number of them share one connection, and one that is not used costs nothing: neither
  * BullMQ's Queue nor its Worker would do, since they hold a connection or timers each.
  */
 export class QueueBackend extends RedisQueueBackend {
-  readonly #scripts: ReadonlyMap<string, Surrounded>;
-  /** What ends the ARGV of each script (scripts.ts). */
-  readonly #tail: readonly (string | number)[];
-  readonly #steps: Steps;
-  readonly #names: readonly [gate: string, queue: string];
+  readonly #opened: OpenedPartition;
+  readonly #names: { readonly gate: string; readonly queue: QueueName };
 
   constructor(opened: OpenedPartition, queue: QueueName, work: Work | undefined) {
     const { prefix } = opened.partition;
     const bullKeys = new QueueKeys(prefix);
     const options = { prefix, ...(work && { ...work, ...OF_ALL }), connection: opened.partition.redis };
     super(
-      opened.connection,
+      toConnection(opened.partition.redis),
       queue,
       bullKeys.getKeys(queue),
       (type) => bullKeys.toKey(queue, type),
@@ -94,16 +126,16 @@ export class QueueBackend extends RedisQueueBackend {
       undefined,
       false,
     );
-    this.#scripts = opened.scripts;
-    this.#steps = opened.steps;
-    this.#names = [gateOf(queue), queue];
-    this.#tail = [prefix, ...this.#names];
+    this.#opened = opened;
+    this.#names = { gate: gateOf(queue), queue };
   }
 
   /** Takes the next call, if there is room for it. */
   async fetch(token: string, { bytes, alone }: Room): Promise<Fetched> {
-    const words = [...this.#names, token, "", "", 0, 1, bytes ?? "", alone ? 1 : 0, "", ""];
-    return toFetched(answerOf(await this.#steps.add(words, 0)));
+    const { gate, queue } = this.#names;
+    const none = { id: "", keepMs: "", retried: false, result: "", callback: "" };
+    const step = { gate, queue, token, takes: true, room: bytes, alone, ...none };
+    return toFetched(answerOf(await this.#opened.steps.add(step, 0)));
   }
 
   /** The runner has the call: it leaves the queue, and its record says INJECTED. */
@@ -126,12 +158,12 @@ export class QueueBackend extends RedisQueueBackend {
     fetchNext: FetchNext,
     injected?: Recorded,
   ): Promise<Fetched | undefined> {
-    const record = [injected?.keepMs ?? "", injected?.retried ? 1 : 0];
-    const next = [fetchNext ? 1 : 0, fetchNext?.bytes ?? 0, 0];
-    const result = injected?.result;
-    const told = result?.known === "kept" ? result.value : (result?.known ?? "");
-    const words = [...this.#names, token, id, ...record, ...next, told, injected?.callback ?? ""];
-    const answer = answerOf(await this.#steps.add(words, told.length));
+    const { keepMs, retried = false, result: mark, callback } = injected ?? {};
+    const { gate, queue } = this.#names;
+    const next = { takes: fetchNext !== undefined, room: fetchNext?.bytes ?? 0, alone: false };
+    const result = mark?.known === "kept" ? mark.value : (mark?.known ?? "");
+    const step = { gate, queue, token, id, keepMs, retried, ...next, result, callback };
+    const answer = answerOf(await this.#opened.steps.add(step, result.length));
     if (answer === AFTER_REFUND) throw new AfterRefund();
     if (typeof answer === "number" && answer < 0) {
       throw this.finishedErrors({ code: answer, jobId: id, command: "moveToFinished", state: "active" });
@@ -140,38 +172,34 @@ export class QueueBackend extends RedisQueueBackend {
   }
 
   /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
-  override execCommand(...[client, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
-    const surrounded = this.#scripts.get(command);
-    if (surrounded === undefined) return super.execCommand(client, command, args);
+  override execCommand(...[, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
+    const surrounded = this.#opened.scripts.get(command);
+    if (surrounded === undefined) throw new Error(`no Lua of ours is around BullMQ's script ${command}`);
     const { keys, run } = surrounded;
-    const words = args as Args;
-    return run(words.slice(0, keys) as string[], [...words.slice(keys), ...this.#tail]);
+    const { prefix } = this.#opened.partition;
+    const words = args as Word[];
+    return run(
+      { keys: words.slice(0, keys) as string[] },
+      { prefix, ...this.#names, words: words.slice(keys) },
+    );
   }
 }
 
-/** A script of BullMQ's with ours around it. `keys` is how many KEYS of BullMQ's it has. */
-type Surrounded = { keys: number; run: Script };
-
 type OpenedPartition = {
   partition: Partition;
-  connection: RedisConnection;
-  scripts: ReadonlyMap<string, Surrounded>;
+  scripts: ReturnType<typeof scriptsOn>;
   steps: Steps;
 };
 
 /** The ends and fetches that come in one turn of the event loop go to Redis together, whichever queues they are of. */
-type Steps = Batches<Args, unknown>;
+type Steps = Batches<Step, unknown>;
 
 function createSteps({ redis, keys, prefix }: Partition, work: Work | undefined): Steps {
-  const run = script(redis, workLua());
-  const { resultMs, bytesMax } = work?.results ?? RESULT_LIMITS;
-  const worker = [
-    ...[work?.name ?? "", work?.lockDuration ?? 0, OF_ALL.metrics.maxDataPoints],
-    ...[resultMs, bytesMax],
-  ];
-  return new Batches(async (steps: readonly Args[]) => {
-    return (await run([keys.queues], [prefix, ...worker, ...steps.flat()])) as unknown[];
-  });
+  const run = WORK.on(redis);
+  const { resultMs, bytesMax: resultsBytesMax } = work?.results ?? RESULT_LIMITS;
+  const { name: worker = "", lockDuration: lockMs = 0 } = work ?? {};
+  const of = { prefix, worker, lockMs, minutes: OF_ALL.metrics.maxDataPoints, resultMs, resultsBytesMax };
+  return new Batches((steps: readonly Step[]) => run({ registry: keys.queues }, { ...of, steps }));
 }
 
 /** How a worker takes calls; BullMQ's names, but for what is kept of results. */
@@ -191,11 +219,10 @@ const OF_ALL = {
 
 export type Backends = (queue: QueueName) => QueueBackend;
 
-/** The queues of a partition, for whoever changes them. Throws if BullMQ's scripts are not those that ours surround. */
+/** The queues of a partition, for whoever changes them. */
 export function openBackends(partition: Partition, work?: Work): Backends {
   const opened = {
     partition,
-    connection: share(partition.redis),
     scripts: scriptsOn(partition.redis),
     steps: createSteps(partition, work),
   };
@@ -209,23 +236,19 @@ export function openBackends(partition: Partition, work?: Work): Backends {
   };
 }
 
-const shared = new WeakMap<Redis, RedisConnection>();
-
-/** One for each connection. */
-function share(redis: Redis): RedisConnection {
-  const known = shared.get(redis);
-  if (known !== undefined) return known;
-  const connection = new RedisConnection(redis, SHARED);
-  // The connection's owner logs its errors.
-  connection.on("error", () => {});
-  shared.set(redis, connection);
-  return connection;
+/**
+ * All that a backend needs of BullMQ's connection if `execCommand` sends its scripts. The connection itself would send Redis all of BullMQ's
+ * scripts, and listen on a client that many queues share.
+ */
+function toConnection(client: Redis): RedisConnection {
+  return { client } as unknown as RedisConnection;
 }
 
-function scriptsOn(redis: Redis): ReadonlyMap<string, Surrounded> {
-  return new Map(
-    surroundedScripts().map(({ command, keys, lua }) => [command, { keys, run: script(redis, lua) }]),
-  );
+function scriptsOn(redis: Redis) {
+  const opened = Object.entries(SURROUNDED).map(([command, { keys, script }]) => {
+    return [command, { keys, run: script.on(redis) }] as const;
+  });
+  return new Map<string, (typeof opened)[number][1]>(opened);
 }
 
 /** The runner has taken a call whose refund was exported meanwhile. Its record says when; its state stays. */
@@ -251,20 +274,21 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
-/**
- * BullMQ's answer to a fetch. Ours puts the call in the last place, and in the first how many waited still; or in the last a word that
- * says why there is none: the second place then has the size of a call that is too large, or the id of one that is to be taken alone
- * (scripts.ts).
- */
-type Answer = [waiting: number, idOrBytes: string | number, closedMs: number, last: number | string | Job];
+const CALL = tuple(text, integer, integer, integer, integer, text, text);
+const textOrNumber: Decode<string | number> = (reply) => (typeof reply === "number" ? reply : text(reply));
 
-type Job = [
-  ...[data: string, timestamp: number, made: number, started: number, crashes: number],
-  ...[state: string, windowMs: string],
-];
+/**
+ * The answer to a fetch: how many calls of the queue still wait, the call's id, for how many ms the queue is closed, and the call. Without a
+ * call, the last place says in how many ms a delayed one is due, or why the next one was not taken. The second place then has the size of a
+ * large call, or the id of a call that must be taken alone (work.lua).
+ */
+const ANSWER = tuple(integer, textOrNumber, integer, (reply) =>
+  Array.isArray(reply) ? CALL(reply) : textOrNumber(reply),
+);
 
 function toFetched(answer: unknown): Fetched {
-  const [waiting = 0, id, closedMs = 0, last = 0] = (answer || []) as Partial<Answer>;
+  if (!Array.isArray(answer)) return { kind: "none", recheckInMs: undefined };
+  const [waiting, id, closedMs, last] = ANSWER(answer);
   if (Array.isArray(last)) return toCall(String(id), waiting, last);
   if (last === "LARGE") return { kind: "large", bytes: Number(id) };
   if (last === "ALONE") return { kind: "alone", id: String(id) };
@@ -273,8 +297,8 @@ function toFetched(answer: unknown): Fetched {
   return { kind: "none", recheckInMs: recheckInMs > 0 ? recheckInMs : undefined };
 }
 
-function toCall(id: string, waiting: number, job: Job): FetchedCall {
-  const [data, queuedAt, attemptsMade, attemptsStarted, crashes, state, windowMs] = job;
+function toCall(id: string, waiting: number, call: ReturnType<typeof CALL>): FetchedCall {
+  const [data, queuedAt, attemptsMade, attemptsStarted, crashes, state, windowMs] = call;
   return {
     ...{ kind: "call", id, data, queuedAt, attemptsMade, attemptsStarted, crashes, waiting },
     record: (state || undefined) as FetchedCall["record"],

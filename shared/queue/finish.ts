@@ -52,7 +52,7 @@ export function leaves({ kind }: Verdict): boolean {
 
 /** Pause after Redis refused to write what became of a call. */
 const RETRY_PAUSE_MS = 1000;
-/** BullMQ's parameter for the time. The script takes that of Redis (scripts.ts). */
+/** BullMQ's parameter for the time. The script takes that of Redis (delay.lua). */
 const BY_REDIS = 0;
 
 /** Writes what became of a call in hand. With `fetchNext`, resolves with what the fetch of the next call found. */

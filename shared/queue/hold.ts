@@ -107,7 +107,7 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
     /** Renews the locks on all of them. The holds on calls that another worker may have now are lost. */
     renew: () => renewAll([...all].filter(({ hold }) => !hold.lost)),
 
-    /** While this worker is the one that takes calls alone (scripts.ts), it stays so. */
+    /** While this worker is the one that takes calls alone (work.lua), it stays so. */
     async renewAlone(workerName: string): Promise<void> {
       await renewAlone({ alone: keys.alone }, { worker: workerName, ms: lockMs });
     },

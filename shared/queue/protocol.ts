@@ -15,7 +15,7 @@ import type { JobsOptions } from "bullmq";
  * the payment's refund is exported it changes no state, and is noted as `late`.
  *
  * The step that adds a call writes QUEUED (enqueue.ts), the one that ends it INJECTED, and the one that takes it QUEUED again after a
- * replay (scripts.ts); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
+ * replay (work.lua); FAILED, DISCARDED and a replay's QUEUED are in call-record.ts.
  *
  * A paid call begins as a payment (shared/payments/payment.ts), and its record is here once it is QUEUED. The record of a call
  * without a delivery id appears when it ends, or fails and its job keeps results. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.
@@ -27,17 +27,19 @@ import type { JobsOptions } from "bullmq";
  * ends well: fc, the code, and fp, the title and detail of its runner's problem document, as JSON.
  * Of a call that an operator had forgotten: fg, when. Nothing of its sender is kept from then on (shared/calls/forget.ts).
  */
-export type RecordState = "QUEUED" | "FAILED" | "INJECTED" | "DISCARDED" | RefundState;
+export type RecordState = (typeof RECORD_STATES)[number];
 
 /** Of paid calls only (shared/payments/refunds.ts). Such a call is in no queue, and never runs again. */
-export type RefundState = "REFUND_PENDING" | "REFUNDED";
+const REFUND_STATES = ["REFUND_PENDING", "REFUNDED"] as const;
+export type RefundState = (typeof REFUND_STATES)[number];
+
+export const RECORD_STATES = ["QUEUED", "FAILED", "INJECTED", "DISCARDED", ...REFUND_STATES] as const;
 
 /** States that no attempt and no replay leaves. */
 export const ENDED_STATES = [
   "INJECTED",
   "DISCARDED",
-  "REFUND_PENDING",
-  "REFUNDED",
+  ...REFUND_STATES,
 ] as const satisfies readonly RecordState[];
 
 /** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */

@@ -7,7 +7,7 @@ import readQueuesLua from "./read-queues.lua";
 import removeQueueLua from "./remove-queue.lua";
 
 /*
- * The registry is the set of the queues that may hold a call. The script that adds a call registers its queue (scripts.ts), and
+ * The registry is the set of the queues that may hold a call. The script that adds a call registers its queue (frame.lua), and
  * the one that removes a queue finds it empty in the same step: whatever the two meet, no call lies in a queue that nobody sees.
  */
 

@@ -7,7 +7,7 @@ import { PLAIN_RECORD, VERSIONS } from "./version.ts";
 /** A word of ARGV. Booleans become 1 and 0, and undefined becomes empty text. */
 export type Word = string | number | Buffer | boolean | undefined;
 
-type Constant = string | number;
+type Constant = string | number | boolean;
 type Constants = Readonly<Record<string, Constant | Readonly<Record<string, Constant>>>>;
 
 type Definition<Keys extends string, Args extends string, Value> = {
@@ -168,5 +168,5 @@ function literals(constants: Constants): [string, string][] {
 }
 
 function literal(value: Constant): string {
-  return typeof value === "number" ? String(value) : `'${value.replaceAll(/['\\\n]/g, "\\$&")}'`;
+  return typeof value !== "string" ? String(value) : `'${value.replaceAll(/['\\\n]/g, "\\$&")}'`;
 }

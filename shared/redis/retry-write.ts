@@ -1,11 +1,12 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { type Clock, delay, type Outcome, settled, within } from "../time/clock.ts";
+import type { Run, Script } from "./define-script.ts";
 import type { DurableRedis } from "./durable.ts";
 import { failureOf, isLasting, isUnwritten, unlessRedis } from "./failure.ts";
 import { extraMs, isLarge, ownMs } from "./large.ts";
 import type { LargeWrites } from "./large-writes.ts";
 import type { Partition } from "./partition.ts";
-import { type Script, script } from "./script.ts";
+import { type Script as OldScript, script } from "./script.ts";
 import { isNewerError } from "./version.ts";
 
 const PAUSE_MS_MAX = 400;
@@ -14,11 +15,20 @@ const PAUSE_MS_MAX = 400;
 export type Lane = "small" | "large";
 
 /** The same script on both of them. */
+export function byLane<Keys, Args, Reply>(
+  small: Partition,
+  large: Partition,
+  script: Script<Keys, Args, Reply>,
+): Readonly<Record<Lane, Run<Keys, Args, Reply>>> {
+  return { small: script.on(small.redis), large: script.on(large.redis) };
+}
+
+/** The same script on both of them. */
 export function scriptByLane(
   small: Partition,
   large: Partition,
   lua: string,
-): Readonly<Record<Lane, Script>> {
+): Readonly<Record<Lane, OldScript>> {
   return { small: script(small.redis, lua), large: script(large.redis, lua) };
 }
 

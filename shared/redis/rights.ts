@@ -38,7 +38,7 @@ export const RIGHTS = {
         zremrangebyrank zrevrange zrevrangebyscore`),
     ],
   },
-  pricing: { keys: ALL.keys, channels: [], commands: [...BASE, "hgetall", "type"] },
+  pricing: { keys: ALL.keys, channels: [], commands: [...BASE, "hgetall"] },
   runner: {
     commands: [
       ...BASE,

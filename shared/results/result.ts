@@ -30,7 +30,7 @@ export type StoredResult =
 /** What a problem document (RFC 9457) says for people. */
 export type ProblemText = { title?: string; detail?: string };
 
-/** The first line. What a script reads of it comes first (`DELIVERED_HEAD` in keep-result.ts). */
+/** The first line. What a script reads of it comes first (`deliveredHead` in keep-result.lua). */
 type Head = {
   v: number;
   by: By;

@@ -1,9 +1,14 @@
 import { AppError } from "../errors/app-error.ts";
+import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { EVEN_IF_FULL, script } from "../redis/script.ts";
+import { bytes, list, oneOf, optional } from "../redis/reply.ts";
+import { EVEN_IF_FULL } from "../redis/script.ts";
 import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
-import { RESULT, RESULT_LIMITS, type ResultLimits, tellChange } from "./keep-result.ts";
+import { RESULT, RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
+import readLua from "./read.lua";
+import readStatusLua from "./read-status.lua";
 import { decodeResult, type ProblemText, type StoredResult } from "./result.ts";
+import tellProgressLua from "./tell-progress.lua";
 
 /** What there is to say of a call's result. */
 export type ResultRead =
@@ -30,55 +35,53 @@ export type ProgressTold = "stored" | "ended";
 
 export type Results = ReturnType<typeof createResults>;
 
-/** Lua with the fields of the record that `toRead` knows. KEYS[1] is the record. */
-export const READ_RECORD = `
-local record = redis.call('HMGET', KEYS[1], 'v', 'st', 'at', 'rs', 'fc', 'fp', 'fg')`;
-
-/** KEYS record, result, progress. Answers what they hold. */
-const READ = `${READ_RECORD}
-return {redis.call('GET', KEYS[2]), redis.call('GET', KEYS[3]), unpack(record, 1, 7)}`;
+const READ = defineScript({
+  source: readLua,
+  keys: "record, result, progress",
+  strings: "bytes",
+  reply: list(optional(bytes)),
+});
 
 /** No first line of a result is as long: so much tells all of it but the body. */
 export const HEAD_BYTES_MAX = 16_384;
 
-/** The same of the first line of the result. KEYS record, result, progress, attempts. Then the newest failed attempt, and how many are kept. */
-const READ_STATUS = `${READ_RECORD}
-local result = redis.call('GETRANGE', KEYS[2], 0, ${HEAD_BYTES_MAX - 1})
-return {redis.call('LINDEX', KEYS[4], -1), tostring(redis.call('LLEN', KEYS[4])), result ~= '' and result, redis.call('GET', KEYS[3]),
-  unpack(record, 1, 7)}`;
+const READ_STATUS = defineScript({
+  source: readStatusLua,
+  keys: "record, result, progress, attempts",
+  constants: { HEAD_BYTES_MAX },
+  strings: "bytes",
+  reply: list(optional(bytes)),
+});
 
-/** Lua that begins what becomes of word of a call that takes nothing more of its runner. */
 export const CLOSED = "if fg or st == 'DISCARDED' or st == 'REFUND_PENDING' or st == 'REFUNDED' then";
 
-/** Lua with what every change here begins with. KEYS record. ARGV prefix, id, result ms, bytes max. */
 export const CHANGE = `${EVEN_IF_FULL}${unlessNewer("record")}
 local prefix, id, resultMs, resultsBytesMax = ARGV[1] .. ':', ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 ${RESULT}
 local st, rs, fg = unpack(redis.call('HMGET', KEYS[1], 'st', 'rs', 'fg'))`;
 
-/** KEYS record. ARGV those of CHANGE, progress. Answers a `ProgressTold`. */
-const TELL_PROGRESS = `${CHANGE}
-${CLOSED} return 'ended' end
-if deliveredAs(headOf(id)) or (resultRank[rs] or 0) > 1 then return 'ended' end
-dropResult(id .. ':progress')
-keepResult(id .. ':progress', ARGV[5])
-${tellChange("id")}
-return 'stored'`;
+const TELL_PROGRESS = defineScript({
+  source: tellProgressLua,
+  keys: "record",
+  args: "prefix, id, resultMs, bytesMax, progress",
+  reply: oneOf("stored", "ended"),
+});
 
 /** Reads and changes the results of one partition's calls. Nothing is retried here. A change throws `record.newer`. */
 export function createResults(partition: Partition, limits: ResultLimits = RESULT_LIMITS) {
   const { redis, keys, prefix } = partition;
   const { resultMs, bytesMax } = limits;
-  const read = script(redis, READ, "bytes");
-  const readStatus = script(redis, READ_STATUS, "bytes");
-  const tellProgress = script(redis, TELL_PROGRESS);
-  const words = (id: string) => [prefix, id, resultMs, bytesMax];
+  const [read, readStatus, tellProgress] = [READ.on(redis), READ_STATUS.on(redis), TELL_PROGRESS.on(redis)];
+  const placesOf = (id: string) => ({
+    record: keys.record(id),
+    result: keys.result(id),
+    progress: keys.progress(id),
+  });
 
   return {
     /** What is known of a call's result. This and the other reads throw `queue.unavailable`, `record.newer` and `record.unreadable`. */
     async read(id: string): Promise<ResultRead> {
-      const found = await read([keys.record(id), keys.result(id), keys.progress(id)], []).catch(unreadable);
-      return toRead(found as (Buffer | null)[]);
+      return toRead(await read(placesOf(id)).catch(unreadable));
     },
 
     /** Whether the call was paid for: the record of a paid call has the route that it was bought at. */
@@ -94,8 +97,8 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
 
     /** How a call stands, without the body of its result; undefined if there is no record of it. */
     async status(id: string): Promise<CallStatus | undefined> {
-      const touched = [keys.record(id), keys.result(id), keys.progress(id), keys.attempts(id)];
-      return toStatus((await readStatus(touched, []).catch(unreadable)) as (Buffer | null)[]);
+      const touched = { ...placesOf(id), attempts: keys.attempts(id) };
+      return toStatus(await readStatus(touched).catch(unreadable));
     },
 
     /** The state of a call's record; undefined if there is none. */
@@ -108,7 +111,8 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
     /** Remembers what a runner says of its progress, JSON, until it says something else or delivers. */
     async tellProgress(id: string, progress: Progress): Promise<ProgressTold> {
       const line = JSON.stringify({ v: VERSIONS.result, ...progress });
-      return (await tellProgress([keys.record(id)], [...words(id), line])) as ProgressTold;
+      const words = { prefix, id, resultMs, bytesMax, progress: line };
+      return tellProgress({ record: keys.record(id) }, words);
     },
   };
 }
@@ -129,7 +133,7 @@ function unreadable(cause: unknown): never {
 /** The fields of a record, as text. */
 type Found = { st: string | undefined; at: number; rs: string | undefined; failed: ResultRead | undefined };
 
-/** What is stored of a result, of its progress, and in the record (`READ_RECORD`). Throws `record.newer` and `record.unreadable`. */
+/** What is stored of a result, of its progress, and in the record (read-record.lua). Throws `record.newer` and `record.unreadable`. */
 export function toRead([stored, progress, v, st, at, rs, fc, fp, fg]: (
   | Buffer
   | null
@@ -144,7 +148,7 @@ export function toRead([stored, progress, v, st, at, rs, fc, fp, fg]: (
   return withoutStored(found, progress ?? undefined);
 }
 
-function toStatus(found: (Buffer | null)[]): CallStatus | undefined {
+function toStatus(found: readonly (Buffer | undefined)[]): CallStatus | undefined {
   const [newest, kept, ...read] = found;
   const [, , , st, at] = read;
   const state = st?.toString();

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { Ajv } from "ajv";
+import { Ajv, type ValidateFunction } from "ajv";
 import { parse } from "smol-toml";
 import { expect, test } from "vitest";
 import { PRESETS } from "../../shared/senders/presets.ts";
@@ -9,16 +9,19 @@ const config = new URL("../../config/", import.meta.url);
 const text = (path: string) => readFileSync(new URL(path, config), "utf8");
 const committed = (name: string) => JSON.parse(text(`schema/${name}.json`)) as Schema;
 
+const ajv = new Ajv({
+  allErrors: true,
+  strict: true,
+  strictRequired: false,
+  strictTypes: false,
+  validateFormats: false,
+});
+const validators = new Map<string, ValidateFunction>();
+
 /** What is wrong with a table, by the committed schema. */
 function problemsOf(name: string, table: unknown): string[] {
-  const ajv = new Ajv({
-    allErrors: true,
-    strict: true,
-    strictRequired: false,
-    strictTypes: false,
-    validateFormats: false,
-  });
-  const validate = ajv.compile(committed(name));
+  const validate = validators.get(name) ?? ajv.compile(committed(name));
+  validators.set(name, validate);
   validate(table);
   return (validate.errors ?? []).map(({ instancePath, keyword, params }) => {
     const key = params["additionalProperty"] ?? params["missingProperty"] ?? "";

@@ -13,6 +13,7 @@ import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { dirWith, filledExample } from "../shared/config/files.ts";
 import { COMPILER, makeConsumer } from "../support/consumer.ts";
+import { onlyInLongRun, sample } from "../support/long-run.ts";
 import { needs } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { type Block, blocksOf, DOCUMENTS } from "./blocks.ts";
@@ -93,19 +94,25 @@ test("every command that no document's session runs is run by another check", ()
 /** docs/payments.md tells a buyer to install them. An install of Postern does not bring them. */
 const CLIENT = ["@x402/evm", "@x402/extensions", "@x402/fetch", "viem"];
 
-test("every TypeScript example compiles as a module of a user's own, strictly and with the types of its libraries checked", () => {
-  const project = makeConsumer({ with: ["fastify", "@types/express", "standardwebhooks", ...CLIENT] });
-  const examples = used("compiled");
-  for (const [i, { text }] of examples.entries()) {
-    mkdirSync(join(project, `${i}`));
-    writeFileSync(join(project, `${i}/example.ts`), text);
-  }
-  const { stdout } = spawnSync(process.execPath, [COMPILER, "-p", project, "--noEmit", "--pretty", "false"], {
-    cwd: project,
-    encoding: "utf8",
+onlyInLongRun(() => {
+  test("every TypeScript example compiles as a module of a user's own, strictly and with the types of its libraries checked", () => {
+    const project = makeConsumer({ with: ["fastify", "@types/express", "standardwebhooks", ...CLIENT] });
+    const examples = used("compiled");
+    for (const [i, { text }] of examples.entries()) {
+      mkdirSync(join(project, `${i}`));
+      writeFileSync(join(project, `${i}/example.ts`), text);
+    }
+    const { stdout } = spawnSync(
+      process.execPath,
+      [COMPILER, "-p", project, "--noEmit", "--pretty", "false"],
+      {
+        cwd: project,
+        encoding: "utf8",
+      },
+    );
+    const located = stdout.replace(/^(\d+)\/example\.ts/gm, (_, i: string) => examples[Number(i)]?.at ?? i);
+    expect(located).toBe("");
   });
-  const located = stdout.replace(/^(\d+)\/example\.ts/gm, (_, i: string) => examples[Number(i)]?.at ?? i);
-  expect(located).toBe("");
 });
 
 test("the signature check of docs/runner.md takes what a producer signs, and nothing that was changed on the way", async () => {
@@ -175,7 +182,7 @@ test.each(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block)
   },
 );
 
-const followed = DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run"));
+const followed = sample(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block) === "run")));
 
 /** A document may start five services, while other tests have the processor. */
 const PATIENCE_MS = 320_000;

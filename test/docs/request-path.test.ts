@@ -9,6 +9,7 @@ const read = (file: string) => readFileSync(new URL(file, root), "utf8");
 const TOOLS = [
   /^shared\/(config|crypto|errors|ethereum|events|http|ip|job-call|json-schema|lifecycle|log|metrics|pricing|redis|rejected|senders|text|time)\//,
   /^shared\/(queue\/(protocol|queue-name|backend|scripts|slots)|payments\/(payment|scripts)|results\/(keep-result|result))\.ts$/,
+  /\.lua$/,
 ];
 
 /** The files of the ordered list under this heading of docs/architecture.md, and those that its "Off the way" names. */

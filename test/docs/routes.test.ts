@@ -1,8 +1,8 @@
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readDocument } from "./blocks.ts";
 
-/** Each route's row in the documents, and the folder of its tests. */
+/** Each route's row in the documents, and where its tests are. */
 const ROUTES = [
   ["docs/payments.md", "GET /x402`", "x402-gateway/routes/list-jobs"],
   ["docs/payments.md", "GET /x402/jobs/{service_id}/{job_index}/schema", "x402-gateway/routes/schema"],
@@ -89,10 +89,14 @@ const ROUTES = [
 
 const tests = new URL("../services/", import.meta.url);
 
-/** The statuses for which a folder has a test file. */
-function testedIn(folder: string): number[] {
-  const names = readdirSync(new URL(folder, tests));
-  return names.flatMap((name) => /^(\d{3})\.test\.ts$/.exec(name)?.[1] ?? []).map(Number);
+/** The statuses that a route's tests are about: each is a `describe` of the route's file, or a file in its folder. */
+function testedIn(route: string): number[] {
+  const folder = new URL(route, tests);
+  const files = existsSync(folder) ? readdirSync(folder) : [];
+  const own = files.flatMap((name) => /^(\d{3})\.test\.ts$/.exec(name)?.[1] ?? []);
+  const file = new URL(`${route}.test.ts`, tests);
+  const described = existsSync(file) ? readFileSync(file, "utf8").matchAll(/^describe\("(\d{3})"/gm) : [];
+  return [...own, ...[...described].map(([, status]) => String(status))].map(Number).sort();
 }
 
 /** The statuses at the end of a route's row. */
@@ -105,8 +109,8 @@ function documentedIn(document: string, route: string): number[] {
 
 test.each(ROUTES)(
   "%s lists for %s the statuses that it answers, and each has a file of tests",
-  (document, route, folder) => {
-    expect(documentedIn(document, route)).toEqual(testedIn(folder));
+  (document, route, tested) => {
+    expect(documentedIn(document, route)).toEqual(testedIn(tested));
   },
 );
 

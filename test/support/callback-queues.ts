@@ -1,26 +1,30 @@
 import { randomCallId } from "../../shared/job-call/call-id.ts";
 import { callbackQueueOf, gateOf } from "../../shared/queue/queue-name.ts";
-import { addLua } from "../../shared/queue/scripts.ts";
+import { QUEUE_CONSTANTS } from "../../shared/queue/scripts.ts";
+import { defineScript } from "../../shared/redis/define-script.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
-import { script } from "../../shared/redis/script.ts";
+import { nothing } from "../../shared/redis/reply.ts";
+import addCallbacksLua from "./add-callbacks.lua";
 
 const ADDS_AT_ONCE = 200;
 
+const ADD = defineScript({
+  source: addCallbacksLua,
+  keys: "",
+  args: "prefix, data, ...calls(gate, queue, id)",
+  constants: QUEUE_CONSTANTS,
+  reply: nothing,
+});
+
 /** Adds a callback of job 7/1 for each of these receivers, as the end of their calls does. */
 export async function addCallbacks({ redis, prefix }: Partition, receivers: readonly string[], data = "{}") {
-  const add = script(
-    redis,
-    `local prefix, now = ARGV[1] .. ':', ARGV[2]
-${addLua()}
-for i = 4, #ARGV, 3 do add(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[3]) end
-endBatch()`,
-  );
+  const add = ADD.on(redis);
   for (let first = 0; first < receivers.length; first += ADDS_AT_ONCE) {
-    const calls = receivers.slice(first, first + ADDS_AT_ONCE).flatMap((receiver) => {
+    const calls = receivers.slice(first, first + ADDS_AT_ONCE).map((receiver) => {
       const queue = callbackQueueOf("7/1", receiver);
-      return [gateOf(queue), queue, randomCallId()];
+      return { gate: gateOf(queue), queue, id: randomCallId() };
     });
-    await add([], [prefix, Date.now(), data, ...calls]);
+    await add({}, { prefix, data, calls });
   }
 }
 

@@ -151,8 +151,8 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
     return nonce === undefined ? undefined : toHex(nonce, { size: 32 });
   }
 
-  /** Every transfer of a token to this address, oldest first, from the logs of the whole chain. */
-  async function transfers(to: Hex, asset = token): Promise<TokenTransfer[]> {
+  /** Every transfer of these tokens to this address, oldest first, from the logs of the whole chain. */
+  async function transfers(to: Hex, asset: Hex | Hex[] = token): Promise<TokenTransfer[]> {
     const raw = await client.getLogs({ address: asset, fromBlock: 0n, toBlock: "latest" });
     const logs = parseEventLogs({ abi: tokenAbi, logs: raw });
     const transfers: TokenTransfer[] = [];
@@ -168,7 +168,7 @@ export function connectDevnetChain(devnet: Devnet, control: DevnetControl) {
         to: log.args.to.toLowerCase(),
         value: log.args.value,
         nonce: used?.eventName === "AuthorizationUsed" ? used.args.nonce : permit,
-        taker: permit === undefined ? asset : ADDRESSES.permit2,
+        taker: permit === undefined ? log.address : ADDRESSES.permit2,
         transaction: log.transactionHash,
         blockNumber: log.blockNumber,
       });

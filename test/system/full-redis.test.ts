@@ -17,6 +17,7 @@ import { useWebhooks } from "../fixtures/webhooks.ts";
 import { startX402 } from "../fixtures/x402.ts";
 import { newPayer } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
+import { onlyInLongRun } from "../support/long-run.ts";
 
 const redis = useOwnRedis();
 afterAll(async () => expect(await denialsOf(redis), "no process lacks a right").toEqual([]));
@@ -126,28 +127,35 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   await eventually("the next entry counts the one without", async () => (await refused())[0]?.missed === 1);
 });
 
-test("payments that never settle use little of Redis, and payments are refused while webhooks still have their share of it", async () => {
-  await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
-  const gateway = await webhooks.start({ endpoints });
-  await useUpTo(0.6);
-  const x402 = await startX402({
-    ...{ devnet, redisUrl: asUser(redis.url, "x402"), directUrl: redis.url },
-    x402: { settle_timeout_secs: 1 },
+onlyInLongRun(() => {
+  test("payments that never settle use little of Redis, and payments are refused while webhooks still have their share of it", async () => {
+    await redis.client.setrange("other data", OTHER_DATA_BYTES, "x");
+    const gateway = await webhooks.start({ endpoints });
+    await useUpTo(0.6);
+    const x402 = await startX402({
+      ...{ devnet, redisUrl: asUser(redis.url, "x402"), directUrl: redis.url },
+      x402: { settle_timeout_secs: 1 },
+    });
+    ends.defer(() => x402.close());
+    const pay = async (body: string | Buffer) =>
+      x402.post(await x402.pay({ payer: await newPayer(devnet) }), { body });
+    const sold = () => pay("a call");
+    expect((await sold()).status).toBe(202);
+
+    await devnet.control.fault({ on: "settle", kind: "status", status: 500 });
+    const answers = await Promise.all([1, 2, 3, 4].map(() => pay(Buffer.alloc(1024 * 1024))));
+    const codes = answers.map((answer) => answer.json()["code"]).sort();
+    const [claimed, refused] = ["payment.outcome_unknown", "payment.too_many_unsettled"];
+    expect(codes, "an eighth of a quarter of what calls may use").toEqual([
+      claimed,
+      claimed,
+      refused,
+      refused,
+    ]);
+    await devnet.control.clearFaults();
+
+    await useUpTo(0.8);
+    await eventually("no payment is taken", async () => (await sold()).json()["code"] === "queue.overloaded");
+    expect((await send(gateway.address, { path: "/open", body: "a call" })).status).toBe(202);
   });
-  ends.defer(() => x402.close());
-  const pay = async (body: string | Buffer) =>
-    x402.post(await x402.pay({ payer: await newPayer(devnet) }), { body });
-  const sold = () => pay("a call");
-  expect((await sold()).status).toBe(202);
-
-  await devnet.control.fault({ on: "settle", kind: "status", status: 500 });
-  const answers = await Promise.all([1, 2, 3, 4].map(() => pay(Buffer.alloc(1024 * 1024))));
-  const codes = answers.map((answer) => answer.json()["code"]).sort();
-  const [claimed, refused] = ["payment.outcome_unknown", "payment.too_many_unsettled"];
-  expect(codes, "an eighth of a quarter of what calls may use").toEqual([claimed, claimed, refused, refused]);
-  await devnet.control.clearFaults();
-
-  await useUpTo(0.8);
-  await eventually("no payment is taken", async () => (await sold()).json()["code"] === "queue.overloaded");
-  expect((await send(gateway.address, { path: "/open", body: "a call" })).status).toBe(202);
 });

@@ -5,7 +5,7 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
 import { COMMON_HEADERS } from "../../../shared/http/problem.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
-import type { Claimed, PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   hasSettlement,
   type Payment,
@@ -14,6 +14,7 @@ import {
   type SettledPayment,
   type Settlement,
 } from "../../../shared/payments/payment.ts";
+import type { Claimed } from "../../../shared/payments/scripts.ts";
 import { type Clock, delay, within } from "../../../shared/time/clock.ts";
 import { jobPath, soldNoLonger } from "../catalog.ts";
 import { expiredProof } from "../policy/caller.ts";

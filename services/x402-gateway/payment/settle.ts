@@ -16,7 +16,7 @@ import {
 } from "../../../shared/job-call/job-call.ts";
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
-import type { Claimed, Found, PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Found, PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   type FacilitatorRequest,
   type NewPayment,
@@ -28,7 +28,7 @@ import {
   toAuthorization,
   toSettlement,
 } from "../../../shared/payments/payment.ts";
-import { CALL_DROPPED, TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
+import { CALL_DROPPED, type Claimed, TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
 import { type Clock, delay } from "../../../shared/time/clock.ts";

@@ -2,9 +2,11 @@ import { randomBytes } from "node:crypto";
 import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import { defineScript } from "../../../shared/redis/define-script.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
-import { EVEN_IF_FULL, NOW, script } from "../../../shared/redis/script.ts";
+import { oneOf, optional } from "../../../shared/redis/reply.ts";
 import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
+import useNonceLua from "./use-nonce.lua";
 
 /** For so long a nonce is good. */
 export const NONCE_MS = 5 * 60_000;
@@ -52,26 +54,23 @@ export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], cloc
   };
 }
 
-/**
- * KEYS used. ARGV until when it is remembered (unix ms). Answers nothing to the first who uses it, and else why it is good for nothing. One
- * that can no longer be remembered has expired, whatever the gateway's clock said. It stands for a result that was paid for, so it has room.
- */
-const USE = `${EVEN_IF_FULL}${NOW}
-local ms = ARGV[1] - now
-if ms <= 0 then return 'has expired' end
-return not redis.call('SET', KEYS[1], '', 'NX', 'PX', ms) and 'was used before'`;
+const USE = defineScript({
+  source: useNonceLua,
+  keys: "used",
+  args: "keptUntil",
+  reply: optional(oneOf("has expired", "was used before")),
+});
 
 export type UseNonce = ReturnType<typeof createUseNonce>;
 
 /** Uses up a nonce. Resolves with why it is good for nothing, if it was used before, at any replica, or has expired. Throws `queue.unavailable`. */
 export function createUseNonce({ redis, keys }: Partition) {
-  const use = script(redis, USE);
+  const use = USE.on(redis);
   return async (nonce: string, issuedAt: number): Promise<string | undefined> => {
     const keptUntil = issuedAt + NONCE_MS + CLOCK_CHANGE_MS;
-    const reply = await use([keys.usedSignIn(nonce)], [keptUntil]).catch((cause: unknown) => {
+    return use({ used: keys.usedSignIn(nonce) }, { keptUntil }).catch((cause: unknown) => {
       const reason = "whether the nonce was used before cannot be asked";
       throw new AppError("queue.unavailable", { reason, retryAfterMs: 2000, cause });
     });
-    return reply === null ? undefined : String(reply);
   };
 }

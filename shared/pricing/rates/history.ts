@@ -1,6 +1,8 @@
+import { defineScript } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { NOW, script } from "../../redis/script.ts";
-import { isNewer, VERSIONS } from "../../redis/version.ts";
+import { integer, list, text, tuple } from "../../redis/reply.ts";
+import { isNewer } from "../../redis/version.ts";
+import readHistoryLua from "./read-history.lua";
 import type { LiveToken, RatedToken } from "./source.ts";
 
 /*
@@ -18,28 +20,11 @@ const STEPS: Record<RateSpan, { ms: number; count: number }> = {
   "24h": { ms: 300_000, count: 288 },
 };
 
-const DAY_MS = 86_400_000;
+/** The constants of put.lua, which writes the readings. */
+export const HISTORY = { HOUR: STEPS["1h"], DAY: STEPS["24h"], HISTORY_MS: 86_400_000 };
 
-/** Lua: the field of the step that the time `at` is in. */
-function fieldIn(span: RateSpan): string {
-  const { ms, count } = STEPS[span];
-  return `'${span}:' .. math.floor(at / ${ms}) % ${count}`;
-}
-
-/** Lua: `keepReading(first, at, value)` writes a reading into the histories that are the KEYS from `first` on. */
-export const KEEP_READING = `
-local function keepReading(first, at, value)
-  for i = first, #KEYS do
-    if tonumber(redis.call('HGET', KEYS[i], 'v') or 1) <= ${VERSIONS.rateHistory} then
-      local reading = string.format('%d %s', at, value)
-      redis.call('HSET', KEYS[i], 'v', ${VERSIONS.rateHistory}, ${fieldIn("1h")}, reading, ${fieldIn("24h")}, reading)
-      redis.call('PEXPIRE', KEYS[i], ${DAY_MS})
-    end
-  end
-end`;
-
-export function historyKeys({ keys }: Partition, tokens: readonly RatedToken[]): string[] {
-  return tokens.map(({ network, asset }) => keys.rateHistory(network, asset.toLowerCase()));
+export function historyKey({ keys }: Partition, { network, asset }: RatedToken): string {
+  return keys.rateHistory(network, asset.toLowerCase());
 }
 
 export type RateHistory = {
@@ -50,16 +35,19 @@ export type RateHistory = {
   values: (string | undefined)[];
 };
 
-const READ = `${NOW}
-return {now, redis.call('HGETALL', KEYS[1])}`;
+const READ = defineScript({
+  source: readHistoryLua,
+  keys: "history",
+  reply: tuple(integer, list(text)),
+});
 
 type Reading = { at: number; value: string };
 
 /** What is too old to be used is judged by the token's settings of now. */
 export function createReadRateHistory(partition: Partition) {
-  const read = script(partition.redis, READ);
+  const read = READ.on(partition.redis);
   return async (token: LiveToken, span: RateSpan): Promise<RateHistory> => {
-    const [now, flat] = (await read(historyKeys(partition, [token]), [])) as [number, string[]];
+    const [now, flat] = await read({ history: historyKey(partition, token) });
     const { ms: stepMs, count } = STEPS[span];
     const from = now - (now % stepMs) - (count - 1) * stepMs;
     const readings = readingsIn(flat);

@@ -1,11 +1,16 @@
 import { sha256Hex } from "../../crypto/compare.ts";
 import { Secret } from "../../crypto/secret.ts";
+import { defineScript, type Reply } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { NOW, script } from "../../redis/script.ts";
+import { flag, integer, text, tuple } from "../../redis/reply.ts";
 import { VERSIONS } from "../../redis/version.ts";
 import { cut } from "../../text/cut.ts";
-import { historyKeys, KEEP_READING } from "./history.ts";
+import failedLua from "./failed.lua";
+import { HISTORY, historyKey } from "./history.ts";
+import peekLua from "./peek.lua";
+import putLua from "./put.lua";
 import type { LiveToken, RatedToken } from "./source.ts";
+import takeDueLua from "./take-due.lua";
 
 /*
  * Redis holds for each rate: v, value, read_at (when its read began), due_at (when the next read may begin), failures (the failed
@@ -18,45 +23,31 @@ const LEASE_MS = 15_000;
 /** The wait after a failed read. It doubles with each further one, up to the usual period. */
 const RETRY_MS = 5000;
 
-/** If a change of server set the clock back, an old value must not look young. */
-const STORED = `${NOW}
-local found = redis.call('HMGET', KEYS[1], 'value', 'read_at', 'due_at', 'failures', 'reason', 'failed_at')
-local value, read_at, due_at = found[1], tonumber(found[2] or ''), tonumber(found[3] or '')
-local reason, failed_at = found[4] and found[5] or '', tonumber(found[6] or 0)
-if not read_at or read_at > now + 5000 then value, read_at = '', 0 end`;
+const STORED = tuple(text, integer, integer, flag, text, integer);
 
-/** ARGV: the lease, the longest time until the next read is due, how long to keep. */
-const TAKE_DUE = `${STORED}
-local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV[2])
-if due then
-  redis.call('HSET', KEYS[1], 'v', ${VERSIONS.rate}, 'due_at', now + tonumber(ARGV[1]))
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
-end
-return {value, read_at, now, due and 1 or 0, reason, failed_at}`;
+const TAKE_DUE = defineScript({
+  source: takeDueLua,
+  keys: "rate",
+  args: "leaseMs, dueMsMax, keepMs",
+  reply: STORED,
+});
 
-const PEEK = `${STORED}
-return {value, read_at, now, 0, reason, failed_at}`;
+const PEEK = defineScript({ source: peekLua, keys: "rate", reply: STORED });
 
-/**
- * KEYS: the rate, the histories of its tokens. ARGV: when the read began, the period, how long to keep, the value. A slow read does
- * not undo a later one.
- */
-const PUT = `${STORED}${KEEP_READING}
-if read_at > tonumber(ARGV[1]) then return 0 end
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.rate}, 'value', ARGV[4], 'read_at', ARGV[1], 'due_at', ARGV[1] + ARGV[2])
-redis.call('HDEL', KEYS[1], 'failures', 'reason', 'failed_at')
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-keepReading(2, tonumber(ARGV[1]), ARGV[4])
-return 1`;
+const PUT = defineScript({
+  source: putLua,
+  keys: "rate, ...histories",
+  args: "readAt, refreshMs, keepMs, value",
+  constants: HISTORY,
+  reply: flag,
+});
 
-/** ARGV: when the read began, the period, how long to keep, the first wait, the reason. */
-const FAILED = `${STORED}
-if read_at > tonumber(ARGV[1]) then return 0 end
-local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
-local wait = math.min(tonumber(ARGV[2]), ARGV[4] * 2 ^ math.min(failures - 1, 30))
-redis.call('HSET', KEYS[1], 'v', ${VERSIONS.rate}, 'due_at', now + wait, 'reason', ARGV[5], 'failed_at', ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return 1`;
+const FAILED = defineScript({
+  source: failedLua,
+  keys: "rate",
+  args: "readAt, refreshMs, keepMs, retryMs, reason",
+  reply: flag,
+});
 
 /** Why the last read of a source failed, and when it began (unix milliseconds, by Redis' clock). */
 export type RateFailure = { reason: string; at: number };
@@ -89,36 +80,32 @@ export function createSharedValue(
   tokens: readonly LiveToken[] = [token],
 ) {
   const { redis, keys } = partition;
-  const key = [keys.rate(identityOf(token))];
-  const ofAll = [...key, ...historyKeys(partition, tokens)];
+  const own = { rate: keys.rate(identityOf(token)) };
+  const histories = tokens.map((each) => historyKey(partition, each));
   const refreshMs = token.rate_refresh_secs * 1000;
   const keepMs = refreshMs + token.max_rate_age_secs * 1000;
-  const [takeDue, peek] = [script(redis, TAKE_DUE), script(redis, PEEK)];
-  const [put, failed] = [script(redis, PUT), script(redis, FAILED)];
+  const dueMsMax = Math.max(LEASE_MS, refreshMs);
+  const [takeDue, peek, put, failed] = [TAKE_DUE.on(redis), PEEK.on(redis), PUT.on(redis), FAILED.on(redis)];
   return {
-    takeDue: async () => toShared(await takeDue(key, [LEASE_MS, Math.max(LEASE_MS, refreshMs), keepMs])),
+    takeDue: async () => toShared(await takeDue(own, { leaseMs: LEASE_MS, dueMsMax, keepMs })),
     /** Reads the value without taking the lease. */
-    peek: async () => toShared(await peek(key, [])),
+    peek: async () => toShared(await peek(own)),
     /** Sets the value, and keeps it in the history of each token. */
     async put(value: string, readAt: number): Promise<void> {
-      await put(ofAll, [readAt, refreshMs, keepMs, value]);
+      await put({ ...own, histories }, { readAt, refreshMs, keepMs, value });
     },
     /** Records why the read that began at `readAt` failed: the next one is due soon, for any replica. */
     async failed(readAt: number, why: string): Promise<void> {
       const { reason } = toRateFailure(why, readAt);
-      await failed(key, [readAt, refreshMs, keepMs, RETRY_MS, reason]);
+      await failed(own, { readAt, refreshMs, keepMs, retryMs: RETRY_MS, reason });
     },
   };
 }
 
-function toShared(reply: unknown): SharedValue {
-  const [value, readAt, now, due, reason, failedAt] = reply as [
-    ...[string, number, number, number],
-    ...[string, number],
-  ];
+function toShared([value, readAt, now, due, reason, failedAt]: Reply<typeof PEEK>): SharedValue {
   const known = value === "" ? undefined : { value, readAt, ageMs: Math.max(0, now - readAt) };
   const failure = reason === "" ? undefined : { reason, at: failedAt };
-  return { known, now, failure, due: due === 1 };
+  return { known, now, failure, due };
 }
 
 /**

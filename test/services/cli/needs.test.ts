@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { devToken } from "../../../shared/dev/config.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import { runHereWith } from "./run-here.ts";
 
 /* What a command needs of the configuration: the files and the secrets that it uses, and no others. */
 
@@ -38,6 +39,7 @@ const postern = usePostern(() => ({
   job_pricing: { "1": { "1": "no price" } },
   pricing: { key: ABSENT, domain: { chain_id: 1, verifying_contract: ADDRESS } },
 }));
+const here = runHereWith(postern);
 
 test.each([
   "status --json",
@@ -52,19 +54,19 @@ test.each([
   "payments refund-list",
   "payments reconcile --all",
 ])("postern %s needs no secret but that of Redis", async (line) => {
-  const ran = await postern.run(line.split(" "));
+  const ran = await here(line.split(" "));
   expect(ran).toMatchObject({ code: 0, stderr: expect.not.stringContaining("not set") });
 });
 
 test("postern jobs pause and resume need no secret but that of Redis", async () => {
-  expect(await postern.run(["jobs", "pause", "1/1", "--reason", "a test"])).toMatchObject({ code: 0 });
-  expect(await postern.run(["jobs", "resume", "1/1"])).toMatchObject({ code: 0 });
+  expect(await here(["jobs", "pause", "1/1", "--reason", "a test"])).toMatchObject({ code: 0 });
+  expect(await here(["jobs", "resume", "1/1"])).toMatchObject({ code: 0 });
 });
 
 test.each(["rates", "payments audit --network eip155:1 --from-block 1", "payments refund-check"])(
   "postern %s asks for the credentials of chains or rates that it reads, and for no others",
   async (line) => {
-    const { code, stderr } = await postern.run(line.split(" "));
+    const { code, stderr } = await here(line.split(" "));
     const lines = stderr.trimEnd().split("\n");
     expect([code, lines]).toEqual([
       3,
@@ -75,14 +77,14 @@ test.each(["rates", "payments audit --network eip155:1 --from-block 1", "payment
 );
 
 test("postern endpoint open finds its endpoint without a secret, and says so of an unknown one", async () => {
-  const none = await postern.run(["endpoint", "open", "/hooks/github"]);
+  const none = await here(["endpoint", "open", "/hooks/github"]);
   expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining("gives no secret in a handshake") });
-  const unknown = await postern.run(["endpoint", "open", "/hooks/gihtub"]);
+  const unknown = await here(["endpoint", "open", "/hooks/gihtub"]);
   expect(unknown.stderr).toBe("error: no endpoint has the path /hooks/gihtub; did you mean /hooks/github?\n");
 });
 
 test("postern check-config names every secret that is missing, whichever process needs it", async () => {
-  const { code, stderr } = await postern.run(["check-config"]);
+  const { code, stderr } = await here(["check-config"]);
   expect(code).toBe(3);
   expect(stderr.match(/POSTERN_NOT_SET_HERE, which is not set/g)).toHaveLength(10);
 });

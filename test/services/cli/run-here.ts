@@ -2,6 +2,7 @@ import { CommanderError } from "commander";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import type { Terminal } from "../../../services/cli/terminal.ts";
+import type { Postern } from "../../fixtures/postern.ts";
 
 type RanHere = { code: number | undefined; stdout: string; stderr: string };
 
@@ -54,4 +55,10 @@ export async function runHere(
     if (!(error instanceof CommanderError)) throw error;
   }
   return said;
+}
+
+/** Runs commands here that read the configuration of `postern`. */
+export function runHereWith(postern: Pick<Postern, "configDir">) {
+  return (args: readonly string[], env?: NodeJS.ProcessEnv): Promise<RanHere> =>
+    runHere([...args, "--config-dir", postern.configDir], env);
 }

@@ -5,7 +5,9 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
 import { useScreen } from "../../fixtures/screen.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
+import { runHereWith } from "./run-here.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
@@ -32,7 +34,7 @@ beforeEach(async () => {
 });
 
 describe("on a screen", needs("script"), () => {
-  test.each([50, 80, 120, 200])(
+  test.each(sample([50, 80, 120, 200], 2))(
     "at %i columns no line of `failed list` is wider, each id is whole, and no escape of a stranger is there",
     async (columns) => {
       const { code, shown: text } = await runOnScreen(["failed", "list"], {
@@ -64,7 +66,8 @@ describe("on a screen", needs("script"), () => {
   });
 
   test("every table fits a screen of 60 columns without a row", async () => {
-    for (const line of ["jobs list", "rejected list", "payments list", "payments refund-list", "status"]) {
+    const tables = ["status", "jobs list", "rejected list", "payments list", "payments refund-list"];
+    for (const line of sample(tables, 2)) {
       const { code, shown } = await runOnScreen(line.split(" "), { columns: 60 });
       expect([line, code]).toEqual([line, 0]);
       for (const row of stripVTControlCharacters(shown).split("\n"))
@@ -109,22 +112,24 @@ test("FORCE_COLOR colours a pipe too, and 0 takes the colours away", async () =>
 });
 
 test("JSON holds what a stranger wrote as escapes, which no terminal obeys", async () => {
-  const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a", "--json"]);
+  const { stdout } = await runHereWith(postern)(["failed", "list", "--endpoint", "/a", "--json"]);
   expect(stdout).not.toMatch(CONTROL);
   expect(JSON.parse(stdout)).toMatchObject({ reason: expect.stringContaining("\x1b]0;owned\x07\x9b31m") });
 });
 
-test("a long replay in a pipe tells each tenth of it in a line", async () => {
-  await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/long" })));
-  const ran = await postern.run(["failed", "replay", "--endpoint", "/long"]);
-  expect(ran.stdout).toBe("replayed 120 of 120 calls\n");
-  const lines = ran.stderr.trimEnd().split("\n");
-  expect(lines.length).toBeLessThanOrEqual(9);
-  for (const line of lines) expect(line).toMatch(/^replayed \d+ of 120 calls \([1-9]0 %\)$/);
-});
+onlyInLongRun(() => {
+  test("a long replay in a pipe tells each tenth of it in a line", async () => {
+    await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/long" })));
+    const ran = await postern.run(["failed", "replay", "--endpoint", "/long"]);
+    expect(ran.stdout).toBe("replayed 120 of 120 calls\n");
+    const lines = ran.stderr.trimEnd().split("\n");
+    expect(lines.length).toBeLessThanOrEqual(9);
+    for (const line of lines) expect(line).toMatch(/^replayed \d+ of 120 calls \([1-9]0 %\)$/);
+  });
 
-test("a long replay with --quiet says nothing, and its exit code tells", async () => {
-  await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/quiet" })));
-  const quiet = await postern.run(["failed", "replay", "--endpoint", "/quiet", "--quiet"]);
-  expect(quiet).toMatchObject({ code: 0, stdout: "", stderr: "" });
+  test("a long replay with --quiet says nothing, and its exit code tells", async () => {
+    await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/quiet" })));
+    const quiet = await postern.run(["failed", "replay", "--endpoint", "/quiet", "--quiet"]);
+    expect(quiet).toMatchObject({ code: 0, stdout: "", stderr: "" });
+  });
 });

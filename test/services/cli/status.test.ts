@@ -5,6 +5,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, useOwnRedis } from "../../fixtures/redis.ts";
 import { clockAhead } from "../../support/clock-ahead.ts";
+import { runHereWith } from "./run-here.ts";
 
 const fixture = useFailedCalls({ redis: useOwnRedis() });
 afterEach(async () => {
@@ -12,11 +13,11 @@ afterEach(async () => {
 });
 const urlOf = (user: ProcessKind) => asUser(fixture.redis.url, user);
 const postern = usePostern(() => ({ postern: { redis: { url: urlOf("operator") } } }));
-const { run } = postern;
+const here = runHereWith(postern);
 
 test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
   await fixture.fail([{}]);
-  const well = await run(["status", "--json"]);
+  const well = await postern.run(["status", "--json"]);
   expect(well.code).toBe(0);
   expect(JSON.parse(well.stdout)).toMatchObject({
     queues: [
@@ -27,7 +28,7 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
     redis: { durability: "strict", proof: "always" },
   });
   await fixture.redis.client.config("SET", "appendfsync", "everysec");
-  const broken = await run(["status"]);
+  const broken = await postern.run(["status"]);
   expect(broken.code).toBe(1);
   expect(broken.stdout).toMatch(/^ORIGIN +WAITING +DELAYED +ACTIVE +FAILED .*\nwebhook +0 +0 +0 +1/m);
   expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
@@ -35,13 +36,13 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
 
 test("postern status says how much of its maxmemory Redis uses, and what it means that there is none", async () => {
   const { client } = fixture.redis;
-  expect((await run(["status"])).stdout).toMatch(
+  expect((await here(["status"])).stdout).toMatch(
     /MB used\. Redis has no maxmemory, so it never says that it is full/,
   );
   await client.config("SET", "maxmemory", "100mb");
   try {
-    expect((await run(["status"])).stdout).toMatch(/MB used, \d+(\.\d+)? % of maxmemory/);
-    const { redis } = JSON.parse((await run(["status", "--json"])).stdout);
+    expect((await here(["status"])).stdout).toMatch(/MB used, \d+(\.\d+)? % of maxmemory/);
+    const { redis } = JSON.parse((await here(["status", "--json"])).stdout);
     expect(redis).toMatchObject({ maxmemory_bytes: 104_857_600, memory_ratio: expect.any(Number) });
   } finally {
     await client.config("SET", "maxmemory", "0");
@@ -67,7 +68,7 @@ test("postern status shows what all processes did in the last hour, who they are
 
   postern.configure(tables(0, "operator"));
   const running = await eventually("both have reported", async () => {
-    const { stdout } = await run(["status"]);
+    const { stdout } = await here(["status"]);
     return stdout.split("\n").filter((line) => /^webhooks .* strict /.test(line)).length === 2
       ? stdout
       : undefined;
@@ -79,7 +80,9 @@ test("postern status shows what all processes did in the last hour, who they are
 
   await gateway.kill("SIGTERM");
   await other.kill("SIGKILL");
-  const { last_hour, processes, processes_unreadable } = JSON.parse((await run(["status", "--json"])).stdout);
+  const { last_hour, processes, processes_unreadable } = JSON.parse(
+    (await here(["status", "--json"])).stdout,
+  );
   expect(last_hour).toMatchObject([
     { origin: "webhook", accepted: 1, refused: 1, injected: 0, failed: 0, p50_ms: null, p99_ms: null },
     { origin: "x402", accepted: 0, refused: 0 },
@@ -98,11 +101,11 @@ test("postern status shows the runners that producers have, and whether they ans
   await producer.waitForEvent("runner.away");
   postern.configure({ postern: { redis: { url: urlOf("operator") }, runner } });
   const shown = await eventually("it has told of it", async () => {
-    const { stdout } = await run(["status"]);
+    const { stdout } = await here(["status"]);
     return /^default +away +- +1 +http:\/\/127\.0\.0\.1:9\/jobs: .*ECONNREFUSED/m.test(stdout);
   });
   expect(shown).toBe(true);
-  const { runners } = JSON.parse((await run(["status", "--json"])).stdout);
+  const { runners } = JSON.parse((await here(["status", "--json"])).stdout);
   expect(runners).toEqual([
     {
       ...{ name: "default", url: runner.url, state: "away", producers: 1, unanswered: 1 },

@@ -2,16 +2,18 @@ import { expect, test } from "vitest";
 import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
+import { runHereWith } from "./run-here.ts";
 
 const redis = useRedis();
-const { run, configure } = usePostern(() => ({
+const postern = usePostern(() => ({
   postern: { redis: { url: "redis://:a-password@127.0.0.1:1" } },
 }));
+const here = runHereWith(postern);
 
 test("postern failed list, failed replay and status exit with 1 without Redis, after one clear line, within seconds", async () => {
   const startedAt = performance.now();
   const lines = [["failed", "list"], ["failed", "replay", "--all"], ["status"]];
-  for (const ran of await Promise.all(lines.map((args) => run(args)))) {
+  for (const ran of await Promise.all(lines.map((args) => postern.run(args)))) {
     expect(ran).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot be reached: .*\n$/),
@@ -21,15 +23,15 @@ test("postern failed list, failed replay and status exit with 1 without Redis, a
 });
 
 test("postern failed list exits with 3 on a configuration that is not there", async () => {
-  expect(await run(["failed", "list", "--config-dir", "/nowhere"])).toMatchObject({ code: 3 });
+  expect(await postern.run(["failed", "list", "--config-dir", "/nowhere"])).toMatchObject({ code: 3 });
 });
 
 test("a command exits with 1 on the data of another layout, after one line that names the release for it", async () => {
   const layout = JSON.stringify({ layout: LAYOUT + 1, release: "9.8.7" });
   await redis.client.set(keys.layout, layout);
-  configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
+  postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
   for (const line of [["failed", "list"], ["payments", "list"], ["status"]]) {
-    const { code, stdout, stderr } = await run(line);
+    const { code, stdout, stderr } = await here(line);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(
       /^Redis holds layout \d+, written by release 9\.8\.7.* Drain it with release 9\.8\.7: .*"Another release"\)\n$/,
@@ -40,7 +42,7 @@ test("a command exits with 1 on the data of another layout, after one line that 
 
 test("a command writes no layout to an empty Redis", async () => {
   await redis.client.flushdb();
-  configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
-  expect(await run(["payments", "list"])).toMatchObject({ code: 0 });
+  postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } } });
+  expect(await here(["payments", "list"])).toMatchObject({ code: 0 });
   expect(await redis.client.keys("*")).toEqual([]);
 });

@@ -3,6 +3,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { canConnect } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { PATIENCE_MS, SUM, startDemo, wrongIn } from "./start-demo.ts";
 
 const redis = useRedis();
@@ -54,26 +55,28 @@ test("a demo shows its seven chapters, stays up with the console that its last l
   expect(await listening(portsIn(text()))).toEqual([]);
 });
 
-test("a demo with --all and --exit shows every chapter, its counts add up, and it exits with 0", {
-  timeout: PATIENCE_MS,
-}, async () => {
-  const { demo, text } = startDemo(postern, ["--all", "--exit"]);
-  const exit = await demo.exit;
-  expect(wrongIn(text())).toEqual([]);
-  expect(exit, text()).toEqual({ code: 0, signal: null });
-  expect(shownIn(text()).toSorted()).toEqual([...titles.always, ...titles.more].toSorted());
-  expect(text()).toMatch(SUM);
-  expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["4", "0.160000"]);
-});
+onlyInLongRun(() => {
+  test("a demo with --all and --exit shows every chapter, its counts add up, and it exits with 0", {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    const { demo, text } = startDemo(postern, ["--all", "--exit"]);
+    const exit = await demo.exit;
+    expect(wrongIn(text())).toEqual([]);
+    expect(exit, text()).toEqual({ code: 0, signal: null });
+    expect(shownIn(text()).toSorted()).toEqual([...titles.always, ...titles.more].toSorted());
+    expect(text()).toMatch(SUM);
+    expect(PAID_SUM.exec(text())?.slice(1)).toEqual(["4", "0.160000"]);
+  });
 
-test("a signal in the middle of a demo ends all of it within seconds, with exit code 1", {
-  timeout: PATIENCE_MS,
-}, async () => {
-  const { demo, text } = startDemo(postern, []);
-  await eventually("the runner is away", () => text().includes("8 times 202"), PATIENCE_MS);
-  expect(await demo.kill("SIGTERM")).toEqual({ code: 1, signal: null });
-  expect(await listening(portsIn(text()))).toEqual([]);
-  expect(text()).not.toMatch(/^Shown:/m);
+  test("a signal in the middle of a demo ends all of it within seconds, with exit code 1", {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    const { demo, text } = startDemo(postern, []);
+    await eventually("the runner is away", () => text().includes("8 times 202"), PATIENCE_MS);
+    expect(await demo.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+    expect(await listening(portsIn(text()))).toEqual([]);
+    expect(text()).not.toMatch(/^Shown:/m);
+  });
 });
 
 test("a demo refuses a Redis that another producer works on, and leaves it as it is", async () => {

@@ -13,6 +13,7 @@ import {
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, test } from "vitest";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
@@ -76,25 +77,27 @@ test("a source with other content is built, also if its size and its time are th
   expect(run()).toEqual({ says: `other in ${clone} x`, builds: true });
 });
 
-test("a source that a checkout brings back is built, although it was built before", () => {
-  run();
-  write(SOURCE, saying("other"));
-  run();
-  write(SOURCE, saying("first"));
-  expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
-});
+onlyInLongRun(() => {
+  test("a source that a checkout brings back is built, although it was built before", () => {
+    run();
+    write(SOURCE, saying("other"));
+    run();
+    write(SOURCE, saying("first"));
+    expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
+  });
 
-test("a new source is built, and so is everything after another compiler or other settings", () => {
-  run();
-  for (const file of ["shared/new.ts", `${PAGE}/new.ts`]) {
-    write(file, "export const added = 1;\n");
-    expect([file, run().builds]).toEqual([file, true]);
-  }
-  for (const file of ["package-lock.json", "tsconfig.build.json"]) {
-    write(file, `${readFileSync(join(clone, file), "utf8")}\n`);
-    expect([file, run().builds]).toEqual([file, true]);
-  }
-  expect(run().builds).toBe(false);
+  test("a new source is built, and so is everything after another compiler or other settings", () => {
+    run();
+    for (const file of ["shared/new.ts", `${PAGE}/new.ts`]) {
+      write(file, "export const added = 1;\n");
+      expect([file, run().builds]).toEqual([file, true]);
+    }
+    for (const file of ["package-lock.json", "tsconfig.build.json"]) {
+      write(file, `${readFileSync(join(clone, file), "utf8")}\n`);
+      expect([file, run().builds]).toEqual([file, true]);
+    }
+    expect(run().builds).toBe(false);
+  });
 });
 
 test("the program runs the Lua that its files hold now, also that of an included file", () => {
@@ -110,13 +113,15 @@ test("the program runs the Lua that its files hold now, also that of an included
   expect(run()).toEqual({ says: "return 2", builds: true });
 });
 
-test("what something else has built is not run in place of the sources, nor sent as the operator's page", () => {
-  run();
-  write("dist/services/cli/main.js", 'console.log("stale");\n');
-  expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
-  write(`dist/${PAGE}/index.html`, "stale");
-  expect(run().builds).toBe(true);
-  expect(readFileSync(join(clone, `dist/${PAGE}/index.html`), "utf8")).toContain("<script");
+onlyInLongRun(() => {
+  test("what something else has built is not run in place of the sources, nor sent as the operator's page", () => {
+    run();
+    write("dist/services/cli/main.js", 'console.log("stale");\n');
+    expect(run()).toEqual({ says: `first in ${clone} x`, builds: true });
+    write(`dist/${PAGE}/index.html`, "stale");
+    expect(run().builds).toBe(true);
+    expect(readFileSync(join(clone, `dist/${PAGE}/index.html`), "utf8")).toContain("<script");
+  });
 });
 
 test("npm run postern runs where the user is, so that relative paths are from there", () => {
@@ -124,77 +129,81 @@ test("npm run postern runs where the user is, so that relative paths are from th
   expect(run({ from, args: ["--config-dir", "mine"] }).says).toBe(`first in ${from} --config-dir,mine`);
 });
 
-test("npm run test:long makes a fresh clone ready first, and hands its arguments to vitest", () => {
-  mkdirSync(join(clone, "test"));
-  write(
-    "test/vitest.config.ts",
-    'console.log(process.env.POSTERN_TEST_LONG, process.argv.slice(2).join(" "));\nprocess.exit();\n',
-  );
-  expect(run({ script: "test:long", args: ["-t", "x"] })).toEqual({
-    says: "1 run -c test/vitest.config.ts -t x",
-    builds: true,
-  });
-});
-
-describe("npm run test:long without arguments", () => {
-  /** This release is tested by the other command. */
-  const others = Object.keys(OTHER_NODES).filter(
-    (release) => release !== process.versions.node.split(".")[0],
-  );
-
-  beforeEach(() => {
-    const packages = join(clone, "node_modules");
-    rmSync(packages);
-    mkdirSync(packages);
-    for (const name of readdirSync(join(ROOT, "node_modules")))
-      if (name !== ".cache") symlinkSync(join(ROOT, "node_modules", name), join(packages, name));
+onlyInLongRun(() => {
+  test("npm run test:long makes a fresh clone ready first, and hands its arguments to vitest", () => {
     mkdirSync(join(clone, "test"));
-    write("test/vitest.config.ts", 'console.log("every test");\nprocess.exit();\n');
-  });
-
-  /** Puts a program in the place of an installed Node, which says what it would run. */
-  function install(release: string, exit = 0): void {
-    const name = `node-${process.platform}-${process.arch}`;
-    const bin = join("node_modules/.cache/node", OTHER_NODES[release] ?? "", "node_modules", name, "bin");
-    mkdirSync(join(clone, bin), { recursive: true });
-    const script = `#!/bin/sh\necho "${release} runs $(basename "$1") $2"\nexit ${exit}\n`;
-    writeFileSync(join(clone, bin, "node"), script, { mode: 0o755 });
-  }
-
-  function testLong(env: NodeJS.ProcessEnv = {}) {
-    const options = {
-      cwd: clone,
-      encoding: "utf8",
-      env: { ...process.env, CI: "", POSTERN_NO_INSTALL: "1", ...env },
-    } as const;
-    const { stdout, stderr, status } = spawnSync("npm", ["run", "--silent", "test:long"], options);
-    return { says: stdout.trim().split("\n"), lastLines: stderr.trim().split("\n"), status };
-  }
-
-  test("runs npm test on each other release, and then every test on this one", () => {
-    for (const release of others) install(release);
-    expect(testLong()).toMatchObject({
-      says: [...others.map((release) => `${release} runs npm test`), "every test"],
-      status: 0,
+    write(
+      "test/vitest.config.ts",
+      'console.log(process.env.POSTERN_TEST_LONG, process.argv.slice(2).join(" "));\nprocess.exit();\n',
+    );
+    expect(run({ script: "test:long", args: ["-t", "x"] })).toEqual({
+      says: "1 run -c test/vitest.config.ts -t x",
+      builds: true,
     });
   });
-
-  test("fails as npm test fails on another release", () => {
-    for (const release of others) install(release, 7);
-    expect(testLong()).toMatchObject({ says: [`${others[0]} runs npm test`], status: 7 });
-  });
-
-  test("names a release that may not be installed in its last lines, with the command that tests it", () => {
-    const { says, lastLines, status } = testLong();
-    expect([says, status]).toEqual([["every test"], 0]);
-    expect(lastLines.slice(-others.length)).toEqual(
-      others.map((release) =>
-        expect.stringContaining(`env -u POSTERN_NO_INSTALL npm run test:node -- ${release} npm test`),
-      ),
-    );
-  });
-
-  test("skips no release with CI=true", () => {
-    expect(testLong({ CI: "true" })).toMatchObject({ says: [""], status: 1 });
-  });
 });
+
+onlyInLongRun(() =>
+  describe("npm run test:long without arguments", () => {
+    /** This release is tested by the other command. */
+    const others = Object.keys(OTHER_NODES).filter(
+      (release) => release !== process.versions.node.split(".")[0],
+    );
+
+    beforeEach(() => {
+      const packages = join(clone, "node_modules");
+      rmSync(packages);
+      mkdirSync(packages);
+      for (const name of readdirSync(join(ROOT, "node_modules")))
+        if (name !== ".cache") symlinkSync(join(ROOT, "node_modules", name), join(packages, name));
+      mkdirSync(join(clone, "test"));
+      write("test/vitest.config.ts", 'console.log("every test");\nprocess.exit();\n');
+    });
+
+    /** Puts a program in the place of an installed Node, which says what it would run. */
+    function install(release: string, exit = 0): void {
+      const name = `node-${process.platform}-${process.arch}`;
+      const bin = join("node_modules/.cache/node", OTHER_NODES[release] ?? "", "node_modules", name, "bin");
+      mkdirSync(join(clone, bin), { recursive: true });
+      const script = `#!/bin/sh\necho "${release} runs $(basename "$1") $2"\nexit ${exit}\n`;
+      writeFileSync(join(clone, bin, "node"), script, { mode: 0o755 });
+    }
+
+    function testLong(env: NodeJS.ProcessEnv = {}) {
+      const options = {
+        cwd: clone,
+        encoding: "utf8",
+        env: { ...process.env, CI: "", POSTERN_NO_INSTALL: "1", ...env },
+      } as const;
+      const { stdout, stderr, status } = spawnSync("npm", ["run", "--silent", "test:long"], options);
+      return { says: stdout.trim().split("\n"), lastLines: stderr.trim().split("\n"), status };
+    }
+
+    test("runs npm test on each other release, and then every test on this one", () => {
+      for (const release of others) install(release);
+      expect(testLong()).toMatchObject({
+        says: [...others.map((release) => `${release} runs npm test`), "every test"],
+        status: 0,
+      });
+    });
+
+    test("fails as npm test fails on another release", () => {
+      for (const release of others) install(release, 7);
+      expect(testLong()).toMatchObject({ says: [`${others[0]} runs npm test`], status: 7 });
+    });
+
+    test("names a release that may not be installed in its last lines, with the command that tests it", () => {
+      const { says, lastLines, status } = testLong();
+      expect([says, status]).toEqual([["every test"], 0]);
+      expect(lastLines.slice(-others.length)).toEqual(
+        others.map((release) =>
+          expect.stringContaining(`env -u POSTERN_NO_INSTALL npm run test:node -- ${release} npm test`),
+        ),
+      );
+    });
+
+    test("skips no release with CI=true", () => {
+      expect(testLong({ CI: "true" })).toMatchObject({ says: [""], status: 1 });
+    });
+  }),
+);

@@ -14,6 +14,7 @@ import { createResults } from "../../../shared/results/store.ts";
 import { jsonLines, usePostern } from "../../fixtures/postern.ts";
 import { type Answer, send } from "../../support/http.ts";
 import { isAlive } from "../../support/is-alive.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
 import { partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
 
@@ -192,25 +193,27 @@ async function leavesNothing(ready: Ready, pids: Record<string, number>): Promis
   for (const url of [ready.redis, ready.devnet?.rpc ?? ""]) await answersNothing(url);
 }
 
-test("a second SIGTERM ends dev at once, no part outlives it for long, and its folder of secrets is gone", async () => {
-  const dev = startDev(postern);
-  const ready = await readyOf(dev);
-  const pids = partPids(dev);
-  process.kill(dev.pid, "SIGTERM");
-  await dev.waitForEvent("service.stopping");
-  expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
-  expect(existsSync(dirname(ready.config))).toBe(false);
-  await leavesNothing(ready, pids);
-});
+onlyInLongRun(() => {
+  test("a second SIGTERM ends dev at once, no part outlives it for long, and its folder of secrets is gone", async () => {
+    const dev = startDev(postern);
+    const ready = await readyOf(dev);
+    const pids = partPids(dev);
+    process.kill(dev.pid, "SIGTERM");
+    await dev.waitForEvent("service.stopping");
+    expect(await dev.kill("SIGTERM")).toEqual({ code: 1, signal: null });
+    expect(existsSync(dirname(ready.config))).toBe(false);
+    await leavesNothing(ready, pids);
+  });
 
-test("a terminal that closes, which sends SIGHUP more than once, ends dev in order, with every part", async () => {
-  const dev = startDev(postern);
-  await readyOf(dev);
-  const pids = partPids(dev);
-  process.kill(dev.pid, "SIGHUP");
-  await dev.waitForEvent("service.stopping", { where: ({ service }) => service === "dev" });
-  expect(await dev.kill("SIGHUP")).toMatchObject({ code: 0 });
-  expect(stillAlive(pids)).toEqual([]);
+  test("a terminal that closes, which sends SIGHUP more than once, ends dev in order, with every part", async () => {
+    const dev = startDev(postern);
+    await readyOf(dev);
+    const pids = partPids(dev);
+    process.kill(dev.pid, "SIGHUP");
+    await dev.waitForEvent("service.stopping", { where: ({ service }) => service === "dev" });
+    expect(await dev.kill("SIGHUP")).toMatchObject({ code: 0 });
+    expect(stillAlive(pids)).toEqual([]);
+  });
 });
 
 test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => {
@@ -222,58 +225,60 @@ test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => 
   await leavesNothing(ready, pids);
 });
 
-test("dev without anvil says so and runs without payments", async () => {
-  const { dist, env } = withoutAnvil();
-  const dev = startDev(postern, [], { env, entry: [join(dist, "services/cli/main.js")] });
-  const ready = await readyOf(dev);
-  expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("needs anvil");
-  expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
-});
-
-test("dev without the packages of the devnet says what to install and runs without payments", async () => {
-  const { dist, env } = withoutAnvil("viem");
-  const dev = startDev(postern, [], { env, entry: [join(dist, "services/cli/main.js")] });
-  const ready = await readyOf(dev);
-  expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("npm install 'viem@");
-  expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
-});
-
-test("dev serves an operator's own x402.toml as it is, on no devnet", async () => {
-  const [webhooks, runner, x402] = [await address(), await address(), await address()];
-  const token = {
-    network: "eip155:84532",
-    asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-    symbol: "USDC",
-    decimals: 6,
-    pay_to: "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
-    rate_per_native_unit: "3200",
-    eip3009_name: "USDC",
-    eip3009_version: "2",
-    rpc_url: "http://127.0.0.1:1",
-  };
-  postern.configure({
-    postern: { runner: { url: `http://${runner}`, bind_address: runner } },
-    webhooks: { bind_address: webhooks, endpoints: [{ path: "/own", job_id: 1, auth: "none" }] },
-    x402: {
-      bind_address: x402,
-      public_url: "https://jobs.example.com",
-      facilitator_url: "http://127.0.0.1:1",
-      quote_secret: "an operator's own quote secret",
-      accepted_tokens: [token],
-    },
-    job_pricing: { "9": { "1": "1000000000000000" } },
+onlyInLongRun(() => {
+  test("dev without anvil says so and runs without payments", async () => {
+    const { dist, env } = withoutAnvil();
+    const dev = startDev(postern, [], { env, entry: [join(dist, "services/cli/main.js")] });
+    const ready = await readyOf(dev);
+    expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("needs anvil");
+    expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
   });
-  const dev = startDev(postern, ["--config-dir", postern.configDir]);
-  const ready = await readyOf(dev);
-  expect(ready.jobs).toEqual([
-    { url: `http://${x402}/x402/jobs/9/1`, price: `http://${x402}/x402/jobs/9/1/price` },
-  ]);
-  const price = (await (await fetch(ready.jobs[0]?.price ?? "")).json()) as Record<string, object[]>;
-  expect(price["settlement_options"]?.[0]).toMatchObject({ amount: "3200000", pay_to: token.pay_to });
-  expect([ready.devnet, Object.keys(partPids(dev)).toSorted()]).toEqual([
-    undefined,
-    ["operator", "producer", "runner", "webhooks", "x402"],
-  ]);
+
+  test("dev without the packages of the devnet says what to install and runs without payments", async () => {
+    const { dist, env } = withoutAnvil("viem");
+    const dev = startDev(postern, [], { env, entry: [join(dist, "services/cli/main.js")] });
+    const ready = await readyOf(dev);
+    expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("npm install 'viem@");
+    expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
+  });
+
+  test("dev serves an operator's own x402.toml as it is, on no devnet", async () => {
+    const [webhooks, runner, x402] = [await address(), await address(), await address()];
+    const token = {
+      network: "eip155:84532",
+      asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+      symbol: "USDC",
+      decimals: 6,
+      pay_to: "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+      rate_per_native_unit: "3200",
+      eip3009_name: "USDC",
+      eip3009_version: "2",
+      rpc_url: "http://127.0.0.1:1",
+    };
+    postern.configure({
+      postern: { runner: { url: `http://${runner}`, bind_address: runner } },
+      webhooks: { bind_address: webhooks, endpoints: [{ path: "/own", job_id: 1, auth: "none" }] },
+      x402: {
+        bind_address: x402,
+        public_url: "https://jobs.example.com",
+        facilitator_url: "http://127.0.0.1:1",
+        quote_secret: "an operator's own quote secret",
+        accepted_tokens: [token],
+      },
+      job_pricing: { "9": { "1": "1000000000000000" } },
+    });
+    const dev = startDev(postern, ["--config-dir", postern.configDir]);
+    const ready = await readyOf(dev);
+    expect(ready.jobs).toEqual([
+      { url: `http://${x402}/x402/jobs/9/1`, price: `http://${x402}/x402/jobs/9/1/price` },
+    ]);
+    const price = (await (await fetch(ready.jobs[0]?.price ?? "")).json()) as Record<string, object[]>;
+    expect(price["settlement_options"]?.[0]).toMatchObject({ amount: "3200000", pay_to: token.pay_to });
+    expect([ready.devnet, Object.keys(partPids(dev)).toSorted()]).toEqual([
+      undefined,
+      ["operator", "producer", "runner", "webhooks", "x402"],
+    ]);
+  });
 });
 
 describe("dev with an operator's own endpoints", () => {

@@ -4,6 +4,7 @@ import { ownRunnerUrl } from "../../../services/dev/own-runner.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
 import { apart, partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
 
@@ -41,49 +42,54 @@ test("dev with --runner starts no runner, says that yours is not there yet, and 
   await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
 });
 
-test("dev with --runner sells jobs by their numbers alone, since it does not know what your runner does", async () => {
-  const ready = await readyOf(startDev(postern, ["--runner", url, ...(await apart())]));
-  const sold = ready.jobs.map(({ name, schema, pay }) => [name, schema, typeof pay]);
-  expect(sold).toEqual([1, 2, 3].map(() => [undefined, undefined, "string"]));
-});
-
-describe("dev with a [runner] url of --config-dir", () => {
-  const secret = "an operator's own secret of the runner";
-  const own = async (runner: Record<string, string>) => ({
-    postern: { runner: { secret, ...runner } },
-    webhooks: {
-      bind_address: `127.0.0.1:${await freePort()}`,
-      endpoints: [{ path: "/own", job_id: 1, auth: "none" }],
-    },
+onlyInLongRun(() => {
+  test("dev with --runner sells jobs by their numbers alone, since it does not know what your runner does", async () => {
+    const ready = await readyOf(startDev(postern, ["--runner", url, ...(await apart())]));
+    const sold = ready.jobs.map(({ name, schema, pay }) => [name, schema, typeof pay]);
+    expect(sold).toEqual([1, 2, 3].map(() => [undefined, undefined, "string"]));
   });
 
-  test("uses the runner that listens there, and does not tell its secret", async () => {
-    postern.configure(await own({ url }));
-    const dev = startDev(postern, ["--config-dir", postern.configDir]);
-    const ready = await readyOf(dev);
-    expect(ready.ownRunner).toEqual({ answers: false, deliverTo: expect.any(String) });
-    expect(Object.keys(partPids(dev))).not.toContain("runner");
-    await startRunner(ready.redis, secret);
-    const callId = await sendTo(ready, "/own");
-    await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
-    expect(dev.tail()).not.toContain(secret);
-  });
+  describe("dev with a [runner] url of --config-dir", () => {
+    const secret = "an operator's own secret of the runner";
+    const own = async (runner: Record<string, string>) => ({
+      postern: { runner: { secret, ...runner } },
+      webhooks: {
+        bind_address: `127.0.0.1:${await freePort()}`,
+        endpoints: [{ path: "/own", job_id: 1, auth: "none" }],
+      },
+    });
 
-  test("--runner wins over it", async () => {
-    postern.configure(await own({ url: "http://127.0.0.1:1" }));
-    const ready = await readyOf(
-      startDev(postern, ["--config-dir", postern.configDir, "--runner", `${url}/`]),
-    );
-    expect([ready.runner, ready.ownRunner]).toEqual([url, { answers: false, deliverTo: expect.any(String) }]);
-  });
+    test("uses the runner that listens there, and does not tell its secret", async () => {
+      postern.configure(await own({ url }));
+      const dev = startDev(postern, ["--config-dir", postern.configDir]);
+      const ready = await readyOf(dev);
+      expect(ready.ownRunner).toEqual({ answers: false, deliverTo: expect.any(String) });
+      expect(Object.keys(partPids(dev))).not.toContain("runner");
+      await startRunner(ready.redis, secret);
+      const callId = await sendTo(ready, "/own");
+      await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
+      expect(dev.tail()).not.toContain(secret);
+    });
 
-  test("starts the reference runner where only its bind_address is given, and sends it the calls", async () => {
-    postern.configure(await own({ bind_address: address }));
-    const dev = startDev(postern, ["--config-dir", postern.configDir]);
-    const ready = await readyOf(dev);
-    expect([ready.runner, ready.ownRunner]).toEqual([url, undefined]);
-    const callId = await sendTo(ready, "/own");
-    await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
+    test("--runner wins over it", async () => {
+      postern.configure(await own({ url: "http://127.0.0.1:1" }));
+      const ready = await readyOf(
+        startDev(postern, ["--config-dir", postern.configDir, "--runner", `${url}/`]),
+      );
+      expect([ready.runner, ready.ownRunner]).toEqual([
+        url,
+        { answers: false, deliverTo: expect.any(String) },
+      ]);
+    });
+
+    test("starts the reference runner where only its bind_address is given, and sends it the calls", async () => {
+      postern.configure(await own({ bind_address: address }));
+      const dev = startDev(postern, ["--config-dir", postern.configDir]);
+      const ready = await readyOf(dev);
+      expect([ready.runner, ready.ownRunner]).toEqual([url, undefined]);
+      const callId = await sendTo(ready, "/own");
+      await dev.waitForEvent("call.injected", { where: (event) => event["callId"] === callId });
+    });
   });
 });
 

@@ -9,6 +9,7 @@ import { createDevPayments, newDevSecrets } from "../../../shared/dev/config.ts"
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { buy, freeBase, partPids, readyOf, startDev } from "./use-dev.ts";
 
@@ -43,11 +44,13 @@ test("--port-base gives everything that listens its port in the documented order
   expect(await buy(postern, job ?? { url: "", price: "" })).toBe("injected");
 });
 
-test("--port-base without a configuration moves the pricing engine too", async () => {
-  const base = await freeBase();
-  const { pricing, probes } = await readyOf(startDev(postern, ["--port-base", String(base)]));
-  expect(pricing).toEqual({ http: `http://127.0.0.1:${base + 7}`, grpc: `127.0.0.1:${base + 8}` });
-  expect(probes["pricing"]).toBe(`http://127.0.0.1:${base + 6}/readyz`);
+onlyInLongRun(() => {
+  test("--port-base without a configuration moves the pricing engine too", async () => {
+    const base = await freeBase();
+    const { pricing, probes } = await readyOf(startDev(postern, ["--port-base", String(base)]));
+    expect(pricing).toEqual({ http: `http://127.0.0.1:${base + 7}`, grpc: `127.0.0.1:${base + 8}` });
+    expect(probes["pricing"]).toBe(`http://127.0.0.1:${base + 6}/readyz`);
+  });
 });
 
 test("a port of --port-base that is taken ends dev with its number and what it is for", async () => {
@@ -93,25 +96,27 @@ async function devnetConfig(
   return dir;
 }
 
-test("dev starts the devnet at the very ports that an operator's x402.toml names, and a second dev pays on the same one", {
-  timeout: PATIENCE_MS,
-}, async () => {
-  const base = await freeBase(3);
-  const named = { rpc: base, facilitator: base + 1 };
-  const [x402, runner] = [await freePort(), await freePort()];
-  const first = startDev(postern, ["--config-dir", await devnetConfig({ ...named, x402, runner })]);
-  const ready = await readyOf(first);
-  expect(ready.devnet).toMatchObject({
-    rpc: `http://127.0.0.1:${named.rpc}`,
-    facilitator: `http://127.0.0.1:${named.facilitator}`,
-  });
+onlyInLongRun(() => {
+  test("dev starts the devnet at the very ports that an operator's x402.toml names, and a second dev pays on the same one", {
+    timeout: PATIENCE_MS,
+  }, async () => {
+    const base = await freeBase(3);
+    const named = { rpc: base, facilitator: base + 1 };
+    const [x402, runner] = [await freePort(), await freePort()];
+    const first = startDev(postern, ["--config-dir", await devnetConfig({ ...named, x402, runner })]);
+    const ready = await readyOf(first);
+    expect(ready.devnet).toMatchObject({
+      rpc: `http://127.0.0.1:${named.rpc}`,
+      facilitator: `http://127.0.0.1:${named.facilitator}`,
+    });
 
-  const other = { ...named, x402: await freePort(), runner: await freePort() };
-  const second = startDev(postern, ["--config-dir", await devnetConfig(other)]);
-  const { jobs } = await readyOf(second);
-  expect(Object.keys(partPids(second))).not.toContain("devnet");
-  expect(second.events("dev.devnet_found")[0]).toMatchObject({ rpc: ready.devnet?.rpc });
-  expect(await buy(postern, jobs[0] as (typeof jobs)[number])).toBe("injected");
+    const other = { ...named, x402: await freePort(), runner: await freePort() };
+    const second = startDev(postern, ["--config-dir", await devnetConfig(other)]);
+    const { jobs } = await readyOf(second);
+    expect(Object.keys(partPids(second))).not.toContain("devnet");
+    expect(second.events("dev.devnet_found")[0]).toMatchObject({ rpc: ready.devnet?.rpc });
+    expect(await buy(postern, jobs[0] as (typeof jobs)[number])).toBe("injected");
+  });
 });
 
 test("a relative --config-dir is read from the folder that dev is started in", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { usePostern } from "../../fixtures/postern.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
 import { apart, readyOf, startDev } from "./use-dev.ts";
@@ -34,11 +35,13 @@ async function secretsOfAStart(): Promise<unknown> {
   return [...headers, ownRunner?.secret];
 }
 
-test("the secrets that dev makes up are the same at the next start in the same folder, and others elsewhere", async () => {
-  const first = await secretsOfAStart();
-  expect(await secretsOfAStart()).toEqual(first);
-  cwd = tempDir();
-  expect(await secretsOfAStart()).not.toEqual(first);
+onlyInLongRun(() => {
+  test("the secrets that dev makes up are the same at the next start in the same folder, and others elsewhere", async () => {
+    const first = await secretsOfAStart();
+    expect(await secretsOfAStart()).toEqual(first);
+    cwd = tempDir();
+    expect(await secretsOfAStart()).not.toEqual(first);
+  });
 });
 
 test("the file of dev's secrets is its owner's alone, and git does not see it", async () => {
@@ -48,12 +51,14 @@ test("the file of dev's secrets is its owner's alone, and git does not see it", 
   expect(execFileSync("git", ["status", "--porcelain"], { cwd, encoding: "utf8" })).toBe("");
 });
 
-test("dev that cannot keep its secrets says so, and runs", async () => {
-  writeFileSync(join(cwd, ".postern"), "no folder");
-  const dev = await start();
-  const { ownRunner } = await readyOf(dev);
-  expect(ownRunner?.secret).toMatch(/^[0-9a-f]{64}$/);
-  expect(dev.events("dev.secrets_not_kept")[0]?.["reason"]).toContain("the next start makes other secrets");
+onlyInLongRun(() => {
+  test("dev that cannot keep its secrets says so, and runs", async () => {
+    writeFileSync(join(cwd, ".postern"), "no folder");
+    const dev = await start();
+    const { ownRunner } = await readyOf(dev);
+    expect(ownRunner?.secret).toMatch(/^[0-9a-f]{64}$/);
+    expect(dev.events("dev.secrets_not_kept")[0]?.["reason"]).toContain("the next start makes other secrets");
+  });
 });
 
 test("dev with a file of secrets that is not its own exits with 3 and says to delete it", async () => {
@@ -67,18 +72,20 @@ test("dev with a file of secrets that is not its own exits with 3 and says to de
   );
 });
 
-test("dev without a terminal writes JSON lines alone to stdout, and to stderr the commands for people", async () => {
-  const args = ["dev", "--runner", "http://127.0.0.1:1", ...(await apart())];
-  const { code, stdout, stderr } = await postern.run(args, {
-    cwd,
-    interruptAt: /Ctrl-C ends all of it/,
+onlyInLongRun(() => {
+  test("dev without a terminal writes JSON lines alone to stdout, and to stderr the commands for people", async () => {
+    const args = ["dev", "--runner", "http://127.0.0.1:1", ...(await apart())];
+    const { code, stdout, stderr } = await postern.run(args, {
+      cwd,
+      interruptAt: /Ctrl-C ends all of it/,
+    });
+    expect(code).toBe(0);
+    const lines = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const ready = lines.find(({ event }) => event === "dev.ready") as { endpoints: { curl: string }[] };
+    expect(ready.endpoints).toHaveLength(4);
+    for (const { curl } of ready.endpoints) expect(stderr).toContain(`    ${curl}\n`);
   });
-  expect(code).toBe(0);
-  const lines = stdout
-    .trimEnd()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const ready = lines.find(({ event }) => event === "dev.ready") as { endpoints: { curl: string }[] };
-  expect(ready.endpoints).toHaveLength(4);
-  for (const { curl } of ready.endpoints) expect(stderr).toContain(`    ${curl}\n`);
 });

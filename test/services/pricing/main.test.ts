@@ -14,6 +14,7 @@ import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import { DOMAIN, ENGINE, KEY, OPERATOR, SEPARATOR, toQuote, wireRequest } from "../../fixtures/pricing.ts";
 import { asUser, useOwnRedis, useRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { reflectedClient } from "../../support/reflected.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -58,54 +59,56 @@ async function start(redisUrl = redis.url, env: NodeJS.ProcessEnv = {}) {
 }
 
 describe.concurrent("each in a process of its own", () => {
-  test("`postern pricing` quotes, counts it, and ends with 0 on SIGTERM though a client still watches its health", async () => {
-    const { engine, address, ops, operator } = await start();
-    expect(operator).toBe(OPERATOR);
-    const client = reflectedClient(address);
-    const request = wireRequest({ challenge_timestamp: String(Math.floor(Date.now() / 1000)) });
-    expect(await client.call(ENGINE, "GetJobPrice", request)).toMatchObject({ code: status.OK });
-    expect(await client.call(ENGINE, "GetJobPrice", { ...request, job_index: 4 })).toMatchObject({
-      code: status.NOT_FOUND,
+  onlyInLongRun(() => {
+    test("`postern pricing` quotes, counts it, and ends with 0 on SIGTERM though a client still watches its health", async () => {
+      const { engine, address, ops, operator } = await start();
+      expect(operator).toBe(OPERATOR);
+      const client = reflectedClient(address);
+      const request = wireRequest({ challenge_timestamp: String(Math.floor(Date.now() / 1000)) });
+      expect(await client.call(ENGINE, "GetJobPrice", request)).toMatchObject({ code: status.OK });
+      expect(await client.call(ENGINE, "GetJobPrice", { ...request, job_index: 4 })).toMatchObject({
+        code: status.NOT_FOUND,
+      });
+      const get = async (path: string) => (await send(ops, { method: "GET", path })).text;
+      expect(await get("/livez")).toBe("ok");
+      expect(JSON.parse(await get("/readyz"))).toMatchObject({ status: "ready", draining: false });
+      const metrics = await get("/metrics");
+      expect(metrics).toContain('postern_pricing_quotes_total{code="issued"} 1');
+      expect(metrics).toContain('postern_pricing_quotes_total{code="job.not_found"} 1');
+
+      const watch = await client.methodOf("grpc.health.v1.Health", "Watch");
+      const told: string[] = [];
+      const stream = client.client.makeServerStreamRequest(
+        watch.path,
+        watch.requestSerialize,
+        watch.responseDeserialize,
+        { service: ENGINE },
+      );
+      stream.on("data", (message) => told.push(message.status));
+      stream.on("error", () => {});
+      await eventually("it is told", () => told.includes("SERVING"));
+      const startedAt = performance.now();
+      expect(await engine.kill("SIGTERM")).toMatchObject({ code: 0 });
+      expect(performance.now() - startedAt).toBeLessThan(9000);
+      expect(told.at(-1)).toBe("NOT_SERVING");
+      client.close();
     });
-    const get = async (path: string) => (await send(ops, { method: "GET", path })).text;
-    expect(await get("/livez")).toBe("ok");
-    expect(JSON.parse(await get("/readyz"))).toMatchObject({ status: "ready", draining: false });
-    const metrics = await get("/metrics");
-    expect(metrics).toContain('postern_pricing_quotes_total{code="issued"} 1');
-    expect(metrics).toContain('postern_pricing_quotes_total{code="job.not_found"} 1');
 
-    const watch = await client.methodOf("grpc.health.v1.Health", "Watch");
-    const told: string[] = [];
-    const stream = client.client.makeServerStreamRequest(
-      watch.path,
-      watch.requestSerialize,
-      watch.responseDeserialize,
-      { service: ENGINE },
-    );
-    stream.on("data", (message) => told.push(message.status));
-    stream.on("error", () => {});
-    await eventually("it is told", () => told.includes("SERVING"));
-    const startedAt = performance.now();
-    expect(await engine.kill("SIGTERM")).toMatchObject({ code: 0 });
-    expect(performance.now() - startedAt).toBeLessThan(9000);
-    expect(told.at(-1)).toBe("NOT_SERVING");
-    client.close();
-  });
-
-  test("without the native module of secp256k1, `postern pricing` says so once at its start and signs the same quotes", async () => {
-    const withModule = await start();
-    expect(withModule.engine.events("signatures.slow")).toEqual([]);
-    const { engine, address, operator } = await start(redis.url, WITHOUT_NATIVE);
-    expect(engine.events("signatures.slow")).toMatchObject([
-      { remedy: expect.stringContaining("npm rebuild secp256k1") },
-    ]);
-    expect(operator).toBe(OPERATOR);
-    const request = wireRequest({ challenge_timestamp: String(Math.floor(Date.now() / 1000)) });
-    const client = reflectedClient(address);
-    const { response = {} } = await client.call(ENGINE, "GetJobPrice", request);
-    client.close();
-    const digest = jobQuoteDigest(SEPARATOR, toQuote(response));
-    expect(recoverAddress(digest, toHex(response["signature"] as Buffer))).toBe(OPERATOR);
+    test("without the native module of secp256k1, `postern pricing` says so once at its start and signs the same quotes", async () => {
+      const withModule = await start();
+      expect(withModule.engine.events("signatures.slow")).toEqual([]);
+      const { engine, address, operator } = await start(redis.url, WITHOUT_NATIVE);
+      expect(engine.events("signatures.slow")).toMatchObject([
+        { remedy: expect.stringContaining("npm rebuild secp256k1") },
+      ]);
+      expect(operator).toBe(OPERATOR);
+      const request = wireRequest({ challenge_timestamp: String(Math.floor(Date.now() / 1000)) });
+      const client = reflectedClient(address);
+      const { response = {} } = await client.call(ENGINE, "GetJobPrice", request);
+      client.close();
+      const digest = jobQuoteDigest(SEPARATOR, toQuote(response));
+      expect(recoverAddress(digest, toHex(response["signature"] as Buffer))).toBe(OPERATOR);
+    });
   });
 
   test("`postern pricing` stops with 0 on SIGTERM though Redis is away", async () => {
@@ -150,13 +153,15 @@ describe.concurrent("each in a process of its own", () => {
     taken.close();
   });
 
-  test("`postern check-config` says what is quoted, and refuses what `postern pricing` refuses", async () => {
-    const good = await checkConfig(configDir(redis.url));
-    expect([good.code, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
-    const bad = await checkConfig(configDir(redis.url, { "3": "5", x: "1" }));
-    expect(bad.code).toBe(3);
-    expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.3: is below 100 wei/g)).toHaveLength(1);
-    expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.x: is not a job index/g)).toHaveLength(1);
+  onlyInLongRun(() => {
+    test("`postern check-config` says what is quoted, and refuses what `postern pricing` refuses", async () => {
+      const good = await checkConfig(configDir(redis.url));
+      expect([good.code, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
+      const bad = await checkConfig(configDir(redis.url, { "3": "5", x: "1" }));
+      expect(bad.code).toBe(3);
+      expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.3: is below 100 wei/g)).toHaveLength(1);
+      expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.x: is not a job index/g)).toHaveLength(1);
+    });
   });
 });
 

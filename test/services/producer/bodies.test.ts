@@ -5,6 +5,7 @@ import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 
 const redis = useRedis();
 const producers = useProducer({ redis });
@@ -13,40 +14,42 @@ const postern = usePostern();
 
 const MIB = 2 ** 20;
 
-test("a producer with little memory injects as many large bodies as there are, one after the other if need be", async () => {
-  postern.configure({
-    postern: {
-      redis: { url: redis.url },
-      runner: { url: runner.url },
-      producer: { body_budget_bytes: 48 * MIB },
-    },
+onlyInLongRun(() => {
+  test("a producer with little memory injects as many large bodies as there are, one after the other if need be", async () => {
+    postern.configure({
+      postern: {
+        redis: { url: redis.url },
+        runner: { url: runner.url },
+        producer: { body_budget_bytes: 48 * MIB },
+      },
+    });
+    const bodies = Array.from({ length: 12 }, (_, i) => Buffer.alloc(6 * MIB, `${i} `));
+    for (const [i, body] of bodies.entries()) await producers.add(aCall({ job_id: 1 + (i % 4), body }));
+    const sizes = new Map<string, number>();
+    let inHand = 0;
+    let most = 0;
+    runner.answer = async (offer) => {
+      inHand += 1;
+      most = Math.max(most, inHand);
+      sizes.set(String(offer.headers["idempotency-key"]), offer.body.length);
+      offer.body = Buffer.alloc(0);
+      if (sizes.size === 1) await eventually("another one comes beside the first", () => most > 1);
+      await delay(400);
+      inHand -= 1;
+      return { status: 200 };
+    };
+    const producer = postern.start(["producer"], { env: { NODE_OPTIONS: "--max-old-space-size=160" } });
+    let ended = false;
+    void producer.exit.then(() => {
+      ended = true;
+    });
+    await eventually("all are injected", () => sizes.size === bodies.length || ended);
+    expect(ended).toBe(false);
+    expect([...sizes.values()]).toEqual(bodies.map(({ length }) => length));
+    // Half of the room is for large calls, and each of these is 8 MiB as stored.
+    expect(most).toBeGreaterThanOrEqual(2);
+    expect(most).toBeLessThanOrEqual(3);
   });
-  const bodies = Array.from({ length: 12 }, (_, i) => Buffer.alloc(6 * MIB, `${i} `));
-  for (const [i, body] of bodies.entries()) await producers.add(aCall({ job_id: 1 + (i % 4), body }));
-  const sizes = new Map<string, number>();
-  let inHand = 0;
-  let most = 0;
-  runner.answer = async (offer) => {
-    inHand += 1;
-    most = Math.max(most, inHand);
-    sizes.set(String(offer.headers["idempotency-key"]), offer.body.length);
-    offer.body = Buffer.alloc(0);
-    if (sizes.size === 1) await eventually("another one comes beside the first", () => most > 1);
-    await delay(400);
-    inHand -= 1;
-    return { status: 200 };
-  };
-  const producer = postern.start(["producer"], { env: { NODE_OPTIONS: "--max-old-space-size=160" } });
-  let ended = false;
-  void producer.exit.then(() => {
-    ended = true;
-  });
-  await eventually("all are injected", () => sizes.size === bodies.length || ended);
-  expect(ended).toBe(false);
-  expect([...sizes.values()]).toEqual(bodies.map(({ length }) => length));
-  // Half of the room is for large calls, and each of these is 8 MiB as stored.
-  expect(most).toBeGreaterThanOrEqual(2);
-  expect(most).toBeLessThanOrEqual(3);
 });
 
 test("a call that has ended three producers fails with a code of its own, and those beside it are injected", async () => {

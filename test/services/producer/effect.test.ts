@@ -9,6 +9,7 @@ import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { type Fault, useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { takeBack } from "../../support/take-back.ts";
 
 const redis = useRedis();
@@ -94,16 +95,18 @@ test("an attempt that a stopping producer breaks off may have had an effect", as
   expect(await unsureOf(id)).toBe("1");
 });
 
-test("what an attempt may have done is not forgotten while Redis refuses to keep it", async () => {
-  runner.answer = () => (runner.offers.length === 1 ? "cut" : { status: 422 });
-  const { id } = await addWatched();
-  let refusals = 6;
-  proxy.onCommand = (words) =>
-    runner.offers.length === 1 && isRecord(words) && refusals-- > 0 ? REFUSED : undefined;
-  producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
-  await eventually("it has failed", async () => (await stateOf(id)) === "FAILED");
-  expect(refusals).toBeLessThan(5);
-  expect(await unsureOf(id)).toBe("1");
+onlyInLongRun(() => {
+  test("what an attempt may have done is not forgotten while Redis refuses to keep it", async () => {
+    runner.answer = () => (runner.offers.length === 1 ? "cut" : { status: 422 });
+    const { id } = await addWatched();
+    let refusals = 6;
+    proxy.onCommand = (words) =>
+      runner.offers.length === 1 && isRecord(words) && refusals-- > 0 ? REFUSED : undefined;
+    producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
+    await eventually("it has failed", async () => (await stateOf(id)) === "FAILED");
+    expect(refusals).toBeLessThan(5);
+    expect(await unsureOf(id)).toBe("1");
+  });
 });
 
 /** Redis cannot write now. */

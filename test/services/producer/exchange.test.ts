@@ -10,6 +10,7 @@ import { Hold } from "../../../shared/queue/hold.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall } from "../../fixtures/producer.ts";
+import { sample } from "../../support/long-run.ts";
 
 const ends = useEnds();
 
@@ -93,13 +94,17 @@ async function blackHole(): Promise<number> {
   }
 }
 
-test.each([
-  ["undici gives the connection up", 10_000],
+const NEVER_CONNECTED: readonly [string, number][] = [
   ["the time of the exchange is over", 100],
-])("a runner that makes no connection until %s is unreachable", async (_, timeoutMs) => {
-  const port = await blackHole();
-  expect(await injectionsTo(`http://127.0.0.1:${port}`, { timeoutMs })()).toBe("runner.unreachable");
-});
+  ["undici gives the connection up", 10_000],
+];
+test.each(sample(NEVER_CONNECTED))(
+  "a runner that makes no connection until %s is unreachable",
+  async (_, timeoutMs) => {
+    const port = await blackHole();
+    expect(await injectionsTo(`http://127.0.0.1:${port}`, { timeoutMs })()).toBe("runner.unreachable");
+  },
+);
 
 test("a runner whose TLS handshake does not end is unreachable, because nothing of the call has left", async () => {
   const { port } = await serve((socket) => socket.resume());

@@ -4,6 +4,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { type TestRunner, useRunners } from "../../fixtures/runners.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { gate, gatedBoth, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 import { usedBytes } from "./stores.ts";
 
@@ -23,33 +24,35 @@ async function offerAll(runner: TestRunner, keys: readonly string[]): Promise<vo
   for (const key of keys) await runner.offer(key);
 }
 
-test("in a nearly full Redis the oldest kept answers are let go until there is room, and every call is still known", async () => {
-  const runner = await runners.start({ jobs });
-  const keys = Array.from({ length: 200 }, (_, i) => `k-${i}`);
-  await offerAll(runner, keys);
-  const used = await usedBytes(redis);
-  await redis.client.config("SET", "maxmemory", Math.round(used / 0.9));
-  await eventually("answers are kept again", () => hasLogged(runner, "answers.kept_again"));
-  expect(await usedBytes(redis)).toBeLessThan((0.675 * used) / 0.9);
-  const kept = await redis.client.exists(...keys.map(runnerKeys.answer));
-  expect(kept).toBeGreaterThan(100);
-  expect(await redis.client.exists(...keys.slice(-kept).map(runnerKeys.answer))).toBe(kept);
-  expect((await runner.offer("k-0")).headers["idempotent-body"]).toBe("forgotten");
-  const logged = runner.log.events.filter(({ event }) => event.startsWith("answers."));
-  expect(logged.map(({ event }) => event)).toEqual(["answers.give_way", "answers.kept_again"]);
-  expect(logged[1]?.fields).toMatchObject({ letGo: keys.length - kept });
-  await endlessRoom();
-});
+onlyInLongRun(() => {
+  test("in a nearly full Redis the oldest kept answers are let go until there is room, and every call is still known", async () => {
+    const runner = await runners.start({ jobs });
+    const keys = Array.from({ length: 200 }, (_, i) => `k-${i}`);
+    await offerAll(runner, keys);
+    const used = await usedBytes(redis);
+    await redis.client.config("SET", "maxmemory", Math.round(used / 0.9));
+    await eventually("answers are kept again", () => hasLogged(runner, "answers.kept_again"));
+    expect(await usedBytes(redis)).toBeLessThan((0.675 * used) / 0.9);
+    const kept = await redis.client.exists(...keys.map(runnerKeys.answer));
+    expect(kept).toBeGreaterThan(100);
+    expect(await redis.client.exists(...keys.slice(-kept).map(runnerKeys.answer))).toBe(kept);
+    expect((await runner.offer("k-0")).headers["idempotent-body"]).toBe("forgotten");
+    const logged = runner.log.events.filter(({ event }) => event.startsWith("answers."));
+    expect(logged.map(({ event }) => event)).toEqual(["answers.give_way", "answers.kept_again"]);
+    expect(logged[1]?.fields).toMatchObject({ letGo: keys.length - kept });
+    await endlessRoom();
+  });
 
-test("while Redis is nearly full of something else, no answer is kept, and calls are still taken", async () => {
-  await redis.client.setrange("something else", 32 * MIB, "x");
-  const runner = await runners.start({ jobs });
-  await leaveRoom(8 * MIB);
-  await eventually("answers give way", () => hasLogged(runner, "answers.give_way"));
-  expect((await runner.offer("k")).text).toHaveLength(100_000);
-  expect((await runner.offer("k")).headers["idempotent-body"]).toBe("forgotten");
-  await endlessRoom();
-  await eventually("answers are kept again", () => hasLogged(runner, "answers.kept_again"));
+  test("while Redis is nearly full of something else, no answer is kept, and calls are still taken", async () => {
+    await redis.client.setrange("something else", 32 * MIB, "x");
+    const runner = await runners.start({ jobs });
+    await leaveRoom(8 * MIB);
+    await eventually("answers give way", () => hasLogged(runner, "answers.give_way"));
+    expect((await runner.offer("k")).text).toHaveLength(100_000);
+    expect((await runner.offer("k")).headers["idempotent-body"]).toBe("forgotten");
+    await endlessRoom();
+    await eventually("answers are kept again", () => hasLogged(runner, "answers.kept_again"));
+  });
 });
 
 test("a Redis without maxmemory is never too full, and answers are kept up to their own bound", async () => {

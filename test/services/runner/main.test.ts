@@ -8,6 +8,7 @@ import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { asUser, useOwnRedis } from "../../fixtures/redis.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const ends = useEnds();
@@ -94,24 +95,26 @@ describe("with a Redis of its own", () => {
     expect(await redis.client.exists(runnerKeys.answer("k"), runnerKeys.answer("large"))).toBe(1);
   });
 
-  test("`postern runner` keeps no weak reference of the long calls that it has run", async () => {
-    const dir = tempDir();
-    const NODE_OPTIONS = `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${dir}`;
-    const part = await startProgram(redis.url, {}, { NODE_OPTIONS });
-    await eventually("it takes a call", async () => (await offer(part, "early")).status === 200);
-    const body = JSON.stringify({ steps: 1, ms_per_step: 0 });
-    const run = async (name: string, count: number) => {
-      const ids = Array.from({ length: count }, (_, i) => `${name}-${i}`);
-      for (const id of ids)
-        await send(part.address, { path: "/jobs/3", headers: { "Idempotency-Key": id }, body });
-      await eventually("all have ended", async () => {
-        const states = await Promise.all(ids.map((id) => redis.client.hget(runnerKeys.call(id), "st")));
-        return states.every((state) => state === "DONE");
-      });
-    };
-    await run("warm-up", 20);
-    const before = await countKept(part, dir, "WeakRef");
-    await run("call", 200);
-    expect((await countKept(part, dir, "WeakRef")) - before).toBeLessThan(50);
+  onlyInLongRun(() => {
+    test("`postern runner` keeps no weak reference of the long calls that it has run", async () => {
+      const dir = tempDir();
+      const NODE_OPTIONS = `--heapsnapshot-signal=SIGUSR2 --diagnostic-dir=${dir}`;
+      const part = await startProgram(redis.url, {}, { NODE_OPTIONS });
+      await eventually("it takes a call", async () => (await offer(part, "early")).status === 200);
+      const body = JSON.stringify({ steps: 1, ms_per_step: 0 });
+      const run = async (name: string, count: number) => {
+        const ids = Array.from({ length: count }, (_, i) => `${name}-${i}`);
+        for (const id of ids)
+          await send(part.address, { path: "/jobs/3", headers: { "Idempotency-Key": id }, body });
+        await eventually("all have ended", async () => {
+          const states = await Promise.all(ids.map((id) => redis.client.hget(runnerKeys.call(id), "st")));
+          return states.every((state) => state === "DONE");
+        });
+      };
+      await run("warm-up", 20);
+      const before = await countKept(part, dir, "WeakRef");
+      await run("call", 200);
+      expect((await countKept(part, dir, "WeakRef")) - before).toBeLessThan(50);
+    });
   });
 });

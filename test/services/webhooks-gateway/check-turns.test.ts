@@ -3,6 +3,7 @@ import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { createCheckTurns } from "../../../services/webhooks-gateway/check-turns.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 
 const HOSTILE = "192.0.2.1";
 
@@ -101,16 +102,18 @@ test("a request that waits and whose body is cut, or whose client hangs up, is n
   ]);
 });
 
-test("a request that waits in vain for its turn is refused with 503", { timeout: 30_000 }, async () => {
-  const { turns, requestOf } = setUp();
-  await expect(turns.run(requestOf("192.0.2.9", 1).request, refuse(1000))).rejects.toThrow("wrong");
-  const [small, large] = [requestOf("192.0.2.9", 1), requestOf("192.0.2.9", 2)];
-  const ended = await Promise.allSettled([
-    turns.run(small.request, refuse(1000)),
-    turns.run(large.request, () => expect.unreachable()),
-  ]);
-  expect(ended).toMatchObject([
-    { reason: { code: "webhook.credential_rejected" } },
-    { reason: { code: "request.over_budget" } },
-  ]);
+onlyInLongRun(() => {
+  test("a request that waits in vain for its turn is refused with 503", { timeout: 30_000 }, async () => {
+    const { turns, requestOf } = setUp();
+    await expect(turns.run(requestOf("192.0.2.9", 1).request, refuse(1000))).rejects.toThrow("wrong");
+    const [small, large] = [requestOf("192.0.2.9", 1), requestOf("192.0.2.9", 2)];
+    const ended = await Promise.allSettled([
+      turns.run(small.request, refuse(1000)),
+      turns.run(large.request, () => expect.unreachable()),
+    ]);
+    expect(ended).toMatchObject([
+      { reason: { code: "webhook.credential_rejected" } },
+      { reason: { code: "request.over_budget" } },
+    ]);
+  });
 });

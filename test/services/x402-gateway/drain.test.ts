@@ -14,6 +14,7 @@ import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";
 import { idIn, JOB_PATH, PRICE, signOffer, useX402, x402Table } from "../../fixtures/x402.ts";
 import { newPayer } from "../../support/devnet.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { runHere } from "../cli/run-here.ts";
@@ -71,44 +72,46 @@ test("one authorization sent to two deployments with one pay_to makes two jobs, 
   await otherRedis.client.flushdb();
 });
 
-test("`postern x402 --drain` sells nothing at any gateway of its Redis, and answers those who have bought", async () => {
-  const selling = await fixture.gateway();
-  const headers = await selling.pay({ payer: fixture.payer });
-  const bought = await selling.post(headers);
-  const signedBefore = await selling.pay({ payer: fixture.payer });
-  const args = ["x402", "--drain", "--config-dir", configDir(fixture.redis.url, "x402")];
-  const addresses = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
-  const draining = await startPart({ name: "x402", args: [...args, ...addresses], env: process.env });
-  ends.defer(() => draining.kill("SIGKILL"));
-  await draining.process.waitForEvent("drain.waiting");
-  const ask = (path: string, more: Record<string, string> = {}, method = "POST") =>
-    send(draining.address, { method, path, headers: more, ...(method === "POST" && { body: "hello" }) });
+onlyInLongRun(() => {
+  test("`postern x402 --drain` sells nothing at any gateway of its Redis, and answers those who have bought", async () => {
+    const selling = await fixture.gateway();
+    const headers = await selling.pay({ payer: fixture.payer });
+    const bought = await selling.post(headers);
+    const signedBefore = await selling.pay({ payer: fixture.payer });
+    const args = ["x402", "--drain", "--config-dir", configDir(fixture.redis.url, "x402")];
+    const addresses = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
+    const draining = await startPart({ name: "x402", args: [...args, ...addresses], env: process.env });
+    ends.defer(() => draining.kill("SIGKILL"));
+    await draining.process.waitForEvent("drain.waiting");
+    const ask = (path: string, more: Record<string, string> = {}, method = "POST") =>
+      send(draining.address, { method, path, headers: more, ...(method === "POST" && { body: "hello" }) });
 
-  const repeated = await eventually("a repeat is answered", async () => {
-    const answer = await ask(JOB_PATH, headers);
-    return answer.status === 202 ? answer : undefined;
+    const repeated = await eventually("a repeat is answered", async () => {
+      const answer = await ask(JOB_PATH, headers);
+      return answer.status === 202 ? answer : undefined;
+    });
+    expect([repeated.json()["transaction"], repeated.headers["idempotent-replayed"]]).toEqual([
+      bought.json()["transaction"],
+      "true",
+    ]);
+    expect((await ask(`/x402/calls/${idIn(bought)}`, {}, "GET")).json()).toMatchObject({ state: "queued" });
+    for (const more of [{}, signedBefore]) {
+      const answer = await ask(JOB_PATH, more);
+      expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.unavailable"]);
+    }
+    expect((await ask("/x402", {}, "GET")).json()).toEqual({ jobs: [] });
+    const elsewhere = await selling.post(signedBefore);
+    expect([elsewhere.status, elsewhere.json()["code"]]).toEqual([503, "payment.unavailable"]);
+    expect((await selling.post(await signOffer(await selling.post(), { payer: fixture.payer }))).status).toBe(
+      503,
+    );
+    expect(await fixture.charged()).toEqual([PRICE]);
+    const ready = await send(String(draining.opsAddress), { method: "GET", path: "/readyz" });
+    expect([ready.status, ready.json()]).toMatchObject([
+      200,
+      { drain: { drained: false, open_payments: 0, used_quotes_and_proofs: 0 } },
+    ]);
   });
-  expect([repeated.json()["transaction"], repeated.headers["idempotent-replayed"]]).toEqual([
-    bought.json()["transaction"],
-    "true",
-  ]);
-  expect((await ask(`/x402/calls/${idIn(bought)}`, {}, "GET")).json()).toMatchObject({ state: "queued" });
-  for (const more of [{}, signedBefore]) {
-    const answer = await ask(JOB_PATH, more);
-    expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.unavailable"]);
-  }
-  expect((await ask("/x402", {}, "GET")).json()).toEqual({ jobs: [] });
-  const elsewhere = await selling.post(signedBefore);
-  expect([elsewhere.status, elsewhere.json()["code"]]).toEqual([503, "payment.unavailable"]);
-  expect((await selling.post(await signOffer(await selling.post(), { payer: fixture.payer }))).status).toBe(
-    503,
-  );
-  expect(await fixture.charged()).toEqual([PRICE]);
-  const ready = await send(String(draining.opsAddress), { method: "GET", path: "/readyz" });
-  expect([ready.status, ready.json()]).toMatchObject([
-    200,
-    { drain: { drained: false, open_payments: 0, used_quotes_and_proofs: 0 } },
-  ]);
 });
 
 test("a drain is done once no payment is open and all authorizations, offers, used quotes and caller proofs have ended", async () => {

@@ -15,6 +15,7 @@ import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { JOB_PATH, signOffer, x402Table } from "../../fixtures/x402.ts";
 import { newPayer } from "../../support/devnet.ts";
 import { canConnect, openRaw, send } from "../../support/http.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 import { signedIn } from "../../support/sign-payment.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -48,12 +49,14 @@ async function start({ drainSecs = 0, x402 = {}, prices = PRICES, env = {} } = {
   await untilSelling(gateway);
 }
 
-test("without the native module of secp256k1 the x402 process says so once at its start, and takes payments", async () => {
-  await start({ env: { npm_config_arch: "none" } });
-  expect(gateway.process.events("signatures.slow")).toMatchObject([
-    { remedy: expect.stringContaining("npm rebuild secp256k1") },
-  ]);
-  expect((await post(await pay())).status).toBe(202);
+onlyInLongRun(() => {
+  test("without the native module of secp256k1 the x402 process says so once at its start, and takes payments", async () => {
+    await start({ env: { npm_config_arch: "none" } });
+    expect(gateway.process.events("signatures.slow")).toMatchObject([
+      { remedy: expect.stringContaining("npm rebuild secp256k1") },
+    ]);
+    expect((await post(await pay())).status).toBe(202);
+  });
 });
 
 async function pay(): Promise<Record<string, string>> {
@@ -99,17 +102,19 @@ test("the x402 process, told to stop, finishes the payment that is being settled
   expect(await charges()).toBe(1);
 });
 
-test("the x402 process, told to stop, still answers a first request that waits for its outcome, and exits with 0", async () => {
-  await start({ x402: { settle_timeout_secs: 20 } });
-  const headers = await pay();
-  await devnet.control.fault({ on: "settle", kind: "pending", landsAfterMs: 1500, times: 1 });
-  const answered = post(headers);
-  await eventually("it waits", () => gateway.process.events("payment.settle_answered").length === 1);
-  const ended = gateway.kill("SIGTERM");
-  await eventually("it takes no connections", async () => !(await canConnect(portOf(gateway.address))));
-  expect((await answered).status).toBe(202);
-  expect(await ended).toEqual({ code: 0, signal: null });
-  expect(await charges()).toBe(1);
+onlyInLongRun(() => {
+  test("the x402 process, told to stop, still answers a first request that waits for its outcome, and exits with 0", async () => {
+    await start({ x402: { settle_timeout_secs: 20 } });
+    const headers = await pay();
+    await devnet.control.fault({ on: "settle", kind: "pending", landsAfterMs: 1500, times: 1 });
+    const answered = post(headers);
+    await eventually("it waits", () => gateway.process.events("payment.settle_answered").length === 1);
+    const ended = gateway.kill("SIGTERM");
+    await eventually("it takes no connections", async () => !(await canConnect(portOf(gateway.address))));
+    expect((await answered).status).toBe(202);
+    expect(await ended).toEqual({ code: 0, signal: null });
+    expect(await charges()).toBe(1);
+  });
 });
 
 test("the x402 process, told to stop, still sells for drain_secs", async () => {
@@ -161,37 +166,39 @@ async function metric(name: string, label: string): Promise<Record<string, numbe
   return Object.fromEntries([...lines].map(([, value, count]) => [value, Number(count)]));
 }
 
-test("the x402 process counts answers by code, settlements by outcome, and the payments that it reconciled", async () => {
-  await start();
-  const answers = () => metric("postern_payments_total", "code");
-  const settles = () => metric("postern_settle_total", "outcome");
-  const reconciled = () => metric("postern_payments_reconciled_total", "result");
-  expect([await answers(), await settles(), await reconciled()]).toEqual([{}, {}, {}]);
+onlyInLongRun(() => {
+  test("the x402 process counts answers by code, settlements by outcome, and the payments that it reconciled", async () => {
+    await start();
+    const answers = () => metric("postern_payments_total", "code");
+    const settles = () => metric("postern_settle_total", "outcome");
+    const reconciled = () => metric("postern_payments_reconciled_total", "result");
+    expect([await answers(), await settles(), await reconciled()]).toEqual([{}, {}, {}]);
 
-  const paid = await pay();
-  for (const _ of [1, 2]) expect((await post(paid)).status).toBe(202);
-  expect((await post({ "PAYMENT-SIGNATURE": "no payment" })).status).toBe(402);
-  expect(await answers()).toEqual({ accepted: 2, "payment.malformed": 1 });
-  expect([await settles(), await reconciled()]).toEqual([{ settled: 1 }, {}]);
+    const paid = await pay();
+    for (const _ of [1, 2]) expect((await post(paid)).status).toBe(202);
+    expect((await post({ "PAYMENT-SIGNATURE": "no payment" })).status).toBe(402);
+    expect(await answers()).toEqual({ accepted: 2, "payment.malformed": 1 });
+    expect([await settles(), await reconciled()]).toEqual([{ settled: 1 }, {}]);
 
-  await devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
-  expect((await post(await pay())).status).toBe(202);
-  await eventually("it is found on the chain", async () => (await reconciled())["settled"] === 1);
-  expect(await settles()).toEqual({ settled: 1, unknown: 1 });
+    await devnet.control.fault({ on: "settle", kind: "drop", acts: true, times: 1 });
+    expect((await post(await pay())).status).toBe(202);
+    await eventually("it is found on the chain", async () => (await reconciled())["settled"] === 1);
+    expect(await settles()).toEqual({ settled: 1, unknown: 1 });
 
-  const cancelled = await pay();
-  await devnet.control.fault({ on: "settle", kind: "drop" });
-  expect((await post(cancelled)).status).toBe(503);
-  await devnet.chain.cancelAuthorization(payer, signedIn(cancelled).authorization.nonce);
-  await devnet.chain.finalize();
-  await eventually("it is void", async () => (await reconciled())["void"] === 1);
-  expect((await post(cancelled)).status).toBe(402);
-  expect(await reconciled()).toEqual({ settled: 1, void: 1 });
-  expect(await answers()).toEqual({
-    accepted: 3,
-    "payment.malformed": 1,
-    "payment.outcome_unknown": 1,
-    "payment.void": 1,
+    const cancelled = await pay();
+    await devnet.control.fault({ on: "settle", kind: "drop" });
+    expect((await post(cancelled)).status).toBe(503);
+    await devnet.chain.cancelAuthorization(payer, signedIn(cancelled).authorization.nonce);
+    await devnet.chain.finalize();
+    await eventually("it is void", async () => (await reconciled())["void"] === 1);
+    expect((await post(cancelled)).status).toBe(402);
+    expect(await reconciled()).toEqual({ settled: 1, void: 1 });
+    expect(await answers()).toEqual({
+      accepted: 3,
+      "payment.malformed": 1,
+      "payment.outcome_unknown": 1,
+      "payment.void": 1,
+    });
   });
 });
 

@@ -30,7 +30,9 @@ export function useChainReader(on: UsedAnvil) {
       clock = () => Date.now() + 3_155_760_000_000,
     ): Chain {
       const depths = { confirmations, voidDepth };
-      const its = createChain({ rpcUrl: new Secret(rpcUrl), chainId, ...depths, timeoutMs, clock, log });
+      const its = createChain({
+        ...{ rpcUrl: new Secret(rpcUrl), chainId, ...depths, timeoutMs, lookAgainMs: 100, clock, log },
+      });
       ends.defer(() => its.close());
       return its;
     },

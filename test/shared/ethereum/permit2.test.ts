@@ -36,7 +36,7 @@ beforeEach(async () => {
 function chainAt(confirmations: number): Chain {
   const { rpcUrl, chainId } = devnet;
   const given = { rpcUrl: new Secret(rpcUrl), chainId, confirmations, voidDepth: 512, timeoutMs: 5000 };
-  const its = createChain({ ...given, clock: Date.now, log: recordingLog() });
+  const its = createChain({ lookAgainMs: 100, ...given, clock: Date.now, log: recordingLog() });
   ends.defer(() => its.close());
   return its;
 }

@@ -9,6 +9,7 @@ import { systemClock } from "../../../shared/time/clock.ts";
 import { INJECTED, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
 
 /* A call that ends each process that has it in hand. A consumer that is killed stands for the process. */
 
@@ -102,50 +103,52 @@ test("a call whose attempt ends while its process goes on counts as harmless aga
   await eventually("nothing is held against it", async () => (await crashes(pill)) === 0);
 });
 
-test("a worker that waits to take a call alone is one of all: the others go on", async () => {
-  const jobs = openJobs(redis.partition);
-  await jobs.pause("7/1", { at: 1, by: "a test", reason: "" });
-  const pill = await add();
-  await hasEnded(pill, 2);
-  const open: (() => void)[] = [];
-  const busy = (job: number) =>
-    consumers.start({
-      lockMs: LOCK_MS,
-      serves: (queue) => queue !== `webhook/7/${job}`,
-      async deliver({ queue }) {
-        if (queue.endsWith("/8") || queue.endsWith("/9"))
-          await new Promise<void>((resolve) => open.push(resolve));
-        return INJECTED;
-      },
-    });
-  const both = [await busy(8), await busy(9)];
-  const slow = [await add({ job_id: 8 }), await add({ job_id: 9 })];
-  await eventually("each has a slow call in hand", () => open.length === 2);
-  await jobs.resume("7/1");
-  const isAlone = ({ log }: TestConsumer) => log.events.some(({ event }) => event === "call.alone");
-  await eventually("one is to take the call alone", () => both.some(isAlone));
-  const since = Date.now();
-  await eventually("its place would have run out twice", () => Date.now() - since > 2 * LOCK_MS);
-  for (let i = 0; i < 5; i++) {
-    const other = await add({ job_id: 10 + i });
-    await eventually("it is taken", () => both.some(({ taken }) => taken.includes(other)));
-  }
-  expect(both.filter(isAlone)).toHaveLength(1);
-  expect(both.some(({ taken }) => taken.includes(pill))).toBe(false);
-  for (const end of open) end();
-  await eventually("it is taken", () => both.some(({ taken }) => taken.includes(pill)));
-  expect(both.flatMap(({ taken }) => taken).filter((id) => [pill, ...slow].includes(id))).toHaveLength(3);
-});
+onlyInLongRun(() => {
+  test("a worker that waits to take a call alone is one of all: the others go on", async () => {
+    const jobs = openJobs(redis.partition);
+    await jobs.pause("7/1", { at: 1, by: "a test", reason: "" });
+    const pill = await add();
+    await hasEnded(pill, 2);
+    const open: (() => void)[] = [];
+    const busy = (job: number) =>
+      consumers.start({
+        lockMs: LOCK_MS,
+        serves: (queue) => queue !== `webhook/7/${job}`,
+        async deliver({ queue }) {
+          if (queue.endsWith("/8") || queue.endsWith("/9"))
+            await new Promise<void>((resolve) => open.push(resolve));
+          return INJECTED;
+        },
+      });
+    const both = [await busy(8), await busy(9)];
+    const slow = [await add({ job_id: 8 }), await add({ job_id: 9 })];
+    await eventually("each has a slow call in hand", () => open.length === 2);
+    await jobs.resume("7/1");
+    const isAlone = ({ log }: TestConsumer) => log.events.some(({ event }) => event === "call.alone");
+    await eventually("one is to take the call alone", () => both.some(isAlone));
+    const since = Date.now();
+    await eventually("its place would have run out twice", () => Date.now() - since > 2 * LOCK_MS);
+    for (let i = 0; i < 5; i++) {
+      const other = await add({ job_id: 10 + i });
+      await eventually("it is taken", () => both.some(({ taken }) => taken.includes(other)));
+    }
+    expect(both.filter(isAlone)).toHaveLength(1);
+    expect(both.some(({ taken }) => taken.includes(pill))).toBe(false);
+    for (const end of open) end();
+    await eventually("it is taken", () => both.some(({ taken }) => taken.includes(pill)));
+    expect(both.flatMap(({ taken }) => taken).filter((id) => [pill, ...slow].includes(id))).toHaveLength(3);
+  });
 
-test("a worker that stood still until another had its call takes back that the call has ended it", async () => {
-  const stood = await consumers.start({ lockMs: 8000, deliver: never });
-  const id = await add();
-  await stood.took(id);
-  const { client } = redis;
-  await client.set(keys.inQueue(QUEUE, `${id}:lock`), "of another worker");
-  await client.hset(keys.inQueue(QUEUE, id), "stc", 1);
-  await eventually("it is no suspect", async () => (await crashes(id)) === 0);
-  await client.del(keys.inQueue(QUEUE, `${id}:lock`));
+  test("a worker that stood still until another had its call takes back that the call has ended it", async () => {
+    const stood = await consumers.start({ lockMs: 8000, deliver: never });
+    const id = await add();
+    await stood.took(id);
+    const { client } = redis;
+    await client.set(keys.inQueue(QUEUE, `${id}:lock`), "of another worker");
+    await client.hset(keys.inQueue(QUEUE, id), "stc", 1);
+    await eventually("it is no suspect", async () => (await crashes(id)) === 0);
+    await client.del(keys.inQueue(QUEUE, `${id}:lock`));
+  });
 });
 
 test("a worker whose lock has run out goes on with the call while nobody has taken it back, and ends it", async () => {

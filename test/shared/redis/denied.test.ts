@@ -12,6 +12,7 @@ import { useOwnRedis } from "../../fixtures/redis.ts";
 import { useWebhooks } from "../../fixtures/webhooks.ts";
 import { x402Table } from "../../fixtures/x402.ts";
 import { send } from "../../support/http.ts";
+import { sample } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const redis = useOwnRedis(["--databases", "4"]);
@@ -62,16 +63,18 @@ async function expectAllToEnd(redisUrl: string, code: string, remedy: RegExp): P
     webhooks: { endpoints: ENDPOINTS },
     ...soldJob(),
   });
-  for (const [name, args] of Object.entries(PROCESSES)) {
-    const process = postern.start(args);
-    const exit = await beforeDeadline(`${name} ends`, process.exit).catch((late: Error) => {
-      throw new Error(`${late.message}\n${process.tail()}`);
-    });
-    const failed = process.events("service.failed");
-    expect([name, exit.code, failed.length]).toEqual([name, 1, 1]);
-    expect([name, failed[0]?.["code"], failed[0]?.["stack"]]).toEqual([name, code, undefined]);
-    expect(failed[0]?.["reason"]).toMatch(remedy);
-  }
+  await Promise.all(
+    Object.entries(PROCESSES).map(async ([name, args]) => {
+      const process = postern.start(args);
+      const exit = await beforeDeadline(`${name} ends`, process.exit).catch((late: Error) => {
+        throw new Error(`${late.message}\n${process.tail()}`);
+      });
+      const failed = process.events("service.failed");
+      expect([name, exit.code, failed.length]).toEqual([name, 1, 1]);
+      expect([name, failed[0]?.["code"], failed[0]?.["stack"]]).toEqual([name, code, undefined]);
+      expect(failed[0]?.["reason"]).toMatch(remedy);
+    }),
+  );
 }
 
 const REFUSALS = [
@@ -81,7 +84,7 @@ const REFUSALS = [
   ["a replica", "redis://REPLICA", "start.redis_not_durable", /at the primary/],
 ] as const;
 
-test.each(REFUSALS)(
+test.each(sample(REFUSALS))(
   "every process ends at %s with one line that has a code and says what to do, and no stack",
   async (_, url, code, remedy) => {
     await redis.client.call("ACL", "SETUSER", "app", "on", ">right", "~*", "&*", "+@all", "-info");
@@ -108,7 +111,7 @@ const RIGHTS = [
   ["that a script needs", ["lpush"], "queue.outcome_unknown"],
 ] as const;
 
-test.each(RIGHTS)(
+test.each(sample(RIGHTS))(
   "a right %s that is taken away makes a gateway not ready, and calls are answered at once",
   async (_, commands, code) => {
     const user = ["ACL", "SETUSER", "app", "on", "nopass", ...aclRules("webhooks").split(" "), "+config|get"];

@@ -17,6 +17,7 @@ import { createResults, type ResultRead, type Results } from "../../../shared/re
 import { systemClock } from "../../../shared/time/clock.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
+import { sample } from "../../support/long-run.ts";
 
 /*
  * Who tells of a call's result is not alone: a producer that had lost the call tells of its 2xx or of a failure, another one of the other,
@@ -139,7 +140,7 @@ const SETS: readonly (readonly Step[])[] = [
   ["deliverFailure", "deliver", "mark", "fail"],
 ];
 
-test.each(VARIANTS)(
+test.each(sample(VARIANTS, 2))(
   "what a call comes to does not depend on the order in which a delivery, a 2xx ($name) and a failure are told of (with a record: $claimed)",
   async ({ mark, claimed }) => {
     for (const steps of SETS) {
@@ -161,7 +162,7 @@ function untimed(read: ResultRead): object {
   return { ...read, at: 0, changedAt: 0 };
 }
 
-test.each(VARIANTS)(
+test.each(sample(VARIANTS, 2))(
   "no order of a delivery, a 2xx ($name), a failure, a replay and a discard loses a result or shows a wrong one (with a record: $claimed)",
   async ({ name, mark, claimed }) => {
     for (const order of [

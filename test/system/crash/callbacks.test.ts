@@ -8,6 +8,7 @@ import { CALLBACK_SECRET, type TestReceiver, useReceivers } from "../../fixtures
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { openQueues, type TestQueues } from "../../support/queues.ts";
 
 const CALLS = 3;
@@ -107,13 +108,15 @@ async function producersDieAt(points: readonly Failpoint[], path: string, name =
 
 const ON_A_FAILURE: readonly Failpoint[] = ["producer.after_attempt_recorded", "producer.after_failed"];
 
-test("producers killed at every instant of a call and of its callback tell of each call, and of none before it ended", async () => {
-  refusingWhatHasNotEnded();
-  const points = pointsOf("producer", "callback").filter((point) => !ON_A_FAILURE.includes(point));
-  const ids = await producersDieAt(points, "/effect");
-  await expectTold(ids, "call.completed");
-  expect(stack.effectsOf(ids)).toEqual(ids.map(() => 1));
-  expect(await queues.countIn("failed")).toBe(0);
+onlyInLongRun(() => {
+  test("producers killed at every instant of a call and of its callback tell of each call, and of none before it ended", async () => {
+    refusingWhatHasNotEnded();
+    const points = pointsOf("producer", "callback").filter((point) => !ON_A_FAILURE.includes(point));
+    const ids = await producersDieAt(points, "/effect");
+    await expectTold(ids, "call.completed");
+    expect(stack.effectsOf(ids)).toEqual(ids.map(() => 1));
+    expect(await queues.countIn("failed")).toBe(0);
+  });
 });
 
 test("producers killed at every instant of a failure tell of each failed call", async () => {
@@ -123,31 +126,33 @@ test("producers killed at every instant of a failure tell of each failed call", 
   expect(await queues.countIn("failed")).toBe(ids.length);
 });
 
-test("producers killed while a receiver refuses lose no attempt, and tell it in the end", async () => {
-  let refusals = 0;
-  receiver.answer = () => ({ status: refusals++ < 6 ? 500 : 204 });
-  const ids = await producersDieAt(
-    ["producer.after_attempt_recorded", "producer.after_finish"],
-    "/effect",
-    "refused ",
-  );
-  await expectTold(ids, "call.completed");
+onlyInLongRun(() => {
+  test("producers killed while a receiver refuses lose no attempt, and tell it in the end", async () => {
+    let refusals = 0;
+    receiver.answer = () => ({ status: refusals++ < 6 ? 500 : 204 });
+    const ids = await producersDieAt(
+      ["producer.after_attempt_recorded", "producer.after_finish"],
+      "/effect",
+      "refused ",
+    );
+    await expectTold(ids, "call.completed");
+  });
+
+  test("a call whose producer dies three times with it in hand is told of as failed", async () => {
+    const [producer] = stack.producers as [Part];
+    await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
+    const id = await deliver("/effect", "deadly");
+    for (let death = 1; death <= 3; death++) {
+      await diesAtItsFailpoint(producer);
+      await producer.restart(death < 3 ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
+    }
+    const { event } = await receiver.got();
+    expect(event.data["failure"]).toMatchObject({ code: "call.poison_pill" });
+    await expectTold([id], "call.failed");
+  });
 });
 
-test("a call whose producer dies three times with it in hand is told of as failed", async () => {
-  const [producer] = stack.producers as [Part];
-  await producer.restart({ POSTERN_FAILPOINT: "producer.before_post" });
-  const id = await deliver("/effect", "deadly");
-  for (let death = 1; death <= 3; death++) {
-    await diesAtItsFailpoint(producer);
-    await producer.restart(death < 3 ? { POSTERN_FAILPOINT: "producer.before_post" } : {});
-  }
-  const { event } = await receiver.got();
-  expect(event.data["failure"]).toMatchObject({ code: "call.poison_pill" });
-  await expectTold([id], "call.failed");
-});
-
-test.each(pointsOf("gateway"))(
+test.each(sample(pointsOf("gateway")))(
   "a gateway killed at %s loses no callback of a call that it accepted",
   async (point) => {
     const [gateway] = stack.gateways as [Part];
@@ -158,7 +163,7 @@ test.each(pointsOf("gateway"))(
   },
 );
 
-test.each(pointsOf("delivery"))(
+test.each(sample(pointsOf("delivery")))(
   "a gateway killed at %s of a long call's result tells of it once it is stored, with the result",
   async (point) => {
     const [gateway] = stack.gateways as [Part];

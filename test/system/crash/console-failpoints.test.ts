@@ -6,7 +6,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser } from "../../fixtures/redis.ts";
 import { sample } from "../../support/long-run.ts";
-import { startConsole } from "./start-console.ts";
+import { endLeases, startConsole } from "./start-console.ts";
 
 const fixture = useFailedCalls();
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
@@ -22,6 +22,7 @@ test.each(sample(POINTS, 2))(
     const killed = await startConsole(postern, point);
     await killed.begin(REPLAYS, { all: true, concurrency: 2, reason: "a test" });
     expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
+    await endLeases(fixture.redis.client);
     const next = await startConsole(postern);
     const run = await next.runIn<BulkRunView>(REPLAYS, "done");
     // Of a call that was replayed and not yet told of, only that it has left is known.

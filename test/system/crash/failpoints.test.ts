@@ -8,6 +8,7 @@ import { createResults, type Results } from "../../../shared/results/store.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";
+import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { openQueues, type TestQueues } from "../../support/queues.ts";
 
 const CALLS = 5;
@@ -84,7 +85,7 @@ test.each(pointsOf("gateway"))(
   },
 );
 
-test.each(pointsOf("wait"))(
+test.each(sample(pointsOf("wait")))(
   "a gateway killed at %s loses the wait and nothing else: the sender that comes again gets the result of the one run",
   async (point) => {
     const [gateway] = stack.gateways as [Part];
@@ -138,26 +139,28 @@ test("producers killed at every instant of an injection lose no call and no resu
   expect(await resultsOf(ids)).toEqual(answers(ids));
 });
 
-test("a producer killed between the runner's 2xx and its record leaves a call that is unsure of its effect, and gets the kept answer again", async () => {
-  const [producer] = stack.producers as [Part];
-  await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
-  const [id = ""] = await deliverAll("/effect", "unsure", 1);
-  await diesAtItsFailpoint(producer);
-  expect(await stack.redis.client.hget(keys.record(id), "unsure")).toBeNull();
-  await producer.restart();
-  await untilNothingWaits();
-  expect(await stack.redis.client.hmget(keys.record(id), "st", "unsure")).toEqual(["INJECTED", "1"]);
-  expect(stack.effectsOf([id])).toEqual([1]);
-  expect(await resultsOf([id])).toEqual(answers([id]));
-});
+onlyInLongRun(() => {
+  test("a producer killed between the runner's 2xx and its record leaves a call that is unsure of its effect, and gets the kept answer again", async () => {
+    const [producer] = stack.producers as [Part];
+    await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
+    const [id = ""] = await deliverAll("/effect", "unsure", 1);
+    await diesAtItsFailpoint(producer);
+    expect(await stack.redis.client.hget(keys.record(id), "unsure")).toBeNull();
+    await producer.restart();
+    await untilNothingWaits();
+    expect(await stack.redis.client.hmget(keys.record(id), "st", "unsure")).toEqual(["INJECTED", "1"]);
+    expect(stack.effectsOf([id])).toEqual([1]);
+    expect(await resultsOf([id])).toEqual(answers([id]));
+  });
 
-test("producers killed while they record refusals fail each call once, lose none, and say why", async () => {
-  const sent = await producersDieAt(ON_A_REFUSAL, "/unknown");
-  const ids = [...sent.values()].flat();
-  const failed = (await queues.jobs("failed")).map((job) => job.id);
-  expect(failed.toSorted()).toEqual(ids.toSorted());
-  for (const id of ids) expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("FAILED");
-  for (const id of ids) expect(await results.read(id)).toMatchObject({ kind: "failed", ...REFUSAL });
+  test("producers killed while they record refusals fail each call once, lose none, and say why", async () => {
+    const sent = await producersDieAt(ON_A_REFUSAL, "/unknown");
+    const ids = [...sent.values()].flat();
+    const failed = (await queues.jobs("failed")).map((job) => job.id);
+    expect(failed.toSorted()).toEqual(ids.toSorted());
+    for (const id of ids) expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("FAILED");
+    for (const id of ids) expect(await results.read(id)).toMatchObject({ kind: "failed", ...REFUSAL });
+  });
 });
 
 /** Delivers a call, and kills the producer so often with that call in hand. */
@@ -172,11 +175,13 @@ async function diesWith(body: string, deaths: number): Promise<string> {
   return id;
 }
 
-test("a call whose producer dies twice is not failed, and has one effect", async () => {
-  const id = await diesWith("deadly", 2);
-  await eventually("it has its effect", () => stack.effectsOf([id])[0] === 1);
-  await untilNothingWaits();
-  expect(stack.effectsOf([id])).toEqual([1]);
+onlyInLongRun(() => {
+  test("a call whose producer dies twice is not failed, and has one effect", async () => {
+    const id = await diesWith("deadly", 2);
+    await eventually("it has its effect", () => stack.effectsOf([id])[0] === 1);
+    await untilNothingWaits();
+    expect(stack.effectsOf([id])).toEqual([1]);
+  });
 });
 
 test("a call whose producer dies three times fails with a code of its own", async () => {
@@ -203,7 +208,7 @@ const OF_SHORT_JOBS = pointsOf("runner").filter(
 );
 
 // In a runner that dies, other calls may be inside a handler: here a call runs alone.
-test.each(OF_SHORT_JOBS)(
+test.each(sample(OF_SHORT_JOBS))(
   "a runner killed at %s loses no call and no result, and the call has no second effect",
   async (point) => {
     const ids = await runnerDiesAt(point, "/effect", 1);
@@ -224,7 +229,7 @@ async function untilDelivered(ids: readonly string[]): Promise<void> {
   );
 }
 
-test.each([...OF_LONG_JOBS, "runner.after_remembered"] as const)(
+test.each(sample<Failpoint>([...OF_LONG_JOBS, "runner.after_remembered"]))(
   "a runner killed at %s of a long call runs it once, and its result is delivered",
   async (point) => {
     const ids = await runnerDiesAt(point, "/long", 1);
@@ -234,7 +239,7 @@ test.each([...OF_LONG_JOBS, "runner.after_remembered"] as const)(
   },
 );
 
-test.each(pointsOf("delivery"))(
+test.each(sample(pointsOf("delivery")))(
   "a gateway killed at %s leaves the result of a long call to be delivered again, to another one",
   async (point) => {
     const [gateway] = stack.gateways as [Part];
@@ -250,7 +255,7 @@ test.each(pointsOf("delivery"))(
   },
 );
 
-test.each(INSIDE_A_HANDLER)(
+test.each(sample(INSIDE_A_HANDLER))(
   "a runner killed inside a handler, at %s, runs again what was inside one, and not what had ended",
   async (point) => {
     const ended = await deliverAll("/effect", `before ${point}`);

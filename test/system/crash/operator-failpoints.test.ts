@@ -9,6 +9,7 @@ import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { asUser, keys } from "../../fixtures/redis.ts";
+import { sample } from "../../support/long-run.ts";
 import { claimed } from "../../support/made-payment.ts";
 
 const fixture = useFailedCalls();
@@ -33,7 +34,7 @@ async function remember(id: string): Promise<() => Promise<boolean>> {
   return async () => (await createReadHistory(fixture.redis.partition)({ id }).next()).done !== true;
 }
 
-test.each(pointsOf("_forgotten"))(
+test.each(sample(pointsOf("_forgotten").toReversed()))(
   "postern calls forget killed at %s has changed nothing, or has deleted all and has its line in the audit; run again it is done once",
   async (point) => {
     const [id = ""] = await fixture.fail([{}]);
@@ -53,7 +54,7 @@ test.each(pointsOf("_forgotten"))(
   },
 );
 
-test.each(pointsOf("_dropped"))(
+test.each(sample(pointsOf("_dropped").toReversed()))(
   "postern payments resolve --dropped killed at %s has changed nothing, or has dropped the body and has its line in the audit; run again it is done once",
   async (point) => {
     const { client, partition } = fixture.redis;

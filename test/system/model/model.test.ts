@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { sample } from "../../support/long-run.ts";
 import { type Exploration, explore } from "./explore.ts";
 import { INVARIANTS, type Invariant } from "./invariants.ts";
 import { modelOf } from "./model.ts";
@@ -46,7 +47,7 @@ function invariant(id: string): Invariant {
   return found;
 }
 
-for (const { name, statesMin, ...bounds } of SPACES) {
+for (const { name, statesMin, ...bounds } of sample(SPACES)) {
   test(`the protocol with ${name} keeps every invariant in all of its more than ${statesMin} states`, () => {
     const exploration = exploreAll({ bounds });
     const { states, transitions, quiescent, fairRunsEnd } = exploration;

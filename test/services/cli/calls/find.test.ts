@@ -3,10 +3,12 @@ import type { ProcessKind } from "../../../../shared/processes/process.ts";
 import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { runHereWith } from "../run-here.ts";
 
 const redis = useRedis();
 const runner = useFakeRunner();
 const postern = usePostern();
+const here = runHereWith(postern);
 const tablesOf = (user: ProcessKind) => ({
   postern: { redis: { url: asUser(redis.url, user) }, runner: { url: runner.url }, drain_secs: 0 },
   webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id" }] },
@@ -35,7 +37,7 @@ test("postern calls find tells of each call where it is: waiting, failed, or tak
   const waiting = await send("late");
 
   postern.configure(tablesOf("operator"));
-  const all = await postern.run(["calls", "find", "--json"]);
+  const all = await here(["calls", "find", "--json"]);
   expect(all.code).toBe(0);
   expect(jsonLines(all).map(({ id, state }) => [id, state])).toEqual([
     [waiting, "waiting"],
@@ -48,15 +50,15 @@ test("postern calls find tells of each call where it is: waiting, failed, or tak
     ["refused", failed, "failed"],
     ["late", waiting, "waiting"],
   ] as const) {
-    const found = await postern.run(["calls", "find", "--delivery-id", deliveryId, "--json"]);
+    const found = await here(["calls", "find", "--delivery-id", deliveryId, "--json"]);
     expect(jsonLines(found)).toMatchObject([{ id, state, delivery_id: deliveryId, ...known }]);
   }
   const shown = await postern.run(["calls", "find", "--endpoint", "/a", "--limit", "2"]);
   expect(shown.stdout).toMatch(
     /^CALL +SINCE +STATE +FROM +JOB +KNOWN BY\n(?:c_.*\n){2}2 calls found; there are more/,
   );
-  expect((await postern.run(["calls", "find", "--state", "failed"])).stdout).toContain("runner.refused: ");
-  const life = await postern.run(["calls", "show", injected, "--json"]);
+  expect((await here(["calls", "find", "--state", "failed"])).stdout).toContain("runner.refused: ");
+  const life = await here(["calls", "show", injected, "--json"]);
   expect(jsonLines(life)).toMatchObject([
     {
       state: "injected",

@@ -2,16 +2,18 @@ import { expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser } from "../../../fixtures/redis.ts";
+import { runHereWith } from "../run-here.ts";
 
 const fixture = useFailedCalls();
-const { run } = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
+const here = runHereWith(postern);
 
 test("postern failed list --json prints one object a line on stdout, and nothing else there", async () => {
   const ids = [
     ...(await fixture.fail([{ path: "/a" }])),
     ...(await fixture.fail([{ path: "/b" }, { path: "/b" }])),
   ];
-  const ran = await run(["failed", "list", "--endpoint", "/b", "--json"]);
+  const ran = await postern.run(["failed", "list", "--endpoint", "/b", "--json"]);
   expect(ran.code).toBe(0);
   const lines = jsonLines(ran);
   expect(lines.map((line) => line["id"]).toSorted()).toEqual(ids.slice(1).toSorted());
@@ -27,7 +29,7 @@ test("postern failed list --json prints one object a line on stdout, and nothing
 
 test("postern failed list prints a line a call, free of terminal codes, and says how many more match", async () => {
   await fixture.fail([{}, {}, {}]);
-  const ran = await run(["failed", "list", "--limit", "2"]);
+  const ran = await here(["failed", "list", "--limit", "2"]);
   const lines = ran.stdout.trimEnd().split("\n");
   expect(lines).toHaveLength(4);
   expect(lines[1]).toMatch(

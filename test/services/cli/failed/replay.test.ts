@@ -2,37 +2,39 @@ import { expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys } from "../../../fixtures/redis.ts";
+import { runHereWith } from "../run-here.ts";
 
 const fixture = useFailedCalls();
-const { run } = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
+const postern = usePostern(() => ({ postern: { redis: { url: asUser(fixture.redis.url, "operator") } } }));
+const here = runHereWith(postern);
 
 const DAY_MS = 86_400_000;
 
 test("postern failed replay puts back what its filter picks, and with --dry-run counts by code and changes nothing", async () => {
   await fixture.fail([{}, {}]);
   await fixture.fail([{}], "runner.failed");
-  const dry = await run(["failed", "replay", "--all", "--dry-run"]);
+  const dry = await here(["failed", "replay", "--all", "--dry-run"]);
   expect(dry).toMatchObject({ code: 0, stderr: "" });
   expect(dry.stdout).toMatch(/^3 calls would be replayed\n {2}runner\.(refused {2}2|failed {2}1)\n/);
   expect(await fixture.calls.count({})).toBe(3);
-  const some = await run(["failed", "replay", "--code", "runner.refused"]);
+  const some = await here(["failed", "replay", "--code", "runner.refused"]);
   expect(some).toMatchObject({ code: 0 });
   expect(some.stdout).toBe("replayed 2 of 2 calls\n");
   const [entry] = await fixture.redis.client.xrange(keys.audit, "-", "+");
   expect(entry?.[1].join(" ")).toMatch(/by \S+@\S+ selection --code runner\.refused --until \S+Z$/);
-  expect(await run(["failed", "replay", "--all"])).toMatchObject({ code: 0 });
+  expect(await postern.run(["failed", "replay", "--all"])).toMatchObject({ code: 0 });
   expect(await fixture.calls.count({})).toBe(0);
 });
 
 test("postern failed replay leaves a call older than the runner's memory of keys alone without --force", async () => {
   const [old = "", young = ""] = await fixture.fail([{ acceptedAt: Date.now() - 31 * DAY_MS }, {}]);
-  const ran = await run(["failed", "replay", "--all"]);
+  const ran = await here(["failed", "replay", "--all"]);
   expect(ran.code).toBe(1);
   expect(ran.stdout).toBe("replayed 1 of 2 calls\n");
   expect(ran.stderr).toContain(`1 call needs --force`);
   expect(ran.stderr).toContain(`\n  ${old}\n`);
   expect(await fixture.calls.find(young)).toBeUndefined();
-  const forced = await run(["failed", "replay", old, "--force", "--json"]);
+  const forced = await here(["failed", "replay", old, "--force", "--json"]);
   expect(forced.code).toBe(0);
   expect(jsonLines(forced)[0]).toMatchObject({
     action: "replay",
@@ -46,7 +48,7 @@ test("postern failed replay leaves a call older than the runner's memory of keys
 test("postern failed replay exits with 1 for a named call that has not failed, and replays the others", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const unknown = `c_${"0".repeat(32)}`;
-  const ran = await run(["failed", "replay", unknown, "--id", id]);
+  const ran = await here(["failed", "replay", unknown, "--id", id]);
   expect(ran.code).toBe(1);
   expect(ran.stdout).toBe("replayed 1 of 1 call\n");
   expect(ran.stderr).toContain(`${unknown} is not among the failed calls, and nothing is known of it`);
@@ -55,7 +57,7 @@ test("postern failed replay exits with 1 for a named call that has not failed, a
 test("postern failed replay ended by Ctrl-C says what is done and how to go on, which does exactly the rest", async () => {
   const ids = await fixture.fail(Array.from({ length: 1500 }, () => ({ path: "/it's" })));
   const one = ["failed", "replay", "--endpoint", "/it's", "--concurrency", "1"];
-  const first = await run(one, { interruptAt: /replayed \d+ of 1500/ });
+  const first = await postern.run(one, { interruptAt: /replayed \d+ of 1500/ });
   expect(first.code).toBe(1);
   const done = Number(/^replayed (\d+) of 1500 calls\n$/.exec(first.stdout)?.[1]);
   expect(done).toBeGreaterThan(0);
@@ -71,7 +73,7 @@ test("postern failed replay ended by Ctrl-C says what is done and how to go on, 
   await fixture.untilFailed(1500);
   await fixture.stopProducer();
   const until = / --until (\S+)/.exec(line)?.[1] ?? "";
-  const rest = await run(["failed", "replay", "--endpoint", "/it's", "--until", until]);
+  const rest = await here(["failed", "replay", "--endpoint", "/it's", "--until", until]);
   expect(rest.stdout).toBe(`replayed ${1500 - done} of ${1500 - done} calls\n`);
   expect(await fixture.calls.count({})).toBe(done);
   const audited = (await fixture.redis.client.xrange(keys.audit, "-", "+")).map(

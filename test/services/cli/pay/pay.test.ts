@@ -10,6 +10,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf, type Ran } from "../../../fixtures/postern.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
+import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
 import { changed, honestly, relay, useFront } from "./use-front.ts";
@@ -18,28 +19,23 @@ const payments = usePayments();
 const startFront = useFront(payments);
 const { run } = payments.postern;
 
-type As = { payer?: DevAccount; path?: string; interruptAt?: RegExp };
+type As = { payer?: DevAccount; path?: string };
 
-/** Runs `postern pay`; whatever it says, it never says the payer's key. */
-async function payAs(
-  { payer = payments.payer, path = JOB_PATH, interruptAt }: As,
-  ...args: string[]
-): Promise<Ran> {
+/** Runs `postern pay` in this process; whatever it says, it never says the payer's key. */
+async function payAs({ payer = payments.payer, path = JOB_PATH }: As, ...args: string[]) {
+  const env = { POSTERN_PAYER_KEY: payer.privateKey };
+  return discreet(payer, await runHere(["pay", urlOf(path), ...args], env));
+}
+
+const payHere = (...args: string[]) => payAs({}, ...args);
+
+/** The same in a process of its own. */
+async function pay(args: readonly string[], interruptAt?: RegExp): Promise<Ran> {
+  const { payer } = payments;
   const env = { POSTERN_PAYER_KEY: payer.privateKey };
   return discreet(
     payer,
-    await run(["pay", urlOf(path), ...args], { env, ...(interruptAt && { interruptAt }) }),
-  );
-}
-
-const pay = (...args: string[]): Promise<Ran> => payAs({}, ...args);
-
-/** The same in this process. */
-async function payHere(...args: string[]) {
-  const { payer } = payments;
-  return discreet(
-    payer,
-    await runHere(["pay", urlOf(JOB_PATH), ...args], { POSTERN_PAYER_KEY: payer.privateKey }),
+    await run(["pay", urlOf(JOB_PATH), ...args], { env, ...(interruptAt && { interruptAt }) }),
   );
 }
 
@@ -64,7 +60,7 @@ async function injectAll(): Promise<{ id: string; body: string }[]> {
 }
 
 /** The payment that a run of `postern pay` handed over, to be sent again once nothing is in its way. */
-async function sendAgain({ stderr }: Ran, body: string): Promise<void> {
+async function sendAgain({ stderr }: Pick<Ran, "stderr">, body: string): Promise<void> {
   const header = /PAYMENT-SIGNATURE: ([^\s']+)/.exec(stderr)?.[1] ?? "";
   await payments.devnet.control.clearFaults();
   await eventually("it is answered", async () => {
@@ -79,7 +75,7 @@ const settlingBriefly = (): Promise<void> => payments.restartGateway({ x402: { s
 
 test("postern pay buys one job, prints price, signature and receipt, follows it, and prints its output", async () => {
   const injected = await injectAll();
-  const ran = await pay("--body", "hello", "--max", "5");
+  const ran = await pay(["--body", "hello", "--max", "5"]);
   expect(ran.stderr).toBe("");
   expect(ran.code).toBe(0);
   const id = /accepted: call (c_[0-9a-f]{32}), transaction 0x[0-9a-f]{64}\n/.exec(ran.stdout)?.[1];
@@ -93,7 +89,7 @@ test("postern pay buys one job, prints price, signature and receipt, follows it,
 });
 
 test("postern pay prints the receipt, also as JSON: what was paid to whom, in which transaction, for which quote", async () => {
-  const json = outcomeOf(await pay("--max", "5", "--wait=0", "--json"));
+  const json = outcomeOf(await payHere("--max", "5", "--wait=0", "--json"));
   const payment = await payments.gateway.journal.find(String(json?.["call_id"]));
   const receipt = {
     network: payments.devnet.network,
@@ -124,7 +120,7 @@ test("postern pay prints the receipt, also as JSON: what was paid to whom, in wh
 
 test("postern pay asks for the call's state where the payment went, whatever host the answer names", async () => {
   await injectAll();
-  const ran = await pay("--max", "5");
+  const ran = await payHere("--max", "5");
   const origin = `http://${payments.gateway.address}`;
   expect(ran.stdout).toMatch(
     new RegExp(`followed at ${origin}/x402/calls/c_\\w+, not at ${PUBLIC_URL}/x402/`),
@@ -156,7 +152,7 @@ test("postern pay refuses an offer over its cap before it signs anything", async
     expect(ran).toMatchObject({ code: 1, stdout: "" });
     expect(ran.stderr).toMatch(/^the price is 3\.2 USDC, over --max \S+; nothing was signed\n$/);
   }
-  expect((await pay("--max", "3.2", "--wait=0")).code).toBe(0);
+  expect((await payHere("--max", "3.2", "--wait=0")).code).toBe(0);
   expect((await payments.devnet.control.requests()).verify).toBe(1);
 });
 
@@ -165,7 +161,7 @@ test("postern pay sends the very same payment again after an unknown outcome: on
   const injected = await injectAll();
   const { control } = payments.devnet;
   await control.fault({ on: "settle", kind: "drop" });
-  const running = pay("--body", "hello", "--max", "5");
+  const running = payHere("--body", "hello", "--max", "5");
   // The gateway settles again every two seconds, and its first answer waits for one.
   await eventually("it is settled again", async () => (await control.requests()).settle > 2);
   await control.clearFaults();
@@ -181,19 +177,21 @@ test("postern pay sends the very same payment again after an unknown outcome: on
   expect(await payments.charged()).toEqual([PRICE]);
 });
 
-test("postern pay exits with 1 when the outcome stays unknown, and hands over what it takes to ask again", async () => {
-  await settlingBriefly();
-  await payments.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
-  const ran = await pay("--max", "5", "--timeout", "4");
-  expect(ran.code).toBe(1);
-  expect(ran.stderr).toContain("Do not pay anew");
-  expect(ran.stderr).toMatch(/^Its state: http:\S+\/x402\/calls\/c_[0-9a-f]{32}$/m);
-  await sendAgain(ran, "");
+onlyInLongRun(() => {
+  test("postern pay exits with 1 when the outcome stays unknown, and hands over what it takes to ask again", async () => {
+    await settlingBriefly();
+    await payments.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
+    const ran = await payHere("--max", "5", "--timeout", "4");
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toContain("Do not pay anew");
+    expect(ran.stderr).toMatch(/^Its state: http:\S+\/x402\/calls\/c_[0-9a-f]{32}$/m);
+    await sendAgain(ran, "");
+  });
 });
 
 test("postern pay asks a gateway that cannot take payments now again with the same payment, and is charged once", async () => {
   await payments.devnet.control.fault({ on: "verify", kind: "drop", times: 1 });
-  const ran = await pay("--max", "5", "--wait=0");
+  const ran = await payHere("--max", "5", "--wait=0");
   expect(ran.stdout).toMatch(/^no answer yet \(503 payment\.unavailable .*\); the same payment again/m);
   expect(ran.code).toBe(0);
   expect(await payments.charged()).toHaveLength(1);
@@ -205,7 +203,7 @@ test("postern pay, told to the end that payments cannot be taken, is not charged
     kind: "refuse",
     reason: "invalid_exact_evm_token_name_mismatch",
   });
-  const ran = await pay("--max", "5", "--timeout", "4");
+  const ran = await payHere("--max", "5", "--timeout", "4");
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("refused: 503 payment.unavailable");
   expect(ran.stderr).not.toContain("unknown");
@@ -213,13 +211,15 @@ test("postern pay, told to the end that payments cannot be taken, is not charged
   expect(await payments.charged()).toEqual([]);
 });
 
-test.each([
-  ["while an answer is waited for", { kind: "slow", replyDelayMs: 30_000 } as const, /^signed: /m],
-  ["between two attempts", { kind: "status", status: 500 } as const, /^no answer yet/m],
-])("postern pay interrupted %s hands over what it takes to ask again", async (_when, fault, at) => {
+test.each(
+  sample([
+    ["while an answer is waited for", { kind: "slow", replyDelayMs: 30_000 }, /^signed: /m],
+    ["between two attempts", { kind: "status", status: 500 }, /^no answer yet/m],
+  ] as const),
+)("postern pay interrupted %s hands over what it takes to ask again", async (_when, fault, at) => {
   await payments.devnet.control.fault({ on: "settle", ...fault });
   await settlingBriefly();
-  const ran = await payAs({ interruptAt: at }, "--body", "hello", "--max", "5");
+  const ran = await pay(["--body", "hello", "--max", "5"], at);
   expect(ran.code).toBe(1);
   expect(ran.stderr).toContain("whether the payment settled is unknown (interrupted). Do not pay anew");
   await sendAgain(ran, "hello");
@@ -229,18 +229,20 @@ test("postern pay exits with 1 for a job that fails, although it is paid for", a
   await payments.startProducer(async () => {
     throw new Refused("no such job");
   });
-  const ran = await pay("--max", "5");
+  const ran = await payHere("--max", "5");
   expect(ran).toMatchObject({ code: 1 });
   expect(ran.stderr).toMatch(/^the job is paid for, and its state is failed: runner\.refused; http/);
 });
 
-test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted with --wait 0", async () => {
-  const accepted = await payHere("--max", "5", "--wait=0", "--json");
-  expect(accepted.code).toBe(0);
-  expect(outcomeOf(accepted)).toMatchObject({ outcome: "accepted" });
-  const late = await pay("--max", "5", "--wait", "3", "--json");
-  expect(late.code).toBe(1);
-  expect(outcomeOf(late)).toMatchObject({ outcome: "accepted", state: "queued" });
+onlyInLongRun(() => {
+  test("postern pay exits with 1 for a job that is not injected in time, and with 0 once accepted with --wait 0", async () => {
+    const accepted = await payHere("--max", "5", "--wait=0", "--json");
+    expect(accepted.code).toBe(0);
+    expect(outcomeOf(accepted)).toMatchObject({ outcome: "accepted" });
+    const late = await payHere("--max", "5", "--wait", "3", "--json");
+    expect(late.code).toBe(1);
+    expect(outcomeOf(late)).toMatchObject({ outcome: "accepted", state: "queued" });
+  });
 });
 
 test("postern pay tells a payer without money that the payment is refused, and by whom", async () => {
@@ -404,7 +406,7 @@ describe("the output that postern pay prints", () => {
   });
 
   test("can be fetched by the command that is printed, if the job has not ended in time", async () => {
-    const early = await pay("--max", "5", "--wait", "1");
+    const early = await payHere("--max", "5", "--wait", "1");
     expect(early.code).toBe(1);
     expect(early.stderr).toMatch(
       /^the job is paid for, and it has not ended in time: its state is queued; http/,
@@ -417,18 +419,22 @@ describe("the output that postern pay prints", () => {
     expect(await payments.charged()).toEqual([PRICE]);
   });
 
-  test("is not there in time from a long job: 1, and how to fetch it later", async () => {
-    const idOf = await takeLong();
-    const ran = await payHere("--max", "5", "--wait", "4", "--json");
-    expect(ran.code).toBe(1);
-    expect(outcomeOf(ran)).toMatchObject({
-      ...{ outcome: "injected", call_id: idOf(), result_token: expect.stringMatching(/^rt_/) },
-      error: expect.stringMatching(/^the job is paid for, and its output is not there: 404 result\.pending /),
+  onlyInLongRun(() => {
+    test("is not there in time from a long job: 1, and how to fetch it later", async () => {
+      const idOf = await takeLong();
+      const ran = await payHere("--max", "5", "--wait", "4", "--json");
+      expect(ran.code).toBe(1);
+      expect(outcomeOf(ran)).toMatchObject({
+        ...{ outcome: "injected", call_id: idOf(), result_token: expect.stringMatching(/^rt_/) },
+        error: expect.stringMatching(
+          /^the job is paid for, and its output is not there: 404 result\.pending /,
+        ),
+      });
+      await deliver(idOf());
+      const { result_url: url, result_token: token } = outcomeOf(ran) as Record<string, string>;
+      const fetched = await runHere(["result", String(url), "--quiet"], { POSTERN_RESULT_TOKEN: token });
+      expect(fetched).toMatchObject({ code: 0, stdout: "done" });
     });
-    await deliver(idOf());
-    const { result_url: url, result_token: token } = outcomeOf(ran) as Record<string, string>;
-    const fetched = await runHere(["result", String(url), "--quiet"], { POSTERN_RESULT_TOKEN: token });
-    expect(fetched).toMatchObject({ code: 0, stdout: "done" });
   });
 
   test("is fetched by a sign-in if the first answer is lost: the repeat of a payment is told no token", async () => {

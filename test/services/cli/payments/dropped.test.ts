@@ -5,10 +5,11 @@ import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, QUICK_ROUND_MS } from "../../../fixtures/x402.ts";
 import { signedIn } from "../../../support/sign-payment.ts";
+import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
 const { devnet, redis } = payments;
-const { run } = payments.postern;
+const run = runHereWith(payments.postern);
 const REASON = "it fills Redis";
 
 /** The first block of a test. */

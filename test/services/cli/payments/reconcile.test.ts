@@ -3,16 +3,17 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
-const { run } = payments.postern;
+const run = runHereWith(payments.postern);
 const UNKNOWN = `c_${"0".repeat(32)}`;
 
 const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
 
 test("postern payments reconcile has a running gateway look at once, and prints what came of it", async () => {
   const id = await payments.claim({ nonce: await payments.payOnChain() });
-  const ran = await run(["payments", "reconcile", id]);
+  const ran = await payments.postern.run(["payments", "reconcile", id]);
   expect(ran).toMatchObject({ code: 0 });
   expect(ran.stdout).toMatch(new RegExp(`^${id}: settling is now (settled|queued)\n$`));
   await eventually("queued", async () => (await stateOf(id)) === "QUEUED");

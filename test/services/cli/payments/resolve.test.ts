@@ -4,9 +4,11 @@ import { createReadSeries } from "../../../../shared/series/read.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
+import { runHereWith } from "../run-here.ts";
 
 const payments = usePayments();
-const { run } = payments.postern;
+const run = runHereWith(payments.postern);
 /** In review, though it is paid: its node had no logs. */
 async function paidInReview(): Promise<{ id: string; transaction: string }> {
   const nonce = await payments.payOnChain();
@@ -25,7 +27,7 @@ const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?
 test("a payment in review that is resolved as settled gets its job from the gateway, and the audit says who decided", async () => {
   const { id, transaction } = await paidInReview();
   const args = ["--settled", "--transaction", transaction, "--reason", "seen on the explorer"];
-  expect(await run(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
+  expect(await payments.postern.run(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
   await eventually("its call waits", async () =>
     (await payments.gateway.waiting()).some((call) => call.id === id),
   );
@@ -69,25 +71,27 @@ test("the payer of a payment that an operator voids is told that an operator dec
   expect(answer.text + JSON.stringify(answer.headers)).not.toContain("fraud");
 });
 
-test("a disputed payment that an operator acknowledges is listed as disputed no more, keeps its state, and the audit has it", async () => {
-  const id = await payments.buy();
-  const acknowledge = (reason: string) =>
-    run(["payments", "resolve", id, "--acknowledged", "--reason", reason]);
-  const disputed = async () =>
-    jsonLines(await run(["payments", "list", "--json", "--disputed"])).map(({ call_id }) => call_id);
-  expect(await acknowledge("too early")).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining("only a disputed payment can be acknowledged"),
+onlyInLongRun(() => {
+  test("a disputed payment that an operator acknowledges is listed as disputed no more, keeps its state, and the audit has it", async () => {
+    const id = await payments.buy();
+    const acknowledge = (reason: string) =>
+      run(["payments", "resolve", id, "--acknowledged", "--reason", reason]);
+    const disputed = async () =>
+      jsonLines(await run(["payments", "list", "--json", "--disputed"])).map(({ call_id }) => call_id);
+    expect(await acknowledge("too early")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("only a disputed payment can be acknowledged"),
+    });
+    await payments.gateway.journal.markDisputed(id, "the chain says: expired");
+    expect(await disputed()).toEqual([id]);
+    expect(await acknowledge("refunded by hand")).toMatchObject({ code: 0 });
+    expect([await disputed(), await stateOf(id)]).toEqual([[], "QUEUED"]);
+    const shown = (await run(["payments", "show", id])).stdout;
+    expect(shown).toMatch(/acknowledged +by \S+@\S+: refunded by hand/);
+    const [entry] = await payments.redis.client.xrange(keys.audit, "-", "+");
+    expect(entry?.[1].join(" ")).toContain(`action acknowledge call_id ${id} by `);
+    expect((await acknowledge("again")).stderr).toContain("It was decided by");
   });
-  await payments.gateway.journal.markDisputed(id, "the chain says: expired");
-  expect(await disputed()).toEqual([id]);
-  expect(await acknowledge("refunded by hand")).toMatchObject({ code: 0 });
-  expect([await disputed(), await stateOf(id)]).toEqual([[], "QUEUED"]);
-  const shown = (await run(["payments", "show", id])).stdout;
-  expect(shown).toMatch(/acknowledged +by \S+@\S+: refunded by hand/);
-  const [entry] = await payments.redis.client.xrange(keys.audit, "-", "+");
-  expect(entry?.[1].join(" ")).toContain(`action acknowledge call_id ${id} by `);
-  expect((await acknowledge("again")).stderr).toContain("It was decided by");
 });
 
 test.each(["settled", "void"])(

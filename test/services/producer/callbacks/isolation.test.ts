@@ -6,6 +6,7 @@ import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { aCall, TEST_CALLBACKS, type TestProducerOptions, useProducer } from "../../../fixtures/producer.ts";
 import { type TestReceiver, useReceivers } from "../../../fixtures/receivers.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 
 const producers = useProducer();
 const runner = useFakeRunner();
@@ -29,27 +30,29 @@ test("receivers that never answer hold up neither another receiver nor any job",
   expect(runner.offers).toHaveLength(65);
 });
 
-test("a receiver that is away is not asked for each callback, and gets them once it is back", async () => {
-  const receiver = await startReceiver();
-  const working = await startReceiver();
-  await receiver.leave();
-  await addMany(100, () => told(receiver));
-  const { log, saw, count } = start({
-    callbacks: { ...TEST_CALLBACKS, attempts: 1000, backoff: { baseMs: 100, capMs: 100 } },
-  });
-  await saw("receiver.away");
-  await saw("call.delayed", 100);
-  const isTried = (fields: Record<string, unknown>) => !/ is away: /.test(String(fields["reason"]));
-  const tried = log.events.filter(({ event, fields }) => event === "call.delayed" && isTried(fields));
-  expect(tried.length).toBeLessThan(50);
-  expect(count("receiver.away")).toBe(1);
-  await addMany(1, () => told(working));
-  await working.got();
-  await receiver.comeBack();
-  await receiver.got(100);
-  await saw("receiver.returned");
-  expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(100);
-}, 60_000);
+onlyInLongRun(() => {
+  test("a receiver that is away is not asked for each callback, and gets them once it is back", async () => {
+    const receiver = await startReceiver();
+    const working = await startReceiver();
+    await receiver.leave();
+    await addMany(100, () => told(receiver));
+    const { log, saw, count } = start({
+      callbacks: { ...TEST_CALLBACKS, attempts: 1000, backoff: { baseMs: 100, capMs: 100 } },
+    });
+    await saw("receiver.away");
+    await saw("call.delayed", 100);
+    const isTried = (fields: Record<string, unknown>) => !/ is away: /.test(String(fields["reason"]));
+    const tried = log.events.filter(({ event, fields }) => event === "call.delayed" && isTried(fields));
+    expect(tried.length).toBeLessThan(50);
+    expect(count("receiver.away")).toBe(1);
+    await addMany(1, () => told(working));
+    await working.got();
+    await receiver.comeBack();
+    await receiver.got(100);
+    await saw("receiver.returned");
+    expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(100);
+  }, 60_000);
+});
 
 test("no more deliveries to one receiver are under way than its limit, over all producers and jobs", async () => {
   const receiver = await startReceiver();

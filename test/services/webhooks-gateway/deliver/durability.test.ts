@@ -10,6 +10,7 @@ import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, type TestWebhooksOptions, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
+import { sample } from "../../../support/long-run.ts";
 import { needs, pathOf } from "../../../support/needs.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { valkeyEnv } from "../../../support/valkey.ts";
@@ -76,7 +77,7 @@ test.each(WEAKER)(
   },
 );
 
-test.each(WEAKER)(
+test.each(sample(WEAKER))(
   "a gateway closes when its Redis becomes one %s, and opens when that is put right; the log says both",
   async (_, name, weak, strong, remedy) => {
     const gateway = await webhooks.start({ endpoints });

@@ -7,6 +7,7 @@ import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { isAdd } from "./faults.ts";
 
 const MIB = 1024 * 1024;
@@ -73,37 +74,39 @@ test("ten bodies of 25 MiB at once are all accepted, and small calls beside them
   expect(eventsOf(gateway)).not.toContain("redis.silent");
 });
 
-test("a large call does not wait for all the larger ones that came before it", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 12_000 });
-  let larger = 0;
-  proxy.onCommand = (words) => {
-    if (!isAdd(words) || !words.some((word) => word.length > MIB)) return undefined;
-    larger += 1;
-    return { kind: "late-reply", until: delay(700) };
-  };
-  const before = Promise.all(Array.from({ length: 8 }, (_, i) => postLarge(gateway, `${i}`, 8 * MIB)));
-  await eventually("the first of them is at Redis", () => larger > 0);
-  await eventually("the others wait", () => gateway.gateway.bodyBytes() === 8 * 8 * MIB);
-  const middle = await Promise.all(["a", "b", "c"].map((id) => postLarge(gateway, id, 300 * 1024)));
-  expect(middle.map(({ status }) => status)).toEqual([202, 202, 202]);
-  expect(larger).toBeLessThan(8);
-  expect(refused((await before).map(({ status }) => status))).toEqual([]);
-});
+onlyInLongRun(() => {
+  test("a large call does not wait for all the larger ones that came before it", async () => {
+    const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 12_000 });
+    let larger = 0;
+    proxy.onCommand = (words) => {
+      if (!isAdd(words) || !words.some((word) => word.length > MIB)) return undefined;
+      larger += 1;
+      return { kind: "late-reply", until: delay(700) };
+    };
+    const before = Promise.all(Array.from({ length: 8 }, (_, i) => postLarge(gateway, `${i}`, 8 * MIB)));
+    await eventually("the first of them is at Redis", () => larger > 0);
+    await eventually("the others wait", () => gateway.gateway.bodyBytes() === 8 * 8 * MIB);
+    const middle = await Promise.all(["a", "b", "c"].map((id) => postLarge(gateway, id, 300 * 1024)));
+    expect(middle.map(({ status }) => status)).toEqual([202, 202, 202]);
+    expect(larger).toBeLessThan(8);
+    expect(refused((await before).map(({ status }) => status))).toEqual([]);
+  });
 
-test("no connection to Redis is cut while the bytes of a large call move, however slowly", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
-  let begun = 0;
-  proxy.pauseMs = (bytes) => {
-    if (bytes < MIB) return 0;
-    begun ||= performance.now();
-    return performance.now() - begun < 4000 ? 8 : 0;
-  };
-  const small = streamOfSmallCalls(gateway);
-  const answer = await postLarge(gateway);
-  expect(performance.now() - begun).toBeGreaterThan(3000);
-  expect(refused((await small.end()).statuses)).toEqual([]);
-  expect(answer.status).toBe(202);
-  expect(eventsOf(gateway)).not.toContain("redis.silent");
+  test("no connection to Redis is cut while the bytes of a large call move, however slowly", async () => {
+    const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
+    let begun = 0;
+    proxy.pauseMs = (bytes) => {
+      if (bytes < MIB) return 0;
+      begun ||= performance.now();
+      return performance.now() - begun < 4000 ? 8 : 0;
+    };
+    const small = streamOfSmallCalls(gateway);
+    const answer = await postLarge(gateway);
+    expect(performance.now() - begun).toBeGreaterThan(3000);
+    expect(refused((await small.end()).statuses)).toEqual([]);
+    expect(answer.status).toBe(202);
+    expect(eventsOf(gateway)).not.toContain("redis.silent");
+  });
 });
 
 test("while Redis is at a large call, no other connection is cut because it is silent", async () => {
@@ -127,53 +130,55 @@ test("while Redis is at a large call, no other connection is cut because it is s
   expect(eventsOf(gateway)).not.toContain("redis.silent");
 });
 
-test("while Redis is at a large call of another gateway, the connection for large calls is not cut though nothing moves on it", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 8000 });
-  const small = streamOfSmallCalls(gateway);
-  const busyMs = 4000;
-  let busy: Promise<void> | undefined;
-  let isBusy = false;
-  proxy.pauseMs = (bytes) => {
-    if (bytes < MIB || busy !== undefined) return 0;
-    isBusy = true;
-    busy = delay(busyMs).then(() => {
-      isBusy = false;
-    });
-    return busyMs;
-  };
-  proxy.onCommand = () => (busy !== undefined && isBusy ? { kind: "late-reply", until: busy } : undefined);
-  const answer = await postLarge(gateway);
-  expect(busy).toBeDefined();
-  expect(refused((await small.end()).statuses)).toEqual([]);
-  expect(answer.status).toBe(202);
-  expect(eventsOf(gateway)).not.toContain("redis.silent");
-});
+onlyInLongRun(() => {
+  test("while Redis is at a large call of another gateway, the connection for large calls is not cut though nothing moves on it", async () => {
+    const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 8000 });
+    const small = streamOfSmallCalls(gateway);
+    const busyMs = 4000;
+    let busy: Promise<void> | undefined;
+    let isBusy = false;
+    proxy.pauseMs = (bytes) => {
+      if (bytes < MIB || busy !== undefined) return 0;
+      isBusy = true;
+      busy = delay(busyMs).then(() => {
+        isBusy = false;
+      });
+      return busyMs;
+    };
+    proxy.onCommand = () => (busy !== undefined && isBusy ? { kind: "late-reply", until: busy } : undefined);
+    const answer = await postLarge(gateway);
+    expect(busy).toBeDefined();
+    expect(refused((await small.end()).statuses)).toEqual([]);
+    expect(answer.status).toBe(202);
+    expect(eventsOf(gateway)).not.toContain("redis.silent");
+  });
 
-test("a connection on which a large call stands still is cut, and the call goes over a new one", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
-  let stuck: number | undefined;
-  proxy.pauseMs = (bytes, connection) => {
-    if (bytes > MIB) stuck ??= connection;
-    return connection === stuck ? Number.POSITIVE_INFINITY : 0;
-  };
-  const small = streamOfSmallCalls(gateway);
-  const answer = await postLarge(gateway);
-  expect(refused((await small.end()).statuses)).toEqual([]);
-  expect(answer.status).toBe(202);
-  expect(eventsOf(gateway).filter((event) => event === "redis.silent")).toHaveLength(1);
-  expect((await webhooks.queues.jobs("wait")).filter(({ data }) => data.job_id === 1)).toHaveLength(1);
-});
+  test("a connection on which a large call stands still is cut, and the call goes over a new one", async () => {
+    const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
+    let stuck: number | undefined;
+    proxy.pauseMs = (bytes, connection) => {
+      if (bytes > MIB) stuck ??= connection;
+      return connection === stuck ? Number.POSITIVE_INFINITY : 0;
+    };
+    const small = streamOfSmallCalls(gateway);
+    const answer = await postLarge(gateway);
+    expect(refused((await small.end()).statuses)).toEqual([]);
+    expect(answer.status).toBe(202);
+    expect(eventsOf(gateway).filter((event) => event === "redis.silent")).toHaveLength(1);
+    expect((await webhooks.queues.jobs("wait")).filter(({ data }) => data.job_id === 1)).toHaveLength(1);
+  });
 
-test("a large call that Redis never has whole is answered with 503 queue.unavailable, and keeps its place in the budget until then", async () => {
-  const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 6000 });
-  proxy.pauseMs = (bytes) => (bytes > MIB ? Number.POSITIVE_INFINITY : 0);
-  const posted = postLarge(gateway, "1", 12 * MIB);
-  await eventually("the body is taken", () => gateway.gateway.bodyBytes() === 12 * MIB);
-  await eventually("the connection is cut", () => eventsOf(gateway).includes("redis.silent"));
-  expect(gateway.gateway.bodyBytes()).toBe(12 * MIB);
-  expect((await posted).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
-  expect(gateway.gateway.bodyBytes()).toBe(0);
-  expect(await webhooks.waiting()).toEqual([]);
+  test("a large call that Redis never has whole is answered with 503 queue.unavailable, and keeps its place in the budget until then", async () => {
+    const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 6000 });
+    proxy.pauseMs = (bytes) => (bytes > MIB ? Number.POSITIVE_INFINITY : 0);
+    const posted = postLarge(gateway, "1", 12 * MIB);
+    await eventually("the body is taken", () => gateway.gateway.bodyBytes() === 12 * MIB);
+    await eventually("the connection is cut", () => eventsOf(gateway).includes("redis.silent"));
+    expect(gateway.gateway.bodyBytes()).toBe(12 * MIB);
+    expect((await posted).json()).toMatchObject({ status: 503, code: "queue.unavailable" });
+    expect(gateway.gateway.bodyBytes()).toBe(0);
+    expect(await webhooks.waiting()).toEqual([]);
+  });
 });
 
 test("a body that came encoded takes of the budget what it has as received and as decoded, until its call is answered", async () => {

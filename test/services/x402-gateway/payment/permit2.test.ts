@@ -10,6 +10,7 @@ import { createResolve } from "../../../../shared/payments/resolve.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { idIn, JOB_PATH, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { signPermit2Payment } from "../../../support/permit2.ts";
 import { clientSigner } from "../../../support/sign-payment.ts";
 import { newWallet } from "../../../support/wallets.ts";
@@ -197,28 +198,30 @@ test("a permit that nobody settles is void once a final block is past its deadli
   expect(await charged(payer)).toEqual([]);
 });
 
-test("a permit that another contract brings to the proxy is in review, and its transfer pays for one call by an operator's word", async () => {
-  const x402 = await sellFor("usdt");
-  const payer = await approvedPayer(fixture, "usdt");
-  const one = await unsettled(x402, { payer });
-  const two = await unsettled(x402, { payer });
-  const transaction = await devnet.chain.permit2.settle(one.signed, { wrapped: true });
-  await devnet.chain.permit2.invalidate(payer, BigInt(two.signed.permit2Authorization.nonce));
-  const payment = await reviewed(x402, one.id);
-  const other = await reviewed(x402, two.id);
-  const resolve = createResolve({
-    ...{ journal: x402.journal, audit: async () => {}, clock: Date.now, log: x402.log, by: "me" },
+onlyInLongRun(() => {
+  test("a permit that another contract brings to the proxy is in review, and its transfer pays for one call by an operator's word", async () => {
+    const x402 = await sellFor("usdt");
+    const payer = await approvedPayer(fixture, "usdt");
+    const one = await unsettled(x402, { payer });
+    const two = await unsettled(x402, { payer });
+    const transaction = await devnet.chain.permit2.settle(one.signed, { wrapped: true });
+    await devnet.chain.permit2.invalidate(payer, BigInt(two.signed.permit2Authorization.nonce));
+    const payment = await reviewed(x402, one.id);
+    const other = await reviewed(x402, two.id);
+    const resolve = createResolve({
+      ...{ journal: x402.journal, audit: async () => {}, clock: Date.now, log: x402.log, by: "me" },
+    });
+    const receipt = await devnet.chain.client.getTransactionReceipt({ hash: transaction });
+    const position = receipt.logs.findIndex(({ address }) => address !== EXACT_PROXY.toLowerCase());
+    const verdict = { kind: "settled", transaction, positions: [position] } as const;
+    expect(await resolve(payment, verdict, "wrapped")).toEqual({ kind: "done" });
+    expect(await resolve(other, verdict, "the same transfer")).toEqual({
+      kind: "left",
+      state: "TRANSFER_TAKEN",
+    });
+    expect([await charged(payer), (await x402.waiting()).map(({ id }) => id)]).toEqual([
+      [PRICES.usdt],
+      [one.id],
+    ]);
   });
-  const receipt = await devnet.chain.client.getTransactionReceipt({ hash: transaction });
-  const position = receipt.logs.findIndex(({ address }) => address !== EXACT_PROXY.toLowerCase());
-  const verdict = { kind: "settled", transaction, positions: [position] } as const;
-  expect(await resolve(payment, verdict, "wrapped")).toEqual({ kind: "done" });
-  expect(await resolve(other, verdict, "the same transfer")).toEqual({
-    kind: "left",
-    state: "TRANSFER_TAKEN",
-  });
-  expect([await charged(payer), (await x402.waiting()).map(({ id }) => id)]).toEqual([
-    [PRICES.usdt],
-    [one.id],
-  ]);
 });

@@ -3,6 +3,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import type { TestX402 } from "../../../fixtures/x402.ts";
 import { idIn, PRICE, useX402 } from "../../../fixtures/x402.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { signedIn } from "../../../support/sign-payment.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
@@ -47,17 +48,19 @@ test("a payment that comes back in an earlier block than the chain had at its cl
   expect((await x402.journal.find(id))?.reason).toBeUndefined();
 });
 
-test("a facilitator that says settled and did nothing gives no job away, and is asked again until the money is there", async () => {
-  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
-  await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
-  const headers = await x402.pay({ payer: fixture.payer });
-  const answer = await x402.undisturbed(() => x402.post(headers));
-  expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
-  expect(await x402.waiting()).toEqual([]);
-  await x402.untilState(idIn(answer), "QUEUED");
-  expect(await fixture.charged()).toEqual([PRICE]);
-  expect((await x402.post(headers)).status).toBe(202);
-  expect(await x402.waiting()).toHaveLength(1);
+onlyInLongRun(() => {
+  test("a facilitator that says settled and did nothing gives no job away, and is asked again until the money is there", async () => {
+    const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
+    await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
+    const headers = await x402.pay({ payer: fixture.payer });
+    const answer = await x402.undisturbed(() => x402.post(headers));
+    expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.outcome_unknown"]);
+    expect(await x402.waiting()).toEqual([]);
+    await x402.untilState(idIn(answer), "QUEUED");
+    expect(await fixture.charged()).toEqual([PRICE]);
+    expect((await x402.post(headers)).status).toBe(202);
+    expect(await x402.waiting()).toHaveLength(1);
+  });
 });
 
 test("where a facilitator's word is enough, one that says settled and did nothing is asked again until the money is there", async () => {

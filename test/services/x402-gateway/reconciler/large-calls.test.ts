@@ -4,6 +4,7 @@ import { useMadePayments } from "../../../fixtures/made-payments.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import type { TestX402, TestX402Options } from "../../../fixtures/x402.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { claimed, queued } from "../../../support/made-payment.ts";
 import { passTime } from "../../../support/pass-time.ts";
 
@@ -54,16 +55,18 @@ test("the reconciler reads no body, not even of a large call that its queue has 
   expect(largest).toBeLessThan(BODY.length / 8);
 });
 
-test("a large call that nobody can read is tried once in each look, and holds up no other", async () => {
-  const [broken, other] = [await queued(payments.journal, made()), await queued(payments.journal, made())];
-  await redis.client.hset(keys.payment(broken), "call", `?${"x".repeat(BODY.length)}`);
-  for (const id of [broken, other]) await payments.queues.remove(id);
-  const x402 = await gateway();
-  await eventually("the other waits again", async () => (await payments.queues.find(other)) !== undefined);
-  const putOff = () => eventsOf(x402).filter((event) => event === "payment.reconcile_failed").length;
-  await eventually("the broken one is put off", () => putOff() > 0);
-  const tried = x402.log.events.filter(
-    (e) => e.event === "payment.call_missing" && e.fields["callId"] === broken,
-  );
-  expect(tried).toHaveLength(putOff());
+onlyInLongRun(() => {
+  test("a large call that nobody can read is tried once in each look, and holds up no other", async () => {
+    const [broken, other] = [await queued(payments.journal, made()), await queued(payments.journal, made())];
+    await redis.client.hset(keys.payment(broken), "call", `?${"x".repeat(BODY.length)}`);
+    for (const id of [broken, other]) await payments.queues.remove(id);
+    const x402 = await gateway();
+    await eventually("the other waits again", async () => (await payments.queues.find(other)) !== undefined);
+    const putOff = () => eventsOf(x402).filter((event) => event === "payment.reconcile_failed").length;
+    await eventually("the broken one is put off", () => putOff() > 0);
+    const tried = x402.log.events.filter(
+      (e) => e.event === "payment.call_missing" && e.fields["callId"] === broken,
+    );
+    expect(tried).toHaveLength(putOff());
+  });
 });

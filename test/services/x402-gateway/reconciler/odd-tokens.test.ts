@@ -3,6 +3,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { idIn, PRICE, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import type { Answer } from "../../../support/http.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { signAuthorization, signedIn } from "../../../support/sign-payment.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
@@ -91,22 +92,24 @@ const MEANWHILE = {
   "its token blacklists the payer": () => fixture.devnet.chain.blacklist(fixture.payer.address),
   "the domain of its token changes": () => fixture.devnet.control.makeOdd({ version: "3" }),
 };
-test.each(Object.entries(MEANWHILE))(
-  "a payment of which %s before it settles is void in the end, and not charged",
-  async (_what, act) => {
-    const { control, chain } = fixture.devnet;
-    await control.makeOdd({});
-    const x402 = await fixture.gateway();
-    const headers = await x402.pay({ payer: fixture.payer });
-    await control.fault({ on: "settle", kind: "slow", delayMs: 300, times: 1 });
-    const answered = x402.undisturbed(() => x402.post(headers));
-    await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
-    await act();
-    const answer = await answered;
-    expect(answer.status).toBe(503);
-    await chain.increaseTime(200);
-    await chain.finalize();
-    expect((await x402.untilState(idIn(answer), "VOID")).reason).toBe("expired");
-    expect(await fixture.charged()).toEqual([]);
-  },
-);
+onlyInLongRun(() => {
+  test.each(Object.entries(MEANWHILE))(
+    "a payment of which %s before it settles is void in the end, and not charged",
+    async (_what, act) => {
+      const { control, chain } = fixture.devnet;
+      await control.makeOdd({});
+      const x402 = await fixture.gateway();
+      const headers = await x402.pay({ payer: fixture.payer });
+      await control.fault({ on: "settle", kind: "slow", delayMs: 300, times: 1 });
+      const answered = x402.undisturbed(() => x402.post(headers));
+      await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+      await act();
+      const answer = await answered;
+      expect(answer.status).toBe(503);
+      await chain.increaseTime(200);
+      await chain.finalize();
+      expect((await x402.untilState(idIn(answer), "VOID")).reason).toBe("expired");
+      expect(await fixture.charged()).toEqual([]);
+    },
+  );
+});

@@ -6,6 +6,7 @@ import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, type TestX402, useX402 } from "../../../fixtures/x402.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { answerWith, startNodeBefore } from "../../../support/node-before.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
@@ -24,7 +25,7 @@ const hasLogged = ({ log }: TestX402, event: string) => log.events.some((each) =
 
 test("a payment that the chain contradicts is never void: an operator decides, and his word brings its job", async () => {
   const rpc_url = await nodeThat((rpc, res) => rpc.method === "eth_getLogs" && answerWith([], rpc, res));
-  const x402 = await fixture.gateway({ token: { rpc_url } });
+  const x402 = await fixture.gateway({ token: { rpc_url }, x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault(SAYS_SETTLED);
   const id = idIn(await x402.post(headers));
@@ -52,7 +53,7 @@ test("a payment that the chain contradicts is never void: an operator decides, a
 });
 
 test("a payment that the chain shows, though not deep enough yet, is waited for and not settled again", async () => {
-  const x402 = await fixture.gateway({ token: { confirmations: 50 } });
+  const x402 = await fixture.gateway({ token: { confirmations: 50 }, x402: { settle_timeout_secs: 1 } });
   await fixture.devnet.control.fault(SAYS_SETTLED);
   const headers = await x402.pay({ payer: fixture.payer });
   const id = idIn(await x402.post(headers));
@@ -115,31 +116,33 @@ test("a payment that vanished for good, after its call was queued, is kept as di
   await fixture.stop(x402);
 });
 
-test("an operator is told when a payment ends whose facilitator is no longer configured; with the facilitator back it is settled", async () => {
-  const first = await fixture.gateway({ x402: { max_timeout_secs: 120 } });
-  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-  const headers = await first.pay({ payer: fixture.payer });
-  const id = idIn(await first.post(headers));
-  await fixture.stop(first);
-  await fixture.devnet.control.clearFaults();
-  const { settle } = await fixture.asked();
+onlyInLongRun(() => {
+  test("an operator is told when a payment ends whose facilitator is no longer configured; with the facilitator back it is settled", async () => {
+    const first = await fixture.gateway({ x402: { max_timeout_secs: 120 } });
+    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+    const headers = await first.pay({ payer: fixture.payer });
+    const id = idIn(await first.post(headers));
+    await fixture.stop(first);
+    await fixture.devnet.control.clearFaults();
+    const { settle } = await fixture.asked();
 
-  const { facilitatorUrl } = fixture.devnet;
-  const other = facilitatorUrl.replace("127.0.0.1", "localhost");
-  const without = await fixture.gateway({ x402: { facilitator_url: other, max_timeout_secs: 120 } });
-  without.skip(5000);
-  const told = () => without.log.events.filter(({ event }) => event === "payment.facilitator_unknown");
-  await eventually("it is told", () => told().length === 1);
-  const payment = await without.journal.find(id);
-  const endsAt = new Date(Number(payment?.terms.valid_before) * 1000).toISOString();
-  const facilitator = new URL(facilitatorUrl).origin;
-  expect(told()[0]?.fields).toEqual({ callId: id, state: "SETTLING", facilitator, endsAt });
-  expect([payment?.state, (await fixture.asked()).settle]).toEqual(["SETTLING", settle]);
-  await fixture.stop(without);
+    const { facilitatorUrl } = fixture.devnet;
+    const other = facilitatorUrl.replace("127.0.0.1", "localhost");
+    const without = await fixture.gateway({ x402: { facilitator_url: other, max_timeout_secs: 120 } });
+    without.skip(5000);
+    const told = () => without.log.events.filter(({ event }) => event === "payment.facilitator_unknown");
+    await eventually("it is told", () => told().length === 1);
+    const payment = await without.journal.find(id);
+    const endsAt = new Date(Number(payment?.terms.valid_before) * 1000).toISOString();
+    const facilitator = new URL(facilitatorUrl).origin;
+    expect(told()[0]?.fields).toEqual({ callId: id, state: "SETTLING", facilitator, endsAt });
+    expect([payment?.state, (await fixture.asked()).settle]).toEqual(["SETTLING", settle]);
+    await fixture.stop(without);
 
-  const back = await fixture.gateway({ x402: { max_timeout_secs: 120 } });
-  await back.untilState(id, "QUEUED");
-  expect(await fixture.charged()).toHaveLength(1);
+    const back = await fixture.gateway({ x402: { max_timeout_secs: 120 } });
+    await back.untilState(id, "QUEUED");
+    expect(await fixture.charged()).toHaveLength(1);
+  });
 });
 
 describe("a payment whose token is in the configuration no more", () => {
@@ -157,28 +160,30 @@ describe("a payment whose token is in the configuration no more", () => {
     });
   }
 
-  test("a payment whose token is configured no more stays open; once the token is back, the chain decides", async () => {
-    const first = await fixture.gateway();
-    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-    const headers = await first.pay({ payer: fixture.payer });
-    const id = idIn(await first.post(headers));
-    await fixture.stop(first);
-    const { settle } = await fixture.asked();
+  onlyInLongRun(() => {
+    test("a payment whose token is configured no more stays open; once the token is back, the chain decides", async () => {
+      const first = await fixture.gateway();
+      await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+      const headers = await first.pay({ payer: fixture.payer });
+      const id = idIn(await first.post(headers));
+      await fixture.stop(first);
+      const { settle } = await fixture.asked();
 
-    const without = await fixture.gateway(other);
-    without.skip(DAY_MS);
-    await missed(without, id);
-    expect((await without.journal.find(id))?.state).toBe("SETTLING");
-    expect((await fixture.asked()).settle).toBe(settle);
-    await fixture.stop(without);
+      const without = await fixture.gateway(other);
+      without.skip(DAY_MS);
+      await missed(without, id);
+      expect((await without.journal.find(id))?.state).toBe("SETTLING");
+      expect((await fixture.asked()).settle).toBe(settle);
+      await fixture.stop(without);
 
-    await fixture.devnet.chain.increaseTime(200);
-    await fixture.devnet.chain.mine(5);
-    const back = await fixture.gateway();
-    back.skip(DAY_MS);
-    await eventually("it is void", async () => {
-      back.skip(60_000);
-      return (await back.journal.find(id))?.state === "VOID";
+      await fixture.devnet.chain.increaseTime(200);
+      await fixture.devnet.chain.mine(5);
+      const back = await fixture.gateway();
+      back.skip(DAY_MS);
+      await eventually("it is void", async () => {
+        back.skip(60_000);
+        return (await back.journal.find(id))?.state === "VOID";
+      });
     });
   });
 
@@ -206,22 +211,24 @@ describe("a payment whose token is in the configuration no more", () => {
   });
 });
 
-test("readiness says that a chain's node answers no more, and since when", async () => {
-  let away = false;
-  const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
-  const x402 = await fixture.gateway({ token: { rpc_url } });
-  const said = () => x402.gateway.readiness().checks["chains"];
-  const { network } = fixture.devnet;
-  expect(said()).toEqual([{ network, ok: true }]);
-  const lastAnswerBefore = Date.now();
-  away = true;
-  await eventually("it is missed", () => hasLogged(x402, "chain.lost"));
-  x402.skip(16_000);
-  expect(said()).toEqual([{ network, ok: false, since: expect.any(String) }]);
-  const [{ since }] = said() as [{ since: string }];
-  expect(Math.abs(Date.parse(since) - lastAnswerBefore)).toBeLessThan(5000);
-  away = false;
-  await eventually("it is back", () => (said() as { ok: boolean }[])[0]?.ok);
+onlyInLongRun(() => {
+  test("readiness says that a chain's node answers no more, and since when", async () => {
+    let away = false;
+    const rpc_url = await nodeThat((_, res) => away && Boolean(res.writeHead(503).end()));
+    const x402 = await fixture.gateway({ token: { rpc_url } });
+    const said = () => x402.gateway.readiness().checks["chains"];
+    const { network } = fixture.devnet;
+    expect(said()).toEqual([{ network, ok: true }]);
+    const lastAnswerBefore = Date.now();
+    away = true;
+    await eventually("it is missed", () => hasLogged(x402, "chain.lost"));
+    x402.skip(16_000);
+    expect(said()).toEqual([{ network, ok: false, since: expect.any(String) }]);
+    const [{ since }] = said() as [{ since: string }];
+    expect(Math.abs(Date.parse(since) - lastAnswerBefore)).toBeLessThan(5000);
+    away = false;
+    await eventually("it is back", () => (said() as { ok: boolean }[])[0]?.ok);
+  });
 });
 
 test("where a facilitator names a transaction that does not exist, it is asked again and the true one is kept", async () => {

@@ -144,7 +144,7 @@ test("a payment whose authorization a third party sends before the facilitator t
 });
 
 test("a payment whose authorization the payer takes back is void, and no job", async () => {
-  const x402 = await fixture.gateway();
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   const { nonce } = signedIn(headers).authorization;
   const first = await x402.undisturbed(() =>
@@ -158,7 +158,7 @@ test("a payment whose authorization the payer takes back is void, and no job", a
 });
 
 test("a payment whose nonce the payer spends on himself is void, and no job", async () => {
-  const x402 = await fixture.gateway();
+  const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   const own = await payToSelf(fixture.payer, signedIn(headers).authorization.nonce);
   const first = await x402.undisturbed(() =>

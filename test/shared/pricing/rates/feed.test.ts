@@ -10,6 +10,7 @@ import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { useRateSources } from "../../../fixtures/rate-sources.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../../support/long-run.ts";
 import { tokenWith } from "../../../support/rate-tokens.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 
@@ -91,29 +92,31 @@ test("a replica that has not asked a failing source itself says why there is no 
   expect(fixture.proxy.calls).toBe(0);
 });
 
-test("a replica whose rate gets too old says why, though another one has asked the source, and forgets it with the next good read", async () => {
-  const often = { ...token, rate_refresh_secs: 3, max_rate_age_secs: 900 };
-  const [reader, other] = [replica(often), replica(often)];
-  for (const { rates } of [reader, other]) rates.start();
-  await eventually("both have it", () => [reader, other].every(({ rates }) => rates.of(often) === "3200"));
-  reader.rates.close();
-  const [key = ""] = await redis.client.keys("{postern}:rate:*");
-  const shared = createSharedValue(redis.partition, often as LiveToken);
-  const { now } = await shared.peek();
-  await shared.failed(now, "the feed is asleep");
-  // Nobody's turn comes in the time of this test.
-  await redis.client.hset(key, "due_at", now + 14_000);
-  fixture.proxy.calls = 0;
-  await redis.client.hincrby(key, "read_at", -901_000);
-  skewMs += 901_000;
-  await eventually("it is too old", () => eventsOf("rate.stale", other.log).length > 0);
-  expect(eventsOf("rate.stale", other.log)).toMatchObject([
-    { fields: { reason: "the feed is asleep", failedAt: expect.stringMatching(A_TIME) } },
-  ]);
-  expect(fixture.proxy.calls).toBe(0);
-  await redis.client.hset(key, "due_at", 0);
-  await eventually("it is read", () => other.rates.of(often) === "3200");
-  expect(other.rates.observed()).toMatchObject([{ value: "3200", failure: undefined }]);
+onlyInLongRun(() => {
+  test("a replica whose rate gets too old says why, though another one has asked the source, and forgets it with the next good read", async () => {
+    const often = { ...token, rate_refresh_secs: 3, max_rate_age_secs: 900 };
+    const [reader, other] = [replica(often), replica(often)];
+    for (const { rates } of [reader, other]) rates.start();
+    await eventually("both have it", () => [reader, other].every(({ rates }) => rates.of(often) === "3200"));
+    reader.rates.close();
+    const [key = ""] = await redis.client.keys("{postern}:rate:*");
+    const shared = createSharedValue(redis.partition, often as LiveToken);
+    const { now } = await shared.peek();
+    await shared.failed(now, "the feed is asleep");
+    // Nobody's turn comes in the time of this test.
+    await redis.client.hset(key, "due_at", now + 14_000);
+    fixture.proxy.calls = 0;
+    await redis.client.hincrby(key, "read_at", -901_000);
+    skewMs += 901_000;
+    await eventually("it is too old", () => eventsOf("rate.stale", other.log).length > 0);
+    expect(eventsOf("rate.stale", other.log)).toMatchObject([
+      { fields: { reason: "the feed is asleep", failedAt: expect.stringMatching(A_TIME) } },
+    ]);
+    expect(fixture.proxy.calls).toBe(0);
+    await redis.client.hset(key, "due_at", 0);
+    await eventually("it is read", () => other.rates.of(often) === "3200");
+    expect(other.rates.observed()).toMatchObject([{ value: "3200", failure: undefined }]);
+  });
 });
 
 test("what is read stands in the history of every token that has this rate", async () => {

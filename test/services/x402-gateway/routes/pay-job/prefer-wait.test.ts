@@ -26,7 +26,7 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
 
   test("when the time is up", async () => {
     const x402 = await fixture.gateway();
-    await expectUsual(x402, "wait=5");
+    await expectUsual(x402, "wait=3");
     const endings = x402.log.events.filter(({ event }) => event === "wait.ended");
     expect(endings.map(({ fields }) => fields["ending"])).toEqual(["timed_out"]);
   });

@@ -8,6 +8,7 @@ import { JOB_PATH, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
 import { newPayer } from "../../../../support/devnet.ts";
 import { type OpenRaw, openRaw } from "../../../../support/http.ts";
+import { onlyInLongRun } from "../../../../support/long-run.ts";
 import { countingNode } from "../../counting-node.ts";
 import { STEPS } from "../../redis-steps.ts";
 
@@ -57,15 +58,17 @@ test("a payer without the money is refused before the facilitator is asked and b
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
 
-test("a header of a payer without the money that comes a thousand times is a few questions to the node", async () => {
-  const { x402, asked } = await countedGateway();
-  const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 0n) });
-  asked();
-  for (let round = 0; round < 10; round++) {
-    const answers = await Promise.all(Array.from({ length: 100 }, () => x402.post(headers)));
-    for (const answer of answers) expect(codeOf(answer)).toBe("payment.rejected");
-  }
-  expect(asked()).toBeLessThan(100);
+onlyInLongRun(() => {
+  test("a header of a payer without the money that comes a thousand times is a few questions to the node", async () => {
+    const { x402, asked } = await countedGateway();
+    const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 0n) });
+    asked();
+    for (let round = 0; round < 10; round++) {
+      const answers = await Promise.all(Array.from({ length: 100 }, () => x402.post(headers)));
+      for (const answer of answers) expect(codeOf(answer)).toBe("payment.rejected");
+    }
+    expect(asked()).toBeLessThan(100);
+  });
 });
 
 test("money that has just come counts, though one of the nodes behind the URL does not know of it", async () => {
@@ -197,14 +200,16 @@ test("a payer who only tries is told to come later, and may buy all the same", a
   expect((await x402.post(headers)).status).toBe(202);
 });
 
-test("1,100 payments whose bodies do not come stop no sale and keep nothing in memory", async () => {
-  const x402 = await fixture.gateway();
-  const stalled = await x402.pay({ payer: fixture.payer });
-  const raws = openMany(x402, 1100, headOf(stalled));
-  await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
-  const headers = await x402.pay({ payer: await newPayer(fixture.devnet) });
-  expect((await x402.post(headers)).status).toBe(202);
-  expect(x402.gateway.bodyBytes()).toBe(0);
+onlyInLongRun(() => {
+  test("1,100 payments whose bodies do not come stop no sale and keep nothing in memory", async () => {
+    const x402 = await fixture.gateway();
+    const stalled = await x402.pay({ payer: fixture.payer });
+    const raws = openMany(x402, 1100, headOf(stalled));
+    await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
+    const headers = await x402.pay({ payer: await newPayer(fixture.devnet) });
+    expect((await x402.post(headers)).status).toBe(202);
+    expect(x402.gateway.bodyBytes()).toBe(0);
+  });
 });
 
 test("repeats of a payment are told what became of it without a byte of their bodies in memory", async () => {
@@ -249,35 +254,37 @@ test("copies of a payment that come at once take one place and keep one body whi
   expect(await x402.waiting()).toHaveLength(2);
 });
 
-test("of a thousand copies of a payment that come at once few are a claim, and there is a place for another payment", async () => {
-  const x402 = await fixture.gateway({
-    ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
-    x402: { settle_timeout_secs: 10 },
+onlyInLongRun(() => {
+  test("of a thousand copies of a payment that come at once few are a claim, and there is a place for another payment", async () => {
+    const x402 = await fixture.gateway({
+      ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
+      x402: { settle_timeout_secs: 10 },
+    });
+    // Each claim has a name of its own; one whose answer is late is sent again under the same.
+    const claims = new Set<string | undefined>();
+    proxy.onCommand = (words) => {
+      if (STEPS.claim(words)) claims.add(words.find((word) => UUID.test(word)));
+      return undefined;
+    };
+    const headers = await x402.pay({ payer: fixture.payer });
+    const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
+    // As long as the verify takes, all of them come to wait for it.
+    await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 3000, times: 1 });
+    await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
+    const answers: number[] = [];
+    const copies = Array.from({ length: 1100 }, async () => {
+      const { status } = await x402.post(headers);
+      answers.push(status);
+    });
+    await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
+    expect((await x402.post(another)).status).toBe(202);
+    expect(answers).not.toContain(202);
+    await Promise.all(copies);
+    // A copy that was checked when the first had just been claimed claims it too, alone.
+    expect(claims.size).toBeLessThan(20);
+    expect(new Set(answers)).toEqual(new Set([202, 503]));
+    expect(await x402.waiting()).toHaveLength(2);
   });
-  // Each claim has a name of its own; one whose answer is late is sent again under the same.
-  const claims = new Set<string | undefined>();
-  proxy.onCommand = (words) => {
-    if (STEPS.claim(words)) claims.add(words.find((word) => UUID.test(word)));
-    return undefined;
-  };
-  const headers = await x402.pay({ payer: fixture.payer });
-  const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
-  // As long as the verify takes, all of them come to wait for it.
-  await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 3000, times: 1 });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
-  const answers: number[] = [];
-  const copies = Array.from({ length: 1100 }, async () => {
-    const { status } = await x402.post(headers);
-    answers.push(status);
-  });
-  await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
-  expect((await x402.post(another)).status).toBe(202);
-  expect(answers).not.toContain(202);
-  await Promise.all(copies);
-  // A copy that was checked when the first had just been claimed claims it too, alone.
-  expect(claims.size).toBeLessThan(20);
-  expect(new Set(answers)).toEqual(new Set([202, 503]));
-  expect(await x402.waiting()).toHaveLength(2);
 });
 
 test("however many repeats wait for a settlement, the journal is read for them as for one", async () => {

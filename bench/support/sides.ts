@@ -1,0 +1,32 @@
+import type { Setup } from "./setup.ts";
+import type { WorldOptions } from "./world.ts";
+
+type InWorld<World> = <Result>(
+  nodeArgs: readonly string[],
+  measure: (world: World) => Promise<Result>,
+  options?: WorldOptions,
+) => Promise<Result>;
+
+type Starts<World, Side> = {
+  program(world: World): Promise<Side>;
+  /** Starts the hand-written baseline beside the program. */
+  baseline(world: World, program: Side): Promise<Side>;
+};
+
+/**
+ * Runs `measure` with both sides of a comparison started, in one world. With `against`, the baseline is the program of that
+ * clone in a world of its own: its layout of Redis may be another one.
+ */
+export function withBothSides<World, Side, Result>(
+  inWorld: InWorld<World>,
+  { nodeArgs, against }: Pick<Setup, "nodeArgs" | "against">,
+  { program, baseline }: Starts<World, Side>,
+  measure: (sides: { ours: Side; baseline: Side }) => Promise<Result>,
+): Promise<Result> {
+  return inWorld(nodeArgs, async (world) => {
+    const ours = await program(world);
+    if (against === undefined) return measure({ ours, baseline: await baseline(world, ours) });
+    const withOther = async (other: World) => measure({ ours, baseline: await program(other) });
+    return inWorld(nodeArgs, withOther, { clone: against });
+  });
+}

@@ -1,0 +1,58 @@
+// Prints how the scripts of BullMQ's that our Lua includes differ between two releases: node services/dev/compare-bullmq.mjs OLD NEW
+// Each is a version, which npm fetches, or a folder that has the package.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { CHECKSUMS, checksumOf, readScript } from "./bullmq-lua.mjs";
+
+const releases = process.argv.slice(2);
+if (releases.length !== 2) {
+  process.stderr.write("usage: node services/dev/compare-bullmq.mjs OLD NEW, such as 6.6.1 6.7.0\n");
+  process.exit(2);
+}
+
+function run(command, args, options) {
+  const { status, error } = spawnSync(command, args, options);
+  if (error) throw error;
+  return status;
+}
+
+/** The folder of a release's package. */
+function fetched(release, folder) {
+  if (existsSync(release)) return resolve(release);
+  mkdirSync(folder);
+  const quiet = { cwd: folder, stdio: ["ignore", "ignore", "inherit"] };
+  if (run("npm", ["pack", "--loglevel=error", `bullmq@${release}`], quiet) !== 0) process.exit(1);
+  if (run("tar", ["-xzf", ...readdirSync(folder)], quiet) !== 0) process.exit(1);
+  return join(folder, "package");
+}
+
+/** Writes a release's scripts, without the number of KEYS, which may be another one; and returns the checksums under BullMQ's names. */
+function write(from, to) {
+  mkdirSync(to);
+  const names = readdirSync(join(from, "dist/cjs/scripts"));
+  return Object.keys(CHECKSUMS).flatMap((known) => {
+    const base = known.replace(/-\d+$/, "");
+    const named = names.filter((name) => /^(.*)-\d+\.js$/.exec(name)?.[1] === base);
+    return named.map((file) => {
+      const name = file.replace(/\.js$/, "");
+      const lua = readScript(from, name);
+      writeFileSync(join(to, `${base}.lua`), `-- ${name}\n${lua}`);
+      return `  "${name}": "${checksumOf(lua)}",\n`;
+    });
+  });
+}
+
+const folder = mkdtempSync(join(tmpdir(), "compare-bullmq-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+const [old, renewed] = releases.map((release, i) =>
+  write(fetched(release, join(folder, `release-${i}`)), join(folder, ["old", "new"][i])),
+);
+run("git", ["diff", "--no-index", "--no-prefix", "old", "new"], { cwd: folder, stdio: "inherit" });
+const changed = renewed.filter((line) => !old.includes(line));
+process.stdout.write(
+  changed.length === 0
+    ? "No script that our Lua includes has changed.\n"
+    : `\nIf our Lua is right for these too, their checksums in services/dev/bullmq-lua.mjs are:\n${changed.join("")}`,
+);

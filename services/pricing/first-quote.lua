@@ -1,0 +1,17 @@
+-- KEYS proof
+-- ARGV content, address, header, replaced, keepMs
+-- Answers the header of the quote that this content has: an earlier one, unless it is `replaced`, or else `header`. Answers nothing if the
+-- proof serves no more contents, of this address or in all.
+if tonumber(redis.call('HGET', KEYS.proof, 'v') or 1) > VERSIONS.proof then return redis.error_reply('NEWER proof') end
+local quote, address = 'quote ' .. ARGV.content, 'of ' .. ARGV.address
+local first = redis.call('HGET', KEYS.proof, quote)
+if first and first ~= ARGV.replaced then return first end
+if not first then
+  local counts = redis.call('HMGET', KEYS.proof, 'quotes', address)
+  if tonumber(counts[1] or 0) >= CONTENTS_MAX or tonumber(counts[2] or 0) >= CONTENTS_OF_ADDRESS_MAX then return false end
+  redis.call('HINCRBY', KEYS.proof, 'quotes', 1)
+  redis.call('HINCRBY', KEYS.proof, address, 1)
+end
+redis.call('HSET', KEYS.proof, 'v', VERSIONS.proof, quote, ARGV.header)
+if redis.call('PTTL', KEYS.proof) < 0 then redis.call('PEXPIRE', KEYS.proof, ARGV.keepMs) end
+return ARGV.header

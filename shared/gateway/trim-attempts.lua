@@ -1,0 +1,11 @@
+-- KEYS off
+-- ARGV gateway, pattern, cursor
+-- Deletes the failed attempts of calls but the newest of each, in one step of a scan. `pattern` matches their keys. Answers the next
+-- cursor, and how many went.
+--@include "./one-gateway.lua"
+local found, gone = redis.call('SCAN', ARGV.cursor, 'MATCH', ARGV.pattern, 'COUNT', 1000), 0
+for _, attempts in ipairs(found[2]) do
+  gone = gone + redis.call('LLEN', attempts) - 1
+  redis.call('LTRIM', attempts, -1, -1)
+end
+return {found[1], gone}

@@ -1,0 +1,59 @@
+-- KEYS record, payment, due, payments, open, identifier, callerNonce, unresolved, quote, idempotencyKey, usage, usageBy,
+--   drained
+-- ARGV id, bodySha256, route, dueInMs, windowMs, by, openMax, nonceUntil, quoteUntil, clients, unsettledBytesMax,
+--   ...fields
+-- Claims a payment. A known payment is answered before any limit is tested. An identifier or an idempotency key that it
+-- does not have repeats the payment. Names that stand for two calls, one of which may be the call that used up the
+-- quote, are refused. NEW comes with how many ms ago the payment was claimed.
+--
+-- `nonceUntil` and `quoteUntil` say how long the caller's nonce and the quote are remembered (unix ms), and are 0 if
+-- there is none. One that can no longer be remembered is refused as expired, whatever the gateway's clock said:
+-- otherwise it could be used again. `clients` are JSON.
+--@include "../redis/now.lua"
+--@include "./usage.lua"
+local id, bh, rt = ARGV.id, ARGV.bodySha256, ARGV.route
+local known = redis.call('HMGET', KEYS.record, 'st', 'bh', 'rt', 'by', 'v')
+if known[1] then
+  if tonumber(known[5] or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+  if known[2] ~= bh or known[3] ~= rt then return {'CONFLICT'} end
+  local isOwn = known[4] == ARGV.by and known[1] == 'SETTLING'
+  local claimedAt, dropped = unpack(redis.call('HMGET', KEYS.payment, 'claimed_at', 'dropped'))
+  if isOwn and not dropped then return {'NEW', now - claimedAt} end
+  return {'KNOWN', id}
+end
+local names, named = {KEYS.identifier, KEYS.idempotencyKey}, nil
+for _, name in ipairs(names) do
+  local same = name == KEYS.payment and {} or redis.call('HMGET', name, 'id', 'bh', 'rt', 'v')
+  if same[1] then
+    if tonumber(same[4] or 1) > VERSIONS.identifier then return redis.error_reply('NEWER identifier') end
+    if same[2] ~= bh or same[3] ~= rt or (named and named ~= same[1]) then return {'IDENTIFIER_CONFLICT'} end
+    named = same[1]
+  end
+end
+local quoted = ARGV.quoteUntil ~= '0' and redis.call('GET', KEYS.quote)
+if named and quoted and quoted ~= named then return {'IDENTIFIER_CONFLICT'} end
+if named then return {'KNOWN', named} end
+if redis.call('EXISTS', KEYS.drained) == 1 then return {'DRAINED'} end
+if redis.call('SCARD', KEYS.open) >= tonumber(ARGV.openMax) then return {'TOO_MANY_OPEN'} end
+local nonceMs, quoteMs = ARGV.nonceUntil - now, ARGV.quoteUntil - now
+if ARGV.nonceUntil ~= '0' and redis.call('EXISTS', KEYS.callerNonce) == 1 then return {'NONCE_USED'} end
+if ARGV.nonceUntil ~= '0' and nonceMs <= 0 then return {'NONCE_EXPIRED'} end
+if quoted then return {'QUOTE_USED'} end
+if ARGV.quoteUntil ~= '0' and quoteMs <= 0 then return {'QUOTE_EXPIRED'} end
+local clients, bytes = cjson.decode(ARGV.clients), USAGE_BASE_BYTES
+for i = FIRST.fields, #ARGV do bytes = bytes + #ARGV[i] end
+local refused = refusesUsage(KEYS.usageBy, clients, bytes, tonumber(ARGV.unsettledBytesMax))
+if refused then return {refused} end
+addUsage(KEYS.usage, KEYS.usageBy, id, clients, bytes)
+redis.call('HSET', KEYS.record, 'v', VERSIONS.record, 'st', 'SETTLING', 'unsure', 0, 'bh', bh, 'rt', rt, 'w', ARGV.windowMs, 'at', now, 'by', ARGV.by)
+redis.call('HSET', KEYS.payment, 'claimed_at', now, 'dispatched_at', now, unpack(ARGV, FIRST.fields))
+redis.call('ZADD', KEYS.due, now + ARGV.dueInMs, id)
+redis.call('ZADD', KEYS.payments, now, id)
+redis.call('ZADD', KEYS.unresolved, now, id)
+redis.call('SADD', KEYS.open, id)
+for _, name in ipairs(names) do
+  if name ~= KEYS.payment then redis.call('HSET', name, 'v', VERSIONS.identifier, 'id', id, 'bh', bh, 'rt', rt) end
+end
+if ARGV.nonceUntil ~= '0' then redis.call('SET', KEYS.callerNonce, id, 'PX', nonceMs) end
+if ARGV.quoteUntil ~= '0' then redis.call('SET', KEYS.quote, id, 'PX', quoteMs) end
+return {'NEW', 0}

@@ -1,0 +1,16 @@
+-- KEYS record, payment, usage, usageBy, audit
+-- ARGV id, decision, ...line
+-- Drops the body of a payment whose outcome is open, and what a settle needs, so that no settle is sent any more. The
+-- payment no longer counts for its client. `decision` is the operator's, and `line` the words of XADD for the audit.
+-- Answers DROPPED, or the state found.
+--@include "../redis/even-if-full.lua"
+if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "./usage.lua"
+local st = redis.call('HGET', KEYS.record, 'st')
+if st ~= 'SETTLING' and st ~= 'REVIEW' then return st end
+if redis.call('HSETNX', KEYS.payment, 'dropped', ARGV.decision) == 1 then
+  redis.call('HDEL', KEYS.payment, 'call', 'request')
+  releaseUsage(KEYS.usage, KEYS.usageBy, ARGV.id)
+  redis.call('XADD', KEYS.audit, unpack(ARGV, FIRST.line))
+end
+return DROPPED

@@ -1,0 +1,20 @@
+-- KEYS record, payment, due, identifier, unresolved, transfer, idempotencyKey
+-- ARGV id
+-- Drops what was needed to finish the call. A key that the payment does not have repeats the payment's own. A payment
+-- whose refund was exported meanwhile is kept until it is paid back.
+--@include "../redis/even-if-full.lua"
+if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../redis/now.lua"
+local st = redis.call('HGET', KEYS.record, 'st')
+if st == 'REFUND_PENDING' or st == 'REFUNDED' then return end
+local left = redis.call('PTTL', KEYS.record)
+local w = tonumber(redis.call('HGET', KEYS.record, 'w'))
+if left < 0 then
+  left = w
+  redis.call('PEXPIRE', KEYS.record, left)
+end
+redis.call('HDEL', KEYS.payment, 'call', 'request')
+redis.call('HSETNX', KEYS.payment, 'ended_at', now)
+for _, key in ipairs({KEYS.payment, KEYS.identifier, KEYS.transfer, KEYS.idempotencyKey}) do redis.call('PEXPIRE', key, left) end
+redis.call('ZREM', KEYS.due, ARGV.id)
+redis.call('ZREM', KEYS.unresolved, ARGV.id)

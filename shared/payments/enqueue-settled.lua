@@ -1,0 +1,29 @@
+-- KEYS record, payment, due, open, unresolved, inReview, transfer, usage, usageBy
+-- ARGV prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, ...from
+-- Adds the call to its queue, and changes one of the states `from` to QUEUED. If an operator has dropped the call,
+-- nothing is added and the state becomes DISCARDED: the money is due back. Answers the state found, CALL_DROPPED, or
+-- TRANSFER_TAKEN.
+--@include "../redis/even-if-full.lua"
+if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "./add-paid.lua"
+--@include "./take-transfer.lua"
+--@include "./usage.lua"
+local st = redis.call('HGET', KEYS.record, 'st')
+for i = FIRST.from, #ARGV do
+  if st == ARGV[i] then
+    if ARGV.hasTransfer == '1' and not takeTransfer(KEYS.transfer, ARGV.id) then return TRANSFER_TAKEN end
+    local isDropped = redis.call('HEXISTS', KEYS.payment, 'dropped') == 1
+    local refused = not isDropped and addPaid(ARGV.settlement)
+    if refused then return refused end
+    redis.call('HSET', KEYS.record, 'st', isDropped and 'DISCARDED' or 'QUEUED', 'at', now)
+    tellChange(ARGV.id)
+    redis.call('HSET', KEYS.payment, 'settlement', ARGV.settlement, 'proven', ARGV.proven, 'settled_at', now)
+    redis.call('ZADD', KEYS.due, now + ARGV.dueInMs, ARGV.id)
+    redis.call('SREM', KEYS.open, ARGV.id)
+    redis.call('ZREM', KEYS.unresolved, ARGV.id)
+    redis.call('ZREM', KEYS.inReview, ARGV.id)
+    releaseUsage(KEYS.usage, KEYS.usageBy, ARGV.id)
+    return isDropped and CALL_DROPPED or st
+  end
+end
+return st

@@ -1,0 +1,55 @@
+-- KEYS export, rows, refunds, due, bytes, audit,
+--   ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)
+-- ARGV now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)
+-- Moves the cases to an export. `transfer` is the one that paid, and `job` the call in its queue; a key that a case does
+-- not have repeats its payment. `effectUnknown` is 1 if an unknown effect is accepted. `line` has the words of XADD for
+-- the case's line of the audit, as a JSON array of strings.
+--
+-- Each case is tested once more here: it is FAILED and lies among the failed calls, or DISCARDED; it is paid for
+-- certain; and its effect is known, unless an unknown one is accepted. It leaves its queue, and lives until it is
+-- closed. Answers how many were moved, and 0 if the export was made before.
+--@include "../redis/even-if-full.lua"
+--@include "../results/tell-change.lua"
+if redis.call('EXISTS', KEYS.export) == 1 then return 0 end
+
+local function isPaid(payment)
+  local proven, reason, settlement, v = unpack(redis.call('HMGET', payment, 'proven', 'reason', 'settlement', 'v'))
+  if not settlement or tonumber(v or 1) > VERSIONS.payment then return false end
+  return cjson.decode(settlement).by == 'operator' or (proven == '1' and not reason)
+end
+
+local function isCase(id, record, payment, failed)
+  local st, unsure, v = unpack(redis.call('HMGET', record, 'st', 'unsure', 'v'))
+  if tonumber(v or 1) > VERSIONS.record then return false end
+  if st ~= 'DISCARDED' and not (st == 'FAILED' and redis.call('ZSCORE', failed, id)) then return false end
+  return (unsure == '0' or ARGV.effectUnknown == '1') and isPaid(payment)
+end
+
+local at, moved = FIRST.caseKeys, 0
+for i = FIRST.cases, #ARGV, WIDTH.cases do
+  local id, queue, row, line = unpack(ARGV, i, i + WIDTH.cases - 1)
+  local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
+  at = at + WIDTH.caseKeys
+  if isCase(id, record, payment, failed) then
+    redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV.now, 'v', VERSIONS.record)
+    tellChange(id)
+    redis.call('HSET', payment, 'refund', ARGV.refund)
+    redis.call('HSETNX', payment, 'ended_at', ARGV.now)
+    redis.call('HDEL', payment, 'call', 'request')
+    for _, key in ipairs({record, payment, attempts, identifier, idempotencyKey, transfer}) do redis.call('PERSIST', key) end
+    redis.call('ZREM', KEYS.due, id)
+    redis.call('ZREM', since, id)
+    if redis.call('ZREM', failed, id) == 1 then
+      redis.call('HINCRBY', KEYS.bytes, queue, -redis.call('HSTRLEN', job, 'data'))
+      redis.call('DEL', job)
+    end
+    redis.call('ZADD', KEYS.refunds, ARGV.now, id)
+    redis.call('RPUSH', KEYS.rows, row)
+    redis.call('XADD', KEYS.audit, unpack(cjson.decode(line)))
+    moved = moved + 1
+  end
+end
+if moved > 0 then
+  redis.call('HSET', KEYS.export, 'open', moved, 'v', VERSIONS.refund, 'at', ARGV.now, 'by', ARGV.by, 'network', ARGV.network)
+end
+return moved

@@ -1,0 +1,9 @@
+-- KEYS times, payments
+-- ARGV id, at, payment
+-- The first time that a payment came is the one that is kept.
+if redis.call('HSETNX', KEYS.payments, ARGV.id, ARGV.payment) == 0 then return end
+redis.call('ZADD', KEYS.times, ARGV.at, ARGV.id)
+local over = redis.call('ZCARD', KEYS.times) - KEPT
+if over <= 0 then return end
+local oldest = redis.call('ZPOPMIN', KEYS.times, over)
+for i = 1, #oldest, 2 do redis.call('HDEL', KEYS.payments, oldest[i]) end

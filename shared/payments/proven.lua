@@ -1,0 +1,11 @@
+-- KEYS record, payment, transfer
+-- ARGV id, settlement
+-- Notes that the chain has shown this settlement. Answers the state found, or TRANSFER_TAKEN.
+--@include "../redis/even-if-full.lua"
+if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "./take-transfer.lua"
+local st = redis.call('HGET', KEYS.record, 'st')
+if not st then return nil end
+if not takeTransfer(KEYS.transfer, ARGV.id) then return TRANSFER_TAKEN end
+redis.call('HSET', KEYS.payment, 'proven', 1, 'settlement', ARGV.settlement)
+return st

@@ -1,0 +1,17 @@
+-- KEYS record, payment, due, unresolved, inReview
+-- ARGV id, reason
+-- Changes SETTLING to REVIEW. The payment still counts as open. Answers the state found.
+--@include "../redis/even-if-full.lua"
+if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../redis/now.lua"
+--@include "../results/tell-change.lua"
+local st = redis.call('HGET', KEYS.record, 'st')
+if st == 'SETTLING' then
+  redis.call('HSET', KEYS.record, 'st', 'REVIEW', 'at', now)
+  tellChange(ARGV.id)
+  redis.call('HSET', KEYS.payment, 'reason', ARGV.reason)
+  redis.call('ZREM', KEYS.due, ARGV.id)
+  redis.call('ZADD', KEYS.inReview, redis.call('ZSCORE', KEYS.unresolved, ARGV.id) or now, ARGV.id)
+  redis.call('ZREM', KEYS.unresolved, ARGV.id)
+end
+return st

@@ -1,0 +1,34 @@
+-- Defines functions that bound the unsettled payments, which may never pay. A payment counts from its claim until it is
+-- settled, void or dropped. Each of those steps subtracts what the claim has noted under the payment's id, and nothing
+-- if nothing is there. So the sums are always those of the payments noted.
+--
+-- A client may use an eighth of `max` if others use nothing. If they leave a part of it, the client may use the square
+-- of that part of the eighth. So n clients who take all they can get leave 8/(n + 8) of `max`; with the part itself in
+-- place of its square they would leave (7/8)^n, and 60 of them would keep all others out.
+local function refusesUsage(by, clients, bytes, max)
+  if 8 * bytes > max then return 'TOO_LARGE' end
+  local total = tonumber(redis.call('HGET', by, '*') or 0)
+  for _, client in ipairs(clients) do
+    local own = tonumber(redis.call('HGET', by, client) or 0)
+    local left = math.max(0, 1 - (total - own) / max)
+    if 8 * (own + bytes) > max * left * left then return own > 0 and 'CLIENT_FULL' or 'FULL' end
+  end
+end
+
+local function addUsage(usage, by, id, clients, bytes)
+  redis.call('HSET', usage, id, cjson.encode({bytes, unpack(clients)}))
+  redis.call('HINCRBY', by, '*', bytes)
+  for _, client in ipairs(clients) do redis.call('HINCRBY', by, client, bytes) end
+end
+
+local function releaseUsage(usage, by, id)
+  local noted = redis.call('HGET', usage, id)
+  if not noted then return end
+  redis.call('HDEL', usage, id)
+  local words = cjson.decode(noted)
+  local bytes = words[1]
+  words[1] = '*'
+  for _, client in ipairs(words) do
+    if redis.call('HINCRBY', by, client, -bytes) == 0 then redis.call('HDEL', by, client) end
+  end
+end

@@ -1,0 +1,36 @@
+-- KEYS record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy
+-- ARGV id, keepMs, reason, decided, dispatches, ...from
+-- Changes one of the states `from` to VOID and drops the body. The payer's identifier and idempotency key, the caller's
+-- nonce and the quote can be used again. `decided` is an operator's decision, or empty. Answers the state found; nil if
+-- `dispatches` is not empty, and another number of settle requests was sent.
+--@include "../redis/even-if-full.lua"
+if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../redis/now.lua"
+--@include "./usage.lua"
+--@include "../results/tell-change.lua"
+local st = redis.call('HGET', KEYS.record, 'st')
+if ARGV.dispatches ~= '' and redis.call('HGET', KEYS.payment, 'dispatches') ~= ARGV.dispatches then return nil end
+for i = FIRST.from, #ARGV do
+  if st == ARGV[i] then
+    redis.call('HSET', KEYS.record, 'st', 'VOID', 'at', now)
+    tellChange(ARGV.id)
+    redis.call('HSET', KEYS.payment, 'reason', ARGV.reason, 'ended_at', now)
+    if ARGV.decided ~= '' then redis.call('HSET', KEYS.payment, 'decided', ARGV.decided) end
+    redis.call('HDEL', KEYS.payment, 'call', 'request')
+    redis.call('PEXPIRE', KEYS.record, ARGV.keepMs)
+    redis.call('PEXPIRE', KEYS.payment, ARGV.keepMs)
+    redis.call('ZREM', KEYS.due, ARGV.id)
+    redis.call('SREM', KEYS.open, ARGV.id)
+    redis.call('ZREM', KEYS.unresolved, ARGV.id)
+    redis.call('ZREM', KEYS.inReview, ARGV.id)
+    releaseUsage(KEYS.usage, KEYS.usageBy, ARGV.id)
+    for _, name in ipairs({KEYS.identifier, KEYS.idempotencyKey}) do
+      if redis.call('HGET', name, 'id') == ARGV.id then redis.call('DEL', name) end
+    end
+    for _, used in ipairs({KEYS.callerNonce, KEYS.quote}) do
+      if redis.call('GET', used) == ARGV.id then redis.call('DEL', used) end
+    end
+    break
+  end
+end
+return st

@@ -1,0 +1,13 @@
+-- KEYS record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy
+-- ARGV id, now
+-- A call that the runner took after its export becomes INJECTED, and its case ends. Answers 1 if it was such a call.
+--@include "../redis/even-if-full.lua"
+if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "./end-case.lua"
+--@include "../results/tell-change.lua"
+local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))
+if st ~= 'REFUND_PENDING' or not late then return 0 end
+redis.call('HSET', KEYS.record, 'st', 'INJECTED', 'at', ARGV.now)
+tellChange(ARGV.id)
+endCase(w)
+return 1

@@ -1,0 +1,56 @@
+-- The queues of a batch, for a script that knows `prefix`. `endBatch()` writes what all items together have changed.
+--@include "./frame.lua"
+
+-- Packs maps that differ in the value of one key: the others are packed once. MessagePack's byte before a small map is its size.
+local function packer(key, others)
+  local packed = cmsgpack.pack(others)
+  local head, rest = string.char(string.byte(packed) + 1) .. cmsgpack.pack(key), string.sub(packed, 2)
+  return function(value) return head .. cmsgpack.pack(value) .. rest end
+end
+
+local queues = {}
+local function opened(jobName, name)
+  local q = queues[name]
+  if not q then
+    q = queueOf(jobName, name)
+    q.bytes = 0
+    queues[name] = q
+  end
+  return q
+end
+
+-- By how much the stored calls of each queue have grown or shrunk.
+local function writeBytes()
+  local names, changes = {}, {}
+  for name, q in pairs(queues) do
+    if q.bytes ~= 0 then names[#names + 1], changes[#changes + 1] = name, q.bytes end
+  end
+  local key = prefix .. 'bytes'
+  if #names < 3 then
+    for i, name in ipairs(names) do redis.call('HINCRBY', key, name, changes[i]) end
+    return
+  end
+  local written = {}
+  for i, bytes in ipairs(redis.call('HMGET', key, unpack(names))) do
+    written[#written + 1] = names[i]
+    written[#written + 1] = string.format('%.0f', (tonumber(bytes) or 0) + changes[i])
+  end
+  redis.call('HSET', key, unpack(written))
+end
+
+-- The calls that watchers are told of, in one message for all.
+local changed, changes = {}, 0
+local function hasChanged(id)
+  changes = changes + 1
+  changed[changes] = id
+end
+
+-- Writes once for each queue what the items have changed. What fails here makes no item fail, since all of them have run.
+local function endBatch()
+  pcall(writeBytes)
+  for _, q in pairs(queues) do
+    if q.ended and q.ended > 0 then pcall(redis.call, 'HINCRBY', q.jobs .. 'metrics:completed', 'count', q.ended) end
+    if q.tells then pcall(tell, q) end
+  end
+  if changes > 0 then tellChange(table.concat(changed, ' ')) end
+end

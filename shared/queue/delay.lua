@@ -1,0 +1,15 @@
+-- KEYS ...keys
+-- ARGV prefix, gate, queue, ...words
+-- A call in hand waits, and is due later.
+--@include "./surround.lua"
+words[2] = timestamp
+local function bullmq(KEYS, ARGV)
+--@include "bullmq:moveToDelayed-11"
+end
+local reply = bullmq(KEYS, words)
+if type(reply) == 'number' and reply < 0 then return reply end
+local ms = words[5]
+redis.call('ZADD', due, 'LT', now + ms, q.name)
+tell(q)
+updateInHand(q)
+return reply

@@ -1,0 +1,185 @@
+-- What our Lua does with one queue, `q`: behind a gate (`jobName`, because mostly it is that of a job), under `prefix`, which ends with a
+-- colon, at `now`, by Redis' clock. BullMQ's scripts get the same time as `timestamp`, so that no process's clock decides when a call is
+-- due. Like BullMQ, it names most of its keys by a prefix; all of them lie in one slot.
+--@include "../redis/now.lua"
+local timestamp = string.format('%.0f', now)
+--@include "./delays.lua"
+--@include "./awake.lua"
+--@include "../results/tell-change.lua"
+local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
+
+local function queueOf(jobName, name)
+  local jobs = prefix .. name .. ':'
+  return {jobName = jobName, name = name, jobs = jobs, wait = jobs .. 'wait', active = jobs .. 'active'}
+end
+
+-- Whose callbacks the queue has, if it has any.
+local function receiverOf(q)
+  if q.receiver == nil then q.receiver = string.match(q.jobName, '^' .. CALLBACKS_GATE .. '/(.*)') or false end
+  return q.receiver
+end
+
+-- The names of the other queues behind the gate.
+local function others(q)
+  local found = {}
+  if receiverOf(q) then
+    for _, other in ipairs(redis.call('SMEMBERS', prefix .. 'receiver:' .. receiverOf(q))) do
+      if other ~= q.name then found[#found + 1] = other end
+    end
+    return found
+  end
+  for origin in string.gmatch(JOB_ORIGINS, '[^ ]+') do
+    local other = origin .. '/' .. q.jobName
+    if other ~= q.name then found[#found + 1] = other end
+  end
+  return found
+end
+
+local OPEN, UNTIL_OPENED = 0, -1
+
+local FREE = {}
+
+-- For how many ms the gate of the queue's job is closed, or OPEN, or UNTIL_OPENED by somebody; and the job's limits. "leaving" is how
+-- many calls of this queue leave in this step. A job without a gate has none as long as this script runs.
+local function gate(q, leaving)
+  if q.isFree then return OPEN, FREE end
+  local job = prefix .. 'job:' .. q.jobName
+  local ofAll = receiverOf(q) and redis.call('HMGET', prefix .. 'job:' .. CALLBACKS_GATE, 'paused', 'concurrency')
+  q.isFree = not ofAll and redis.call('EXISTS', job) == 0
+  if q.isFree then return OPEN, FREE end
+  local paused, throttled, concurrency, max, duration =
+    unpack(redis.call('HMGET', job, 'paused', 'throttled', 'concurrency', 'max', 'duration'))
+  if ofAll then paused, concurrency = paused or ofAll[1], concurrency or ofAll[2] end
+  local limits = {any = concurrency or max, concurrency = concurrency, max = max, duration = duration}
+  if paused then return UNTIL_OPENED, limits end
+  if throttled then
+    local time = redis.call('TIME')
+    local ms = tonumber(throttled) - time[1] * 1000 - math.floor(time[2] / 1000)
+    if ms > 0 then return ms, limits end
+    redis.call('HDEL', job, 'throttled')
+  end
+  if concurrency then
+    local hands = redis.call('LLEN', q.active) - leaving
+    for _, other in ipairs(others(q)) do hands = hands + redis.call('LLEN', prefix .. other .. ':active') end
+    if hands >= tonumber(concurrency) then return UNTIL_OPENED, limits end
+  end
+  local taken = prefix .. 'taken:' .. q.jobName
+  if max and tonumber(redis.call('GET', taken) or 0) >= tonumber(max) then
+    local ms = redis.call('PTTL', taken)
+    if ms > 0 then return ms, limits end
+    redis.call('DEL', taken)
+  end
+  return OPEN, limits
+end
+
+-- A queue that cannot be taken from is due when the gate opens.
+local function untilOpen(name, ms)
+  if ms > 0 then redis.call('ZADD', due, 'LT', now + ms, name) end
+end
+
+local function closed(q, ms)
+  redis.call('ZREM', wake, q.name)
+  untilOpen(q.name, ms)
+end
+
+-- Tells producers that calls of a queue wait.
+local function tellOf(name, ms)
+  if ms == OPEN then awake(wake, name) else untilOpen(name, ms) end
+end
+
+-- Whether a queue has calls that wait, or whose delay has ended.
+local function waits(name)
+  local jobs = prefix .. name .. ':'
+  return redis.call('EXISTS', jobs .. 'wait') == 1 or isDue(jobs .. 'delayed')
+end
+
+-- The job's other queues with calls that wait.
+local function waiting(q)
+  local found = {}
+  for _, other in ipairs(others(q)) do
+    if waits(other) then found[#found + 1] = other end
+  end
+  return found
+end
+
+-- Tells producers of calls that wait. A place that a job's limits leave is for all its queues, this one last.
+local function tell(q)
+  local ms, limits = gate(q, 0)
+  if limits.any then
+    for _, other in ipairs(waiting(q)) do
+      tellOf(other, ms)
+      if ms > 0 then ms = ms + 1 end
+    end
+  end
+  if waits(q.name) then tellOf(q.name, ms) end
+end
+
+-- The call that BullMQ takes next, its size as stored, and how many processes have ended with it in hand.
+local function head(q)
+  local id = redis.call('LINDEX', q.wait, '-1')
+    or redis.call('ZRANGEBYSCORE', q.jobs .. 'delayed', '-inf', past, 'LIMIT', 0, 1)[1]
+  if not id then return nil, 0, 0 end
+  local job = q.jobs .. id
+  return id, redis.call('HSTRLEN', job, 'data'), tonumber(redis.call('HGET', job, 'stc') or 0)
+end
+
+-- The record of a call just taken may still hold the state it had outside the queue; and a producer of an earlier release does not note
+-- that nobody knows how far the one came from which it took the call back. Answers the state found and the window, or NEWER if a later
+-- release wrote the record.
+local function queued(id, crashes)
+  local record = prefix .. 'call:' .. id
+  local st, windowMs, v = unpack(redis.call('HMGET', record, 'st', 'w', 'v'))
+  if tonumber(v or 1) > VERSIONS.record then return 'NEWER', '' end
+  if st and crashes > 0 then redis.call('HSET', record, 'unsure', 1) end
+  if st == 'FAILED' then
+    redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
+    redis.call('PERSIST', record)
+    tellChange(id)
+  end
+  return st or '', windowMs or ''
+end
+
+-- After a fetch by BullMQ. Answers whether it took a call. What is to be known of it comes in the reply's last place, where BullMQ
+-- puts the time of the next delayed call if it took none; in its place comes for how many ms that call is still delayed.
+local function fetched(q, reply, limits)
+  if type(reply) ~= 'table' or type(reply[1]) ~= 'table' then
+    redis.call('ZREM', wake, q.name)
+    local nextAt = type(reply) == 'table' and tonumber(reply[4]) or 0
+    if nextAt > 0 then reply[4] = math.max(1, nextAt - now) end
+    -- The place that this queue does not use is the job's.
+    if limits.concurrency and redis.call('EXISTS', q.wait) == 0 then tell(q) end
+    return false
+  end
+  local job, fields = {}, reply[1]
+  for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
+  reply[1] = 0
+  local crashes = tonumber(job.stc or 0)
+  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), tonumber(job.ats or 0), crashes, queued(reply[2], crashes)}
+  local taken = prefix .. 'taken:' .. q.jobName
+  if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
+  return true
+end
+
+-- Takes a call off the failed ones of its queue, with its body. Does nothing if it is not among them.
+local function dropFailed(q, id)
+  if redis.call('ZREM', q.jobs .. 'failed', id) == 0 then return end
+  local own = q.jobs .. id
+  redis.call('HINCRBY', prefix .. 'bytes', q.name, -redis.call('HSTRLEN', own, 'data'))
+  redis.call('DEL', own)
+end
+
+-- A queue is in the set of those with calls in hand only while it has some.
+local function updateInHand(q)
+  if redis.call('EXISTS', q.active) == 0 then redis.call('SREM', inHand, q.name) end
+end
+
+-- A call was added, and so many wait now. Producers are told of a queue in which none waited. A queue with calls is registered, since it
+-- leaves the registry only when it is empty.
+local function added(q, waits)
+  if waits > 1 then return end
+  if redis.call('SADD', prefix .. 'queues', q.name) == 1 then
+    redis.call('HSET', q.jobs .. 'meta', 'opts.maxLenEvents', 100)
+    if receiverOf(q) then redis.call('SADD', prefix .. 'receiver:' .. receiverOf(q), q.name) end
+  end
+  tellOf(q.name, (gate(q, 0)))
+end

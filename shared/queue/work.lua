@@ -1,0 +1,205 @@
+-- KEYS registry
+-- ARGV prefix, worker, lockMs, minutes, resultMs, resultsBytesMax,
+--   ...steps(gate, queue, token, id, keepMs, retried, takes, room, alone, result, callback)
+-- What a worker does: a call leaves its queue, the next one is taken, or both. `minutes` is how many minutes of metrics BullMQ keeps. Answers
+-- for each step what BullMQ's script does, or ERROR and the error: one that fails fails alone.
+--
+-- `id` is the call that leaves, if one does. With `keepMs`, the runner has it: its record says so for as many ms, also if another worker
+-- has taken the call meanwhile, or has ended it as failed. Of a payment whose refund is exported it only notes it, and answers AFTER_REFUND.
+-- `result` is empty, or what is known of the call's result, or the result to store: that of a call whose job keeps it is stored in the same
+-- step (shared/results/keep-result.lua). Only a call that was taken before (`retried`), or by another worker since, may have failed attempts.
+--
+-- `callback` is the call's, as it was prepared (callbacks.ts), if it has one. It is queued in the step that makes the record say INJECTED; if
+-- the result is still to be delivered, it stays with the record for the step that stores the delivery (shared/calls/deliver-result.ts).
+--
+-- `takes` is whether the next call is taken. The worker has room for `room` bytes of it as stored (empty: for any). A larger call is not taken,
+-- and the answer says how large it is; nor one that has ended processes, unless the worker has nothing else in hand (`alone`) and no other
+-- worker takes such a call. One that must fail comes without its data, which may be what ends processes.
+--
+-- BullMQ takes the next call in the step that ends one, and does not know the gate. A queue of a job with limits leaves its place to the job's
+-- other queues if calls wait there. What is not an ordinary call that fits is left to a step that only takes, and one that would make the
+-- answer long to a later batch.
+--@include "../redis/even-if-full.lua"
+local prefix, worker, lockMs, minutes = ARGV.prefix .. ':', ARGV.worker, ARGV.lockMs, ARGV.minutes
+local resultMs, resultsBytesMax = tonumber(ARGV.resultMs), tonumber(ARGV.resultsBytesMax)
+--@include "./batch.lua"
+--@include "./bullmqs-work.lua"
+local bullmqsFinish, bullmqsTake, counted, uncounted, toTake
+local function optionsWith(maxMetricsSize)
+  return packer('token', {
+    name = worker, keepJobs = {count = 0}, lockDuration = lockMs, maxMetricsSize = maxMetricsSize
+  })
+end
+
+-- BullMQ's metrics count the first call of a queue, and with it those that follow in the batch.
+local function finish(q, own, id, token, takes)
+  bullmqsFinish = bullmqsFinish or newBullmqsFinish()
+  q.keys[OWN_KEY] = own
+  if q.ended then uncounted = uncounted or optionsWith('')
+  else counted = counted or optionsWith(tonumber(minutes)) end
+  local options = q.ended and uncounted or counted
+  local next = takes and '1' or '0'
+  local reply = bullmqsFinish(q.keys, {id, timestamp, 'returnvalue', 'null', 'completed', next, q.jobs, options(token), ''})
+  if type(reply) ~= 'number' or reply >= 0 then q.ended = (q.ended or -1) + 1 end
+  return reply
+end
+
+-- What results need is made for the first call that has one: most batches have none.
+local results
+local function newResults()
+--@include "../results/keep-result.lua"
+  return {move = moveResult, outlasts = outlasts}
+end
+
+-- The same of callbacks.
+local callbacks
+local function newCallbacks()
+--@include "./callbacks.lua"
+  return function(record, prepared, known, keepMs)
+    if known == 'awaited' or known == 'failed' then
+      redis.call('HSET', record, 'cb', prepared)
+      keepMs = string.format('%.0f', math.max(tonumber(keepMs), AWAITED_KEEP_MS))
+    end
+    if known ~= 'awaited' then
+      local ending = known == 'failed' and 'call.failed' or 'call.completed'
+      queueCallback(callbackOf(cjson.decode(prepared), ending))
+    end
+    return keepMs
+  end
+end
+
+-- The runner has the call. Answers whether it is too late to say so. Of a call that was forgotten meanwhile, which nobody can have in
+-- hand, nothing is kept.
+local function injected(q, id, keepMs, retried, result, isLost, prepared)
+  local record = prefix .. 'call:' .. id
+  local st, known, code
+  if result == '' then st = redis.call('HGET', record, 'st')
+  else st, known, code = unpack(redis.call('HMGET', record, 'st', 'rs', 'fc')) end
+  if st == 'REFUND_PENDING' or st == 'REFUNDED' then
+    redis.call('HSETNX', record, 'late', now)
+    if result ~= '' then redis.call('HSETNX', record, 'rs', 'gone') end
+    return true
+  end
+  if isLost and redis.call('HEXISTS', record, 'fg') == 1 then
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
+    hasChanged(id)
+    return false
+  end
+  if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', PLAIN_RECORD)
+  else
+    results = results or newResults()
+    local isKnown = result == 'awaited' or result == 'gone'
+    known = results.move(id, known, isKnown and result or 'kept', isKnown and '' or result)
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', PLAIN_RECORD, 'rs', known, 'jb', q.jobName)
+    if code then redis.call('HDEL', record, 'fc', 'fp') end
+    keepMs = results.outlasts(keepMs)
+  end
+  if prepared ~= '' and st ~= 'INJECTED' then
+    callbacks = callbacks or newCallbacks()
+    keepMs = callbacks(record, prepared, known, keepMs)
+  end
+  hasChanged(id)
+  redis.call('PEXPIRE', record, keepMs)
+  if retried then
+    redis.call('PEXPIRE', prefix .. 'attempts:' .. id, keepMs)
+    redis.call('ZREM', prefix .. 'since:' .. q.name, id)
+  end
+  return false
+end
+
+-- Whether a call of so many bytes would make the answer long.
+local answered = 0
+local function isMuch(bytes)
+  return answered > 0 and answered + bytes > BATCH_BYTES_MAX
+end
+
+local REFETCH = {0, 0, 0, 'REFETCH'}
+
+local function leave(q, id, token, keepMs, retried, takes, room, result, prepared)
+  local ms, limits, refetch = OPEN, nil, false
+  if takes then
+    ms, limits = gate(q, 1)
+    if ms == OPEN then
+      takes = not (limits.any and #waiting(q) > 0)
+      if takes then
+        local _, bytes, crashes = head(q)
+        refetch = bytes > room or isMuch(bytes) or crashes >= CRASHES.untilAlone
+        if not refetch then answered = answered + bytes end
+      end
+    end
+  end
+  local own = q.jobs .. id
+  local bytes = redis.call('HSTRLEN', own, 'data')
+  local reply = finish(q, own, id, token, takes and ms == OPEN and not refetch)
+  local isLost = type(reply) == 'number' and reply < 0
+  local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result, isLost, prepared)
+  if isLost then
+    if isLate then return AFTER_REFUND end
+    if keepMs ~= '' then dropFailed(q, id) end
+    return reply
+  end
+  q.bytes = q.bytes - bytes
+  if not takes then q.tells = true
+  elseif ms ~= OPEN then closed(q, ms)
+  elseif refetch then reply = REFETCH
+  elseif fetched(q, reply, limits) then
+    if limits.any then q.tells = true end
+    return reply
+  end
+  updateInHand(q)
+  return reply
+end
+
+-- Whether this worker is the one that takes calls alone, for as long as a lock lasts. The others go on meanwhile.
+local function isTheOne()
+  local by = redis.call('GET', prefix .. 'alone')
+  if by and by ~= worker then return false end
+  redis.call('SET', prefix .. 'alone', worker, 'PX', lockMs)
+  return true
+end
+
+-- The answer if the next call is not to be taken in this way now.
+local function refused(q, id, bytes, crashes, room, alone)
+  if crashes >= CRASHES.untilAlone then
+    if not isTheOne() then
+      closed(q, ALONE_AGAIN_MS)
+      return {0, 0, ALONE_AGAIN_MS, 0}
+    end
+    if not alone then return {0, id, 0, 'ALONE'} end
+  end
+  if room and bytes > room then return {0, bytes, 0, 'LARGE'} end
+end
+
+local function take(q, token, room, alone)
+  local ms, limits = gate(q, 0)
+  if ms ~= OPEN then
+    closed(q, ms)
+    return {0, 0, math.max(ms, 0), 0}
+  end
+  local id, bytes, crashes = head(q)
+  local fails = crashes >= CRASHES.untilFailed
+  local answer = id and not fails and refused(q, id, bytes, crashes, room, alone)
+  if answer then return answer end
+  if isMuch(bytes) then return REFETCH end
+  bullmqsTake = bullmqsTake or newBullmqsTake()
+  toTake = toTake or packer('token', {name = worker, lockDuration = lockMs})
+  local reply = bullmqsTake(keysToTake(q), {q.jobs, timestamp, toTake(token)})
+  if fetched(q, reply, limits) then
+    answered = answered + bytes
+    if fails then reply[4][1] = '' end
+    -- The places that a job's limits leave are nobody's to count on.
+    reply[1] = limits.any and 0 or redis.call('LLEN', q.wait)
+    redis.call('SADD', inHand, q.name)
+    q.tells = true
+  end
+  return reply
+end
+
+local function step(jobName, name, token, id, keepMs, retried, takes, room, alone, result, prepared)
+  local q = opened(jobName, name)
+  q.keys = q.keys or keysToFinish(q)
+  if id == '' then return take(q, token, tonumber(room), alone == '1') end
+  return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared)
+end
+--@include "./each-alone.lua"
+return eachAlone(step, FIRST.steps, WIDTH.steps)

@@ -1,3 +1,0 @@
-import keptValuesLua from "./kept-values.lua";
-
-export const KEPT_VALUES = keptValuesLua;

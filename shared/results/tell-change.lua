@@ -1,0 +1,4 @@
+-- Tells clients that watch a call that its state, progress or result has changed. Several ids are separated by spaces.
+local function tellChange(ids)
+  redis.call('PUBLISH', string.match(KEYS[1], '^[^:]*:') .. 'changes', ids)
+end

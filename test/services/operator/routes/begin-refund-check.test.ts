@@ -1,0 +1,36 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { configureRefunds, payBack, refundable } from "../refundable.ts";
+import { runIn } from "../run-of.ts";
+
+describe("202", () => {
+  const payments = usePayments();
+  const fixture = useOperator({ redis: payments.redis });
+  beforeEach(() => configureRefunds(payments));
+
+  test("a look for refunds closes the case that a transfer has paid back, and says which are still open", async () => {
+    const ids = await refundable(payments, 2);
+    const service = await fixture.start({ configDir: payments.postern.configDir });
+    await service.post("/api/v1/payments/refunds/exports", { call_ids: ids, reason: "x" });
+    const transaction = await payBack(payments);
+    const begun = await service.post("/api/v1/payments/refund-checks", {});
+    expect(begun.status).toBe(202);
+    const { result } = (await runIn(service, String(begun.headers["location"]), "done")) as unknown as {
+      result: { closed: { call_id: string }[]; open: { call_id: string }[] };
+    };
+    expect(result).toMatchObject({ closed: [{ transaction, late_at: null }], problems: [], unwatched: [] });
+    expect([result.closed[0]?.call_id, result.open[0]?.call_id].toSorted()).toEqual(ids.toSorted());
+    const closed = await service.get(`/api/v1/payments/${result.closed[0]?.call_id}`);
+    expect(closed.json()).toMatchObject({ state: "refunded", refunded: { transaction } });
+  });
+});
+
+describe("409", () => {
+  const fixture = useOperator();
+
+  test("without the tokens' configuration no refund can be looked for: 409", async () => {
+    const { post } = await fixture.start();
+    expect(refusalOf(await post("/api/v1/payments/refund-checks", {}))).toEqual([409, "token.unconfigured"]);
+  });
+});
