@@ -1,7 +1,7 @@
 # One image for every process; the command says which. It holds the package, as npm packs it, and what an install of it brings.
 # Both bases are pinned by the tag of a release, and not yet by digest. This command prints the digest, which goes behind the tag as
-# "@sha256:…": docker buildx imagetools inspect node:24.21.0-bookworm
-FROM node:24.21.0-bookworm AS build
+# "@sha256:…": docker buildx imagetools inspect node:26.10.0-trixie
+FROM node:26.10.0-trixie AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY services/devnet/anvil services/devnet/anvil
@@ -17,7 +17,7 @@ COPY services services
 RUN npm run build && npm pack --ignore-scripts && mkdir package && tar -xzf postern-*.tgz -C package --strip-components 1
 RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM node:24.21.0-bookworm-slim
+FROM node:26.10.0-trixie-slim
 ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=build /app/package ./
@@ -29,5 +29,5 @@ EXPOSE 9090 9091
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
   CMD ["node", "dist/services/health/main.js"]
 
-ENTRYPOINT ["node", "--enable-source-maps", "dist/services/cli/main.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=16", "--enable-source-maps", "dist/services/cli/main.js"]
 CMD ["--help"]

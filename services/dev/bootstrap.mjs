@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
 import { buildIfChanged } from "./build.mjs";
+import { installNode, OTHER_NODES } from "./other-node.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const [target, ...args] = process.argv.slice(2);
@@ -64,6 +65,30 @@ function packagesIn(lockfile) {
   return JSON.parse(readFileSync(lockfile, "utf8")).packages;
 }
 
+/** Runs `npm test` on the other releases of Node, and then every test on this one. Arguments choose tests, which run on this one alone. */
+function testLong() {
+  if (args.length === 0) for (const release of Object.keys(OTHER_NODES)) testOn(release);
+  run("npm", ["run", "--silent", "check:long", "--", ...args]);
+}
+
+/** Runs `npm test` on a release. If npm cannot install it, the last lines name what was skipped; with CI=true the run fails instead. */
+function testOn(release) {
+  if (release === String(major)) return;
+  if (installNode(release, process.env) !== undefined) {
+    console.error(`\nnpm test on Node ${release} ...`);
+    run(process.execPath, [join(root, "services/dev/with-node.mjs"), release, "npm", "test"]);
+    return;
+  }
+  if (process.env.CI === "true") {
+    console.error(`CI skips no test. Node ${release} is not installed.`);
+    process.exit(1);
+  }
+  const command = `env -u POSTERN_NO_INSTALL npm run test:node -- ${release} npm test`;
+  process.on("exit", () =>
+    console.error(`Skipped: npm test on Node ${release}, which is not installed. Run it: ${command}`),
+  );
+}
+
 /** Where the user is: npm runs a script in the package's folder, and says where it was called. */
 function userFolder() {
   const { npm_lifecycle_event: script, INIT_CWD: called } = process.env;
@@ -77,7 +102,7 @@ const targets = {
   demo: () => node("dist/services/demo/main.js"),
   bench: () => run("node", ["--import", "./services/dev/from-source.mjs", "bench/main.ts", ...args]),
   check: () => run("npm", ["run", "--silent", "check"]),
-  long: () => run("npm", ["run", "--silent", "check:long", "--", ...args]),
+  long: testLong,
 };
 
 if (!Object.hasOwn(targets, target ?? "")) {

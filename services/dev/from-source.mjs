@@ -1,5 +1,8 @@
 // Lets a process run the sources, without a build: `node --import <this file> FILE`.
 import "tsx";
-import { register } from "node:module";
+import * as modules from "node:module";
+import { load } from "./lua.mjs";
 
-register("./lua.mjs", import.meta.url);
+// Node 20 has no `registerHooks`, and Node 26 warns of `register`.
+if (modules.registerHooks === undefined) modules.register("./lua.mjs", import.meta.url);
+else modules.registerHooks({ load });

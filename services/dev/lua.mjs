@@ -34,7 +34,7 @@ export const luaPlugin = {
 };
 
 /** A hook of Node's, which from-source.mjs registers. */
-export async function load(url, context, nextLoad) {
+export function load(url, context, nextLoad) {
   if (!url.endsWith(".lua")) return nextLoad(url, context);
   const source = moduleOf(readFileSync(fileURLToPath(url), "utf8"));
   return { format: "module", source, shortCircuit: true };

@@ -1,4 +1,4 @@
-import { createHmac, createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
+import { createHmac, createPrivateKey, createPublicKey, createSecretKey, type KeyObject } from "node:crypto";
 import type { Secret } from "./secret.ts";
 
 /*
@@ -32,5 +32,5 @@ const PKCS8_OF_ED25519 = Buffer.from("302e020100300506032b657004220420", "hex");
 
 function derive(secret: Secret, purpose: string): Buffer {
   const key = Buffer.from(secret.reveal().replace(/^whsec_/, ""), "base64");
-  return createHmac("sha256", key).update(purpose).digest();
+  return createHmac("sha256", createSecretKey(key)).update(purpose).digest();
 }

@@ -3,7 +3,7 @@ import type { Secret } from "./secret.ts";
 
 /** HMAC-SHA256 (RFC 2104) of the bytes as received: re-serialised JSON would differ from what the sender signed. */
 export function hmacSha256(secret: Secret, bytes: Uint8Array): Buffer {
-  return createHmac("sha256", secret.bytes()).update(bytes).digest();
+  return createHmac("sha256", secret.reveal()).update(bytes).digest();
 }
 
 /** Whether any of the secrets made this signature over these bytes. All are tried, also after a match. */

@@ -99,7 +99,7 @@ export async function listen(
   );
   // Node would end its own side with the client's, without an answer. It has this as a property alone, which its types lack.
   Object.assign(server, { httpAllowHalfOpen: true });
-  server.maxHeadersCount = 0; // Node would drop all after the 1,000th, and Content-Length with them; maxHeaderSize bounds them
+  server.maxHeadersCount = 0; // Node 20 would drop all after the 1,000th, and Content-Length with them; maxHeaderSize bounds them
   server.on("connection", (socket) => {
     exchanges.connected(socket);
     socket.setMaxListeners(0); // each of many pipelined requests may listen for its end

@@ -1,18 +1,22 @@
-import { createPublicKey, type KeyObject } from "node:crypto";
+import { createPublicKey, createSecretKey, KeyObject } from "node:crypto";
 import type { Secret } from "../crypto/secret.ts";
 import type { Scheme, SecretFormat } from "./description.ts";
 
-/** A MAC's key as bytes, or a public key. */
-export type Key = Buffer | KeyObject;
-
-/** The keys of each scheme. A secret has the first of the schemes' formats that fits it. */
-export function keysFor(schemes: readonly Scheme[], secrets: readonly Secret[]): Key[][] {
+/**
+ * The keys of each scheme, secret or public. A secret has the first of the schemes' formats that fits it. Secrets are key objects too: a
+ * MAC of Node 24 under the bytes of a key throws and catches two errors, and takes 5 to 20 times as long.
+ */
+export function keysFor(schemes: readonly Scheme[], secrets: readonly Secret[]): KeyObject[][] {
   const used = secrets.map((secret) => ({ secret, format: formatOf(secret, schemes) }));
   return schemes.map(({ secret_format = "text" }) =>
     used
       .filter(({ format }) => format === secret_format)
-      .flatMap(({ secret }) => PARSERS[secret_format](secret.reveal()) ?? []),
+      .flatMap(({ secret }) => toKey(PARSERS[secret_format](secret.reveal())) ?? []),
   );
+}
+
+function toKey(parsed: Buffer | KeyObject | undefined): KeyObject | undefined {
+  return parsed === undefined || parsed instanceof KeyObject ? parsed : createSecretKey(parsed);
 }
 
 /** What a secret should have been, if no scheme can use it. */
@@ -31,7 +35,7 @@ function formatOf(secret: Secret, schemes: readonly Scheme[]): SecretFormat | un
 const WHSEC = /^(?:v1,)?whsec_/;
 const WHPK = /^(?:v1a,)?whpk_/;
 
-const PARSERS: Readonly<Record<SecretFormat, (text: string) => Key | undefined>> = {
+const PARSERS: Readonly<Record<SecretFormat, (text: string) => Buffer | KeyObject | undefined>> = {
   text: (text) => Buffer.from(text, "utf8"),
   hex: (text) => decodeHex(text),
   base64: decodeBase64,

@@ -1,8 +1,8 @@
+import type { KeyObject } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { headerBytes, rawQuery } from "../http/headers.ts";
 import { type Ends, endsOf, isEnded, isToken } from "./boundary.ts";
 import type { Scheme } from "./description.ts";
-import type { Key } from "./key.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
 import { oneItem, type Sent } from "./sent.ts";
 import { type Part, type RequestValues, toParts } from "./template.ts";
@@ -86,16 +86,16 @@ export class Message {
     if (name !== undefined && query.includes(name)) throw rejected("mismatch", `the query holds ${name}`);
   }
 
-  before(head: Head, url: string, key: Key): Buffer {
+  before(head: Head, url: string, key: KeyObject): Buffer {
     return bytesOfAll(this.#before, head, url, key, head.values);
   }
 
-  after(head: Head, url: string, key: Key): Buffer {
+  after(head: Head, url: string, key: KeyObject): Buffer {
     return bytesOfAll(this.#after, head, url, key, head.values);
   }
 
   /** One, or two for a form that can be sorted in two ways. `values` are those of the request with its body. */
-  wholes(head: Head, url: string, key: Key, values: RequestValues): readonly Buffer[] {
+  wholes(head: Head, url: string, key: KeyObject, values: RequestValues): readonly Buffer[] {
     const forms =
       this.#signsForm && !head.hasBodySha256 ? wellFormed(values.form(), tooManyFields).texts : [""];
     return forms.map((form) => bytesOfAll(this.#pieces, { ...head, form }, url, key, values));
@@ -124,7 +124,7 @@ function bytesOfAll(
   pieces: readonly Piece[],
   head: Told,
   url: string,
-  key: Key,
+  key: KeyObject,
   values: RequestValues,
 ): Buffer {
   if (pieces.length === 0) return NOTHING;
@@ -138,7 +138,7 @@ function bytesOfAll(
   );
 }
 
-function bytesOf(part: Part, head: Told, url: string, key: Key, values: RequestValues): Buffer {
+function bytesOf(part: Part, head: Told, url: string, key: KeyObject, values: RequestValues): Buffer {
   const { req, sent, time } = head;
   switch (part.kind) {
     case "literal":
@@ -169,7 +169,7 @@ function bytesOf(part: Part, head: Told, url: string, key: Key, values: RequestV
     case "url":
       return Buffer.from(url, "utf8");
     case "secret":
-      return key as Buffer;
+      return key.export();
   }
 }
 

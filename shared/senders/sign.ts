@@ -3,7 +3,6 @@ import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../crypto/compare.ts";
 import type { Encoding, Scheme, Timestamp, TimeUnit } from "./description.ts";
 import { type Draft, placesIn, withField, withHeader, withQuery, withValue } from "./draft.ts";
-import type { Key } from "./key.ts";
 import { Message } from "./message.ts";
 import { fill, RequestValues, toParts, toPointer } from "./template.ts";
 import { macOf } from "./verifier.ts";
@@ -12,7 +11,7 @@ import { macOf } from "./verifier.ts";
 export type Signing = {
   readonly scheme: Scheme;
   /** A private key if the algorithm has key pairs. */
-  readonly key: Key;
+  readonly key: KeyObject;
   readonly at: Date;
   readonly id: string;
   /** The endpoint's URL as it is written at the sender. */
@@ -98,14 +97,14 @@ function pairsOf(draft: Draft, { signed = "", timestamp }: Scheme, time: string 
   return pairs;
 }
 
-function signatureOf({ algorithm }: Scheme, key: Key, message: Buffer): Buffer {
+function signatureOf({ algorithm }: Scheme, key: KeyObject, message: Buffer): Buffer {
   switch (algorithm) {
     case "ed25519":
-      return signWith(null, message, key as KeyObject);
+      return signWith(null, message, key);
     case "ecdsa-p256":
-      return signWith("sha256", message, key as KeyObject);
+      return signWith("sha256", message, key);
     case "equal":
-      return key as Buffer;
+      return key.export();
     default:
       return macOf(algorithm, key, message);
   }

@@ -1,3 +1,4 @@
+import type { KeyObject } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../crypto/compare.ts";
 import type { Secret } from "../crypto/secret.ts";
@@ -5,7 +6,7 @@ import { AppError } from "../errors/app-error.ts";
 import { headerValues } from "../http/headers.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Scheme } from "./description.ts";
-import { type Key, keysFor } from "./key.ts";
+import { keysFor } from "./key.ts";
 import { type Head, Message } from "./message.ts";
 import { need, reasonOf, rejected, wellFormed } from "./rejected.ts";
 import { formWanted, parseSent, type Sent } from "./sent.ts";
@@ -102,7 +103,7 @@ function isDefined(value: unknown): boolean {
   return value !== undefined;
 }
 
-function createReader(scheme: Scheme, keys: readonly Key[], { publicUrl, clock, givenAway }: Context) {
+function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, clock, givenAway }: Context) {
   const { algorithm, timestamp, body_sha256_query } = scheme;
   const headers = [scheme.header ?? []].flat().map((name) => name.toLowerCase());
   const required = Object.entries(scheme.require ?? {}).map(

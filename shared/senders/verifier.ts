@@ -10,7 +10,6 @@ import {
 import { sameBytes } from "../crypto/compare.ts";
 import { keccak256 } from "../ethereum/keccak.ts";
 import type { Algorithm } from "./description.ts";
-import type { Key } from "./key.ts";
 import type { RequestValues } from "./template.ts";
 
 /** Compares signatures over one message with one key. */
@@ -22,7 +21,7 @@ export type Verifier = {
 };
 
 /** Digests of bytes that come one after the other. Keccak-256 is none of them: piece by piece it takes 20 times as long. */
-const DIGESTS: Partial<Record<Algorithm, (key: Key) => Hash | Hmac>> = {
+const DIGESTS: Partial<Record<Algorithm, (key: KeyObject) => Hash | Hmac>> = {
   "hmac-sha1": (key) => createHmac("sha1", key),
   "hmac-sha256": (key) => createHmac("sha256", key),
   "hmac-sha512": (key) => createHmac("sha512", key),
@@ -54,7 +53,12 @@ export function isStreamable(algorithm: Algorithm): boolean {
 }
 
 /** For a message that is the body between some bytes: the digest is nearly done when the last byte of the body is there. */
-export function streamVerifier(algorithm: Algorithm, key: Key, before: Buffer, after: Buffer): Verifier {
+export function streamVerifier(
+  algorithm: Algorithm,
+  key: KeyObject,
+  before: Buffer,
+  after: Buffer,
+): Verifier {
   const digest = digestOf(algorithm, key);
   if (before.length > 0) digest.update(before);
   let taken = 0;
@@ -76,7 +80,7 @@ export function streamVerifier(algorithm: Algorithm, key: Key, before: Buffer, a
 /** For any other message, which is made when the body is there; of several, any may be the signed one. */
 export function messageVerifier(
   algorithm: Algorithm,
-  key: Key,
+  key: KeyObject,
   messagesWith: (values: RequestValues) => readonly Buffer[],
 ): Verifier {
   return {
@@ -90,14 +94,18 @@ export function messageVerifier(
 }
 
 /** A digest is computed once, however many signatures there are. */
-function createIsSignature(algorithm: Algorithm, key: Key, message: Buffer): (candidate: Buffer) => boolean {
+function createIsSignature(
+  algorithm: Algorithm,
+  key: KeyObject,
+  message: Buffer,
+): (candidate: Buffer) => boolean {
   switch (algorithm) {
     case "ed25519":
-      return (candidate) => verify(null, message, key as KeyObject, candidate);
+      return (candidate) => verify(null, message, key, candidate);
     case "ecdsa-p256":
-      return (candidate) => verify("sha256", message, key as KeyObject, candidate);
+      return (candidate) => verify("sha256", message, key, candidate);
     case "equal":
-      return (candidate) => sameBytes(candidate, key as Buffer);
+      return (candidate) => sameBytes(candidate, key.export());
     default: {
       const mac = macOf(algorithm, key, message);
       return (candidate) => timingSafeEqual(mac, candidate);
@@ -105,14 +113,14 @@ function createIsSignature(algorithm: Algorithm, key: Key, message: Buffer): (ca
   }
 }
 
-export function macOf(algorithm: Algorithm, key: Key, message: Buffer): Buffer {
+export function macOf(algorithm: Algorithm, key: KeyObject, message: Buffer): Buffer {
   if (algorithm === "keccak-256") return Buffer.from(keccak256(message));
   const digest = digestOf(algorithm, key);
   digest.update(message);
   return digest.digest();
 }
 
-function digestOf(algorithm: Algorithm, key: Key) {
+function digestOf(algorithm: Algorithm, key: KeyObject) {
   const create = DIGESTS[algorithm];
   if (create === undefined) throw new TypeError(`${algorithm} is no digest`);
   return create(key);

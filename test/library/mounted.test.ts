@@ -185,7 +185,9 @@ test.each(kinds)(
       });
     expect((await withFillers(900)).status).toBe(202);
     const refused = await withFillers(2100);
-    expect([refused.status, refused.json()["code"]]).toEqual([431, "request.headers_too_large"]);
+    expect(refused.status).toBe(431);
+    // Later releases of Node refuse it themselves. Node 20 drops headers, and the gateway must see that.
+    if (process.version.startsWith("v20.")) expect(refused.json()["code"]).toBe("request.headers_too_large");
   },
 );
 

@@ -1,11 +1,11 @@
-import { randomUUID } from "node:crypto";
+import { type KeyObject, randomUUID } from "node:crypto";
 import { schemesOf } from "../../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
 import type { Scheme } from "../../../shared/senders/description.ts";
 import { type Draft, withEvent, withHeader, withId } from "../../../shared/senders/draft.ts";
-import { type Key, keysFor } from "../../../shared/senders/key.ts";
+import { keysFor } from "../../../shared/senders/key.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "../../../shared/senders/samples.ts";
 import { signDelivery } from "../../../shared/senders/sign.ts";
@@ -95,7 +95,7 @@ export function basicOf(username: string, password: string): string {
 }
 
 /** The first way to sign for which there is a key. Throws what is missing. */
-function chooseKey(schemes: readonly Scheme[], target: Target): { scheme: Scheme; key: Key } {
+function chooseKey(schemes: readonly Scheme[], target: Target): { scheme: Scheme; key: KeyObject } {
   const keys = keysFor(schemes, target.secrets);
   const at = schemes.findIndex((_, index) => (keys[index] ?? []).length > 0);
   const scheme = schemes[at];
@@ -111,7 +111,7 @@ const HOW_TO_PAIR: Readonly<Record<string, string>> = {
 };
 
 /** The private half of the endpoint's public key. */
-function privateKey({ algorithm, secret_format }: Scheme, { key, secrets }: Target): Key {
+function privateKey({ algorithm, secret_format }: Scheme, { key, secrets }: Target): KeyObject {
   if (key === undefined)
     throw new Error(
       `this sender signs with a private key (${algorithm}) that only it has. To try the endpoint, make a pair of your own (${HOW_TO_PAIR[algorithm]}) and give --key file:/path/key.pem: the public half to configure as secret is then printed if it is not there`,
@@ -139,11 +139,5 @@ function isSameKey(
   const [ofSecret, ofHalf] = [secret, { reveal: () => half } as Secret].map(
     (each) => keysFor([scheme], [each])[0]?.[0],
   );
-  return derOf(ofSecret) === derOf(ofHalf);
-}
-
-function derOf(key: Key | undefined): string | undefined {
-  return key === undefined || Buffer.isBuffer(key)
-    ? undefined
-    : key.export({ format: "der", type: "spki" }).toString("base64");
+  return ofHalf !== undefined && ofSecret?.equals(ofHalf) === true;
 }

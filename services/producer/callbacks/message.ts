@@ -1,4 +1,4 @@
-import { createHmac, type KeyObject, sign as signature } from "node:crypto";
+import { createHmac, createSecretKey, type KeyObject, sign as signature } from "node:crypto";
 import { callbackSigningKey, receiverKey } from "../../../shared/crypto/callback-keys.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import type { Failure, Told } from "../../../shared/job-call/callback.ts";
@@ -94,7 +94,7 @@ export function createSign(secrets: readonly Secret[]): Sign {
 }
 
 function hmac(key: Buffer, signed: Buffer): string {
-  return createHmac("sha256", key).update(signed).digest("base64");
+  return createHmac("sha256", createSecretKey(key)).update(signed).digest("base64");
 }
 
 function ed25519(key: KeyObject, signed: Buffer): string {

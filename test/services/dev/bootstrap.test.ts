@@ -1,8 +1,18 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -13,6 +23,9 @@ const PAGE = "services/operator-page";
 const { entrySources } = (await import(join(ROOT, "services/dev/build.mjs"))) as {
   entrySources(root: string): string[];
 };
+const { OTHER_NODES } = (await import(join(ROOT, "services/dev/other-node.mjs"))) as {
+  OTHER_NODES: Record<string, string>;
+};
 const OTHERS = entrySources(ROOT).filter((source) => source !== SOURCE);
 
 /** A clone of the project whose program and page are a few lines, so that they are built in a moment. */
@@ -21,8 +34,7 @@ beforeEach(() => {
   clone = join(tempDir(), "clone");
   for (const file of ["package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json"])
     cpSync(join(ROOT, file), join(clone, file));
-  const scripts = ["bootstrap", "build", "bundle", "third-party", "bullmq-lua", "lua"];
-  for (const file of [...scripts.map((name) => `${name}.mjs`), "lua.d.ts"])
+  for (const file of readdirSync(join(ROOT, "services/dev")).filter((name) => /\.(mjs|d\.ts)$/.test(name)))
     cpSync(join(ROOT, "services/dev", file), join(clone, "services/dev", file));
   cpSync(join(ROOT, PAGE, "vite.config.mjs"), join(clone, PAGE, "vite.config.mjs"));
   symlinkSync(join(ROOT, "node_modules"), join(clone, "node_modules"));
@@ -130,3 +142,68 @@ onlyInLongRun(() => {
     });
   });
 });
+
+onlyInLongRun(() =>
+  describe("npm run test:long without arguments", () => {
+    /** This release is tested by the other command. */
+    const others = Object.keys(OTHER_NODES).filter(
+      (release) => release !== process.versions.node.split(".")[0],
+    );
+
+    beforeEach(() => {
+      const packages = join(clone, "node_modules");
+      rmSync(packages);
+      mkdirSync(packages);
+      for (const name of readdirSync(join(ROOT, "node_modules")))
+        if (name !== ".cache") symlinkSync(join(ROOT, "node_modules", name), join(packages, name));
+      mkdirSync(join(clone, "test"));
+      write("test/vitest.config.ts", 'console.log("every test");\nprocess.exit();\n');
+    });
+
+    /** Puts a program in the place of an installed Node, which says what it would run. */
+    function install(release: string, exit = 0): void {
+      const name = `node-${process.platform}-${process.arch}`;
+      const bin = join("node_modules/.cache/node", OTHER_NODES[release] ?? "", "node_modules", name, "bin");
+      mkdirSync(join(clone, bin), { recursive: true });
+      const script = `#!/bin/sh\necho "${release} runs $(basename "$1") $2"\nexit ${exit}\n`;
+      writeFileSync(join(clone, bin, "node"), script, { mode: 0o755 });
+    }
+
+    function testLong(env: NodeJS.ProcessEnv = {}) {
+      const options = {
+        cwd: clone,
+        encoding: "utf8",
+        env: { ...process.env, CI: "", POSTERN_NO_INSTALL: "1", ...env },
+      } as const;
+      const { stdout, stderr, status } = spawnSync("npm", ["run", "--silent", "test:long"], options);
+      return { says: stdout.trim().split("\n"), lastLines: stderr.trim().split("\n"), status };
+    }
+
+    test("runs npm test on each other release, and then every test on this one", () => {
+      for (const release of others) install(release);
+      expect(testLong()).toMatchObject({
+        says: [...others.map((release) => `${release} runs npm test`), "every test"],
+        status: 0,
+      });
+    });
+
+    test("fails as npm test fails on another release", () => {
+      for (const release of others) install(release, 7);
+      expect(testLong()).toMatchObject({ says: [`${others[0]} runs npm test`], status: 7 });
+    });
+
+    test("names a release that may not be installed in its last lines, with the command that tests it", () => {
+      const { says, lastLines, status } = testLong();
+      expect([says, status]).toEqual([["every test"], 0]);
+      expect(lastLines.slice(-others.length)).toEqual(
+        others.map((release) =>
+          expect.stringContaining(`env -u POSTERN_NO_INSTALL npm run test:node -- ${release} npm test`),
+        ),
+      );
+    });
+
+    test("skips no release with CI=true", () => {
+      expect(testLong({ CI: "true" })).toMatchObject({ says: [""], status: 1 });
+    });
+  }),
+);
