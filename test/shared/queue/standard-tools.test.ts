@@ -26,7 +26,7 @@ async function boardOf(queue: Board["queues"][number], status: string): Promise<
   });
   createBullBoard({ queues: [queue], serverAdapter });
   const list = routes.find(({ method, route }) => method === "get" && route === "/api/queues");
-  const query = { activeQueue: QUEUE, status, page: 1, jobsPerPage: 10 };
+  const query = { activeQueue: QUEUE, status, page: "1", jobsPerPage: "10" };
   const asked = { queues, query, params: {}, body: {}, headers: {}, uiConfig: {} };
   const { body } = (await list?.handler(asked)) ?? {};
   return (body as { queues: [Shown] }).queues[0];
