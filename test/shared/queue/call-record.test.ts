@@ -76,24 +76,3 @@ test("the failed attempts that an earlier release left without numbers count", a
   await fail(2);
   expect((await records.attempts(OF.id)).map(({ n }) => n)).toEqual([5, 6, 7, 8, 9]);
 });
-
-/** V8 quotes the first half of the emoji alone, so a runner's answer can put half a surrogate pair into an error. */
-function messageOfBadJson(): string {
-  try {
-    return String(JSON.parse("\u{1f600}"));
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
-
-test("attempts count, and are kept, whose reason holds half a surrogate pair", async () => {
-  const reason = messageOfBadJson();
-  expect(reason).toMatch(/[\ud800-\udfff]/);
-  for (let i = 0; i < 3; i++) {
-    const attempt = { v: 1, at: Date.now(), code: "internal.unexpected", reason, worker: "w" };
-    await records.attemptFailed(OF, attempt, Date.now());
-  }
-  const kept = await records.attempts(OF.id);
-  expect(kept.map(({ n }) => n)).toEqual([1, 2, 3]);
-  expect(kept[2]?.reason).toBe(reason.replace(/[\ud800-\udfff](?=')/, "\ufffd"));
-});
