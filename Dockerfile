@@ -1,4 +1,6 @@
-# One image for every process; the command says which.
+# One image for every process; the command says which. It holds the package, as npm packs it, and what an install of it brings.
+# Both bases are pinned by the tag of a release, and not yet by digest. This command prints the digest, which goes behind the tag as
+# "@sha256:…": docker buildx imagetools inspect node:26.10.0-trixie
 FROM node:26.10.0-trixie AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
@@ -6,17 +8,20 @@ COPY services/devnet/anvil services/devnet/anvil
 RUN npm ci --ignore-scripts --no-audit --no-fund
 # The curve's native module: prebuilt for linux/amd64, compiled here for other machines. Without it the image is not made.
 RUN npm_config_nodedir=/usr/local npm explore secp256k1 -- npm run install && node -e 'require("secp256k1/bindings.js")'
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json CHANGELOG.md LICENSE README.md ./
+COPY config/example config/example
+COPY config/schema config/schema
+COPY docs docs
 COPY shared shared
 COPY services services
-RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+RUN npm run build && npm pack --ignore-scripts && mkdir package && tar -xzf postern-*.tgz -C package --strip-components 1
+RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:26.10.0-trixie-slim
 ENV NODE_ENV=production
 WORKDIR /app
-COPY --from=build /app/package.json ./
+COPY --from=build /app/package ./
 COPY --from=build /app/node_modules node_modules
-COPY --from=build /app/dist dist
 USER node
 EXPOSE 9090 9091
 

@@ -13,6 +13,7 @@ import { measureNodes, nodesTable } from "./parts/nodes.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
 import { measureReport, reportTables } from "./parts/report.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
+import { measureStart, startTable } from "./parts/start.ts";
 import { measureWaiting, waitingTable } from "./parts/waiting.ts";
 import { buildProcesses, withOtherBuild } from "./support/build.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
@@ -103,6 +104,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   async nodes(setup) {
     const figures = await measureNodes(setup);
     return { figures, counts: figures, text: nodesTable(figures) };
+  },
+  async start(setup) {
+    const figures = await measureStart(setup);
+    return { figures, text: startTable(figures) };
   },
   async flood(setup) {
     const figures = await measureFlood(setup);

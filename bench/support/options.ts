@@ -16,6 +16,7 @@ export const PARTS = [
   "paid",
   "flood",
   "nodes",
+  "start",
 ] as const;
 export type PartName = (typeof PARTS)[number];
 
@@ -30,7 +31,7 @@ export type BenchOptions = {
   nodes: readonly string[];
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [report] [latency] [fairness] [memory] [failed] [waiting] [large] [soak] [challenge] [paid] [flood] [nodes] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [ingress-with-id] [drain] [report] [latency] [fairness] [memory] [failed] [waiting] [large] [soak] [challenge] [paid] [flood] [nodes] [start] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
 Without a part, all run (one to two hours).
@@ -50,6 +51,7 @@ Without a part, all run (one to two hours).
   paid            paid requests per second, against @x402/express; cost of the checks that ask nobody
   flood           honest payers served beside 300 hostile connections of each kind, and memory meanwhile
   nodes           calls accepted per second, processor time and memory of the gateway on each Node of --node
+  start           processor time that commands take to start, above that of a Node that does nothing
 
   --quick         fewer and shorter rounds: to see that it works, not to judge by
   --rates N,N     calls a second at which latency is measured too

@@ -1,54 +1,34 @@
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { spawnChild } from "../../shared/dev/child.ts";
+import { type ChildOptions, spawnChild } from "../../shared/dev/child.ts";
 import { findProgram } from "../../shared/dev/find-program.ts";
-import { EventLog, type LoggedEvent, type Part, startProcess } from "../../shared/dev/process.ts";
+import { builtEntry, EventLog, type LoggedEvent, type Part } from "../../shared/dev/process.ts";
 import { credentialHeader, readyCurl } from "../../shared/dev/ready-commands.ts";
 import { beforeDeadline, eventually } from "../../shared/dev/wait.ts";
 import { PROGRAM_OF_CLONE } from "../../shared/lifecycle/environment.ts";
 import { shellLine, shellQuote } from "../../shared/text/shell-quote.ts";
 import type { DevStack } from "../dev/dev-stack.ts";
-import { httpRequest, jsonOf, type Reply } from "./http.ts";
 import type { RedisView } from "./redis-view.ts";
-import type { Shop } from "./shop.ts";
-import type { Show } from "./show.ts";
+import { show } from "./show.ts";
 
 /** Everything that a chapter needs to show something. */
 export type Demo = {
-  readonly show: Show;
   readonly stack: DevStack;
   readonly runner: Part;
   readonly redis: RedisView;
   readonly log: DemoLog;
-  readonly webhooks: Answers;
-  /** Undefined without a devnet: nothing is sold. */
-  readonly shop: Shop | undefined;
+  /** How each webhook was answered. An event that its endpoint drops gets a success without a call id. */
+  readonly webhooks: { status: number; callId: string }[];
   /** The environment of the parts and of commands. */
   readonly env: NodeJS.ProcessEnv;
 };
 
-/** A call that was accepted, and the body that the runner must get. */
-export type Call = { readonly callId: string; readonly body: string };
-
-/** How the demo's webhooks were answered. */
-export type Answers = {
-  sent: number;
-  /** Ids of the calls that were answered with success. */
-  readonly accepted: Set<string>;
-  /** Success for a delivery that was known. */
-  repeats: number;
-  /** Success for an event that the endpoint drops. */
-  dropped: number;
-  refused: number;
-};
-
-export function noAnswers(): Answers {
-  return { sent: 0, accepted: new Set(), repeats: 0, dropped: 0, refused: 0 };
-}
+/** Shows and checks something. Rejects if it cannot go on. Those with `more` are shown with --all alone. */
+export type Chapter = { title: string; more?: true; show(demo: Demo): Promise<void> };
 
 /** The log of all parts, over all their restarts. */
 export class DemoLog extends EventLog {
-  /** The first match, logged already or yet to come. Rejects, saying what was awaited, after the deadline. */
+  /** The first match, logged already or yet to come. Rejects, naming what was awaited, after the deadline. */
   await(what: string, matches: (event: LoggedEvent) => boolean): Promise<LoggedEvent> {
     return beforeDeadline(what, this.first(matches, new Promise<never>(() => {})));
   }
@@ -67,103 +47,102 @@ export class DemoLog extends EventLog {
   }
 }
 
+/** An answer over HTTP. `json` is empty if the text is no JSON object, and `callId` is empty if it names no call. */
+export type Reply = ReturnType<typeof toReply>;
+
+function toReply(status: number, headers: Headers, text: string) {
+  const json = text.startsWith("{") ? (JSON.parse(text) as Record<string, unknown>) : {};
+  return { status, headers, text, json, callId: String(json["call_id"] ?? "") };
+}
+
+/** A GET, or with a body a POST, on a connection of its own: the demo kills servers, and no request may go to a dead one. */
+export async function httpRequest(
+  url: string,
+  body?: string,
+  headers: Record<string, string> = {},
+): Promise<Reply> {
+  const answer = await fetch(url, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { Connection: "close", ...headers },
+    body: body ?? null,
+    signal: AbortSignal.timeout(60_000),
+  });
+  return toReply(answer.status, answer.headers, await answer.text());
+}
+
 export type Webhook = {
-  endpoint: EndpointToml;
+  /** The endpoint's path. */
+  path: string;
   body: string;
   /** The body that the credential is made for, if it is another one. */
   signedBody?: string;
   headers?: Readonly<Record<string, string>>;
 };
 
-type Answered = Reply & { callId: string };
-
-/** The endpoint of this path. */
 export function endpointAt({ stack }: Demo, path: string): EndpointToml {
   const endpoint = stack.config.webhooks?.endpoints.find((each) => each.path === path);
   if (endpoint === undefined) throw new Error(`expected: an endpoint at ${path}`);
   return endpoint;
 }
 
-/** Sends a webhook with its endpoint's credential, and counts the answer. */
-export async function send(demo: Demo, webhook: Webhook): Promise<Answered> {
-  const { endpoint, body, signedBody = body, headers } = webhook;
-  const credential = credentialHeader(endpoint, signedBody);
-  const reply = await httpRequest(`http://${demo.stack.parts.webhooks.address}${endpoint.path}`, {
-    headers: {
-      "Content-Type": "application/json",
-      ...(credential && { [credential.name]: credential.value }),
-      ...headers,
-    },
-    body,
+/** Sends a webhook with its endpoint's credential. */
+export async function send(demo: Demo, webhook: Webhook): Promise<Reply> {
+  const { path, body, signedBody = body, headers = {} } = webhook;
+  const credential = credentialHeader(endpointAt(demo, path), signedBody);
+  const reply = await httpRequest(`http://${demo.stack.parts.webhooks.address}${path}`, body, {
+    "Content-Type": "application/json",
+    ...(credential && { [credential.name]: credential.value }),
+    ...headers,
   });
-  return count(demo, reply);
+  demo.webhooks.push(reply);
+  return reply;
 }
 
-/** Shows the curl that sends this webhook, runs that very line in a shell, and counts the answer. Without curl, sends the same request. */
-export async function curl(demo: Demo, webhook: Webhook): Promise<Answered> {
-  const line = curlLine(demo, webhook);
-  demo.show.command(line);
-  if (findProgram(["curl"], demo.env) === undefined) {
-    demo.show.say("there is no curl here, so the demo sends the same request itself");
+/** Shows the curl that sends this webhook, and runs that very line in a shell. Without curl, sends the same request. */
+export async function curl(demo: Demo, webhook: Webhook): Promise<Reply> {
+  const { stack, env } = demo;
+  const { path, body, signedBody = body, headers = {} } = webhook;
+  const { address } = stack.parts.webhooks;
+  const signed = readyCurl(endpointAt(demo, path), { address, body: signedBody }) ?? "";
+  const more = Object.entries(headers).map(([name, value]) => ` -H ${shellQuote(`${name}: ${value}`)}`);
+  const line = [signed.replace(shellQuote(signedBody), () => shellQuote(body)), ...more].join("");
+  show.command(line);
+  if (findProgram(["curl"], env) === undefined) {
+    show.say("there is no curl here, so the demo sends the same request itself");
     return send(demo, webhook);
   }
-  const output: string[] = [];
-  const env = { ...demo.env, NO_PROXY: "127.0.0.1", no_proxy: "127.0.0.1" };
-  const onLine = (text: string, from: "stdout" | "stderr") => from === "stdout" && output.push(text);
-  await beforeDeadline(
-    "curl ends",
-    spawnChild({ command: "sh", args: ["-c", line], env, detached: true, onLine }).exit,
-  );
-  return count(demo, readOutput(output));
-}
-
-function curlLine({ stack }: Demo, { endpoint, body, signedBody = body, headers = {} }: Webhook): string {
-  const { address } = stack.parts.webhooks;
-  const line = readyCurl(endpoint, { address, body: signedBody }) ?? "";
-  const more = Object.entries(headers).map(([name, value]) => ` -H ${shellQuote(`${name}: ${value}`)}`);
-  return [line.replace(shellQuote(signedBody), () => shellQuote(body)), ...more].join("");
+  const direct = { ...env, NO_PROXY: "127.0.0.1", no_proxy: "127.0.0.1" };
+  const { stdout } = await run("curl", { command: "sh", args: ["-c", line], env: direct });
+  const reply = readCurl(stdout);
+  demo.webhooks.push(reply);
+  return reply;
 }
 
 /** `curl -i` prints the status line, the headers, an empty line and the body. */
-function readOutput(output: readonly string[]): Reply {
-  const end = output.indexOf("");
-  const headers = output.slice(1, end).map((line) => line.split(/: (.*)/, 2) as [string, string]);
-  return {
-    status: Number(/^HTTP\/\S+ (\d{3})/.exec(output[0] ?? "")?.[1] ?? 0),
-    headers: new Headers(headers),
-    text: output.slice(end + 1).join("\n"),
-  };
+function readCurl(lines: readonly string[]): Reply {
+  const end = lines.indexOf("");
+  const headers = lines.slice(1, end).map((line) => line.split(/: (.*)/, 2) as [string, string]);
+  const status = Number(/^HTTP\/\S+ (\d{3})/.exec(lines[0] ?? "")?.[1] ?? 0);
+  return toReply(status, new Headers(headers), lines.slice(end + 1).join("\n"));
 }
 
-function count({ webhooks }: Demo, reply: Reply): Answered {
-  const callId = String(jsonOf(reply)["call_id"] ?? "");
-  webhooks.sent += 1;
-  if (reply.status < 200 || reply.status >= 300) webhooks.refused += 1;
-  else if (callId === "") webhooks.dropped += 1;
-  else if (webhooks.accepted.has(callId)) webhooks.repeats += 1;
-  else webhooks.accepted.add(callId);
-  return { ...reply, callId };
+/** Reads a call at the runner; resolves with an empty object if the runner does not know it. */
+export async function atRunner({ runner }: Demo, callId: string): Promise<Record<string, unknown>> {
+  const { status, json } = await httpRequest(`http://${runner.address}/calls/${callId}`);
+  return status === 200 ? json : {};
 }
 
-/** The state of a call at the runner, or `unknown`. */
-export async function stateAtRunner({ runner }: Demo, callId: string): Promise<string> {
-  return String((await atRunner(runner, callId))["state"] ?? "unknown");
-}
+/** A call that was accepted, and the body that the runner must get. */
+export type Call = { readonly callId: string; readonly body: string };
 
-/** Resolves once the runner lists all of these calls as done, with the very bytes that were sent. Rejects at once if one was not accepted. */
-export async function untilDone({ runner }: Demo, calls: readonly Call[]): Promise<void> {
-  for (const { callId, body } of calls) {
-    if (callId === "") throw new Error("expected: a call; the webhook was not accepted");
-    await eventually(`the runner lists ${callId} as done, with the bytes that were sent`, async () => {
-      const { state, sha256 } = await atRunner(runner, callId);
-      return state === "done" && sha256 === sha256Hex(Buffer.from(body));
-    });
-  }
-}
-
-async function atRunner({ address }: Part, callId: string) {
-  const reply = await httpRequest(`http://${address}/calls/${callId}`);
-  return reply.status === 200 ? jsonOf(reply) : {};
+/** Resolves once the runner lists the call as done, with the very bytes that were sent, and has logged its run. */
+export async function untilRun(demo: Demo, { callId, body }: Call): Promise<LoggedEvent> {
+  if (callId === "") throw new Error("expected: a call; the request was not accepted");
+  await eventually(`the runner lists ${callId} as done, with the bytes that were sent`, async () => {
+    const { state, sha256 } = await atRunner(demo, callId);
+    return state === "done" && sha256 === sha256Hex(Buffer.from(body));
+  });
+  return demo.log.ofCall("job.finished", callId);
 }
 
 /** Runs a command of `postern` that reads the configuration of the stack, and shows it and its output. */
@@ -174,16 +153,28 @@ export function postern(demo: Demo, ...args: readonly string[]) {
 
 /** Runs `postern` as its user would, and shows the line that a terminal takes, and its output. */
 export async function runPostern(
-  { show, env }: Demo,
+  { env }: Demo,
   args: readonly string[],
   line: string,
   more: NodeJS.ProcessEnv = {},
 ) {
   show.command(line);
-  const lines: string[] = [];
-  const onLine = (text: string) => lines.push(text);
-  const command = startProcess({ name: "postern", args, env: { ...env, ...more }, detached: true, onLine });
-  const { code } = await beforeDeadline(`postern ${args.join(" ")} ends`, command.exit);
-  show.output(lines);
-  return { exitCode: code, text: lines.join("\n") };
+  const { exitCode, output } = await run(`postern ${args.join(" ")}`, {
+    command: process.execPath,
+    args: [...builtEntry("services/cli/main.js"), ...args],
+    env: { ...env, ...more },
+  });
+  show.output(output);
+  return { exitCode, text: output.join("\n") };
+}
+
+async function run(what: string, options: ChildOptions) {
+  const [output, stdout]: [string[], string[]] = [[], []];
+  const onLine = (line: string, from: "stdout" | "stderr"): void => {
+    output.push(line);
+    if (from === "stdout") stdout.push(line);
+  };
+  const child = spawnChild({ ...options, detached: true, onLine });
+  const { code: exitCode } = await beforeDeadline(`${what} ends`, child.exit);
+  return { exitCode, output, stdout };
 }

@@ -2,81 +2,41 @@ import { beforeDeadline } from "../../shared/dev/wait.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { EXIT, Shutdown, stopSignal } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
-import type { Demo } from "./demo.ts";
-import { fiveAtOnce, lostReply, unfitBody } from "./more-payments.ts";
-import { calledBack, realSenders, recordedRequest, refusedCall } from "./more-webhooks.ts";
-import { killedGateway, paidJob } from "./payments.ts";
-import type { Shop } from "./shop.ts";
-import { createShow, type Show } from "./show.ts";
+import type { Chapter } from "./demo.ts";
+import { fiveAtOnce, killedGateway, lostReply, paidJob, unfitBody } from "./payments.ts";
+import type { PaidChapter } from "./shop.ts";
+import { show } from "./show.ts";
 import { startDemo } from "./start.ts";
 import { sum } from "./sum.ts";
-import { firstWebhook, killedProducer, runnerOutage, wrongSignature } from "./webhooks.ts";
+import * as webhooks from "./webhooks.ts";
 
-type Chapter = {
-  title: string;
-  /** Shown with --all alone. */
-  more?: true;
-} & (
-  | { show: (demo: Demo) => Promise<void> }
-  /** A job is bought, or is not. Left out if there is no chain. */
-  | { buy: (demo: Demo, shop: Shop) => Promise<void> }
-);
-
-/** In the order in which they are shown. Each shows and checks something; if it cannot go on it rejects, and the next ones are left out. */
-const CHAPTERS: readonly Chapter[] = [
-  {
-    title: "A first webhook is on disk with its 202, and runs once although it is sent twice",
-    show: firstWebhook,
-  },
-  { title: "A wrong signature is refused", show: wrongSignature },
-  { title: "Senders get in with the signatures that they really make", more: true, show: realSenders },
-  {
-    title: "A recorded request is no second call, and is refused once it is old",
-    more: true,
-    show: recordedRequest,
-  },
-  { title: "A long job calls back when it has ended", more: true, show: calledBack },
-  { title: "The runner is down; calls wait, and run once it is up again", show: runnerOutage },
-  {
-    title: "A call that the runner refuses is kept, and an operator runs it again",
-    more: true,
-    show: refusedCall,
-  },
-  { title: "The producer is killed; nothing is lost, and nothing runs twice", show: killedProducer },
-  { title: "A job is bought, and its result comes back", buy: paidJob },
-  {
-    title: "One payment, sent five times at once by a client of version 1, is one charge and one job",
-    more: true,
-    buy: fiveAtOnce,
-  },
-  {
-    title: "The facilitator's answer is lost; the chain says that the buyer has paid",
-    more: true,
-    buy: lostReply,
-  },
-  {
-    title: "A payment for a body that the job does not take is refused, and not charged",
-    more: true,
-    buy: unfitBody,
-  },
-  {
-    title: "The gateway is killed in mid-payment; the job that was paid for runs all the same",
-    buy: killedGateway,
-  },
+/** In the order in which they are shown. If one cannot go on, only the sum follows. */
+const CHAPTERS: readonly (Chapter | PaidChapter)[] = [
+  webhooks.firstWebhook,
+  webhooks.wrongSignature,
+  webhooks.realSenders,
+  webhooks.recordedRequest,
+  webhooks.calledBack,
+  webhooks.runnerOutage,
+  webhooks.refusedCall,
+  webhooks.killedProducer,
+  paidJob,
+  fiveAtOnce,
+  lostReply,
+  unfitBody,
+  killedGateway,
 ];
-/** It looks back at all that was shown, however far that came. */
-const LAST: Chapter = { title: "The sum", show: sum };
+const SUM = "The sum";
 
-const titles = (chapters: readonly Chapter[]) => chapters.map(({ title }) => `    ${title}`).join("\n");
+const titles = (chapters: typeof CHAPTERS) => chapters.map(({ title }) => `    ${title}\n`).join("");
 
 const USAGE = `usage: npm run demo [-- [--all] [--exit]]
 
 Starts what "postern dev" starts, on this machine, and shows what it does. Each statement is checked before it is printed.
-${titles([...CHAPTERS.filter(({ more }) => !more), LAST])}
+${titles(CHAPTERS.filter(({ more }) => !more))}    ${SUM}
 
   --all   shows this too:
-${titles(CHAPTERS.filter(({ more }) => more))}
-  --exit  ends everything after the show, with exit code 0 if all that was shown is so, else 1`;
+${titles(CHAPTERS.filter(({ more }) => more))}  --exit  ends everything after the show, with exit code 0 if all that was shown is so, else 1`;
 
 const CHAPTER_DEADLINE_MS = 180_000;
 
@@ -91,67 +51,61 @@ if (unknown.length > 0) {
 } else if (options.includes("--help") || options.includes("-h")) console.log(USAGE);
 else process.exit(await runDemo());
 
-/** Shows everything, stays up unless it is to exit, and ends everything; a signal ends it early. */
+/** Shows everything, stays up unless it must exit, and ends everything; a signal ends it early. */
 async function runDemo(): Promise<number> {
   // The reader of the output has left, and the rest would not be seen.
   process.stdout.once("error", () => process.kill(process.pid, "SIGTERM")).on("error", () => {});
   const stopped = stopSignal();
   const shutdown = new Shutdown();
-  const colour = process.stdout.isTTY === true && env["NO_COLOR"] === undefined;
-  const show = createShow(console.log, colour, process.stdout.columns || 120);
 
   let isWhole = false;
-  const shown = (async () => {
-    show.print('Starting what "postern dev" starts ...');
-    const demo = await startDemo(env, show, shutdown);
-    if (demo.shop === undefined) leaveOutPayments(show);
-    await showChapters(demo);
+  const shown = showAll(shutdown).then(() => {
     isWhole = true;
-    showEnd(demo);
-  })();
+  });
   await Promise.race([stays ? shown.then(() => stopped) : shown, stopped]).catch((error: unknown) => {
     show.fail(messageOf(error));
   });
-  show.end();
+  show.mute();
   const isClean = await shutdown.run(silentLogger);
-  return isWhole && isClean && show.shown.wrong === 0 ? EXIT.ok : EXIT.failed;
+  return isWhole && isClean && show.counts.wrong === 0 ? EXIT.ok : EXIT.failed;
+}
+
+async function showAll(shutdown: Shutdown): Promise<void> {
+  show.print('Starting what "postern dev" starts ...');
+  const { demo, shop } = await startDemo(env, shutdown);
+  if (shop === undefined) leaveOutPayments();
+  for (const chapter of CHAPTERS) {
+    if (chapter.more && !all) continue;
+    const content = "show" in chapter ? () => chapter.show(demo) : shop && (() => chapter.buy(shop));
+    if (content !== undefined && !(await showChapter(chapter.title, content))) break;
+  }
+  await showChapter(SUM, () => sum(demo, shop));
+  showEnd(`http://${demo.stack.parts.operator.address}`);
 }
 
 /** With CI set it is a failure that nothing can be bought. */
-function leaveOutPayments(show: Show): void {
+function leaveOutPayments(): void {
   const statement = "without a chain nothing is bought: payments are left out";
   if (env["CI"]) show.fail(`${statement}, which with CI set they must not be`);
   else show.say(statement);
 }
 
-async function showChapters(demo: Demo): Promise<void> {
-  for (const chapter of CHAPTERS) {
-    if (chapter.more && !all) continue;
-    if (!(await showChapter(demo, chapter))) break;
-  }
-  await showChapter(demo, LAST);
-}
-
 /** Whether the chapter came to its end; some of its statements may be wrong. */
-async function showChapter(demo: Demo, chapter: Chapter): Promise<boolean> {
-  const { show, shop } = demo;
-  if ("buy" in chapter && shop === undefined) return true;
-  show.chapter(chapter.title);
+async function showChapter(title: string, content: () => Promise<void>): Promise<boolean> {
+  show.chapter(title);
   try {
-    const work = "buy" in chapter ? shop && chapter.buy(demo, shop) : chapter.show(demo);
-    await beforeDeadline("the end of this chapter", Promise.resolve(work), CHAPTER_DEADLINE_MS);
+    await beforeDeadline("the end of this chapter", content(), CHAPTER_DEADLINE_MS);
     return true;
   } catch (error) {
-    for (const line of messageOf(error).split("\n", 1)) show.fail(line);
+    show.fail(messageOf(error).split("\n", 1).join());
     return false;
   }
 }
 
 /** Prints what was shown, where to look at it, and what to try next. */
-function showEnd({ show, stack }: Demo): void {
-  const { chapters, checks, wrong } = show.shown;
+function showEnd(operator: string): void {
+  const { chapters, checks, wrong } = show.counts;
   const verdict = wrong === 0 ? "all of it is so" : `${wrong} of it is wrong (NO)`;
-  const operator = `http://${stack.parts.operator.address}`;
   show.print(
     "",
     `Shown:    ${chapters} chapters, ${checks} checks; ${verdict}`,

@@ -4,24 +4,18 @@ import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import { createPaymentList } from "../../shared/payments/list.ts";
 import { lastBeats } from "../../shared/queue/heartbeat.ts";
-import { openRegistry } from "../../shared/queue/registry.ts";
+import { openRegistry, sumOfDepths } from "../../shared/queue/registry.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { whenReady } from "../../shared/redis/ready.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 
-/** Reads a Redis from outside of all parts. */
-export type RedisView = {
-  /** How many calls are on their way (waiting, delayed or held by a producer), and how many have failed. */
-  calls(): Promise<{ waiting: number; failed: number }>;
-  producers(): Promise<number>;
-  /** The payments that x402 gateways have recorded as settled since this view was opened. */
-  settled(): Promise<{ id: string; units: bigint }[]>;
-};
+export type RedisView = Awaited<ReturnType<typeof openRedisView>>;
 
 const CONNECT_MS = 5000;
 
-export async function openRedisView(url: string, shutdown: Shutdown): Promise<RedisView> {
+/** Reads a Redis from outside of all parts. */
+export async function openRedisView(url: string, shutdown: Shutdown) {
   const since = systemClock();
   const redis = connectForRequests(new Secret(url), silentLogger);
   shutdown.defer("view of redis", () => redis.disconnect());
@@ -32,17 +26,15 @@ export async function openRedisView(url: string, shutdown: Shutdown): Promise<Re
   const registry = openRegistry(partition);
   const payments = createPaymentList(partition);
   return {
+    /** How many calls are on their way (waiting, delayed or held by a producer), and how many have failed. */
     async calls() {
-      const depths = await registry.depths();
-      return depths.reduce(
-        (sum, { waiting, delayed, active, failed }) => ({
-          waiting: sum.waiting + waiting + delayed + active,
-          failed: sum.failed + failed,
-        }),
-        { waiting: 0, failed: 0 },
-      );
+      const { waiting, delayed, active, failed } = sumOfDepths(await registry.depths());
+      return { waiting: waiting + delayed + active, failed };
     },
-    producers: async () => (await lastBeats(partition)).length,
+    async producers() {
+      return (await lastBeats(partition)).length;
+    },
+    /** The payments that x402 gateways have recorded as settled since this view was opened. */
     async settled() {
       const found: { id: string; units: bigint }[] = [];
       for await (const { id, terms, settlement } of payments.matching({ since }))

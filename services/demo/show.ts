@@ -1,74 +1,67 @@
 import { isDeepStrictEqual } from "node:util";
 import type { LoggedEvent } from "../../shared/dev/process.ts";
 
-/** Prints the demo, line by line. Each statement is checked before it is printed. */
-export type Show = {
-  /** Begins a chapter. */
-  chapter(title: string): void;
-  say(text: string): void;
-  /** Prints lines that belong to no chapter. */
-  print(...lines: readonly string[]): void;
-  /** Prints a command that a terminal takes as it stands. */
-  command(line: string): void;
-  /** Prints the statement if what was found is what was expected; else prints that it is wrong, and counts it. */
-  check(statement: string, found: unknown, expected: unknown): void;
-  /** Prints that something expected did not happen, and counts it as wrong. */
-  fail(what: string): void;
-  /** Prints a line that a part logged. */
-  log(part: string, event: LoggedEvent): void;
-  /** Prints the output of a command. */
-  output(lines: readonly string[]): void;
-  /** Counts of what was shown so far. */
-  readonly shown: { readonly chapters: number; readonly checks: number; readonly wrong: number };
-  /** From now on prints nothing. */
-  end(): void;
-};
-
+const { stdout, env } = process;
+const hasColour = stdout.isTTY === true && env["NO_COLOR"] === undefined;
+/** Log lines and the output of commands are cut to this width. */
+const QUOTE_COLUMNS = Math.max(2, (stdout.columns || 120) - 7);
 const STYLES = { bold: 1, dim: 2, red: 31, green: 32 } as const;
 
-/** Log lines and the output of commands are cut to the screen's `columns`. */
-export function createShow(print: (line: string) => void, colour: boolean, columns: number): Show {
-  const styled = (style: keyof typeof STYLES, text: string) =>
-    colour ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text;
-  const shown = { chapters: 0, checks: 0, wrong: 0 };
-  let ended = false;
-  const put = (line: string): void => {
-    if (!ended) print(line);
-  };
-  const quote = (text: string): void => put(`      ${styled("dim", cut(text, columns - 7))}`);
-  const fail = (what: string): void => {
-    shown.wrong += 1;
-    put(`  ${styled("red", "NO")}  ${what}`);
-  };
-  return {
-    chapter(title) {
-      shown.chapters += 1;
-      put(`\n${styled("bold", `${shown.chapters}. ${title}`)}`);
-    },
-    print(...lines) {
-      for (const line of lines) put(line);
-    },
-    say: (text) => put(`      ${text}`),
-    command: (line) => put(`   $  ${line}`),
-    check(statement, found, expected) {
-      shown.checks += 1;
-      if (isDeepStrictEqual(found, expected)) put(`  ${styled("green", "ok")}  ${statement}`);
-      else fail(`${statement}: expected ${toText(expected)}, found ${toText(found)}`);
-    },
-    fail,
-    log: (part, event) => quote(`${part.padEnd(8)} | ${eventLine(event)}`),
-    output(lines) {
-      for (const line of lines) quote(`| ${line}`.trimEnd());
-    },
-    shown,
-    end() {
-      ended = true;
-    },
-  };
+let isMuted = false;
+
+/** Prints the demo, line by line. Each statement is checked before it is printed. */
+export const show = {
+  counts: { chapters: 0, checks: 0, wrong: 0 },
+
+  /** Begins a chapter. */
+  chapter(title: string): void {
+    show.counts.chapters += 1;
+    show.print(`\n${styled("bold", `${show.counts.chapters}. ${title}`)}`);
+  },
+
+  /** Prints the statement if what was found is what was expected. Otherwise prints that it is wrong, and counts it. */
+  check(statement: string, found: unknown, expected: unknown): void {
+    show.counts.checks += 1;
+    if (isDeepStrictEqual(found, expected)) show.print(`  ${styled("green", "ok")}  ${statement}`);
+    else show.fail(`${statement}: expected ${toText(expected)}, found ${toText(found)}`);
+  },
+
+  /** Prints that something expected did not happen, and counts it as wrong. */
+  fail(what: string): void {
+    show.counts.wrong += 1;
+    show.print(`  ${styled("red", "NO")}  ${what}`);
+  },
+
+  say: (text: string) => show.print(`      ${text}`),
+
+  /** Prints a command that a terminal takes as it stands. */
+  command: (line: string) => show.print(`   $  ${line}`),
+
+  /** Prints a line that a part logged. */
+  log: (part: string, event: LoggedEvent) => quote(`${part.padEnd(8)} | ${eventLine(event)}`),
+
+  /** Prints the output of a command. */
+  output(lines: readonly string[]): void {
+    for (const line of lines) quote(`| ${line}`.trimEnd());
+  },
+
+  print(...lines: readonly string[]): void {
+    if (!isMuted) for (const line of lines) stdout.write(`${line}\n`);
+  },
+
+  /** From now on nothing is printed. */
+  mute(): void {
+    isMuted = true;
+  },
+};
+
+function quote(text: string): void {
+  const shown = text.length <= QUOTE_COLUMNS ? text : `${text.slice(0, QUOTE_COLUMNS - 1)}…`;
+  show.say(styled("dim", shown));
 }
 
-function cut(text: string, width: number): string {
-  return text.length <= width ? text : `${text.slice(0, Math.max(1, width - 1))}…`;
+function styled(style: keyof typeof STYLES, text: string): string {
+  return hasColour ? `\u001b[${STYLES[style]}m${text}\u001b[0m` : text;
 }
 
 /** These fields are on every line of a process, or the same for all calls of the demo. */

@@ -6,11 +6,12 @@ import { createDevWebhooks, DEV_JOBS, newDevSecrets, newSecret } from "../../sha
 import { freePort } from "../../shared/dev/free-port.ts";
 import { untilSelling } from "../../shared/dev/stack.ts";
 import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
 import { startDevStack } from "../dev/dev-stack.ts";
-import { type Demo, DemoLog, noAnswers } from "./demo.ts";
+import { type Demo, DemoLog } from "./demo.ts";
 import { openRedisView, requireUnused } from "./redis-view.ts";
 import { createShop } from "./shop.ts";
-import type { Show } from "./show.ts";
+import { show } from "./show.ts";
 
 const SERVICE_ID = "0";
 
@@ -23,9 +24,9 @@ export const RECEIVER_PATH = "/hooks/standard";
 
 /**
  * Starts what `postern dev` starts, with endpoints and a producer that suit the chapters. Throws if the Redis of REDIS_URL is in
- * use. Without anvil nothing is sold, and the reason is shown.
+ * use. Without anvil there is no shop, and the reason is shown.
  */
-export async function startDemo(env: NodeJS.ProcessEnv, show: Show, shutdown: Shutdown): Promise<Demo> {
+export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
   if (env["REDIS_URL"]) await requireUnused(await openRedisView(env["REDIS_URL"], shutdown));
   const log = new DemoLog();
   const secrets = newDevSecrets();
@@ -41,32 +42,27 @@ export async function startDemo(env: NodeJS.ProcessEnv, show: Show, shutdown: Sh
     env: partEnv,
     onLine: (_part, line) => log.take(line),
     log: {
-      info() {},
+      ...silentLogger,
       warn: (_event, fields) => show.output(String(fields?.["reason"]).split("\n")),
-      error() {},
     },
     shutdown,
   });
-  const { devnet, parts } = stack;
+  const { devnet, parts, redisUrl } = stack;
   const { runner, x402 } = parts;
   if (runner === undefined) throw new Error("expected: the reference runner");
   if (x402 !== undefined) await untilSelling(x402);
-  return {
-    show,
-    stack,
-    runner,
-    redis: await openRedisView(stack.redisUrl, shutdown),
-    log,
-    webhooks: noAnswers(),
-    shop: devnet && x402 && createShop(devnet, x402, SERVICE_ID),
-    env: partEnv,
-  };
+  const redis = await openRedisView(redisUrl, shutdown);
+  const demo: Demo = { stack, runner, redis, log, webhooks: [], env: partEnv };
+  return { demo, shop: devnet && x402 && createShop(demo, devnet, x402, SERVICE_ID) };
 }
 
 /** Retries come within a second, and locks are short, so that a killed producer's calls are taken back soon. */
 function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
+  const { echo, keccak256, slow } = DEV_JOBS;
   const gateway = `http://${webhooks.bind_address}`;
   const callbacksSecret = newWhsec();
+  const ofReceiver = receiverSecret(new Secret(callbacksSecret), `${gateway}${RECEIVER_PATH}`);
+  const route_by = { header: "X-GitHub-Event", jobs: { push: echo, release: keccak256 } };
   return {
     postern: {
       runner: { secret: `env:${RUNNER_SECRET}`, timeout_ms: 2000 },
@@ -77,23 +73,15 @@ function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
       ...webhooks,
       endpoints: [
         ...webhooks.endpoints,
-        { path: TOLD_PATH, job_id: DEV_JOBS.slow, auth: "none", callback_hosts: [gateway] },
-        ...senders(receiverSecret(new Secret(callbacksSecret), `${gateway}${RECEIVER_PATH}`)),
+        { path: TOLD_PATH, job_id: slow, auth: "none", callback_hosts: [gateway] },
+        // Senders as they are, with secrets of the form that each of them gives out.
+        { path: "/hooks/github", preset: "github", route_by, secret: newSecret() },
+        { path: "/hooks/stripe", preset: "stripe", job_id: echo, secret: newWhsec() },
+        { path: "/hooks/slack", preset: "slack", job_id: echo, secret: newSecret() },
+        { path: RECEIVER_PATH, preset: "standard-webhooks", job_id: echo, secret: ofReceiver },
       ],
     },
   };
-}
-
-/** Endpoints for senders as they are, with secrets of the form that each of them gives out. */
-function senders(ofReceiver: string) {
-  const { echo, keccak256 } = DEV_JOBS;
-  const route_by = { header: "X-GitHub-Event", jobs: { push: echo, release: keccak256 } };
-  return [
-    { path: "/hooks/github", preset: "github", route_by, secret: newSecret() },
-    { path: "/hooks/stripe", preset: "stripe", job_id: echo, secret: newWhsec() },
-    { path: "/hooks/slack", preset: "slack", job_id: echo, secret: newSecret() },
-    { path: RECEIVER_PATH, preset: "standard-webhooks", job_id: echo, secret: ofReceiver },
-  ];
 }
 
 function newWhsec(): string {

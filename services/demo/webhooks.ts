@@ -1,130 +1,277 @@
 import { randomUUID } from "node:crypto";
-import { exampleBody } from "../../shared/dev/config.ts";
+import { hmacSha256 } from "../../shared/crypto/hmac.ts";
+import { exampleBody, newSecret } from "../../shared/dev/config.ts";
+import type { LoggedEvent } from "../../shared/dev/process.ts";
+import { untilReady } from "../../shared/dev/stack.ts";
 import { beforeDeadline } from "../../shared/dev/wait.ts";
-import { type Call, curl, type Demo, endpointAt, send, untilDone } from "./demo.ts";
-import { jsonOf } from "./http.ts";
-import { shortId } from "./show.ts";
+import { systemClock } from "../../shared/time/clock.ts";
+import { type Call, type Chapter, curl, type Demo, endpointAt, postern, send, untilRun } from "./demo.ts";
+import { shortId, show } from "./show.ts";
+import { RECEIVER_PATH, RUNNER_SECRET, TOLD_PATH } from "./start.ts";
 
-/** One webhook from its 202 to its run, and the same delivery once more. */
-export async function firstWebhook(demo: Demo): Promise<void> {
-  const { show, log } = demo;
-  const endpoint = endpointAt(demo, "/hooks/bearer");
-  const body = exampleBody(endpoint.job_id);
-  const webhook = { endpoint, body, headers: { "X-Delivery-Id": randomUUID() } };
-  const first = await curl(demo, webhook);
-  show.check(`202: call ${shortId(first.callId)} is on disk`, first.status, 202);
-  await untilDone(demo, [{ callId: first.callId, body }]);
-  show.log("runner", await log.ofCall("job.finished", first.callId));
-  show.check("the runner has run it, with the very bytes that were sent", log.runs().get(first.callId), 1);
+export const firstWebhook: Chapter = {
+  title: "A first webhook is on disk with its 202, and runs once although it is sent twice",
+  async show(demo) {
+    const { log } = demo;
+    const path = "/hooks/bearer";
+    const body = exampleBody(endpointAt(demo, path).job_id);
+    const webhook = { path, body, headers: { "X-Delivery-Id": randomUUID() } };
+    const { status, callId } = await curl(demo, webhook);
+    show.check(`202: call ${shortId(callId)} is on disk`, status, 202);
+    show.log("runner", await untilRun(demo, { callId, body }));
+    show.check("the runner has run it, with the very bytes that were sent", log.runs().get(callId), 1);
 
-  const again = await curl(demo, webhook);
-  show.check(
-    "202: the delivery is known by its id, so this is the same call, and does not run again",
-    [again.status, again.callId, again.headers.get("idempotent-replayed")],
-    [202, first.callId, "true"],
-  );
-}
+    const again = await curl(demo, webhook);
+    show.check(
+      "202: the delivery is known by its id, so this is the same call, and does not run again",
+      [again.status, again.callId, again.headers.get("idempotent-replayed")],
+      [202, callId, "true"],
+    );
+  },
+};
 
 /** A signature of other bytes: the sender learns that it is refused, the operator learns why. */
-export async function wrongSignature(demo: Demo): Promise<void> {
-  const { show, log } = demo;
-  const endpoint = endpointAt(demo, "/hooks/hmac");
-  const signedBody = '{"amount":1}';
-  const signed = await curl(demo, { endpoint, body: signedBody });
-  show.check(
-    `202: the signature is of these bytes; call ${shortId(signed.callId)}`,
-    [signed.status, signed.callId !== ""],
-    [202, true],
-  );
-  const forged = await curl(demo, { endpoint, body: '{"amount":1000}', signedBody });
-  show.check(
-    `401: ${jsonOf(forged)["detail"]}`,
-    [forged.status, forged.callId, forged.text.includes("mismatch")],
-    [401, "", false],
-  );
-  const refused = await log.await(
-    "webhook.refused in the gateway's log",
-    ({ event, path }) => event === "webhook.refused" && path === endpoint.path,
-  );
-  show.log("webhooks", refused);
-  show.check("only the operator sees why: mismatch", refused["reason"], "mismatch");
-}
+export const wrongSignature: Chapter = {
+  title: "A wrong signature is refused",
+  async show(demo) {
+    const { log } = demo;
+    const path = "/hooks/hmac";
+    const signedBody = '{"amount":1}';
+    const { status, callId } = await curl(demo, { path, body: signedBody });
+    show.check(
+      `202: the signature is of these bytes; call ${shortId(callId)}`,
+      [status, callId !== ""],
+      [202, true],
+    );
+    const forged = await curl(demo, { path, body: '{"amount":1000}', signedBody });
+    show.check(
+      `401: ${forged.json["detail"]}`,
+      [forged.status, forged.callId, forged.text.includes("mismatch")],
+      [401, "", false],
+    );
+    const refused = await log.await(
+      "webhook.refused in the gateway's log",
+      (event) => event.event === "webhook.refused" && event["path"] === path,
+    );
+    show.log("webhooks", refused);
+    show.check("only the operator sees why: mismatch", refused["reason"], "mismatch");
+  },
+};
 
 const OUTAGE_CALLS = 8;
 
-/** The runner is away for a while: calls are accepted, wait, and are delivered when it is back. */
-export async function runnerOutage(demo: Demo): Promise<void> {
-  const { show, runner, log, redis } = demo;
-  const exit = await runner.kill("SIGTERM");
-  show.check("the runner is stopped (SIGTERM), and ends with exit code 0", exit.code, 0);
-  const calls = await sendSeveral(demo, OUTAGE_CALLS, "outage");
-  const away = await log.await("the producer finds no runner", ({ event }) => event === "runner.away");
-  show.log("producer", away);
-  const waiting = { waiting: OUTAGE_CALLS, failed: 0 };
-  show.check(`${OUTAGE_CALLS} calls wait, and none has failed`, await redis.calls(), waiting);
+export const runnerOutage: Chapter = {
+  title: "The runner is down; calls wait, and run once it is up again",
+  async show(demo) {
+    const { runner, log } = demo;
+    const { code } = await runner.kill("SIGTERM");
+    show.check("the runner is stopped (SIGTERM), and ends with exit code 0", code, 0);
+    const calls = await sendSeveral(demo, OUTAGE_CALLS, "outage");
+    const away = await log.await("the producer finds no runner", ({ event }) => event === "runner.away");
+    show.log("producer", away);
+    await showWaiting(demo, `${OUTAGE_CALLS} calls wait, and none has failed`, OUTAGE_CALLS);
 
-  await runner.restart();
-  show.say("the runner is started again");
-  await showRunOnce(demo, calls);
-  const ids = calls.map(({ callId }) => callId);
-  // A runner that starts answers 503 until it has checked its Redis, and that does cost an attempt.
-  const whileAway = log
-    .named("call.delayed")
-    .filter(({ callId, code }) => ids.includes(String(callId)) && code === "runner.unreachable");
-  show.check(
-    "the outage cost no call an attempt",
-    whileAway.filter(({ spent }) => spent),
-    [],
-  );
-}
+    await runner.restart();
+    show.say("the runner is started again");
+    await showRunOnce(demo, calls);
+    // A runner that starts answers 503 until it has checked its Redis, and that does cost an attempt.
+    const spent = log
+      .named("call.delayed")
+      .filter((event) => isOf(calls, event) && event["code"] === "runner.unreachable" && event["spent"]);
+    show.check("the outage cost no call an attempt", spent, []);
+  },
+};
 
 const KILL_CALLS = 5;
 
-/** SIGKILL at the worst instant: the runner has answered, and the producer has not recorded it. */
-export async function killedProducer(demo: Demo): Promise<void> {
-  const { show, stack, log, redis } = demo;
-  const { producer } = stack.parts;
-  await producer.kill("SIGTERM");
-  await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
-  show.say("the next producer is killed once the runner has answered it, before it records the answer");
-  const calls = await sendSeveral(demo, KILL_CALLS, "kill");
-  const exit = await beforeDeadline("the producer is killed", producer.process.exit);
-  show.check("the producer is killed (SIGKILL)", exit.signal, "SIGKILL");
-  const waiting = { waiting: KILL_CALLS, failed: 0 };
-  show.check(`all ${KILL_CALLS} calls are still in the queue`, await redis.calls(), waiting);
+/** The worst instant: the runner has answered, and the producer has not recorded it. */
+export const killedProducer: Chapter = {
+  title: "The producer is killed; nothing is lost, and nothing runs twice",
+  async show(demo) {
+    const { stack, log } = demo;
+    const { producer } = stack.parts;
+    await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
+    show.say("the next producer is killed once the runner has answered it, before it records the answer");
+    const calls = await sendSeveral(demo, KILL_CALLS, "kill");
+    const { signal } = await beforeDeadline("the producer is killed", producer.process.exit);
+    show.check("the producer is killed (SIGKILL)", signal, "SIGKILL");
+    await showWaiting(demo, `all ${KILL_CALLS} calls are still in the queue`, KILL_CALLS);
 
-  await producer.restart();
-  show.say("a new producer takes over what the dead one held, once its locks have lapsed (3 s)");
-  await showRunOnce(demo, calls);
-  const ids = calls.map(({ callId }) => callId);
-  const repeat = await log.await(
-    "the runner is sent again what it has answered",
-    ({ event, callId, replayed }) =>
-      event === "job.finished" && replayed === true && ids.includes(String(callId)),
+    await producer.restart();
+    show.say("a new producer takes over what the dead one held, once its locks have lapsed (3 s)");
+    await showRunOnce(demo, calls);
+    const repeat = await log.await(
+      "the runner is sent again what it has answered",
+      (event) => event.event === "job.finished" && event["replayed"] === true && isOf(calls, event),
+    );
+    show.log("runner", repeat);
+    show.check(
+      "what had run before the kill was sent again, and answered from memory",
+      repeat["status"],
+      200,
+    );
+  },
+};
+
+/** One delivery of each sender that has an endpoint, by the preset of its name alone. */
+export const realSenders: Chapter = {
+  title: "Senders get in with the signatures that they really make",
+  more: true,
+  async show(demo) {
+    const { stack, log, webhooks } = demo;
+    const senders = stack.config.webhooks?.endpoints.filter(({ preset }) => preset !== undefined) ?? [];
+    for (const { path, preset } of senders) {
+      const { exitCode } = await postern(demo, "send", path);
+      // The log has the call's id. The answer to Slack is empty, as Slack wants it.
+      const accepted = await log.await(
+        `webhook.accepted of ${path}`,
+        (event) => event.event === "webhook.accepted" && event["path"] === path,
+      );
+      const callId = String(accepted["callId"]);
+      webhooks.push({ status: 202, callId });
+      const { eventType } = await log.ofCall("job.finished", callId);
+      show.check(
+        `${preset} is accepted, and the runner has run call ${shortId(callId)}, an event "${eventType}"`,
+        exitCode,
+        0,
+      );
+    }
+    const ping = await postern(demo, "send", "/hooks/github", "--event", "ping");
+    webhooks.push({ status: 202, callId: "" });
+    show.check(
+      "GitHub's X-GitHub-Event chooses the job; ping has none, and is dropped",
+      [ping.exitCode, ping.text.includes("dropped")],
+      [0, true],
+    );
+  },
+};
+
+const OLD_SECS = 600;
+
+/** An attacker has recorded a request and sends it again, soon and later; the operator sees why it is refused. */
+export const recordedRequest: Chapter = {
+  title: "A recorded request is no second call, and is refused once it is old",
+  more: true,
+  async show(demo) {
+    const path = "/hooks/stripe";
+    const endpoint = endpointAt(demo, path);
+    const secret = endpoint.auth === "none" ? undefined : endpoint.secret?.[0];
+    if (secret === undefined) throw new Error("expected: a secret of Stripe's");
+    /** https://docs.stripe.com/webhooks/signature. The key is the whole secret, with its prefix. */
+    const signedAt = (at: number) => {
+      const body = JSON.stringify({ id: `evt_${randomUUID()}`, type: "charge.succeeded" });
+      const digest = hmacSha256(secret, Buffer.from(`${at}.${body}`)).toString("hex");
+      return { path, body, headers: { "Stripe-Signature": `t=${at},v1=${digest}` } };
+    };
+    const now = Math.floor(systemClock() / 1000);
+
+    const recorded = signedAt(now);
+    const [first, again] = [await send(demo, recorded), await send(demo, recorded)];
+    show.check(
+      `the same bytes, sent twice, are one call: ${shortId(first.callId)}`,
+      [first.status, again.status, again.callId, again.headers.get("idempotent-replayed")],
+      [200, 200, first.callId, "true"],
+    );
+    await untilRun(demo, { callId: first.callId, body: recorded.body });
+    const old = await send(demo, signedAt(now - OLD_SECS));
+    show.check("a request that was signed ten minutes ago is answered 401", old.status, 401);
+    const list = await postern(demo, "rejected", "list", "--path", path, "--limit", "1");
+    show.check(
+      "the operator sees why: it is stale",
+      [list.exitCode, /webhook\.credential_rejected +stale: /.test(list.text)],
+      [0, true],
+    );
+  },
+};
+
+const METADATA_URL = "https://169.254.169.254/latest/meta-data/";
+
+/** A long job ends long after its 202. A callback reports its end, here to an endpoint of the same gateway, which verifies it. */
+export const calledBack: Chapter = {
+  title: "A long job calls back when it has ended",
+  more: true,
+  async show(demo) {
+    const { stack, log, webhooks } = demo;
+    const url = `http://${stack.parts.webhooks.address}${RECEIVER_PATH}`;
+    const askFor = (target: string) =>
+      send(demo, { path: TOLD_PATH, body: '{"steps":3}', headers: { "X-PLATFORM-CALLBACK": target } });
+    const { status, callId } = await askFor(url);
+    show.check(`202: call ${shortId(callId)} begins, with X-PLATFORM-CALLBACK: ${url}`, status, 202);
+    const received = await log.await(
+      "a callback at its receiver",
+      ({ event, eventType }) => event === "job.finished" && eventType === "call.completed",
+    );
+    show.log("runner", received);
+    webhooks.push({ status: 202, callId: String(received["callId"]) });
+    show.check(
+      "the callback is signed as Standard Webhooks says, and its receiver has verified that",
+      received["eventType"],
+      "call.completed",
+    );
+    const refused = await askFor(METADATA_URL);
+    show.check(
+      `403: a callback to ${METADATA_URL} is refused, and nothing runs`,
+      [refused.status, refused.json["code"]],
+      [403, "callback.refused"],
+    );
+  },
+};
+
+/** A mistake in a deployment: the runner refuses a call, which is kept; an operator runs it again after the mistake is mended. */
+export const refusedCall: Chapter = {
+  title: "A call that the runner refuses is kept, and an operator runs it again",
+  more: true,
+  async show(demo) {
+    const { runner, log } = demo;
+    await runner.restart({ [RUNNER_SECRET]: newSecret() });
+    await untilReady(runner);
+    show.say("a mistake: the runner is started with a secret that is not the producer's");
+    const body = '{"about":"a call that fails for good"}';
+    const { callId, status } = await send(demo, { path: "/hooks/hmac", body });
+    show.check(`202: call ${shortId(callId)}`, status, 202);
+    const failed = await log.ofCall("call.failed", callId);
+    show.log("producer", failed);
+    const { code } = failed;
+    show.check("the runner answers 401; no retry would help, so the call fails", code, "runner.refused");
+    const list = await postern(demo, "failed", "list");
+    show.check("the call is listed", [list.exitCode, list.text.includes(callId)], [0, true]);
+    const one = await postern(demo, "failed", "show", callId);
+    show.check(
+      "and kept with its body and the reason",
+      [one.exitCode, one.text.includes("runner.refused"), one.text.includes(body)],
+      [0, true, true],
+    );
+
+    await runner.restart();
+    show.say("mended: the runner is started with the right secret");
+    const replay = await postern(demo, "failed", "replay", callId);
+    await untilRun(demo, { callId, body });
+    show.check("the call has run, under its first id", [replay.exitCode, log.runs().get(callId)], [0, 1]);
+  },
+};
+
+/** Sends several signed webhooks at once, and shows that all were accepted. Rejects unless they were. */
+async function sendSeveral(demo: Demo, count: number, about: string): Promise<Call[]> {
+  const bodies = Array.from({ length: count }, (_, i) => JSON.stringify({ about, number: i + 1 }));
+  const calls = await Promise.all(
+    bodies.map(async (body) => ({ body, ...(await send(demo, { path: "/hooks/hmac", body })) })),
   );
-  show.log("runner", repeat);
-  show.check("what had run before the kill was sent again, and answered from memory", repeat["status"], 200);
+  const accepted = calls.filter(({ status }) => status === 202).length;
+  show.check(`${count} webhooks are sent: ${count} times 202`, accepted, count);
+  if (accepted < count) throw new Error(`expected: ${count} calls to go on with`);
+  return calls;
 }
 
-/** Sends so many signed webhooks at once, and shows that all were accepted. Rejects unless they were. */
-async function sendSeveral(demo: Demo, count: number, about: string): Promise<Call[]> {
-  const endpoint = endpointAt(demo, "/hooks/hmac");
-  const bodies = Array.from({ length: count }, (_, i) => JSON.stringify({ about, number: i + 1 }));
-  const answers = await Promise.all(bodies.map((body) => send(demo, { endpoint, body })));
-  const accepted = answers.filter(({ status }) => status === 202).length;
-  demo.show.check(`${count} webhooks are sent: ${count} times 202`, accepted, count);
-  if (accepted < count) throw new Error(`expected: ${count} calls to go on with`);
-  return bodies.map((body, i) => ({ body, callId: answers[i]?.callId ?? "" }));
+async function showWaiting({ redis }: Demo, statement: string, waiting: number): Promise<void> {
+  show.check(statement, await redis.calls(), { waiting, failed: 0 });
 }
 
 /** Waits until the calls have ended, and shows that each ran once. */
 async function showRunOnce(demo: Demo, calls: readonly Call[]): Promise<void> {
-  const { show, log } = demo;
-  await untilDone(demo, calls);
-  for (const { callId } of calls) {
-    await log.ofCall("call.injected", callId);
-    // Each part's log is read by itself.
-    await log.ofCall("job.finished", callId);
+  const { log } = demo;
+  for (const call of calls) {
+    await untilRun(demo, call);
+    await log.ofCall("call.injected", call.callId);
   }
   const runs = log.runs();
   show.check(
@@ -132,4 +279,8 @@ async function showRunOnce(demo: Demo, calls: readonly Call[]): Promise<void> {
     calls.map(({ callId }) => runs.get(callId)),
     calls.map(() => 1),
   );
+}
+
+function isOf(calls: readonly Call[], event: LoggedEvent): boolean {
+  return calls.some(({ callId }) => callId === event["callId"]);
 }

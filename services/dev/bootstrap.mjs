@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isatty } from "node:tty";
 import { fileURLToPath } from "node:url";
-import { BUILD_STEPS, buildIfChanged } from "./build.mjs";
+import { buildIfChanged } from "./build.mjs";
 import { installNode, OTHER_NODES } from "./other-node.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
@@ -65,11 +65,6 @@ function packagesIn(lockfile) {
   return JSON.parse(readFileSync(lockfile, "utf8")).packages;
 }
 
-function compile() {
-  console.error("Building ...");
-  for (const step of BUILD_STEPS) run("node", step);
-}
-
 /** Runs `npm test` on the other releases of Node, and then every test on this one. Arguments choose tests, which run on this one alone. */
 function testLong() {
   if (args.length === 0) for (const release of Object.keys(OTHER_NODES)) testOn(release);
@@ -115,5 +110,5 @@ if (!Object.hasOwn(targets, target ?? "")) {
   process.exit(2);
 }
 installPackages();
-buildIfChanged(root, compile);
+buildIfChanged(root, (step) => run("node", step));
 targets[target]();

@@ -1,7 +1,7 @@
 // Builds the program if it is not what the sources say. Plain JavaScript: it runs before anything is built.
 import { createHash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, relative, sep } from "node:path";
 
 /** What the build is made from. package.json names what is built, and the lockfile says with what. */
 const SOURCES = [
@@ -9,15 +9,8 @@ const SOURCES = [
   ...["tsconfig.json", "tsconfig.build.json"],
 ];
 
-/** What the build runs with node, one after the other: the bundler, the compiler for the types, and the bundler of the operator's page. */
-export const BUILD_STEPS = [
-  ["services/dev/bundle.mjs"],
-  ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"],
-  [
-    ...["node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"],
-    ...["--config", "services/operator-page/vite.config.mjs"],
-  ],
-];
+/** What the build runs with node, one after the other: the bundlers, and the compiler for the types. package.json says it too. */
+const STEPS = [["services/dev/bundle.mjs"], ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]];
 
 /** Programs that package.json does not name: another program, the image or a clone starts them. */
 const OTHER_PROGRAMS = [
@@ -36,18 +29,18 @@ export function entrySources(root) {
 
 /** Of the sources and of what is built. */
 const READ = /\.(ts|tsx|mjs|json|lua|css|html|svg)$/;
-const BUILT = /\.(js|css|html|svg)$/;
+const BUILT = /\.(js|ts|css|html|svg|json|txt)$/;
 
 /**
- * Runs `compile` unless `dist` holds what it made from these very sources. Only contents count, never times: a checkout or
- * a restored backup may give a file any time, and something else may have built in between.
+ * Builds unless `dist` holds what was made from these very sources; `run` gets the arguments of Node for each step. Only contents count,
+ * never times: a checkout or a restored backup may give a file any time, and something else may have built in between.
  */
-export function buildIfChanged(root, compile) {
+export function buildIfChanged(root, run) {
   const stamp = join(root, "dist/.built");
   const sources = digest(root, SOURCES, READ);
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === stampOf(root, sources)) return;
-  rmSync(join(root, "dist/.tsbuildinfo"), { force: true }); // the tests' compiler would trust it for what is built here
-  compile();
+  console.error("Building ...");
+  for (const step of STEPS) run(step);
   // Sources that were edited meanwhile may be built in part.
   if (digest(root, SOURCES, READ) === sources) writeFileSync(stamp, stampOf(root, sources));
 }
@@ -66,11 +59,13 @@ function digest(root, places, pattern) {
   return hash.digest("hex");
 }
 
+/** Without hidden files and folders: the bench builds into one of dist. */
 function filesOf(root, place, pattern) {
   if (/\.json$/.test(place)) return [place];
   const entries = readdirSync(join(root, place), { recursive: true, withFileTypes: true });
   return entries
     .filter((entry) => entry.isFile() && pattern.test(entry.name))
-    .map((entry) => join(entry.parentPath ?? entry.path, entry.name).slice(root.length + 1))
+    .map((entry) => relative(root, join(entry.parentPath ?? entry.path, entry.name)))
+    .filter((file) => !file.split(sep).some((part) => part.startsWith(".")))
     .sort();
 }

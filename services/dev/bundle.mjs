@@ -1,9 +1,11 @@
-// Bundles the program into dist/services. Plain JavaScript: it runs before anything is built.
+// Bundles the program and the operator's page into dist/services. Plain JavaScript: it runs before anything is built.
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "rolldown";
+import { build as buildPage } from "vite";
 import { entrySources } from "./build.mjs";
 import { luaPlugin } from "./lua.mjs";
+import { writeThirdParty } from "./third-party.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 
@@ -22,7 +24,7 @@ function chunkFileName({ facadeModuleId, moduleIds, name }) {
  * All programs, and all that other programs import from the package, are one build: a program that uses two parts loads what they share once.
  * Each lazy import is a chunk. Nothing is minified, and each file has a source map, so that stack traces can be read.
  */
-await build({
+const program = await build({
   cwd: root,
   input: Object.fromEntries(entrySources(root).map((source) => [placeOf(source), source])),
   platform: "node",
@@ -44,3 +46,13 @@ await build({
     sourcemapExcludeSources: true,
   },
 });
+
+const page = await buildPage({
+  configFile: join(root, "services/operator-page/vite.config.mjs"),
+  logLevel: "warn",
+});
+
+writeThirdParty(
+  root,
+  [...program.output, ...page.output].flatMap(({ moduleIds = [] }) => moduleIds),
+);

@@ -3,21 +3,17 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { BUILD_STEPS, buildIfChanged } from "./build.mjs";
+import { buildIfChanged } from "./build.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const compiler = join(root, "node_modules/typescript/bin/tsc");
 
 /** `npm ci --omit=dev` brings no compiler: such an install runs what was built before. */
 if (existsSync(compiler)) {
-  buildIfChanged(root, () => {
-    for (const step of BUILD_STEPS) {
-      const { error, status } = spawnSync(process.execPath, step, {
-        cwd: root,
-        stdio: ["ignore", "inherit", "inherit"],
-      });
-      if (error) throw error;
-      if (status !== 0) process.exit(status ?? 1);
-    }
+  buildIfChanged(root, (step) => {
+    const stdio = ["ignore", "inherit", "inherit"];
+    const { error, status } = spawnSync(process.execPath, step, { cwd: root, stdio });
+    if (error) throw error;
+    if (status !== 0) process.exit(status ?? 1);
   });
 }

@@ -5,10 +5,39 @@ const SECONDS_BUCKETS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600,
 ];
 
-export type Metrics = ReturnType<typeof createMetrics>;
+type Labels<Label extends string> = Partial<Record<Label, string | number>>;
 
-/** The metrics of one process in Prometheus' text format, with those of Node itself. */
-export function createMetrics() {
+type Count<Label extends string> = {
+  inc(labels?: Labels<Label>, by?: number): void;
+  inc(by: number): void;
+};
+
+type Level<Label extends string> = Count<Label> & {
+  dec(): void;
+  set(labels: Labels<Label>, value: number): void;
+  set(value: number): void;
+  reset(): void;
+};
+
+/** The metrics of one process. Written out, so that an install of the library needs no prom-client for its types. */
+export type Metrics = {
+  counter<Label extends string>(name: string, help: string, labelNames?: readonly Label[]): Count<Label>;
+  gauge<Label extends string>(name: string, help: string, labelNames?: readonly Label[]): Level<Label>;
+  /** A duration; give milliseconds to `observeMs`. */
+  duration<Label extends string>(
+    name: string,
+    help: string,
+    labelNames?: readonly Label[],
+  ): { observeMs(labels: Record<Label, string>, ms: number): void };
+  /** Runs before each scrape, to set gauges. */
+  beforeScrape(set: () => void | Promise<void>): void;
+  readonly contentType: string;
+  /** In Prometheus' text format. */
+  text(): Promise<string>;
+};
+
+/** The metrics of this process, with those of Node itself. */
+export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -23,19 +52,13 @@ export function createMetrics() {
   });
   const setters: (() => void | Promise<void>)[] = [];
   return {
-    counter: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-      new Counter<Label>({ name, help, labelNames, registers }),
-    gauge: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-      new Gauge<Label>({ name, help, labelNames, registers }),
-    /** A duration; give milliseconds to `observeMs`. */
-    duration: <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => {
-      const histogram = new Histogram<Label>({ name, help, labelNames, registers, buckets: SECONDS_BUCKETS });
-      return {
-        observeMs: (labels: Record<Label, string>, ms: number) => histogram.observe(labels, ms / 1000),
-      };
+    counter: (name, help, labelNames = []) => new Counter({ name, help, labelNames, registers }),
+    gauge: (name, help, labelNames = []) => new Gauge({ name, help, labelNames, registers }),
+    duration(name, help, labelNames = []) {
+      const histogram = new Histogram({ name, help, labelNames, registers, buckets: SECONDS_BUCKETS });
+      return { observeMs: (labels, ms) => histogram.observe(labels, ms / 1000) };
     },
-    /** Runs before each scrape, to set gauges. */
-    beforeScrape: (set: () => void | Promise<void>) => void setters.push(set),
+    beforeScrape: (set) => void setters.push(set),
     contentType: registry.contentType,
     text: async () => {
       await Promise.all(setters.map((set) => set()));

@@ -7,7 +7,7 @@ const READ_EVERY_MS = 10_000;
 
 /**
  * Redis' clock as this process knows it: the last reading, carried on by the process's monotonic clock. So it does not follow the time of
- * the machine. It is exact to the duration of one exchange with Redis. A script that must be exact calls TIME itself (`NOW` in script.ts).
+ * the machine. It is exact to the duration of one exchange with Redis. A script that must be exact calls TIME itself (now.lua).
  */
 export type RedisClock = {
   /** Unix ms by Redis' clock. Until Redis has told its time: by the process's clock. */

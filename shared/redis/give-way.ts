@@ -12,8 +12,8 @@ import { readServerState, type ServerState } from "./server-state.ts";
  *   payments    the x402 gateway refuses new ones (shared/gateway/backpressure.ts)
  *   webhooks    the webhooks gateway refuses new ones, above `redis_memory_ratio_max`
  *
- * Never a call or a payment that was accepted: even a Redis above its `maxmemory` takes what follows from it (EVEN_IF_FULL in
- * script.ts). A Redis without `maxmemory` is never too full.
+ * Never a call or a payment that was accepted: even a Redis above its `maxmemory` takes what follows from it
+ * (even-if-full.lua). A Redis without `maxmemory` is never too full.
  */
 
 /** Payments leave webhooks this part of what new calls may use. */

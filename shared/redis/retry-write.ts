@@ -6,7 +6,6 @@ import { failureOf, isLasting, isUnwritten, unlessRedis } from "./failure.ts";
 import { extraMs, isLarge, ownMs } from "./large.ts";
 import type { LargeWrites } from "./large-writes.ts";
 import type { Partition } from "./partition.ts";
-import { type Script as OldScript, script } from "./script.ts";
 import { isNewerError } from "./version.ts";
 
 const PAUSE_MS_MAX = 400;
@@ -21,15 +20,6 @@ export function byLane<Keys, Args, Reply>(
   script: Script<Keys, Args, Reply>,
 ): Readonly<Record<Lane, Run<Keys, Args, Reply>>> {
   return { small: script.on(small.redis), large: script.on(large.redis) };
-}
-
-/** The same script on both of them. */
-export function scriptByLane(
-  small: Partition,
-  large: Partition,
-  lua: string,
-): Readonly<Record<Lane, OldScript>> {
-  return { small: script(small.redis, lua), large: script(large.redis, lua) };
 }
 
 /**

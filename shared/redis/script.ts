@@ -1,20 +1,5 @@
-import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
-import evenIfFullLua from "./even-if-full.lua";
-import nowLua from "./now.lua";
 import { fromScript } from "./version.ts";
-
-export type Script = (keys: readonly string[], args: readonly Sent[]) => Promise<unknown>;
-
-/**
- * A Lua script on one connection. It may refuse what a later release wrote (version.ts). Strings of its reply are text, or Buffers with
- * "bytes".
- */
-export function script(redis: Redis, lua: string, reply: "text" | "bytes" = "text"): Script {
-  const sha = createHash("sha1").update(lua).digest("hex");
-  const send = toSend(redis, reply);
-  return (keys, args) => evaluate(send, lua, [sha, keys.length, ...keys, ...args]);
-}
 
 export type Sent = string | number | Buffer;
 type Send = (command: "EVALSHA" | "EVAL", words: Sent[]) => Promise<unknown>;
@@ -42,6 +27,3 @@ export async function evaluate(send: Send, lua: string, words: Sent[]): Promise<
     throw fromScript(error);
   }
 }
-
-export const EVEN_IF_FULL = evenIfFullLua;
-export const NOW = nowLua;

@@ -44,21 +44,10 @@ export function isNewer(thing: Versioned, v: unknown): boolean {
   return Number(v ?? 1) > VERSIONS[thing];
 }
 
-/** What a script answers with instead, and what it becomes in script.ts. */
+/** How the error begins that a script answers with instead. */
 const NEWER = "NEWER";
 
-/** Lua that refuses the script, before it has changed anything, if the version in this variable is a later one. */
-export function refuseNewer(thing: Versioned, variable: string): string {
-  return `
-if tonumber(${variable} or 1) > ${VERSIONS[thing]} then return redis.error_reply('${NEWER} ${thing}') end`;
-}
-
-/** The same for a script whose first key is the hash. */
-export function unlessNewer(thing: Versioned): string {
-  return refuseNewer(thing, "redis.call('HGET', KEYS[1], 'v')");
-}
-
-/** `record.newer` for what a script of `refuseNewer` answered; any other error as it is. */
+/** `record.newer` if a script found what a later release wrote, and refused to change it; any other error as it is. */
 export function fromScript(error: unknown): unknown {
   return error instanceof Error && error.message.startsWith(`${NEWER} `) ? newer(error) : error;
 }

@@ -2,9 +2,8 @@ import { AppError } from "../errors/app-error.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { bytes, list, oneOf, optional } from "../redis/reply.ts";
-import { EVEN_IF_FULL } from "../redis/script.ts";
-import { isNewer, newer, unlessNewer, VERSIONS } from "../redis/version.ts";
-import { RESULT, RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
+import { isNewer, newer, VERSIONS } from "../redis/version.ts";
+import { RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
 import readLua from "./read.lua";
 import readStatusLua from "./read-status.lua";
 import { decodeResult, type ProblemText, type StoredResult } from "./result.ts";
@@ -52,13 +51,6 @@ const READ_STATUS = defineScript({
   strings: "bytes",
   reply: list(optional(bytes)),
 });
-
-export const CLOSED = "if fg or st == 'DISCARDED' or st == 'REFUND_PENDING' or st == 'REFUNDED' then";
-
-export const CHANGE = `${EVEN_IF_FULL}${unlessNewer("record")}
-local prefix, id, resultMs, resultsBytesMax = ARGV[1] .. ':', ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-${RESULT}
-local st, rs, fg = unpack(redis.call('HMGET', KEYS[1], 'st', 'rs', 'fg'))`;
 
 const TELL_PROGRESS = defineScript({
   source: tellProgressLua,

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, readFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { tempDir } from "../support/temp-dir.ts";
@@ -61,7 +61,8 @@ export function followDockerfile(): Image {
       const target = join(current().workdir, words.pop() ?? "");
       for (const word of words) {
         const source = stage === undefined ? join(root, word) : join(stage.files, word);
-        const isFileInto = words.length > 1 || rest.endsWith("/");
+        // Of a folder its content is copied.
+        const isFileInto = statSync(source).isFile() && (words.length > 1 || rest.endsWith("/"));
         cpSync(source, isFileInto ? join(target, basename(word)) : target, {
           recursive: true,
           verbatimSymlinks: true,

@@ -124,6 +124,16 @@ test("the image's health check asks each process where it is found by default", 
   for (const port of [...ports, `runner: ${runner.split(":")[1]}`]) expect(asked).toContain(port);
 });
 
+test("the image holds the files of the package and its dependencies alone, with the licences of what is bundled", () => {
+  expect(readdirSync(image.workdir).sort()).toEqual(
+    ["CHANGELOG.md", "LICENSE", "README.md", "config", "dist", "docs", "node_modules", "package.json"].sort(),
+  );
+  expect(readdirSync(join(image.workdir, "dist")).sort()).toEqual(
+    ["THIRD-PARTY-NOTICES.txt", "sbom.cdx.json", "services", "types"].sort(),
+  );
+  expect(readdirSync(join(image.workdir, "dist/services"))).not.toContain("demo");
+});
+
 test("the image has no package for development, and its pay and devnet say what to install", () => {
   const modules = readdirSync(join(image.workdir, "node_modules"));
   expect(modules).toContain("ioredis");

@@ -27,6 +27,9 @@ const all = DOCUMENTS.flatMap(blocksOf);
 const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run demo": "test/services/demo/demo.test.ts",
   "npm test": "the run of this test",
+  "npm pack": "test/package/install.test.ts",
+  "npm install ../postern/postern-0.1.0.tgz": "test/package/install.test.ts",
+  "npx postern dev": "test/package/install.test.ts",
   "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
   "postern callbacks secret https://hooks.example.com/postern": "test/services/cli/callbacks/secret.test.ts",
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",

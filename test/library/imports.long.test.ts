@@ -16,8 +16,8 @@ const postern = usePostern(() => ({
 }));
 const PROGRAM = join(root, "dist/services/cli/main.js");
 
-/** The packages that a Node process with these arguments loads, by the files it loads and the sources of those that are bundles. */
-function packagesLoadedBy(args: readonly string[], exitCode = 0): string[] {
+/** The files that a Node process with these arguments loads; for a bundle, its sources. */
+function loadedBy(args: readonly string[], exitCode = 0): string[] {
   const dir = tempDir();
   const hook = join(dir, "hook.mjs");
   const preload = join(dir, "preload.mjs");
@@ -41,8 +41,13 @@ function packagesLoadedBy(args: readonly string[], exitCode = 0): string[] {
   const run = spawnSync(process.execPath, ["--import", preload, ...args], { cwd: root, encoding: "utf8" });
   if (run.status !== exitCode) throw new Error(run.stderr);
   const files = readFileSync(report, "utf8").trim().split("\n");
-  const paths = files.flatMap((file) => (file.startsWith("file:") ? sourcesOf(fileURLToPath(file)) : []));
-  const names = paths.flatMap((path) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
+  return files.flatMap((file) => (file.startsWith("file:") ? sourcesOf(fileURLToPath(file)) : []));
+}
+
+function packagesLoadedBy(args: readonly string[], exitCode = 0): string[] {
+  const names = loadedBy(args, exitCode).flatMap(
+    (path) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? [],
+  );
   return [...new Set(names)].sort();
 }
 
@@ -100,6 +105,17 @@ test.each(rows)(
 test("the program loads commander and no other package to read its command line", () => {
   expect(packagesLoadedBy([PROGRAM, "--help"])).toEqual(["commander"]);
 });
+
+test.each(["check-config", "status", "failed list"])(
+  "postern %s loads neither Express nor undici, and of BullMQ no worker, no flow and no index of all",
+  (command) => {
+    const loaded = loadedBy([PROGRAM, ...command.split(" "), "--config-dir", postern.configDir]);
+    expect(loaded.filter((path) => path.includes("/services/cli/"))).not.toEqual([]);
+    const unwanted =
+      /\/node_modules\/(express|undici|bullmq\/dist\/esm\/(classes\/)?(index|worker|queue|flow-producer)\.js$)/;
+    expect(loaded.filter((path) => unwanted.test(path))).toEqual([]);
+  },
+);
 
 test("postern webhooks starts where neither viem nor any x402 package is installed", async () => {
   const dir = tempDir();

@@ -28,14 +28,17 @@ beforeAll(() => {
   tarball = new Uint8Array(readFileSync(packed));
 });
 
-test("the package holds the program, its documents and examples, the licence and the README, and nothing else", () => {
+test("the package holds the program, its documents and examples, the licences, the bill of materials, the README and the changelog, and nothing else", () => {
   const files = spawnSync("tar", ["-tzf", packed], { encoding: "utf8" }).stdout.trim().split("\n");
   const names = files.map((file) => file.replace(/^package\//, ""));
   expect(names).toEqual(
-    expect.arrayContaining(["LICENSE", "README.md", "package.json", "dist/services/cli/main.js"]),
+    expect.arrayContaining([
+      ...["CHANGELOG.md", "LICENSE", "README.md", "package.json"],
+      ...["dist/THIRD-PARTY-NOTICES.txt", "dist/sbom.cdx.json", "dist/services/cli/main.js"],
+    ]),
   );
   const allowed =
-    /^(LICENSE|README\.md|package\.json|docs\/.+\.(md|png)|config\/(example|schema)\/.+|dist\/(services|types)\/.+)$/;
+    /^(LICENSE|(CHANGELOG|README)\.md|package\.json|docs\/.+\.(md|png)|config\/(example|schema)\/.+|dist\/(services|types)\/.+|dist\/(THIRD-PARTY-NOTICES\.txt|sbom\.cdx\.json))$/;
   expect(names.filter((name) => !allowed.test(name))).toEqual([]);
   expect(names.filter((name) => /\/demo\/|\/\.|\.env|\.test\./.test(name))).toEqual([]);
 });
@@ -83,6 +86,7 @@ test("an install from git builds the program, brings nothing for development, an
   expect(installed.status, installed.stderr).toBe(0);
   const home = join(dir, "node_modules/postern");
   expect(readdirSync(home).sort()).toEqual([
+    "CHANGELOG.md",
     "LICENSE",
     "README.md",
     "config",

@@ -1,41 +1,15 @@
 import type { QueueName } from "../../shared/queue/queue-name.ts";
+import { defineScript } from "../../shared/redis/define-script.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
-import { script } from "../../shared/redis/script.ts";
+import { nothing } from "../../shared/redis/reply.ts";
+import multiplyFailedLua from "./multiply-failed.lua";
 
-/**
- * Copies everything that Redis holds of a failed call, each time under another id: in the call itself, its record and the index
- * of the failed calls. KEYS registry. ARGV prefix, queue, id, the queue of the copies, the number of the first, how many, the
- * ms between two failures.
- */
-const MULTIPLY = `
-local prefix, from, id, to = ARGV[1] .. ':', ARGV[1] .. ':' .. ARGV[2] .. ':', ARGV[3], ARGV[1] .. ':' .. ARGV[4] .. ':'
-local failedAt = tonumber(redis.call('ZSCORE', from .. 'failed', id))
-local job, record = redis.call('HGETALL', from .. id), redis.call('HGETALL', prefix .. 'call:' .. id)
--- Plain, since a pattern takes a second for a large body.
-local function renamed(text, other)
-  local parts, at = {}, 1
-  for _ = 1, math.huge do
-    local first, last = string.find(text, id, at, true)
-    if not first then break end
-    parts[#parts + 1], at = string.sub(text, at, first - 1) .. other, last + 1
-  end
-  return table.concat(parts) .. string.sub(text, at)
-end
-local function copy(fields, key, other)
-  if #fields == 0 then return end
-  local copied = {}
-  for i, field in ipairs(fields) do copied[i] = renamed(field, other) end
-  redis.call('HSET', key, unpack(copied))
-end
-redis.call('SADD', KEYS[1], ARGV[4])
-for n = tonumber(ARGV[5]), ARGV[5] + ARGV[6] - 1 do
-  local other = string.format('c_%032x', n)
-  local at = string.format('%.0f', failedAt + n * ARGV[7])
-  copy(job, to .. other, other)
-  redis.call('HSET', to .. other, 'finishedOn', at)
-  copy(record, prefix .. 'call:' .. other, other)
-  redis.call('ZADD', to .. 'failed', at, other)
-end`;
+const MULTIPLY = defineScript({
+  source: multiplyFailedLua,
+  keys: "registry",
+  args: "prefix, queue, id, to, first, count, everyMs",
+  reply: nothing,
+});
 
 const COPIES_AT_ONCE = 500;
 
@@ -57,11 +31,11 @@ type Wanted = {
  */
 export async function multiplyFailed({ redis, keys, prefix }: Partition, wanted: Wanted): Promise<void> {
   const { of, copies, queues = [of.queue], everyMs = 0, atOnce = COPIES_AT_ONCE } = wanted;
-  const multiply = script(redis, MULTIPLY);
+  const multiply = MULTIPLY.on(redis);
   for (let done = 0, turn = 0; done < copies; turn++) {
     const count = Math.min(atOnce, Math.ceil(copies / queues.length), copies - done);
     const to = queues[turn % queues.length] as QueueName;
-    await multiply([keys.queues], [prefix, of.queue, of.id, to, done + 1, count, everyMs]);
+    await multiply({ registry: keys.queues }, { prefix, ...of, to, first: done + 1, count, everyMs });
     done += count;
   }
 }

@@ -2,7 +2,7 @@
 -- ARGV readAt, refreshMs, keepMs, value
 -- Stores a value whose read began at `readAt`, also in the histories of the rate's tokens. A slow read does not undo a later one.
 --@include "./stored-value.lua"
-if read_at > tonumber(ARGV.readAt) then return 0 end
+if read_at > tonumber(ARGV.readAt) then return end
 redis.call('HSET', KEYS.rate, 'v', VERSIONS.rate, 'value', ARGV.value, 'read_at', ARGV.readAt, 'due_at', ARGV.readAt + ARGV.refreshMs)
 redis.call('HDEL', KEYS.rate, 'failures', 'reason', 'failed_at')
 redis.call('PEXPIRE', KEYS.rate, ARGV.keepMs)
@@ -15,4 +15,3 @@ for i = FIRST.histories, #KEYS do
     redis.call('PEXPIRE', KEYS[i], HISTORY_MS)
   end
 end
-return 1

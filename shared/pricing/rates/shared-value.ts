@@ -2,7 +2,7 @@ import { sha256Hex } from "../../crypto/compare.ts";
 import { Secret } from "../../crypto/secret.ts";
 import { defineScript, type Reply } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { flag, integer, text, tuple } from "../../redis/reply.ts";
+import { flag, integer, nothing, text, tuple } from "../../redis/reply.ts";
 import { VERSIONS } from "../../redis/version.ts";
 import { cut } from "../../text/cut.ts";
 import failedLua from "./failed.lua";
@@ -39,14 +39,14 @@ const PUT = defineScript({
   keys: "rate, ...histories",
   args: "readAt, refreshMs, keepMs, value",
   constants: HISTORY,
-  reply: flag,
+  reply: nothing,
 });
 
 const FAILED = defineScript({
   source: failedLua,
   keys: "rate",
   args: "readAt, refreshMs, keepMs, retryMs, reason",
-  reply: flag,
+  reply: nothing,
 });
 
 /** Why the last read of a source failed, and when it began (unix milliseconds, by Redis' clock). */

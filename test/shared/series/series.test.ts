@@ -100,6 +100,7 @@ test("a report whose reply was lost is sent again, and what it tells is counted 
     await flush();
     return (await countsOf(JOB))?.injected !== 1;
   });
+  await flush();
   expect(await countsOf(JOB)).toMatchObject({ injected: 2 });
 });
 

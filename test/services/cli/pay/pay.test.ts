@@ -380,7 +380,7 @@ describe("the output that postern pay prints", () => {
       const [, token, url = ""] =
         /^fetch it later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/.exec(paying.tail()) ?? [];
       await payments.startProducer(done("late"));
-      const fetched = await run(["result", url, "--quiet"], { env: { POSTERN_RESULT_TOKEN: token } });
+      const fetched = await runHere(["result", url, "--quiet"], { POSTERN_RESULT_TOKEN: token });
       expect(fetched).toMatchObject({ code: 0, stdout: "late" });
     },
   );

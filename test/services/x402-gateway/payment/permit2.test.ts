@@ -20,7 +20,8 @@ const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 const { devnet } = fixture;
 const PRICES = { usdt: 3_200_000n, dai: 3_200_000_000_000_000_000n };
 
-const sellFor = (symbol: Permit2Symbol) => fixture.gateway({ token: permit2Token(devnet, symbol) });
+const sellFor = (symbol: Permit2Symbol, x402 = {}) =>
+  fixture.gateway({ token: permit2Token(devnet, symbol), x402 });
 const charged = async (payer: { address: Hex }, symbol: Permit2Symbol = "usdt") =>
   (await devnet.chain.chargesOf(payer.address, devnet.permit2Tokens[symbol])).map(({ value }) => value);
 const codeIn = (answer: { status: number; json(): Record<string, unknown> }) => [
@@ -179,7 +180,7 @@ async function unsettled(x402: TestX402, choice: Parameters<typeof permit2Paymen
 }
 
 test("a permit whose payer invalidates its nonce after the claim is in review, neither void nor a job", async () => {
-  const x402 = await sellFor("usdt");
+  const x402 = await sellFor("usdt", { settle_timeout_secs: 1 });
   const payer = await approvedPayer(fixture, "usdt");
   const { id, signed } = await unsettled(x402, { payer });
   await devnet.chain.permit2.invalidate(payer, BigInt(signed.permit2Authorization.nonce));
@@ -189,7 +190,7 @@ test("a permit whose payer invalidates its nonce after the claim is in review, n
 });
 
 test("a permit that nobody settles is void once a final block is past its deadline, and not charged", async () => {
-  const x402 = await sellFor("usdt");
+  const x402 = await sellFor("usdt", { settle_timeout_secs: 1 });
   const payer = await approvedPayer(fixture, "usdt");
   const { id } = await unsettled(x402, { payer });
   await devnet.chain.increaseTime(600);
