@@ -146,10 +146,11 @@ test("the image has no package for development, and its pay and devnet say what 
   expect([devnet.status, devnet.stdout]).toEqual([3, expect.stringContaining('"start.package_missing"')]);
 });
 
-test("the image is made from a Node that the tests run on, starts node itself as the first process, and is not root", () => {
+test("the image is made from a Node that the tests run on, pinned by digest, starts node itself as the first process, and is not root", () => {
   const bases = instructions().flatMap(({ word, rest }) => (word === "FROM" ? [rest.split(" ")[0]] : []));
-  expect(new Set(bases.map((base) => base?.replace(/-slim$/, ""))).size).toBe(1);
-  expect(Object.values(OTHER_NODES)).toContain(/^node:([\d.]+)-/.exec(bases[0] ?? "")?.[1]);
+  const pinned = bases.map((base) => /^node:([\d.]+)-(\w+)(?:-slim)?@sha256:[\da-f]{64}$/.exec(base ?? ""));
+  expect(new Set(pinned.map((base) => base?.slice(1).join("-"))).size).toBe(1);
+  expect(Object.values(OTHER_NODES)).toContain(pinned[0]?.[1]);
   expect(image.entrypoint[0]).toBe("node");
   expect(image.user).toBe("node");
 });
