@@ -95,6 +95,11 @@ async function start(service: string, ...options: string[]) {
 const READY = { path: "/readyz", method: "GET" };
 const ANYWHERE = ["--ops-address", "127.0.0.1:0"];
 
+test("the image's program prints the version of package.json", () => {
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  expect(run([...image.entrypoint, "--version"])).toMatchObject({ status: 0, stdout: `${version}\n` });
+});
+
 test("the image's webhooks gateway takes a call as a user that is not root and can write nothing, and ends on SIGTERM with 0", async () => {
   const writes = run(["node", "-e", "fs.writeFileSync('package.json', '')"]);
   expect(writes.stderr).toContain("EACCES");
