@@ -1,7 +1,6 @@
 # One image for every process; the command says which. It holds the package, as npm packs it, and what an install of it brings.
-# Both bases are pinned by the tag of a release, and not yet by digest. This command prints the digest, which goes behind the tag as
-# "@sha256:…": docker buildx imagetools inspect node:26.10.0-trixie
-FROM node:26.10.0-trixie AS build
+# A new base needs its new digest, which this prints: docker buildx imagetools inspect node:26.10.0-trixie
+FROM node:26.10.0-trixie@sha256:a723b54c35a76e947095a20a67d39585bb09c862e6b1adeb8a9f518f95e34fb0 AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY services/devnet/anvil services/devnet/anvil
@@ -17,7 +16,7 @@ COPY services services
 RUN npm run build && npm pack --ignore-scripts && mkdir package && tar -xzf postern-*.tgz -C package --strip-components 1
 RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM node:26.10.0-trixie-slim
+FROM node:26.10.0-trixie-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1
 ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=build /app/package ./

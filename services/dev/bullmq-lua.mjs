@@ -107,7 +107,6 @@ export function split(name, lua) {
   const textOf = (some) => some.map(({ range }) => `${lua.slice(...range)}\n`).join("");
   const functions = textOf(statements.filter((statement) => functionName(statement) !== undefined));
   const body = textOf(statements.filter((statement) => functionName(statement) === undefined));
-  parsed(name, functions);
   parsed(name, `${functions}local function bullmq(KEYS, ARGV)\n${body}end\n`);
   const own = statements.map(functionName).filter((found) => found !== undefined);
   for (const known of [...own, ...OF_SCRIPT]) {

@@ -17,6 +17,7 @@ import { unlessRedis } from "../../shared/redis/failure.ts";
 import { parseBoundedJson } from "../../shared/text/bounded-json.ts";
 import { cut } from "../../shared/text/cut.ts";
 import { percentDecoded } from "../../shared/text/percent-decoded.ts";
+import { wellFormedJson } from "../../shared/text/well-formed-json.ts";
 import type { createAssertHost } from "./auth/hosts.ts";
 import type { CheckToken, Identify } from "./auth/identify.ts";
 import type { createAssertSameSite } from "./auth/same-site.ts";
@@ -243,5 +244,10 @@ async function jsonOf(req: IncomingMessage, res: ServerResponse): Promise<unknow
   assertNotEncoded(req);
   const json = parseBoundedJson(await readBody(req, res, BODY_BYTES_MAX));
   if (!json.ok) throw AppError.public("request.malformed", `body: ${json.problem}`);
+  if (JSON.stringify(json.value) !== wellFormedJson(json.value))
+    throw AppError.public(
+      "request.malformed",
+      "body: holds half a surrogate pair; send both halves or neither",
+    );
   return json.value;
 }

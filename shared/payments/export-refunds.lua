@@ -8,6 +8,8 @@
 -- Each case is tested once more here: it is FAILED and lies among the failed calls, or DISCARDED; it is paid for
 -- certain; and its effect is known, unless an unknown one is accepted. It leaves its queue, and lives until it is
 -- closed. Answers how many were moved, and 0 if the export was made before.
+--
+-- All JSON is decoded before the first write, because Redis keeps what a script has written before it fails.
 --@include "../redis/even-if-full.lua"
 --@include "../results/tell-change.lua"
 if redis.call('EXISTS', KEYS.export) == 1 then return 0 end
@@ -25,12 +27,22 @@ local function isCase(id, record, payment, failed)
   return (unsure == '0' or ARGV.effectUnknown == '1') and isPaid(payment)
 end
 
-local at, moved = FIRST.caseKeys, 0
+-- The words of the audit line of each case, by id.
+local lines, at = {}, FIRST.caseKeys
 for i = FIRST.cases, #ARGV, WIDTH.cases do
-  local id, queue, row, line = unpack(ARGV, i, i + WIDTH.cases - 1)
+  local id, _, _, line = unpack(ARGV, i, i + WIDTH.cases - 1)
+  local record, payment, _, _, _, _, _, failed = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
+  at = at + WIDTH.caseKeys
+  if isCase(id, record, payment, failed) then lines[id] = cjson.decode(line) end
+end
+
+local moved = 0
+at = FIRST.caseKeys
+for i = FIRST.cases, #ARGV, WIDTH.cases do
+  local id, queue, row = unpack(ARGV, i, i + WIDTH.cases - 1)
   local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
   at = at + WIDTH.caseKeys
-  if isCase(id, record, payment, failed) then
+  if lines[id] then
     redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV.now, 'v', VERSIONS.record)
     tellChange(id)
     redis.call('HSET', payment, 'refund', ARGV.refund)
@@ -45,7 +57,8 @@ for i = FIRST.cases, #ARGV, WIDTH.cases do
     end
     redis.call('ZADD', KEYS.refunds, ARGV.now, id)
     redis.call('RPUSH', KEYS.rows, row)
-    redis.call('XADD', KEYS.audit, unpack(cjson.decode(line)))
+    redis.call('XADD', KEYS.audit, unpack(lines[id]))
+    lines[id] = nil
     moved = moved + 1
   end
 end

@@ -3,6 +3,7 @@ import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
 import { isNewer, newer } from "../redis/version.ts";
+import { wellFormedJson } from "../text/well-formed-json.ts";
 import {
   type Decision,
   fieldsOf,
@@ -200,7 +201,7 @@ function createEnqueueing(partition: Partition, large: Partition) {
       const { id, terms } = payment;
       const transfer = transferKey(keys, terms, settlement);
       const own = { open: keys.openPayments(terms.payer), transfer: transfer ?? keys.payment(id) };
-      const what = { settlement: JSON.stringify(settlement), proven, hasTransfer: transfer !== undefined };
+      const what = { settlement: wellFormedJson(settlement), proven, hasTransfer: transfer !== undefined };
       const words = { ...named(payment), ...what, dueInMs, from };
       return await settled[lane]({ ...keysOf(keys, id), ...own }, words);
     },
@@ -260,7 +261,7 @@ function createTransitions({ redis, keys }: Partition) {
     async markProven({ id, terms }: Payment, settlement: Settlement): Promise<Found> {
       const transfer = transferKey(keys, terms, settlement);
       if (transfer === undefined) throw new Error("a proof shows a transfer");
-      return await proven({ ...keysOf(keys, id), transfer }, { id, settlement: JSON.stringify(settlement) });
+      return await proven({ ...keysOf(keys, id), transfer }, { id, settlement: wellFormedJson(settlement) });
     },
 
     /** Records that no use of the authorization was found up to this block. */

@@ -5,6 +5,7 @@ import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, integer, oneOf, optional } from "../redis/reply.ts";
 import { isNewer, newer } from "../redis/version.ts";
+import { wellFormedJson } from "../text/well-formed-json.ts";
 import closeCaseLua from "./close-case.lua";
 import exportRefundsLua from "./export-refunds.lua";
 import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
@@ -162,7 +163,7 @@ export function createRefunds(partition: Partition) {
         id: payment.id,
         queue: paidQueueOf(payment.terms),
         row: JSON.stringify(row),
-        line: JSON.stringify(auditWords(lineOf(payment.id)).map(String)),
+        line: wellFormedJson(auditWords(lineOf(payment.id)).map(String)),
       }));
       const moved = await toExport(touched, { now: at, refund, effectUnknown, by, network, cases: words });
       const found = await find(id);

@@ -2,6 +2,7 @@ import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, nothing } from "../redis/reply.ts";
 import type { ProblemText } from "../results/result.ts";
+import { wellFormedJson } from "../text/well-formed-json.ts";
 import beginDiscardLua from "./begin-discard.lua";
 import beginReplayLua from "./begin-replay.lua";
 import endDiscardLua from "./end-discard.lua";
@@ -77,7 +78,7 @@ export function createCallRecords({ redis, keys }: Partition) {
     /** Records a failed attempt and, if it is the first, since when the call has waited. */
     async attemptFailed({ id, queue }: CallRef, attempt: NewAttempt, acceptedAt: number): Promise<void> {
       const own = { record: keys.record(id), attempts: keys.attempts(id), since: keys.since(queue) };
-      const words = { attempt: JSON.stringify(attempt), acceptedAt, id };
+      const words = { attempt: wellFormedJson(attempt), acceptedAt, id };
       await recordAttempt({ ...own, historyOff: keys.historyOff }, words);
     },
 

@@ -95,6 +95,11 @@ async function start(service: string, ...options: string[]) {
 const READY = { path: "/readyz", method: "GET" };
 const ANYWHERE = ["--ops-address", "127.0.0.1:0"];
 
+test("the image's program prints the version of package.json", () => {
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  expect(run([...image.entrypoint, "--version"])).toMatchObject({ status: 0, stdout: `${version}\n` });
+});
+
 test("the image's webhooks gateway takes a call as a user that is not root and can write nothing, and ends on SIGTERM with 0", async () => {
   const writes = run(["node", "-e", "fs.writeFileSync('package.json', '')"]);
   expect(writes.stderr).toContain("EACCES");
@@ -146,10 +151,11 @@ test("the image has no package for development, and its pay and devnet say what 
   expect([devnet.status, devnet.stdout]).toEqual([3, expect.stringContaining('"start.package_missing"')]);
 });
 
-test("the image is made from a Node that the tests run on, starts node itself as the first process, and is not root", () => {
+test("the image is made from a Node that the tests run on, pinned by digest, starts node itself as the first process, and is not root", () => {
   const bases = instructions().flatMap(({ word, rest }) => (word === "FROM" ? [rest.split(" ")[0]] : []));
-  expect(new Set(bases.map((base) => base?.replace(/-slim$/, ""))).size).toBe(1);
-  expect(Object.values(OTHER_NODES)).toContain(/^node:([\d.]+)-/.exec(bases[0] ?? "")?.[1]);
+  const pinned = bases.map((base) => /^node:([\d.]+)-(\w+)(?:-slim)?@sha256:[\da-f]{64}$/.exec(base ?? ""));
+  expect(new Set(pinned.map((base) => base?.slice(1).join("-"))).size).toBe(1);
+  expect(Object.values(OTHER_NODES)).toContain(pinned[0]?.[1]);
   expect(image.entrypoint[0]).toBe("node");
   expect(image.user).toBe("node");
 });

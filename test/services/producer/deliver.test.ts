@@ -107,6 +107,20 @@ test("an inject of one's own is called again after a plain error, and Refused fa
   expect(log.events.at(-1)?.fields).toMatchObject({ code: "runner.refused", reason: "I cannot use this" });
 });
 
+test("a call whose error holds half a surrogate pair fails once its attempts are spent, and each of them is kept", async () => {
+  // V8 quotes the first half of the emoji alone. The escape is text that a runner sent, and stays as it is.
+  const inject: Inject = async () => JSON.parse("\u{1f600} \\ud83d");
+  const { saw, count } = producers.start({ inject, attempts: 3 });
+  const call = aCall();
+  await producers.add(call);
+  await saw("call.failed");
+  expect(count("call.record_failed")).toBe(0);
+  const attempts = await producers.records.attempts(call.id);
+  expect(attempts.map(({ n }) => n)).toEqual([1, 2, 3]);
+  for (const { reason } of attempts)
+    expect(reason).toBe(`Unexpected token '\ufffd', "\u{1f600} \\ud83d" is not valid JSON`);
+});
+
 test("an inject that waits is told by hold.signal that the call is no longer this worker's", async () => {
   let waits = false;
   const inject: Inject = (_, { signal }) => {

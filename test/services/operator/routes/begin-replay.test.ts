@@ -134,6 +134,8 @@ describe("400", () => {
     [{ call_ids: ["c_1"], reason: "x" }, /^call_ids\.0: /],
     [{ call_ids: Array.from({ length: 1001 }, () => id), reason: "x" }, /^call_ids: /],
     [{ all: true, concurrency: 101, reason: "x" }, /^concurrency: /],
+    [{ all: true, reason: "half a character: \ud83d" }, /^body: holds half a surrogate pair/],
+    [{ filter: { endpoint: "\udc00" }, reason: "x" }, /^body: holds half a surrogate pair/],
   ])("a replay of %j is refused with 400, and begins nothing", async (order, detail) => {
     const { post, get } = await fixture.start();
     const refused = await post("/api/v1/failed/replays", order);

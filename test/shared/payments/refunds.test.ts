@@ -1,0 +1,90 @@
+import { beforeEach, expect, test } from "vitest";
+import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Payment } from "../../../shared/payments/payment.ts";
+import { createRefunds } from "../../../shared/payments/refunds.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+import { auditOf } from "../../services/operator/audit-of.ts";
+import { claimed, queued } from "../../support/made-payment.ts";
+
+const redis = useRedis();
+beforeEach(() => redis.client.flushdb());
+
+const TERMS = { network: "eip155:1", asset: `0x${"a".repeat(40)}` };
+const EXPORT = `r_${"0".repeat(32)}`;
+/** Redis' cjson refuses half of a surrogate pair, which JSON.stringify writes as an escape. */
+const HALF = "gone \ud83d";
+const journal = () => createPaymentJournal(redis.partition);
+
+async function found(id: string): Promise<Payment> {
+  const payment = await journal().find(id);
+  if (payment === undefined) throw new Error(`${id} is not there`);
+  return payment;
+}
+
+const statesOf = (ids: readonly string[]) =>
+  Promise.all(ids.map(async (id) => (await journal().find(id))?.state));
+
+/** A payment that is proven, and whose call was discarded. */
+async function refundable(): Promise<string> {
+  const id = await queued(journal(), TERMS, true);
+  await redis.client.hset(keys.record(id), "st", "DISCARDED");
+  return id;
+}
+
+async function exportOf(ids: readonly string[], reason = "gone") {
+  const cases = await Promise.all(
+    ids.map(async (id) => {
+      const payment = await found(id);
+      const { asset, symbol, payer, amount } = payment.terms;
+      return { payment, row: { call: id, asset, symbol, decimals: 6, payer, amount } };
+    }),
+  );
+  const line = { at: 1, action: "refund", by: "me", selection: "a test", reason } as const;
+  const made = { id: EXPORT, at: 1, by: "me", network: TERMS.network, block: 1n, effectUnknown: true };
+  return createRefunds(redis.partition).export({ ...made, cases, lineOf: (callId) => ({ ...line, callId }) });
+}
+
+test("an export whose reason holds half a surrogate pair is whole, and its audit lines have U+FFFD there", async () => {
+  const ids = [await refundable(), await refundable()];
+  expect((await exportOf(ids, HALF))?.rows.map(({ call }) => call)).toEqual(ids);
+  expect(await statesOf(ids)).toEqual(["REFUND_PENDING", "REFUND_PENDING"]);
+  const lines = ids.map((call_id) => ({ action: "refund", call_id, reason: "gone \ufffd" }));
+  expect(await auditOf(redis)).toMatchObject(lines);
+});
+
+test("a payment that an operator settles for a reason with half a surrogate pair runs, or is paid back if it was dropped", async () => {
+  const [kept, dropped] = [await claimed(journal(), TERMS), await claimed(journal(), TERMS)];
+  await journal().drop(dropped, { by: "me", reason: HALF }, ["*", "v", 1]);
+  for (const id of [kept, dropped]) {
+    const payment = await found(id);
+    const { network, payer } = payment.terms;
+    const decided = { by: "me", reason: HALF };
+    const settlement = {
+      transaction: `0x${"b".repeat(64)}`,
+      network,
+      payer,
+      by: "operator",
+      decided,
+    } as const;
+    await journal().enqueueSettled(payment, { settlement, proven: false }, { dueInMs: 0 });
+  }
+  expect(await statesOf([kept, dropped])).toEqual(["QUEUED", "DISCARDED"]);
+  expect((await found(kept)).decided?.reason).toBe("gone \ufffd");
+  expect((await exportOf([dropped]))?.rows).toHaveLength(1);
+});
+
+test("an export moves no payment if Redis cannot read one of them", async () => {
+  const ids = [await refundable(), await refundable()];
+  const unreadable = '{"by":"facilitator","transaction":"\\ud83d"}';
+  await redis.client.hset(keys.payment(ids[1] ?? ""), "settlement", unreadable);
+  await expect(exportOf(ids)).rejects.toThrow("invalid unicode escape");
+  expect(await statesOf(ids)).toEqual(["DISCARDED", "DISCARDED"]);
+  expect(await redis.client.exists(keys.refundsPending, keys.refundRows(EXPORT), keys.audit)).toBe(0);
+});
+
+test("a payment that an export names twice is paid back once", async () => {
+  const id = await refundable();
+  expect((await exportOf([id, id]))?.rows).toHaveLength(1);
+  expect(await auditOf(redis)).toHaveLength(1);
+  expect(await redis.client.hget(keys.refund(EXPORT), "open")).toBe("1");
+});
