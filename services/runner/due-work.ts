@@ -1,9 +1,9 @@
 import type { Due } from "./due.ts";
 
 type Options<Claimed> = {
-  /** Longest time between two looks. Work that another process adds is found by them. */
+  /** Longest time between two looks, which also find what other processes have added. */
   everyMs: number;
-  /** So much is under way at once; the rest waits in the store. */
+  /** Limit on work in flight; the rest waits in the store. */
   concurrency: number;
   due(countMax: number): Promise<Due>;
   /** Undefined if another runner was faster. */
@@ -13,12 +13,12 @@ type Options<Claimed> = {
   onLookFailed(error: unknown): void;
 };
 
-/** However much becomes due one after the other, the timer looks no more often than this. */
+/** Shortest time of the timer, so that work which becomes due piece by piece does not cause a look for each piece. */
 const LOOK_GAP_MS = 20;
 
 /**
- * Claims from a store what is due there, and works on it. Any number of runners may share the store. Each look learns from the store when
- * the next one is worth it, so work whose pause or lease ends is claimed then. A timer that is early looks once more.
+ * Claims work that is due from a store and does it. Any number of runners may share the store. Each look sets the timer to the time when
+ * the next work becomes due, such as the end of a pause or lease. The store's clock decides: if the timer is early, it is set once more.
  */
 export class DueWork<Claimed> {
   readonly #options: Options<Claimed>;

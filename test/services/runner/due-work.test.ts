@@ -15,7 +15,7 @@ const redis = useOwnRedis();
 const ends = useEnds();
 const runners = useRunners({ redis, fresh: "test" });
 
-/** A runner that looks only once in a third of this would be too late for every test here. */
+/** A runner looks at least once in a third of this, which is too late for every test here. */
 const LEASE_MS = 600_000;
 const PAUSE_MS = 1000;
 
@@ -75,7 +75,8 @@ test("a long call whose runner died runs again when its lease ends, also where t
 });
 
 test("a long call that became due while Redis was away runs when Redis is back", async () => {
-  const runner = await runners.start({ ...options, jobs: failingOnce() });
+  const longBackoff = { baseMs: 3000, capMs: 3000 };
+  const runner = await runners.start({ ...options, longBackoff, jobs: failingOnce() });
   await runner.offer("k");
   await eventually("it has failed", () => hasLogged(runner, "job.failed"));
   await untilPostponed(runnerKeys.due, "k");
