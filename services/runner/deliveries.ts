@@ -2,7 +2,6 @@ import { messageOf } from "../../shared/errors/app-error.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
-import { delay } from "../../shared/time/clock.ts";
 import type { ClaimedDelivery, DeliveryStore } from "./delivery-store.ts";
 import { DueWork } from "./due-work.ts";
 import type { Gateways } from "./gateways.ts";
@@ -66,7 +65,6 @@ export class Deliveries {
       const pauseMs = backoffMs(BACKOFF, tries, random);
       log.warn("result.delivery_failed", { callId, reason: messageOf(error), tries, pauseMs });
       await store.putOff(claimed, pauseMs);
-      delay(pauseMs, this.#results.stopping).then(this.wake, () => {});
       return;
     }
     await store.end(claimed);

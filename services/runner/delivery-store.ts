@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { defineScript, type Word } from "../../shared/redis/define-script.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
-import { bytes, integer, list, nothing, numeric, optional, text, tuple } from "../../shared/redis/reply.ts";
+import { bytes, integer, nothing, numeric, optional, text, tuple } from "../../shared/redis/reply.ts";
 import claimDeliveryLua from "./claim-delivery.lua";
-import dueLua from "./due.lua";
+import { createReadDue } from "./due.ts";
 import endDeliveryLua from "./end-delivery.lua";
 import postponeDeliveryLua from "./postpone-delivery.lua";
 
@@ -36,8 +36,6 @@ export function outgoingWords(outgoing: Outgoing | undefined): Word[] {
   return [randomUUID(), status, contentType, ...(body === "too long" ? [] : [body])];
 }
 
-export const DUE = defineScript({ source: dueLua, keys: "due", args: "countMax", reply: list(text) });
-
 const CLAIM = defineScript({
   source: claimDeliveryLua,
   keys: "delivery, deliveries",
@@ -67,13 +65,13 @@ export type DeliveryStore = ReturnType<typeof createDeliveryStore>;
  * nothing. Nothing is retried.
  */
 export function createDeliveryStore(redis: Redis) {
-  const [due, claim, end, putOff] = [DUE.on(redis), CLAIM.on(redis), END.on(redis), PUT_OFF.on(redis)];
+  const [claim, end, putOff] = [CLAIM.on(redis), END.on(redis), PUT_OFF.on(redis)];
   const { delivery, deliveries } = runnerKeys;
   const keysOf = (id: string) => ({ delivery: delivery(id), deliveries });
 
   return {
-    /** Calls whose result has to be delivered now, the longest due first. */
-    due: (countMax: number): Promise<string[]> => due({ due: deliveries }, { countMax }),
+    /** Calls whose result has to be delivered now. */
+    due: createReadDue(redis, deliveries),
 
     /** Undefined if another runner was faster. It may claim it too once so many ms have passed. */
     async claim(callId: string, ms: number): Promise<ClaimedDelivery | undefined> {

@@ -1,10 +1,11 @@
+import type { Due } from "./due.ts";
+
 type Options<Claimed> = {
-  /** It looks at least so often, in ms. */
+  /** Longest time between two looks. Work that another process adds is found by them. */
   everyMs: number;
   /** So much is under way at once; the rest waits in the store. */
   concurrency: number;
-  /** Ids of what is due, the longest due first. */
-  due(countMax: number): Promise<string[]>;
+  due(countMax: number): Promise<Due>;
   /** Undefined if another runner was faster. */
   claim(id: string): Promise<Claimed | undefined>;
   /** Does what was claimed. It never rejects. */
@@ -12,18 +13,24 @@ type Options<Claimed> = {
   onLookFailed(error: unknown): void;
 };
 
-/** Claims from a store what is due there, and works on it. Any number of runners may share the store. */
+/** However much becomes due one after the other, the timer looks no more often than this. */
+const LOOK_GAP_MS = 20;
+
+/**
+ * Claims from a store what is due there, and works on it. Any number of runners may share the store. Each look learns from the store when
+ * the next one is worth it, so work whose pause or lease ends is claimed then. A timer that is early looks once more.
+ */
 export class DueWork<Claimed> {
   readonly #options: Options<Claimed>;
   readonly #underWay = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
   #lookAgain = false;
 
   constructor(options: Options<Claimed>) {
     this.#options = options;
-    this.#timer = setInterval(this.wake, options.everyMs);
+    this.#lookIn(options.everyMs);
   }
 
   /** Looks now for what is due. */
@@ -43,9 +50,9 @@ export class DueWork<Claimed> {
 
   /** Claims nothing more. Resolves when what is under way has ended. */
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
     this.#stopping.abort(new Error("the runner stops"));
     await this.#looking;
+    clearTimeout(this.#timer);
     await Promise.all(this.#underWay.values());
   }
 
@@ -57,13 +64,21 @@ export class DueWork<Claimed> {
   }
 
   async #claimDue(): Promise<void> {
-    const { due, claim, concurrency } = this.#options;
-    for (const id of await due(concurrency + this.#underWay.size)) {
+    const { due, claim, concurrency, everyMs } = this.#options;
+    this.#lookIn(everyMs);
+    const { ids, nextInMs = everyMs } = await due(concurrency + this.#underWay.size);
+    this.#lookIn(nextInMs);
+    for (const id of ids) {
       if (this.#underWay.size >= concurrency || this.stopping.aborted) return;
       if (this.#underWay.has(id)) continue;
       const claimed = await claim(id);
       if (claimed !== undefined) this.#start(id, claimed);
     }
+  }
+
+  #lookIn(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(this.wake, Math.min(Math.max(ms, LOOK_GAP_MS), this.#options.everyMs));
   }
 
   #start(id: string, claimed: Claimed): void {

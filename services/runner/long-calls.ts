@@ -3,7 +3,7 @@ import { WEBHOOK_EVENT, WEBHOOK_EVENT_UTF8 } from "../../shared/job-call/job-cal
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
-import { type Clock, delay, settled } from "../../shared/time/clock.ts";
+import { type Clock, settled } from "../../shared/time/clock.ts";
 import type { CallStore, UntilStored } from "./call-store.ts";
 import { DueWork } from "./due-work.ts";
 import type { Leases } from "./leases.ts";
@@ -159,7 +159,6 @@ export class LongCalls {
     }
     const pauseMs = backoffMs(backoff, attempt, random);
     await this.#giveBack(callId, pauseMs, attempt);
-    delay(pauseMs, this.#calls.stopping).then(this.wake, () => {});
   }
 
   #giveBack(callId: string, pauseMs: number, attemptsFailed: number): Promise<void> {

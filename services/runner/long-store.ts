@@ -3,7 +3,7 @@ import { runnerKeys } from "../../shared/redis/keys.ts";
 import { bytes, flag, integer, numeric, oneOf, optional, text, tuple } from "../../shared/redis/reply.ts";
 import { durableScript, type StoreOptions } from "./call-store.ts";
 import claimLongLua from "./claim-long.lua";
-import { DUE } from "./delivery-store.ts";
+import { createReadDue } from "./due.ts";
 import giveBackLua from "./give-back.lua";
 import { longCallAnswer } from "./remembered-answer.ts";
 import type { JobRequest } from "./router.ts";
@@ -67,7 +67,6 @@ export type LongStore = ReturnType<typeof createLongStore>;
  */
 export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
   const store = durableScript(durable, STORE);
-  const due = DUE.on(durable.redis);
   const claim = durableScript(durable, CLAIM);
   const giveBack = durableScript(durable, GIVE_BACK);
   const runAgain = durableScript(durable, RUN_AGAIN);
@@ -83,8 +82,8 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
       return store({ call: runnerKeys.call(id), calls: runnerKeys.calls, due: runnerKeys.due }, words);
     },
 
-    /** Ids of calls that wait or whose lease lapsed, the longest due first. Only reads. */
-    due: (countMax: number): Promise<string[]> => due({ due: runnerKeys.due }, { countMax }),
+    /** Calls that wait or whose lease lapsed. Only reads. */
+    due: createReadDue(durable.redis, runnerKeys.due),
 
     /** Claims a due call under a lease; undefined if another runner was faster. */
     async claim(id: string): Promise<StoredCall | undefined> {

@@ -180,7 +180,9 @@ export function composeRunner({
   const isDraining = () => draining;
 
   const checkData = () => redis.exists(runnerKeys.calls);
-  const durable = new DurableRedis({ redis, mode: durability, declared, checkData, log });
+  const durable = new DurableRedis({
+    ...{ redis, mode: durability, declared, checkData, onUsable: () => wake(), log },
+  });
   const store = { durable, owner: randomUUID(), leaseMs, memoryMs };
   const answers = new KeptAnswers({
     ...{ durable, answerMs, resultBytesMax, answersBytesMax, answersMemoryRatioMax, log },
@@ -209,7 +211,6 @@ export function composeRunner({
     ...{ attempts: longAttempts, backoff: longBackoff, deliverTo, secret: signedBy[0], resultBytesMax },
   });
   const { wake } = longCalls;
-  durable.firstCheck.then(wake, () => {});
 
   const { runShort, storeLong } = createRunBegun({ calls, longStore, execute, untilStored, wake, log });
   const { runCall, idle } = createRunCall({ calls, leases, runShort, storeLong });

@@ -33,6 +33,7 @@ export class DurableRedis {
   /** Resolves when the first check has passed; rejects if the first Redis reached cannot be used as it is. */
   readonly firstCheck: Promise<void>;
   readonly #checkData: (() => Promise<unknown>) | undefined;
+  readonly #onUsable: (() => void) | undefined;
   readonly #log: Logger;
   readonly #patienceMs: () => number;
   readonly #timer: NodeJS.Timeout | undefined;
@@ -53,6 +54,7 @@ export class DurableRedis {
     mode,
     declared,
     checkData,
+    onUsable,
     log,
     checkEveryMs = FRESH_MS,
     patienceMs = () => 0,
@@ -60,6 +62,8 @@ export class DurableRedis {
     redis: Redis;
     /** Reads a key. Throws if what Redis holds is not for this release (layout.ts), and at a node of a cluster without our keys. */
     checkData?: () => Promise<unknown>;
+    /** Called when the first check has passed, and whenever a check passes again after Redis could not be used. */
+    onUsable?: () => void;
     log: Logger;
     checkEveryMs?: number | "on demand";
     /** For how long Redis may now be busy with something else, and so answer nothing here. */
@@ -68,6 +72,7 @@ export class DurableRedis {
     this.redis = redis;
     this.durability = { mode, declared };
     this.#checkData = checkData;
+    this.#onUsable = onUsable;
     this.#log = log;
     this.#patienceMs = patienceMs;
     this.firstCheck = new Promise((resolve, reject) => {
@@ -182,9 +187,11 @@ export class DurableRedis {
   }
 
   #become(next: State): void {
+    const wasUsable = this.isUsable;
     this.#report(next);
     this.#state = next;
     if (next.kind === "ready") this.#settleFirst?.resolve();
+    if (this.isUsable && !wasUsable) this.#onUsable?.();
     if (next.kind === "refused") this.#settleFirst?.reject(next.error);
   }
 

@@ -34,10 +34,11 @@ test("of two runners that saw the same call due, one takes it", async () => {
   const subject = { callId: "k", jobId: 1, bytes: body.length, sha256: sha256Hex(body) };
   expect(await createCallStore({ ...options, owner: "one" }).begin(subject)).toEqual({ kind: "new" });
   expect(await one.store(request)).toBe(true);
-  expect([await one.due(10), await other.due(10)]).toEqual([["k"], ["k"]]);
+  const due = { ids: ["k"], nextInMs: undefined };
+  expect([await one.due(10), await other.due(10)]).toEqual([due, due]);
   expect(await one.claim("k")).toMatchObject({ request, sha256: subject.sha256, runs: 1 });
   expect(await other.claim("k")).toBeUndefined();
-  expect(await other.due(10)).toEqual([]);
+  expect((await other.due(10)).ids).toEqual([]);
 });
 
 test("a call of a later release is neither begun, ended nor run again, and a waiting one is put off", async () => {
@@ -55,8 +56,8 @@ test("a call of a later release is neither begun, ended nor run again, and a wai
   await expect(calls.begin(subject)).rejects.toMatchObject(refused);
   await expect(calls.finish(subject, longCallAnswer("later"))).rejects.toMatchObject(refused);
   await expect(longStore.runAgain("later")).rejects.toMatchObject(refused);
-  expect(await longStore.due(10)).toEqual(["later"]);
+  expect((await longStore.due(10)).ids).toEqual(["later"]);
   expect(await longStore.claim("later")).toBeUndefined();
-  expect(await longStore.due(10)).toEqual([]);
+  expect((await longStore.due(10)).ids).toEqual([]);
   expect(await redis.client.hgetall(runnerKeys.call("later"))).toEqual(before);
 });

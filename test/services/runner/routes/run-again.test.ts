@@ -52,7 +52,6 @@ function useFailingJob(runners = useRunners()): FailingJob {
     another: (options) =>
       runners.start({
         jobs,
-        leaseMs: 3000,
         longAttempts: 2,
         longBackoff: { baseMs: 1, capMs: 1 },
         ...options,
