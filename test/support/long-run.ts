@@ -1,5 +1,5 @@
 /** `npm run test:long` runs every test, and `npm test` at least one of each kind. */
-export const LONG_RUN = process.env["POSTERN_TEST_LONG"] === "1";
+export const LONG_RUN = process.env["LONG_RUN"] === "1";
 
 /** All rows in the long run, and otherwise the first of them. */
 export function sample<Row>(rows: readonly Row[], count = 1): readonly Row[] {

@@ -134,7 +134,7 @@ onlyInLongRun(() => {
     mkdirSync(join(clone, "test"));
     write(
       "test/vitest.config.ts",
-      'console.log(process.env.POSTERN_TEST_LONG, process.argv.slice(2).join(" "));\nprocess.exit();\n',
+      'console.log(process.env.LONG_RUN, process.argv.slice(2).join(" "));\nprocess.exit();\n',
     );
     expect(run({ script: "test:long", args: ["-t", "x"] })).toEqual({
       says: "1 run -c test/vitest.config.ts -t x",
