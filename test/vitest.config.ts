@@ -15,7 +15,7 @@ const shared = {
   setupFiles: "test/support/worker.ts",
   pool: "forks",
   isolate: false,
-  maxWorkers: 3,
+  maxWorkers: 4,
   maxConcurrency: 2,
   testTimeout: 180_000,
   hookTimeout: 180_000,

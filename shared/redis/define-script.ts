@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { Decode } from "./reply.ts";
-import { evaluate, type Sent, toSend } from "./script.ts";
-import { PLAIN_RECORD, VERSIONS } from "./version.ts";
+import { fromScript, PLAIN_RECORD, VERSIONS } from "./version.ts";
 
 /** A word of ARGV. Booleans become 1 and 0, and undefined becomes empty text. */
 export type Word = string | number | Buffer | boolean | undefined;
@@ -169,4 +168,31 @@ function literals(constants: Constants): [string, string][] {
 
 function literal(value: Constant): string {
   return typeof value !== "string" ? String(value) : `'${value.replaceAll(/['\\\n]/g, "\\$&")}'`;
+}
+
+type Sent = string | number | Buffer;
+type Send = (command: "EVALSHA" | "EVAL", words: Sent[]) => Promise<unknown>;
+
+/** Strings of replies are text, or Buffers with "bytes". */
+function toSend(redis: Redis, strings: "text" | "bytes"): Send {
+  return (command, words) =>
+    strings === "bytes" ? redis.callBuffer(command, words) : redis.call(command, words);
+}
+
+/**
+ * Sends a script as its hash, the first of the words, and in full only if Redis does not know it because it is new, was restarted or was
+ * flushed.
+ */
+async function evaluate(send: Send, lua: string, words: Sent[]): Promise<unknown> {
+  try {
+    return await send("EVALSHA", words);
+  } catch (error) {
+    if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw fromScript(error);
+  }
+  words[0] = lua;
+  try {
+    return await send("EVAL", words);
+  } catch (error) {
+    throw fromScript(error);
+  }
 }
