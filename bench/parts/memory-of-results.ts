@@ -1,7 +1,7 @@
 import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
-import { RESULT_LIMITS } from "../../shared/results/keep-result.ts";
+import { RESULT_LIMITS } from "../../shared/results/limits.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
 import { inWorld } from "../support/world.ts";

@@ -9,7 +9,7 @@ const SOURCES = [
   ...["tsconfig.json", "tsconfig.build.json"],
 ];
 
-/** What the build runs with node, one after the other: the bundlers, and the compiler for the types. package.json says it too. */
+/** The steps of the script `build` in package.json, each run with node: the bundlers, and the compiler for the types. */
 const STEPS = [["services/dev/bundle.mjs"], ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"]];
 
 /** Programs that package.json does not name: another program, the image or a clone starts them. */
@@ -65,7 +65,7 @@ function filesOf(root, place, pattern) {
   const entries = readdirSync(join(root, place), { recursive: true, withFileTypes: true });
   return entries
     .filter((entry) => entry.isFile() && pattern.test(entry.name))
-    .map((entry) => relative(root, join(entry.parentPath ?? entry.path, entry.name)))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
     .filter((file) => !file.split(sep).some((part) => part.startsWith(".")))
     .sort();
 }

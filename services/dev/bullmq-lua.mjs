@@ -19,7 +19,7 @@ export const CHECKSUMS = {
   "reprocessJob-9": "4ea1093385a876769f604fb60e2db13d993b0a801caaea7c2262a36ef589fdc7",
 };
 
-/** Names that BullMQ's Lua may read beside its own. Any other name may be one of the script that an include cuts off. */
+/** Names that BullMQ's Lua may read beside its own. Another name may be a local that is missing where only a part of the script is included. */
 const GLOBALS = new Set([
   ...["redis", "cjson", "cmsgpack", "math", "string", "table"],
   ...["ipairs", "pairs", "tonumber", "tostring", "type", "unpack"],

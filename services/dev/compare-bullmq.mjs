@@ -51,6 +51,8 @@ const [old, renewed] = releases.map((release, i) =>
 );
 run("git", ["diff", "--no-index", "--no-prefix", "old", "new"], { cwd: folder, stdio: "inherit" });
 const changed = renewed.filter((line) => !old.includes(line));
+if (renewed.length < old.length)
+  process.stdout.write("\nThe new release lacks a script that our Lua includes.\n");
 process.stdout.write(
   changed.length === 0
     ? "No script that our Lua includes has changed.\n"

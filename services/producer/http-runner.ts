@@ -8,7 +8,7 @@ import { parseRetryAfter } from "../../shared/http/headers.ts";
 import { jobKeyOf } from "../../shared/job-call/job-ids.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import type { RunnerAnswer } from "../../shared/results/answer.ts";
-import { RESULT_LIMITS } from "../../shared/results/keep-result.ts";
+import { RESULT_LIMITS } from "../../shared/results/limits.ts";
 import { problemTextOf } from "../../shared/results/result.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { type DeliveredCall, type Inject, RunnerFailure } from "./deliver.ts";

@@ -29,7 +29,7 @@ import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
-import { RESULT_LIMITS, type ResultLimits } from "../../shared/results/keep-result.ts";
+import { RESULT_LIMITS, type ResultLimits } from "../../shared/results/limits.ts";
 import { createResults } from "../../shared/results/store.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";

@@ -13,7 +13,7 @@ type Options<Claimed> = {
   onLookFailed(error: unknown): void;
 };
 
-/** Shortest time of the timer, so that work which becomes due piece by piece does not cause a look for each piece. */
+/** Shortest delay of the timer: what becomes due close together shares one look. */
 const LOOK_GAP_MS = 20;
 
 /**
@@ -69,7 +69,8 @@ export class DueWork<Claimed> {
     const { ids, nextInMs = everyMs } = await due(concurrency + this.#underWay.size);
     this.#lookIn(nextInMs);
     for (const id of ids) {
-      if (this.#underWay.size >= concurrency || this.stopping.aborted) return;
+      // An end of what is under way wakes it, and no look before that can claim more.
+      if (this.#underWay.size >= concurrency || this.stopping.aborted) return this.#lookIn(everyMs);
       if (this.#underWay.has(id)) continue;
       const claimed = await claim(id);
       if (claimed !== undefined) this.#start(id, claimed);

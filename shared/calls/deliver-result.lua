@@ -7,7 +7,7 @@
 -- result.
 --
 -- A call whose result was awaited ends by it, and its callback is queued. One whose runner has not even answered yet
--- ends with that answer (shared/queue/scripts.ts).
+-- ends with that answer (shared/queue/work.lua).
 --@include "../results/change.lua"
 if isClosed then return 'too late' end
 local value = ARGV.result

@@ -2,7 +2,7 @@ import { QUEUE_CONSTANTS } from "../queue/scripts.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { oneOf } from "../redis/reply.ts";
-import { RESULT_LIMITS, type ResultLimits } from "../results/keep-result.ts";
+import { RESULT_LIMITS, type ResultLimits } from "../results/limits.ts";
 import { encodeResult, type StoredResult } from "../results/result.ts";
 import deliverResultLua from "./deliver-result.lua";
 

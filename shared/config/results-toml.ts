@@ -61,7 +61,7 @@ export function toAskOptions(postern: WithResults & { http: { connections: numbe
   };
 }
 
-/** How results are kept (shared/results/keep-result.ts). */
+/** How results are kept (shared/results/limits.ts). */
 export function toResultLimits({ results: table }: WithResults) {
   const { secs, result_bytes_max, bytes_max } = table;
   return { resultMs: secs * 1000, resultBytesMax: result_bytes_max, bytesMax: bytes_max };

@@ -22,7 +22,7 @@ import {
   RESULT_STATUS,
   TOO_LONG,
 } from "../results/delivery.ts";
-import type { ResultLimits } from "../results/keep-result.ts";
+import type { ResultLimits } from "../results/limits.ts";
 import { problemTextOf, usableContentType } from "../results/result.ts";
 import { createResults } from "../results/store.ts";
 import type { Clock } from "../time/clock.ts";

@@ -5,7 +5,7 @@ import { defineScript, type Word } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Decode, integer, list, text, tuple } from "../redis/reply.ts";
 import type { ResultMark } from "../results/answer.ts";
-import { RESULT_LIMITS, type ResultLimits } from "../results/keep-result.ts";
+import { RESULT_LIMITS, type ResultLimits } from "../results/limits.ts";
 import type { PreparedCallback } from "./callbacks.ts";
 import delayLua from "./delay.lua";
 import discardLua from "./discard.lua";

@@ -61,7 +61,7 @@ const UNSURE = defineScript({ source: recordUnsureLua, keys: "record", reply: no
 
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
-/** What is written of failures. A take and an injection write the record in their own step (scripts.ts). */
+/** What is written of failures. A take and an injection write the record in their own step (work.lua). */
 export function createCallRecords({ redis, keys }: Partition) {
   const fail = FAIL.on(redis);
   const recordAttempt = RECORD_ATTEMPT.on(redis);

@@ -3,7 +3,7 @@ import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import type { DurableRedis } from "../redis/durable.ts";
 import type { Partition } from "../redis/partition.ts";
-import type { ResultLimits } from "../results/keep-result.ts";
+import type { ResultLimits } from "../results/limits.ts";
 import { delay, within } from "../time/clock.ts";
 import { type Backends, type Fetched, type FetchedCall, openBackends } from "./backend.ts";
 import { createCallRecords } from "./call-record.ts";

@@ -13,7 +13,7 @@ local function queueOf(jobName, name)
   return {jobName = jobName, name = name, jobs = jobs, wait = jobs .. 'wait', active = jobs .. 'active'}
 end
 
--- Whose callbacks the queue has, if it has any.
+-- The receiver whose callbacks the queue has, or false.
 local function receiverOf(q)
   if q.receiver == nil then q.receiver = string.match(q.jobName, '^' .. CALLBACKS_GATE .. '/(.*)') or false end
   return q.receiver

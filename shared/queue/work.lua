@@ -1,8 +1,8 @@
 -- KEYS registry
 -- ARGV prefix, worker, lockMs, minutes, resultMs, resultsBytesMax,
 --   ...steps(gate, queue, token, id, keepMs, retried, takes, room, alone, result, callback)
--- What a worker does: a call leaves its queue, the next one is taken, or both. `minutes` is how many minutes of metrics BullMQ keeps. Answers
--- for each step what BullMQ's script does, or ERROR and the error: one that fails fails alone.
+-- Runs steps of a worker: each ends a call, takes the next one, or does both. `minutes` is how many minutes of metrics BullMQ keeps. Answers
+-- for each step what BullMQ's script does, or ERROR and the error. A step that fails leaves the others alone.
 --
 -- `id` is the call that leaves, if one does. With `keepMs`, the runner has it: its record says so for as many ms, also if another worker
 -- has taken the call meanwhile, or has ended it as failed. Of a payment whose refund is exported it only notes it, and answers AFTER_REFUND.

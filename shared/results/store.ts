@@ -3,7 +3,7 @@ import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { bytes, list, oneOf, optional } from "../redis/reply.ts";
 import { isNewer, newer, VERSIONS } from "../redis/version.ts";
-import { RESULT_LIMITS, type ResultLimits } from "./keep-result.ts";
+import { RESULT_LIMITS, type ResultLimits } from "./limits.ts";
 import readLua from "./read.lua";
 import readStatusLua from "./read-status.lua";
 import { decodeResult, type ProblemText, type StoredResult } from "./result.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { tempDir } from "./temp-dir.ts";
 
-const UNPACKED = fileURLToPath(new URL("../../node_modules/.cache/valkey", import.meta.url));
+const UNPACKED = fileURLToPath(new URL("../../.cache/valkey", import.meta.url));
 
 /** The folder of the programs that `unpackValkey` unpacks. */
 export const UNPACKED_VALKEY = join(UNPACKED, "usr/bin");

@@ -163,7 +163,7 @@ onlyInLongRun(() =>
     /** Puts a program in the place of an installed Node, which says what it would run. */
     function install(release: string, exit = 0): void {
       const name = `node-${process.platform}-${process.arch}`;
-      const bin = join("node_modules/.cache/node", OTHER_NODES[release] ?? "", "node_modules", name, "bin");
+      const bin = join(".cache/node", OTHER_NODES[release] ?? "", "node_modules", name, "bin");
       mkdirSync(join(clone, bin), { recursive: true });
       const script = `#!/bin/sh\necho "${release} runs $(basename "$1") $2"\nexit ${exit}\n`;
       writeFileSync(join(clone, bin, "node"), script, { mode: 0o755 });

@@ -111,11 +111,39 @@ test("what becomes due every millisecond has no runner look more than 50 times a
   expect(performance.now() - startedAt).toBeGreaterThan(180);
 });
 
+test("a runner that is full does not look at what becomes due before something ends", async () => {
+  let looks = 0;
+  let end = () => {};
+  const work = () => new Promise<void>((resolve) => (end = resolve));
+  await new Promise<void>((resolve) => {
+    const due = async () => {
+      looks += 1;
+      resolve();
+      return { ids: ["a", "b"], nextInMs: 1 };
+    };
+    startWork(due, { everyMs: 600_000, claim: async () => "a", work }).wake();
+  });
+  ends.defer(() => end());
+  await new Promise<void>((resolve) => {
+    let looksOfAnother = 0;
+    startWork(async () => {
+      looksOfAnother += 1;
+      if (looksOfAnother === 11) resolve();
+      return { ids: [], nextInMs: 1 };
+    });
+  });
+  expect(looks).toBe(1);
+});
+
+type WorkOptions = Partial<ConstructorParameters<typeof DueWork<string>>[0]>;
+
 /** Looks by a timer only, into a store that misbehaves on command. */
-function startWork(due: () => Promise<Due>): void {
-  const work = new DueWork({
+function startWork(due: () => Promise<Due>, options?: WorkOptions): DueWork<string> {
+  const work = new DueWork<string>({
     ...{ everyMs: 100, concurrency: 1, due, onLookFailed() {} },
     ...{ claim: () => Promise.resolve(undefined), work: () => Promise.resolve() },
+    ...options,
   });
   ends.defer(() => work.stop());
+  return work;
 }

@@ -8,7 +8,7 @@ import { randomCallId } from "../../../shared/job-call/call-id.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
-import type { ResultLimits } from "../../../shared/results/keep-result.ts";
+import type { ResultLimits } from "../../../shared/results/limits.ts";
 import { createResults } from "../../../shared/results/store.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
