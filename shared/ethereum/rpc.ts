@@ -86,8 +86,7 @@ export function createRpc({
   return async ({ method, params, answer, answerBytesMax: bytesMax = answerBytesMax, signal: unwanted }) => {
     id += 1;
     const body = JSON.stringify({ jsonrpc: "2.0", id, method, params });
-    const late = AbortSignal.timeout(timeoutMs);
-    const signal = unwanted === undefined ? late : AbortSignal.any([late, unwanted]);
+    const signal = withDeadline(timeoutMs, unwanted);
     const { status, text } = await client
       .exchange({ path, body, signal, answerBytesMax: bytesMax })
       .catch((thrown) => {
@@ -102,6 +101,11 @@ export function createRpc({
     if (parsed.success) return parsed.data;
     throw unavailable(`${method}: the node's answer is not readable`);
   };
+}
+
+function withDeadline(ms: number, signal: AbortSignal | undefined): AbortSignal {
+  const late = AbortSignal.timeout(ms);
+  return signal === undefined ? late : AbortSignal.any([late, signal]);
 }
 
 /** User and password of a URL as a header (RFC 7617). */
@@ -154,13 +158,17 @@ export function askAgain(
   { timeoutMs, isAway = () => false }: { timeoutMs: number; isAway?: () => boolean },
 ): Rpc {
   return async (call) => {
-    const late = AbortSignal.timeout(timeoutMs);
-    const signal = call.signal === undefined ? late : AbortSignal.any([late, call.signal]);
+    const until = performance.now() + timeoutMs;
+    let { signal } = call;
     for (let tries = 1; ; tries++) {
       try {
         return await rpc({ ...call, signal });
       } catch (error) {
-        if (tries === TRIES || isAway() || signal.aborted || !isPassing(error, call.method)) throw error;
+        const leftMs = until - performance.now();
+        const isOver = tries === TRIES || leftMs <= 0 || isAway() || signal?.aborted;
+        if (isOver || !isPassing(error, call.method)) throw error;
+        // Only now: a second deadline for each question would cost more than the rest of asking it.
+        signal = withDeadline(Math.ceil(leftMs), call.signal);
       }
       await delay(PAUSE_MS * 2 ** (tries - 1));
     }
