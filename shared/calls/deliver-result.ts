@@ -1,4 +1,4 @@
-import { QUEUE_CONSTANTS } from "../queue/scripts.ts";
+import { QUEUE_CONSTANTS } from "../queue/lua-constants.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { oneOf } from "../redis/reply.ts";

@@ -6,8 +6,7 @@
 --
 -- What settling the payment again would need stays until the chain has shown it: the reconciler drops it then. BullMQ's
 -- own events have the reasons of failed calls, and nobody reads them.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 if tonumber(redis.call('HGET', KEYS.payment, 'v') or 1) > VERSIONS.payment then return redis.error_reply('NEWER payment') end
 local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(ARGV.keepMs)
 --@include "../queue/place-of.lua"

@@ -1,5 +1,5 @@
 /** The states of a payment, as an operator is shown them. */
-export const PAYMENT_STATES = [
+export const PAYMENT_STATE_VIEWS = [
   "settling",
   "queued",
   "failed",
@@ -10,4 +10,4 @@ export const PAYMENT_STATES = [
   "void",
   "review",
 ] as const;
-export type PaymentStateView = (typeof PAYMENT_STATES)[number];
+export type PaymentStateView = (typeof PAYMENT_STATE_VIEWS)[number];

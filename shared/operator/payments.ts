@@ -16,7 +16,7 @@ import { text } from "../redis/reply.ts";
 import { createCountOnce } from "../series/count-once.ts";
 import callHeadLua from "./call-head.lua";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
-import { PAYMENT_STATES } from "./payment-states.ts";
+import { PAYMENT_STATE_VIEWS } from "./payment-states.ts";
 import { type PaymentDetail, PaymentView, toPaymentDetail, toPaymentView } from "./payment-view.ts";
 import { createReconcile, type InFlightPage, type Reconciled } from "./reconcile.ts";
 import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsewhere.ts";
@@ -27,7 +27,7 @@ const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", reply: te
 
 /** Selects payments that meet every field present. The times are when a payment was claimed, both inclusive. */
 export const PaymentFilter = z.strictObject({
-  state: z.enum(PAYMENT_STATES).optional(),
+  state: z.enum(PAYMENT_STATE_VIEWS).optional(),
   payer: z
     .string()
     .refine(isAddress, "is no address: 0x and 40 hex digits")

@@ -3,8 +3,7 @@
 -- A transfer closes one case. It is remembered for good, because a case of the same sum may stay open for any time. A
 -- case whose call the runner took after the export is left to an operator. Answers CLOSED, TRANSFER_TAKEN, or the state
 -- found.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 --@include "./end-case.lua"
 --@include "../results/tell-change.lua"
 local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))

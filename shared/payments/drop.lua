@@ -3,8 +3,7 @@
 -- Drops the body of a payment whose outcome is open, and what a settle needs, so that no settle is sent any more. The
 -- payment no longer counts for its client. `decision` is the operator's, and `line` the words of XADD for the audit.
 -- Answers DROPPED, or the state found.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 --@include "./usage.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'SETTLING' and st ~= 'REVIEW' then return st end

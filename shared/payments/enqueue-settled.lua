@@ -3,8 +3,7 @@
 -- Adds the call to its queue, and changes one of the states `from` to QUEUED. If an operator has dropped the call,
 -- nothing is added and the state becomes DISCARDED: the money is due back. Answers the state found, CALL_DROPPED, or
 -- TRANSFER_TAKEN.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 --@include "./add-paid.lua"
 --@include "./take-transfer.lua"
 --@include "./usage.lua"

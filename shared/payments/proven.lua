@@ -1,8 +1,7 @@
 -- KEYS record, payment, transfer
 -- ARGV id, settlement
 -- Notes that the chain has shown this settlement. Answers the state found, or TRANSFER_TAKEN.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 --@include "./take-transfer.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if not st then return nil end

@@ -1,8 +1,7 @@
 -- KEYS record, payment, due, unresolved, inReview
 -- ARGV id, reason
 -- Changes SETTLING to REVIEW. The payment still counts as open. Answers the state found.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 --@include "../redis/now.lua"
 --@include "../results/tell-change.lua"
 local st = redis.call('HGET', KEYS.record, 'st')

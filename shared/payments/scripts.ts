@@ -1,5 +1,5 @@
 import { X402_TRANSACTION } from "../job-call/job-call.ts";
-import { QUEUE_CONSTANTS } from "../queue/scripts.ts";
+import { QUEUE_CONSTANTS } from "../queue/lua-constants.ts";
 import { defineScript } from "../redis/define-script.ts";
 import {
   type Decode,

@@ -3,8 +3,7 @@
 -- Changes one of the states `from` to VOID and drops the body. The payer's identifier and idempotency key, the caller's
 -- nonce and the quote can be used again. `decided` is an operator's decision, or empty. Answers the state found; nil if
 -- `dispatches` is not empty, and another number of settle requests was sent.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 --@include "../redis/now.lua"
 --@include "./usage.lua"
 --@include "../results/tell-change.lua"

@@ -1,8 +1,7 @@
 -- KEYS record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy
 -- ARGV id, now
 -- A call that the runner took after its export becomes INJECTED, and its case ends. Answers 1 if it was such a call.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 --@include "./end-case.lua"
 --@include "../results/tell-change.lua"
 local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))

@@ -10,11 +10,11 @@ import type { PreparedCallback } from "./callbacks.ts";
 import delayLua from "./delay.lua";
 import discardLua from "./discard.lua";
 import failLua from "./fail.lua";
+import { AFTER_REFUND, answerOf, QUEUE_CONSTANTS } from "./lua-constants.ts";
 import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
 import { gateOf, type QueueName } from "./queue-name.ts";
 import replayLua from "./replay.lua";
 import requeueLua from "./requeue.lua";
-import { AFTER_REFUND, answerOf, QUEUE_CONSTANTS } from "./scripts.ts";
 import takeBackLua from "./take-back.lua";
 import workLua from "./work.lua";
 

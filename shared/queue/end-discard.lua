@@ -2,8 +2,7 @@
 -- ARGV now, id, keepMs
 -- The window begins again, unless the call was answered 2xx, or its refund exported, since its discard began. `keepMs`
 -- is how long a record without a window is kept.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "./change-record.lua"
 --@include "./is-ended.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'DISCARDED' and isEnded(st) then return end

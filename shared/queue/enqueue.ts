@@ -7,9 +7,9 @@ import { list, text } from "../redis/reply.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
 import { newer } from "../redis/version.ts";
 import enqueueLua from "./enqueue.lua";
+import { answerOf, QUEUE_CONSTANTS } from "./lua-constants.ts";
 import type { RecordState, RefundState } from "./protocol.ts";
 import { queueOf } from "./queue-name.ts";
-import { answerOf, QUEUE_CONSTANTS } from "./scripts.ts";
 
 /** How a call that its sender can repeat is remembered, in its record. */
 export type Claim = {

@@ -1,4 +1,24 @@
--- What our Lua does with one queue, `q`: behind a gate (`jobName`, because mostly it is that of a job), under `prefix`, which ends with a
+-- Lua around each of BullMQ's scripts, so that BullMQ's change of a queue and what producers are told of it are one step.
+-- Three keys of a partition tell them:
+--
+--   wake    queues with calls that may be taken now. Each producer blocks on it, and takes names out.
+--   due     queues to be looked at again, by the time: a delay, a throttle or the period of a rate ends then. Whoever polls moves
+--           those whose time has come to `wake`.
+--   active  queues with calls in hand.
+--
+-- A name too many costs one fetch that finds nothing. A name too few lets a call wait for the next look through the registry
+-- (poll.ts), so a name leaves `wake` only where a fetch has just found that nothing can be taken. An add tells producers only if
+-- no call waited in the queue before: else the queue is in `wake` or `due` already, or a producer has just taken its name out and
+-- tells of it when it fetches. A take at another call's end tells nobody, for the same reason.
+--
+-- The gate of a job says whether its calls may be taken. It is a hash with paused, throttled (until, unix ms of Redis), concurrency,
+-- max and duration (ms), and holds for all queues of the job together, whatever their origin. BullMQ's own pause, concurrency
+-- and rate hold for one queue, and write no marker when they end.
+--
+-- Callbacks go through the gate of their receiver instead, `callback/<receiver>`, which holds for its queues of all jobs. What it does
+-- not say itself the gate `callback` says, for each receiver.
+--
+-- Defines functions for one queue, `q`: behind a gate (`jobName`, because mostly it is that of a job), under `prefix`, which ends with a
 -- colon, at `now`, by Redis' clock. BullMQ's scripts get the same time as `timestamp`, so that no process's clock decides when a call is
 -- due. Like BullMQ, it names most of its keys by a prefix; all of them lie in one slot.
 --@include "../redis/now.lua"

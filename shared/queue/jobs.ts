@@ -16,7 +16,7 @@ export type JobLimits = {
   rate?: { max: number; periodMs: number } | undefined;
 };
 
-/** A job's gate (scripts.ts). The times are unix ms by Redis' clock. */
+/** A job's gate (frame.lua). The times are unix ms by Redis' clock. */
 export type JobGate = JobLimits & {
   pausedAt: number | undefined;
   /** Who paused it, and why. */

@@ -36,7 +36,7 @@ export function jobOf(queue: QueueName): string {
 }
 
 /**
- * The gate that the queue's calls go through (scripts.ts): that of its job, or of callbacks `callback/<receiver>`, since what a receiver
+ * The gate that the queue's calls go through (frame.lua): that of its job, or of callbacks `callback/<receiver>`, since what a receiver
  * can bear has nothing to do with the job.
  */
 export function gateOf(queue: QueueName): string {

@@ -1,7 +1,6 @@
 -- Ends the script if the call has ended: a worker that paused and lost its call may write too late. Defines `st`, the
 -- state of the call's record, KEYS.record.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "./change-record.lua"
 --@include "./is-ended.lua"
 --@include "../results/tell-change.lua"
 local st = redis.call('HGET', KEYS.record, 'st')

@@ -6,7 +6,7 @@
  *   {postern}:<queue>:*                     BullMQ's keys of a queue, one for each origin and job; the hash of a failed call has a
  *                                           field of ours, `head` (shared/queue/failed-head.ts)
  *   {postern}:wake                          zset: queues with calls that may be taken now; a producer blocks on it
- *   {postern}:due                           zset: queues to be looked at again, by the time (shared/queue/scripts.ts)
+ *   {postern}:due                           zset: queues to be looked at again, by the time (shared/queue/frame.lua)
  *   {postern}:active                        set: queues with calls in hand, for the search for dead workers
  *   {postern}:alone                         string: the worker that takes calls alone which have ended processes
  *   {postern}:bytes                         hash: how many bytes the calls of a queue take as stored, failed ones included

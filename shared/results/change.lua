@@ -1,6 +1,5 @@
 -- Begins every change of a result. Reads KEYS.record, and the prefix, id, resultMs and bytesMax of ARGV.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "../queue/change-record.lua"
 local prefix, id, resultMs, resultsBytesMax = ARGV.prefix .. ':', ARGV.id, tonumber(ARGV.resultMs), tonumber(ARGV.bytesMax)
 --@include "./keep-result.lua"
 --@include "./tell-change.lua"

@@ -1,8 +1,7 @@
 -- KEYS run, open
 -- ARGV id
 -- Asks that the run end. A run that nobody holds can be taken at once, and whoever takes it ends it.
---@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.run, 'v') or 1) > VERSIONS.run then return redis.error_reply('NEWER run') end
+--@include "./change-run.lua"
 --@include "../redis/now.lua"
 local st, holder = unpack(redis.call('HMGET', KEYS.run, 'st', 'holder'))
 if st ~= 'waiting' and st ~= 'running' then return end

@@ -8,7 +8,7 @@ const read = (file: string) => readFileSync(new URL(file, root), "utf8");
 /** Tools, which do the same for all who use them, and files of types, constants and Lua. The document names both. */
 const TOOLS = [
   /^shared\/(config|crypto|errors|ethereum|events|http|ip|job-call|json-schema|lifecycle|log|metrics|pricing|redis|rejected|senders|text|time)\//,
-  /^shared\/(queue\/(protocol|queue-name|backend|scripts|slots)|payments\/(payment|scripts)|results\/(keep-result|result))\.ts$/,
+  /^shared\/(queue\/(protocol|queue-name|backend|lua-constants|slots)|payments\/(payment|scripts)|results\/(limits|result))\.ts$/,
   /\.lua$/,
 ];
 

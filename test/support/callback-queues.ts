@@ -1,6 +1,6 @@
 import { randomCallId } from "../../shared/job-call/call-id.ts";
+import { QUEUE_CONSTANTS } from "../../shared/queue/lua-constants.ts";
 import { callbackQueueOf, gateOf } from "../../shared/queue/queue-name.ts";
-import { QUEUE_CONSTANTS } from "../../shared/queue/scripts.ts";
 import { defineScript } from "../../shared/redis/define-script.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 import { nothing } from "../../shared/redis/reply.ts";

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { PAYMENT_STATES, type PaymentStateView } from "../../../shared/operator/payment-states.ts";
+import { PAYMENT_STATE_VIEWS, type PaymentStateView } from "../../../shared/operator/payment-states.ts";
 import { EXPORT_ID, EXPORTED_MAX } from "../../../shared/payments/refund-export.ts";
 import {
   callId,
@@ -45,7 +45,9 @@ function addList(payments: Command, deps: ProgramDeps): void {
   payments
     .command("list")
     .description("list payments, the newest first")
-    .addOption(new Option("--state <state>", "in this state").choices(PAYMENT_STATES).argParser(parseState))
+    .addOption(
+      new Option("--state <state>", "in this state").choices(PAYMENT_STATE_VIEWS).argParser(parseState),
+    )
     .option("--payer <address>", "paid by this address", parseAddress)
     .addOption(sinceOption("claimed"))
     .addOption(untilOption("claimed"))
@@ -62,9 +64,9 @@ function addList(payments: Command, deps: ProgramDeps): void {
 }
 
 function parseState(text: string): PaymentStateView {
-  const state = PAYMENT_STATES.find((each) => each === text.toLowerCase());
+  const state = PAYMENT_STATE_VIEWS.find((each) => each === text.toLowerCase());
   if (state !== undefined) return state;
-  throw new InvalidArgumentError(`a state is one of ${PAYMENT_STATES.join(", ")}`);
+  throw new InvalidArgumentError(`a state is one of ${PAYMENT_STATE_VIEWS.join(", ")}`);
 }
 
 function addShow(payments: Command, deps: ProgramDeps): void {
