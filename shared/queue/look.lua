@@ -8,7 +8,13 @@
 local prefix = ARGV.prefix
 local wake, due, inHand, registry = KEYS.wake, KEYS.due, KEYS.active, KEYS.registry
 --@include "./due-again.lua"
---@include "./is-paused.lua"
+-- Whether somebody has paused the calls of a queue. `gates` is how the keys of the gates begin.
+local function isPaused(gates, queue)
+  local receiver = string.match(queue, '^' .. CALLBACKS_GATE .. '/[^/]*/[^/]*/(.*)')
+  if not receiver then return redis.call('HEXISTS', gates .. string.match(queue, '/(.*)'), 'paused') == 1 end
+  return redis.call('HEXISTS', gates .. CALLBACKS_GATE, 'paused') == 1
+    or redis.call('HEXISTS', gates .. CALLBACKS_GATE .. '/' .. receiver, 'paused') == 1
+end
 local found = redis.call('SSCAN', registry, ARGV.cursor, 'COUNT', QUEUES_A_POLL)
 local empty = {}
 for _, queue in ipairs(found[2]) do

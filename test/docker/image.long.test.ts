@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { OTHER_NODES } from "../../services/dev/other-node.mjs";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { posternToml } from "../../shared/config/postern-toml.ts";
 import { eventually } from "../../shared/dev/wait.ts";
@@ -20,9 +21,6 @@ import { followDockerfile, type Image, instructions } from "./dockerfile.ts";
  * The image as its Dockerfile makes it, here without Docker. Its processes run as a user that is not root, in a folder that nobody may
  * write to. Run by one who is not root, they run as that user.
  */
-const { OTHER_NODES } = (await import("../../services/dev/other-node.mjs" as string)) as {
-  OTHER_NODES: Record<string, string>;
-};
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const redis = useRedis();
 const ends = useEnds();

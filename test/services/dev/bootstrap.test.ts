@@ -13,6 +13,8 @@ import {
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, test } from "vitest";
+import { entrySources } from "../../../services/dev/build.mjs";
+import { OTHER_NODES } from "../../../services/dev/other-node.mjs";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -20,12 +22,6 @@ const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SOURCE = "services/cli/main.ts";
 const PAGE = "services/operator-page";
 /** Every other program and part that the build makes. */
-const { entrySources } = (await import(join(ROOT, "services/dev/build.mjs"))) as {
-  entrySources(root: string): string[];
-};
-const { OTHER_NODES } = (await import(join(ROOT, "services/dev/other-node.mjs"))) as {
-  OTHER_NODES: Record<string, string>;
-};
 const OTHERS = entrySources(ROOT).filter((source) => source !== SOURCE);
 
 /** A clone of the project whose program and page are a few lines, so that they are built in a moment. */
@@ -101,7 +97,7 @@ onlyInLongRun(() => {
 });
 
 test("the program runs the Lua that its files hold now, also that of an included file", () => {
-  cpSync(join(ROOT, "services/dev/lua.d.ts"), join(clone, "services/dev/lua.d.ts"));
+  cpSync(join(ROOT, "services/dev/modules.d.ts"), join(clone, "services/dev/modules.d.ts"));
   write("shared/included.lua", "-- first\n");
   write("shared/script.lua", '--@include "./included.lua"\nreturn 1\n');
   write(SOURCE, 'import script from "../../shared/script.lua";\nconsole.log(script);\n');

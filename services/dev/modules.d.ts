@@ -16,3 +16,12 @@ declare module "*/bullmq-lua.mjs" {
   export function refuseChanged(name: string, lua: string): void;
   export function split(name: string, lua: string): { functions: string; body: string };
 }
+
+declare module "*/build.mjs" {
+  export function entrySources(root: string): string[];
+  export function buildIfChanged(root: string, run: (step: readonly string[]) => void): void;
+}
+
+declare module "*/other-node.mjs" {
+  export const OTHER_NODES: Readonly<Record<string, string>>;
+}
