@@ -83,7 +83,6 @@ module.exports = {
     { name: "resolvable", severity: "error", from: {}, to: { couldNotResolve: true } },
     home("ajv", "^shared/json-schema/"),
     home("bullmq", "^shared/queue/"),
-    home("rate-limiter-flexible", "^shared/gateway/rate-limit\\.ts$"),
     home("ioredis", "^shared/redis/"),
     home("express", "^shared/http/"),
     home("undici", "^(shared/http|services/producer)/"),

@@ -41,6 +41,7 @@ function isOfPage(page, file, target) {
   const found = relative(".", resolve(dirname(file), target));
   if (found.startsWith(`${page}/`)) return true;
   return (
-    /^shared\/(errors\/codes|job-call\/job-ids|text\/[^/]+)\.ts$/.test(found) && importsOf(found).length === 0
+    /^shared\/(errors\/codes|job-call\/job-ids|rejected\/advice|text\/[^/]+)\.ts$/.test(found) &&
+    importsOf(found).length === 0
   );
 }

@@ -2,19 +2,12 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { challengeTable, measureChallenge } from "./parts/challenge.ts";
 import { drainTable, keptTable, measureDrain } from "./parts/drain.ts";
-import { failedTable, measureFailed } from "./parts/failed.ts";
-import { fairnessTable, measureFairness } from "./parts/fairness.ts";
 import { floodTable, measureFlood } from "./parts/flood.ts";
 import { ingressTable, measureIngress } from "./parts/ingress.ts";
-import { largeTable, measureLarge } from "./parts/large.ts";
 import { latencyTable, measureLatency } from "./parts/latency.ts";
 import { measureMemory, memoryTable } from "./parts/memory.ts";
-import { measureNodes, nodesTable } from "./parts/nodes.ts";
 import { measurePaid, paidTable } from "./parts/paid.ts";
-import { measureReport, reportTables } from "./parts/report.ts";
 import { measureSoak, soakTable } from "./parts/soak.ts";
-import { measureStart, startTable } from "./parts/start.ts";
-import { measureWaiting, waitingTable } from "./parts/waiting.ts";
 import { buildProcesses, withOtherBuild } from "./support/build.ts";
 import { describeMachine, machineLine } from "./support/machine.ts";
 import { type Measured, measureAll } from "./support/measure-all.ts";
@@ -24,20 +17,24 @@ import type { Setup } from "./support/setup.ts";
 /** Ratios to the baseline. */
 const TARGETS = {
   ingress: 1.1,
-  withId: 0.9,
+  withIds: 0.9,
   drain: 0.9,
   kept: 0.97,
-  report: 0.97,
   challenge: 0.85,
   paid: 1.5,
 } as const;
 const AGAINST_TARGET = 0.97;
-const FAIR_P99_MS = 1000;
 const LATENCY = { p50Ms: 3, p99OverFsyncMs: 25 } as const;
 
 const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> = {
-  ingress: ofIngress("ingress"),
-  "ingress-with-id": ofIngress("withId"),
+  async ingress(setup) {
+    const figures = await measureIngress(setup);
+    const tables = figures.byIds.map(
+      (each) =>
+        `${ingressTable(each)}\n\n${ratioLine(each, targetOf(each.withIds ? "withIds" : "ingress", setup))}`,
+    );
+    return { figures, counts: figures, text: tables.join("\n\n") };
+  },
   async drain(setup) {
     const figures = await measureDrain(setup);
     const { byJobs, kept } = figures;
@@ -45,14 +42,6 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
     const tables = byJobs.map((each) => `${drainTable(each)}\n\n${ratioLine(each, target)}`);
     if (kept !== undefined) tables.push(`${keptTable(kept)}\n\n${ratioLine(kept, TARGETS.kept)}`);
     return { figures, counts: figures, text: tables.join("\n\n") };
-  },
-  async report(setup) {
-    const figures = await measureReport(setup);
-    const compared = [figures.ingress, ...figures.drains.map(({ drain }) => drain)];
-    const text = reportTables(figures).map(
-      (table, i) => `${table}\n\n${ratioLine(compared[i] ?? figures.ingress, TARGETS.report)}`,
-    );
-    return { figures, counts: figures, text: text.join("\n\n") };
   },
   async latency(setup) {
     const figures = await measureLatency(setup);
@@ -64,28 +53,9 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
       (isMet ? "met" : "MISSED");
     return { figures, counts: figures, text: `${latencyTable(figures)}\n\n${line}` };
   },
-  async fairness(setup) {
-    const figures = await measureFairness(setup);
-    const worst = Math.max(...figures.scenes.map(({ ours }) => ours.p99Ms));
-    const verdict = worst < FAIR_P99_MS ? "met" : "MISSED";
-    const line = `  target: the producers' p99 is under ${FAIR_P99_MS} ms in each scene: ${verdict}`;
-    return { figures, counts: figures, text: `${fairnessTable(figures)}\n\n${line}` };
-  },
   async memory(setup) {
     const figures = await measureMemory(setup);
-    return { figures, counts: figures, text: memoryTable(figures) };
-  },
-  async failed(setup) {
-    const figures = await measureFailed(setup);
-    return { figures, text: failedTable(figures) };
-  },
-  async waiting(setup) {
-    const figures = await measureWaiting(setup);
-    return { figures, counts: figures, text: waitingTable(figures) };
-  },
-  async large(setup) {
-    const figures = await measureLarge(setup);
-    return { figures, counts: figures, text: largeTable(figures) };
+    return { figures, text: memoryTable(figures) };
   },
   async soak(setup) {
     const figures = await measureSoak(setup);
@@ -101,27 +71,11 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
     const text = `${paidTable(figures)}\n\n${ratioLine(figures, targetOf("paid", setup))}`;
     return { figures, counts: figures, text };
   },
-  async nodes(setup) {
-    const figures = await measureNodes(setup);
-    return { figures, counts: figures, text: nodesTable(figures) };
-  },
-  async start(setup) {
-    const figures = await measureStart(setup);
-    return { figures, text: startTable(figures) };
-  },
   async flood(setup) {
     const figures = await measureFlood(setup);
     return { figures, failures: figures.failures, text: floodTable(figures) };
   },
 };
-
-function ofIngress(part: "ingress" | "withId") {
-  return async (setup: Setup): Promise<Measured> => {
-    const figures = await measureIngress(setup, part === "withId");
-    const text = `${ingressTable(figures)}\n\n${ratioLine(figures, targetOf(part, setup))}`;
-    return { figures, counts: figures, text };
-  };
-}
 
 function targetOf(part: keyof typeof TARGETS, { against }: Setup): number {
   return against === undefined ? TARGETS[part] : AGAINST_TARGET;
@@ -135,22 +89,14 @@ function ratioLine({ ratio, lowest, highest }: Ratios, target: number): string {
   return `  ratio of medians ${middle} (single rounds ${low} to ${high}), target ${target}: ${verdict}`;
 }
 
-async function run({
-  parts,
-  quick,
-  jsonFile,
-  profileDir,
-  rates,
-  against,
-  nodes,
-}: BenchOptions): Promise<number> {
+async function run({ parts, quick, jsonFile, profileDir, rates, against }: BenchOptions): Promise<number> {
   await buildProcesses();
   const machine = describeMachine();
   console.log(machineLine(machine));
   const nodeArgs = profileDir === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", resolve(profileDir)];
   const { figures, failed } = await withOtherBuild(against, (clone) => {
     if (against !== undefined) console.log(`The baseline is the build of ${against}.`);
-    const setup = { quick, rounds: quick ? 3 : 7, nodeArgs, rates, against: clone, nodes };
+    const setup = { quick, rounds: quick ? 3 : 7, nodeArgs, rates, against: clone };
     return measureAll(
       parts.map((part) => [part, () => measure[part](setup)] as const),
       console.log,

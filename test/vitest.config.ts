@@ -9,13 +9,16 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const ALONE = "test/system/flood/**/*.test.ts";
 const LONG = "test/**/*.long.test.ts";
 
-/** Tests start real processes, so few files run at a time and the deadlines are long; a test that waits waits for an event. */
+/**
+ * Tests start real processes, and wait for them two thirds of the time: five files at a time keep two cores busy. The deadlines are
+ * long, and a test that waits waits for an event.
+ */
 const shared = {
   root,
   setupFiles: "test/support/worker.ts",
   pool: "forks",
   isolate: false,
-  maxWorkers: 4,
+  maxWorkers: 5,
   maxConcurrency: 2,
   testTimeout: 180_000,
   hookTimeout: 180_000,

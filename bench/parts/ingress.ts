@@ -7,15 +7,14 @@ import type { Setup } from "../support/setup.ts";
 import { withBothSides } from "../support/sides.ts";
 import { inWorld, type World } from "../support/world.ts";
 
-export type IngressFigures = Comparison<Round> & Counts;
+/** `withIds`: each call has a delivery id, which the hand-written baseline does not read. */
+export type IngressByIds = Comparison<Round> & { withIds: boolean };
+export type IngressFigures = Counts & { byIds: readonly IngressByIds[] };
 
 type Side = { world: World; server: Part; count: Count };
 
-/**
- * Calls accepted per second: the gateway and its baseline by turns. With ids, each call has a delivery id, of which the hand-written
- * baseline knows nothing.
- */
-export function measureIngress(setup: Setup, withIds = false): Promise<IngressFigures> {
+/** Calls accepted per second, without and with delivery ids: the gateway and its baseline by turns. */
+export function measureIngress(setup: Setup): Promise<IngressFigures> {
   const { quick, rounds } = setup;
   const size = quick ? { warmUp: 400, calls: 1000 } : { warmUp: 800, calls: 3200 };
   const starts = {
@@ -31,23 +30,27 @@ export function measureIngress(setup: Setup, withIds = false): Promise<IngressFi
     }),
   };
   const turns =
-    ({ world: { redis }, server }: Side) =>
+    ({ world: { redis }, server }: Side, withIds: boolean) =>
     (): Promise<Round> =>
       timed({ redis, server, size }, () => load({ address: server.address, withIds, ...size }));
-  const accepted = rounds * TURNS * (size.warmUp + size.calls);
-  const countOf = async ({ world, server, count }: Side) => {
-    await server.kill();
-    return count(world, accepted);
-  };
   return withBothSides(inWorld, setup, starts, async ({ ours, baseline }) => {
-    const compared = await compareByTurns(rounds, { ours: turns(ours), baseline: turns(baseline) });
-    return { ...compared, ...totalOf([await countOf(ours), await countOf(baseline)]) };
+    const byIds: IngressByIds[] = [];
+    for (const withIds of [false, true]) {
+      const sides = { ours: turns(ours, withIds), baseline: turns(baseline, withIds) };
+      byIds.push({ withIds, ...(await compareByTurns(rounds, sides)) });
+    }
+    const accepted = byIds.length * rounds * TURNS * (size.warmUp + size.calls);
+    const countOf = async ({ world, server, count }: Side) => {
+      await server.kill();
+      return count(world, accepted);
+    };
+    return { byIds, ...totalOf([await countOf(ours), await countOf(baseline)]) };
   });
 }
 
-export function ingressTable(figures: IngressFigures): string {
+export function ingressTable(figures: IngressByIds): string {
   return comparisonTable(figures, {
-    what: "accepted calls",
+    what: figures.withIds ? "accepted calls, with ids" : "accepted calls",
     name: "gateway",
     columns: [["calls/s", "perSecond"], ...COLUMNS, ["of Redis", "redisUs"]],
   });

@@ -1,8 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import type { PaymentRequired } from "@x402/core/types";
-import { toCatalog } from "../../services/x402-gateway/catalog.ts";
+import { toCatalog } from "../../services/x402-gateway/offer/catalog.ts";
+import { toOfferSettings } from "../../services/x402-gateway/offer/offer.ts";
 import { identifyPayment, inAcceptedToken, readPayment } from "../../services/x402-gateway/payment/header.ts";
-import { matchOffer, toOfferSettings } from "../../services/x402-gateway/payment/offer.ts";
+import { matchOffer } from "../../services/x402-gateway/payment/match-offer.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { toPriceList } from "../../shared/pricing/prices.ts";
@@ -70,5 +71,5 @@ function toRequest(header: string): IncomingMessage {
 }
 
 function fail(): never {
-  throw new Error("the bench's payment is none");
+  throw new Error("job 7 of service 1 has no price");
 }

@@ -1,105 +1,188 @@
-import { type Counts, totalOf } from "../support/counts.ts";
+import { composeProducer, type Inject, Refused } from "../../services/producer/producer.ts";
+import { createCallStore } from "../../services/runner/call-store.ts";
+import { KeptAnswers } from "../../services/runner/kept-answers.ts";
+import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import { randomCallId } from "../../shared/job-call/call-id.ts";
+import {
+  type JobCall,
+  platformKeys,
+  toJobCall,
+  WEBHOOK_NAME,
+  WEBHOOK_ORIGIN,
+  WEBHOOK_PATH,
+} from "../../shared/job-call/job-call.ts";
+import { silentLogger } from "../../shared/log/logger.ts";
+import { createEnqueue } from "../../shared/queue/enqueue.ts";
+import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
+import { DurableRedis } from "../../shared/redis/durable.ts";
+import { partitionOf } from "../../shared/redis/partition.ts";
+import { RESULT_LIMITS } from "../../shared/results/limits.ts";
+import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
-import { mebibytes, table } from "../support/table.ts";
-import { type ByDepth, type Level, measureByDepth } from "./memory-by-depth.ts";
-import { measureOfRecords, type OfRecords } from "./memory-of-records.ts";
-import { measureOfResults, type OfResults } from "./memory-of-results.ts";
-import { measureOfRunner, type OfRunner } from "./memory-of-runner.ts";
+import { table } from "../support/table.ts";
+import { BODY, hookPath, onGround } from "../support/world.ts";
 
-export type MemoryFigures = Counts & {
-  byDepth: ByDepth;
-  withDeliveryIds: OfRecords;
-  ofRunner: OfRunner;
-  ofResults: OfResults;
+const DAY_MS = 86_400_000;
+const AT_ONCE = 100;
+/** Made before the first look, so that Redis knows each script. */
+const WARM_UP = 100;
+
+/** One kind of thing that Redis keeps. */
+type Kept = {
+  make(): Promise<unknown>;
+  /** Brings all that were made into the state that is measured. */
+  settle?(): Promise<void>;
+  close?(): void;
 };
 
-/** What a call costs in Redis while it waits and when it has ended, and what the processes hold. */
-export async function measureMemory(setup: Setup): Promise<MemoryFigures> {
-  const withDeliveryIds = await measureOfRecords(setup);
-  const ofRunner = await measureOfRunner(setup);
-  const ofResults = await measureOfResults(setup);
-  const byDepth = await measureByDepth(setup);
-  return { ...totalOf([byDepth, withDeliveryIds]), byDepth, withDeliveryIds, ofRunner, ofResults };
+type Row = { what: string; bodyBytes: number; keptFor: string; open(redis: Redis): Kept | Promise<Kept> };
+
+const refuse: Inject = async () => {
+  throw new Refused("the runner answered 404: it does not have this job");
+};
+const inject: Inject = async () => {};
+
+const CALL = { bodyBytes: Buffer.byteLength(BODY) };
+
+const ROWS: readonly Row[] = [
+  { what: "a call that waits", ...CALL, keptFor: "", open: calls({}) },
+  { what: "the same with a delivery id", ...CALL, keptFor: "", open: calls({ withId: true }) },
+  { what: "a call that was injected", ...CALL, keptFor: "an hour", open: calls({ inject }) },
+  {
+    ...{ what: "the same with a delivery id", ...CALL, keptFor: "its window" },
+    open: calls({ inject, withId: true }),
+  },
+  { what: "a call that failed", ...CALL, keptFor: "", open: calls({ inject: refuse }) },
+  ...[1000, 10_000].map((bytes) => ofRunner("the runner's, with its answer", bytes, DAY_MS)),
+  ofRunner("the runner's, without it", 1000, 1),
+  ...[100, 1000, 10_000, 100_000].map(ofResults),
+];
+
+export type MemoryFigures = { bytes: readonly (Omit<Row, "open"> & { each: number })[] };
+
+/** Bytes of Redis for each thing that it keeps: the growth of its `used_memory` while many are made. */
+export async function measureMemory({ quick }: Setup): Promise<MemoryFigures> {
+  const count = quick ? 1000 : 10_000;
+  const bytes = [];
+  for (const { open, ...row } of ROWS) bytes.push({ ...row, each: await bytesOfEach(open, count) });
+  return { bytes };
 }
 
-export function memoryTable({ byDepth, withDeliveryIds, ofRunner, ofResults }: MemoryFigures): string {
-  const bytes = [bytesTable(byDepth, withDeliveryIds), runnerTable(ofRunner), resultsTable(ofResults)];
-  return [depthTable(byDepth.levels), ...bytes, rssTable(byDepth)].join("\n\n");
+function bytesOfEach(open: Row["open"], count: number): Promise<number> {
+  return onGround([], async ({ startRedis }) => {
+    const { url } = await startRedis([]);
+    const { redis, usedBytes, close } = await openProbe(url, connectForWork);
+    const kept = await open(redis);
+    const make = async (times: number): Promise<number> => {
+      for (let made = 0; made < times; made += AT_ONCE)
+        await Promise.all(Array.from({ length: AT_ONCE }, kept.make));
+      await kept.settle?.();
+      return usedBytes();
+    };
+    const before = await make(WARM_UP);
+    const after = await make(count);
+    kept.close?.();
+    close();
+    return (after - before) / count;
+  });
 }
 
-function depthTable(levels: readonly Level[]): string {
-  const head = [
-    "waiting calls",
-    "Redis MiB",
-    "bytes/call",
-    "gateway MiB",
-    "add p50 ms",
-    "p99",
-    "POST p50 ms",
-    "p99",
-  ];
-  const rows = levels.map((level) => [
-    level.waiting.toLocaleString("en"),
-    mebibytes(level.redisBytes),
-    Math.round(level.bytesPerCall),
-    mebibytes(level.gatewayRssBytes),
-    level.addP50Ms,
-    level.addP99Ms,
-    level.requestP50Ms,
-    level.requestP99Ms,
-  ]);
-  return table(head, rows);
+/** Calls as the gateway adds them. With `inject`, a producer ends them. */
+function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }): Row["open"] {
+  return (redis) => {
+    const enqueue = createEnqueue(partitionOf(redis));
+    const windowMs = 7 * DAY_MS;
+    let open = 0;
+    const kept: Kept = {
+      async make() {
+        const call = newCall();
+        open += 1;
+        await enqueue(call, withId ? { by: "bench", windowMs, bodySha256: call.sha256 } : undefined);
+      },
+    };
+    if (inject === undefined) return kept;
+    return {
+      ...kept,
+      async settle() {
+        const ending: Inject = async (...taken) => {
+          open -= 1;
+          return inject(...taken);
+        };
+        const producer = composeProducer({ redis, log: silentLogger, inject: ending });
+        await eventually("all calls were offered to the runner", () => open === 0);
+        await producer.close(60_000);
+      },
+    };
+  };
 }
 
-function bytesTable({ levels, finishedBytesPerCall }: ByDepth, withIds: OfRecords): string {
-  const deepest = levels.at(-1)?.bytesPerCall ?? Number.NaN;
+/** A call as the gateway makes it of the bench's request. */
+function newCall(): JobCall {
+  const [id, keys, body] = [randomCallId(), platformKeys("X-PLATFORM"), Buffer.from(BODY)];
+  return toJobCall({
+    ...{ id, origin: "webhook", service_id: 1, job_id: 1, contentType: "application/json" },
+    ...{ body, bodySha256: sha256Hex(body), accepted_at: Date.now(), traceparent: undefined },
+    metadata: {
+      [keys.serviceId]: "1",
+      [WEBHOOK_PATH]: hookPath(1),
+      [WEBHOOK_NAME]: "bench",
+      [WEBHOOK_ORIGIN]: "webhook",
+      [keys.callId]: id,
+    },
+  });
+}
+
+/** What the reference runner remembers of a call that it has answered with 2xx. */
+function ofRunner(what: string, bodyBytes: number, answerMs: number): Row {
+  return {
+    ...{ what, bodyBytes, keptFor: answerMs === DAY_MS ? "answer_secs" : "memory_secs" },
+    async open(redis) {
+      const durable = new DurableRedis({ redis, mode: "strict", log: silentLogger });
+      const bounds = { resultBytesMax: 2 ** 18, answersBytesMax: 2 ** 30, answersMemoryRatioMax: 1 };
+      const answers = new KeptAnswers({ durable, answerMs, ...bounds, log: silentLogger });
+      await durable.firstCheck;
+      const options = { durable, owner: "bench", leaseMs: 30_000, memoryMs: 30 * DAY_MS, answers };
+      const store = createCallStore(options);
+      const body = Buffer.alloc(bodyBytes, "x");
+      return {
+        async make() {
+          const callId = randomCallId();
+          const call = { callId, jobId: 1, bytes: 300, sha256: sha256Hex(Buffer.from(callId)) };
+          await store.begin(call);
+          await store.finish(call, { status: 200, contentType: "application/json", body });
+        },
+        close() {
+          answers.stop();
+          durable.stop();
+        },
+      };
+    },
+  };
+}
+
+/** A kept result, beside the record of its call. */
+function ofResults(bodyBytes: number): Row {
+  return {
+    ...{ what: "a kept result", bodyBytes, keptFor: "results.secs" },
+    open(redis) {
+      const deliver = createDeliverResult(partitionOf(redis), { ...RESULT_LIMITS, bytesMax: 2 ** 31 });
+      const answer = {
+        kind: "answer",
+        status: 200,
+        contentType: "application/json",
+        by: "delivery",
+      } as const;
+      const body = Buffer.alloc(bodyBytes, "x");
+      return { make: () => deliver(randomCallId(), { ...answer, body, at: Date.now() }) };
+    },
+  };
+}
+
+export function memoryTable({ bytes }: MemoryFigures): string {
   return table(
-    ["Redis bytes per call", "waiting", "finished", "kept for"],
-    [
-      ["without a delivery id", Math.round(deepest), Math.round(finishedBytesPerCall), "an hour"],
-      [
-        "with a delivery id",
-        Math.round(withIds.waitingBytesPerCall),
-        Math.round(withIds.finishedBytesPerCall),
-        "its window",
-      ],
-    ],
-  );
-}
-
-function runnerTable({ kept, compactBytesPerCall }: OfRunner): string {
-  return table(
-    ["the runner's Redis, per finished call", "bytes", "kept for"],
-    [
-      ...kept.map(({ answerBytes, bytesPerCall }) => [
-        `with an answer of ${answerBytes / 1000} kB`,
-        Math.round(bytesPerCall),
-        "answer_secs",
-      ]),
-      ["after that", Math.round(compactBytesPerCall), "memory_secs"],
-    ],
-  );
-}
-
-function resultsTable(ofResults: OfResults): string {
-  return table(
-    ["Redis bytes per kept result", "bytes", "beside the body"],
-    ofResults.map(({ bodyBytes, bytesPerResult }) => [
-      `with a body of ${bodyBytes.toLocaleString("en")}`,
-      Math.round(bytesPerResult),
-      Math.round(bytesPerResult - bodyBytes),
-    ]),
-  );
-}
-
-function rssTable({ levels, producer }: ByDepth): string {
-  return table(
-    ["resident memory", "MiB"],
-    [
-      ["gateway, first level", mebibytes(levels[0]?.gatewayRssBytes ?? Number.NaN)],
-      ["gateway, last level", mebibytes(levels.at(-1)?.gatewayRssBytes ?? Number.NaN)],
-      ["producer, idle", mebibytes(producer.idleRssBytes)],
-      ["producer, draining", mebibytes(producer.drainingRssBytes)],
-    ],
+    ["Redis keeps", "of a body of", "bytes", "for"],
+    bytes.map(({ what, bodyBytes, each, keptFor }) => [what, bodyBytes, Math.round(each), keptFor]),
   );
 }

@@ -9,6 +9,4 @@ export type Setup = {
   rates: readonly number[];
   /** The folder of another clone, built: the parts that have a baseline of the same work compare with its services in place of the baselines. */
   against: string | undefined;
-  /** Commands of Node, with its arguments, which `nodes` compares. */
-  nodes: readonly string[];
 };

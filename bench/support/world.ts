@@ -70,23 +70,20 @@ type Ground = Pick<World, "dir" | "stack" | "configDir" | "start"> & {
 export type WorldOptions = {
   /** The folder of the built clone whose services it starts, in place of this one's. */
   clone?: string;
-  /** Further tables of postern.toml. */
-  postern?: Table;
 };
 
 /** Runs `measure` in a world of its own and takes the world down, whatever happens. */
 export function inWorld<Result>(
   nodeArgs: readonly string[],
   measure: (world: World) => Promise<Result>,
-  { clone, postern = {} }: WorldOptions = {},
+  { clone }: WorldOptions = {},
 ): Promise<Result> {
   const measureOn = async (ground: Ground) => {
     const { stack, configDir, start } = ground;
     // A rewrite of the append-only file would fall into some round, and onto one side of the comparison.
     const redis = await ground.startRedis(["--auto-aof-rewrite-percentage", "0"]);
     const sink = await startSink(start);
-    const table = { ...posternTable(redis.url, sink.url), ...postern };
-    writeConfig(configDir, { postern: table, webhooks: webhooksTable() });
+    writeConfig(configDir, { postern: posternTable(redis.url, sink.url), webhooks: webhooksTable() });
     return await measure({
       ...ground,
       redis,

@@ -23,14 +23,16 @@ export function bodyIn(file: string | 0): Buffer {
 /** The bytes of a text of the command line. Node has decoded it, and bytes that were not UTF-8 are lost. */
 export function bodyOf(text: string): Buffer {
   const problem = lostCharacter(text);
-  if (problem !== undefined) throw new Error(`the body ${problem}, or give its bytes in a file`);
+  if (problem !== undefined) throw new Error(`the body ${problem}, or pass its bytes in a file`);
   return Buffer.from(text);
 }
 
 /** Writes bytes as they are; to a terminal only if they are text. */
 export function writeBody({ terminal }: ProgramDeps, id: string, body: Buffer): void {
   if (terminal.columns !== undefined && body.length > 0 && asText(body) === undefined)
-    throw new Error(`${id}: the body is no plain text, and could control your terminal; write it to a file`);
+    throw new Error(
+      `${id}: the content is not plain text and could control your terminal; redirect it to a file`,
+    );
   terminal.writeBytes(body);
 }
 

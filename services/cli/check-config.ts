@@ -1,15 +1,16 @@
 import { join } from "node:path";
-import { type Config, loadConfig } from "../../shared/config/load-config.ts";
+import { loadConfig } from "../../shared/config/load-config.ts";
 import { loadOperatorConfig, type OperatorConfig } from "../../shared/config/load-operator-config.ts";
+import type { Config } from "../../shared/config/read-config.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import type { TokenFindings } from "../../shared/ethereum/token-check.ts";
 import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import type { PricingConfig } from "../../shared/pricing/load-pricing-config.ts";
-import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
+import type { PricingConfig } from "../../shared/pricing/pricing-checks.ts";
+import type { X402Config } from "../../shared/pricing/x402-checks.ts";
 import { isAbsent } from "../../shared/text/read-text.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { jsonLine } from "./text.ts";
+import { counted, jsonLine } from "./text.ts";
 
 export type CheckOptions = { configDir: string; online?: boolean; json?: boolean };
 
@@ -59,7 +60,7 @@ async function askChains({ x402 }: AllConfig): Promise<Found> {
       found.problems.push(...problems.map(named));
       found.warnings.push(...warnings.map(named));
     } catch (error) {
-      found.unknown.push(named(`its chain cannot be asked: ${messageOf(error)}`));
+      found.unknown.push(named(`the chain cannot be queried: ${messageOf(error)}`));
     }
   }
   return found;
@@ -119,13 +120,9 @@ function validText(
       ? "off (no x402.toml)"
       : `${counted(x402.jobs, "priced job")}, ${counted(x402.tokens, "token")}`;
   const quoted = pricing === null ? "off (no pricing.toml)" : counted(pricing.jobs, "priced job");
-  const redis = runner.own_redis ? "a Redis of its own" : "the Redis of all";
+  const redis = runner.own_redis ? "separate Redis" : "shared Redis";
   const console =
-    operator.tokens === 0 ? "without tokens, for this machine alone" : counted(operator.tokens, "token");
+    operator.tokens === 0 ? "no tokens, only for this machine" : counted(operator.tokens, "token");
   const valid = paint("good", "the configuration is valid");
-  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; x402 gateway: ${sold}; pricing engine: ${quoted}; runner: ${redis}; operator: ${console}\n`;
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+  return `${dir}: ${valid}; webhooks gateway: ${endpoints}; payment gateway: ${sold}; pricing engine: ${quoted}; runner: ${redis}; console: ${console}\n`;
 }

@@ -64,9 +64,9 @@ async function toAnswer(response: Response): Promise<Answer> {
 async function readBody({ body }: Response): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of body ?? []) {
+  for await (const chunk of body) {
     bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) throw new Error(`the answer is over ${ANSWER_BYTES_MAX / MIB} MiB`);
+    if (bytes > ANSWER_BYTES_MAX) throw new Error(`the answer is longer than ${ANSWER_BYTES_MAX / MIB} MiB`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
@@ -81,7 +81,7 @@ function parsed(text: string): Record<string, unknown> {
   }
 }
 
-export function isSuccess({ status }: Answer): boolean {
+export function isSuccess({ status }: Pick<Answer, "status">): boolean {
   return status >= 200 && status <= 299;
 }
 
@@ -96,8 +96,7 @@ export function wordsOf({ status, json }: Answer): string {
   return plain([status, ...words].join(" "));
 }
 
-/** Why a request got no answer. The reason of `fetch failed` is in its cause. */
+/** Why a request got no answer. */
 export function reasonOf(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return plain(cause === undefined ? messageOf(error) : messageOf(cause));
+  return plain(messageOf(error));
 }

@@ -10,26 +10,26 @@ import { systemClock } from "../../shared/time/clock.ts";
 
 /** The options and arguments that more than one command has, and how their values are read. */
 export function configDir(): Option {
-  return new Option("--config-dir <dir>", "where the configuration is")
+  return new Option("--config-dir <dir>", "configuration directory")
     .env("POSTERN_CONFIG_DIR")
     .default("config");
 }
 
 /** Of commands that need no Redis where they can ask the console. */
 export function operatorUrl(): Option {
-  const what = "ask postern operator at this URL, not Redis; POSTERN_OPERATOR_TOKEN holds its token";
+  const what = "use the console at this URL instead of Redis; POSTERN_OPERATOR_TOKEN holds the token";
   return new Option("--operator <url>", what).env("POSTERN_OPERATOR_URL").argParser(parseUrl);
 }
 
 export function bindAddress(otherwise: string): Option {
-  const what = `where to listen; a port alone is one of 127.0.0.1 (default: ${otherwise})`;
+  const what = `address to listen on; a port alone means 127.0.0.1 (default: ${otherwise})`;
   return new Option("--bind-address <host:port>", what).argParser(parseListenAddress);
 }
 
 export function opsAddress(otherwise: string): Option {
   return new Option(
     "--ops-address <host:port>",
-    `private address of /livez, /readyz and /metrics (default: ops_address in postern.toml, else ${otherwise})`,
+    `private address for /livez, /readyz and /metrics (default: ops_address in postern.toml, else ${otherwise})`,
   ).argParser(parseListenAddress);
 }
 
@@ -41,34 +41,32 @@ function parseListenAddress(text: string): string {
 }
 
 export function serviceId(): Option {
-  return new Option("--service-id <n>", "the service all calls belong to (default: 0, with a warning)")
+  return new Option("--service-id <n>", "service of the jobs (default: 0, with a warning)")
     .env("POSTERN_SERVICE_ID")
     .argParser(wholeNumber("a service id"));
 }
 
 /** A port of 127.0.0.1. */
 export function port(name: string, otherwise: number, what: string): Option {
-  return new Option(`--${name}-port <n>`, `${what}; 0: a free one`)
+  return new Option(`--${name}-port <n>`, `${what}; 0 uses a free port`)
     .argParser(wholeNumber("a port", { max: 65_535 }))
     .default(otherwise);
 }
 
 /** The beginning of a time range; `event` says what happened at that time, as "claimed". */
 export function sinceOption(event: string): Option {
-  const what = `${event} at this time or later: an ISO date (UTC), or 90s, 30m, 2h, 7d ago`;
+  const what = `${event} at or after this time: an ISO date (UTC), or an age such as 90s, 30m, 2h or 7d`;
   return new Option("--since <time>", what).argParser(parseTime);
 }
 
 /** The end of a time range. */
 export function untilOption(event: string): Option {
-  return new Option("--until <time>", `${event} at this time or earlier`).argParser(parseTime);
+  return new Option("--until <time>", `${event} at or before this time`).argParser(parseTime);
 }
 
 /** 0 is no limit. */
-export function limitOption(otherwise: number): Option {
-  return new Option("--limit <n>", "at most this many; 0 for all")
-    .argParser(wholeNumber("a limit"))
-    .default(otherwise);
+export function limitOption(otherwise: number, what = "print at most n entries; 0 prints all"): Option {
+  return new Option("--limit <n>", what).argParser(wholeNumber("a limit")).default(otherwise);
 }
 
 /** In seconds. */
@@ -87,18 +85,18 @@ export function isResultToken(text: string): boolean {
 }
 
 export function callId(): Argument {
-  return new Argument("<id>", "the call id").argParser(parseCallId);
+  return new Argument("<id>", "id of the call").argParser(parseCallId);
 }
 
 /** Any number of call ids, each once. */
 export function callIds(): Argument {
-  return new Argument("[ids...]", "call ids").argParser(collectCallId);
+  return new Argument("[ids...]", "ids of calls").argParser(collectCallId);
 }
 
 /** Any number of jobs, each once, and at least one; or of receivers of callbacks. */
 export function jobKeys(): Argument {
   const what =
-    "jobs, as 7/1: service id and job index; callback/HOST for the callbacks to a receiver, callback for all";
+    "jobs, such as 7/1 (service and job); callback/HOST for the callbacks to a receiver, callback for all callbacks";
   return new Argument("<service/job...>", what).argParser(collectJobKey);
 }
 
@@ -122,12 +120,12 @@ export function collectCallId(text: string, before: string[] = []): string[] {
 
 export function parseCallId(text: string): string {
   if (CALL_ID.test(text)) return text;
-  throw new InvalidArgumentError("a call id is c_ and 32 lower-case hex digits");
+  throw new InvalidArgumentError("it must be a call id: c_ and 32 lower-case hex digits");
 }
 
 export function parseCode(text: string): ErrorCode {
   if (isErrorCode(text)) return text;
-  throw new InvalidArgumentError("there is no such error code; docs/errors.md lists them");
+  throw new InvalidArgumentError("it must be an error code from docs/errors.md");
 }
 
 export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
@@ -135,32 +133,34 @@ export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEG
     const value = Number(text);
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;
     const most = max === Number.MAX_SAFE_INTEGER ? "2^53-1" : max;
-    throw new InvalidArgumentError(`${what} is a whole number from ${min} to ${most}`);
+    throw new InvalidArgumentError(`${what} must be an integer from ${min} to ${most}`);
   };
 }
 
 export function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === "http:" || url?.protocol === "https:") return url;
-  throw new InvalidArgumentError("it is not an http or https URL");
+  throw new InvalidArgumentError("it must be an http or https URL");
 }
 
 /** Returns the address in lower case. */
 export function parseAddress(text: string): string {
   if (isAddress(text)) return text.toLowerCase();
-  throw new InvalidArgumentError("an address is 0x and 40 hex digits");
+  throw new InvalidArgumentError("it must be an address: 0x and 40 hex digits");
 }
 
 /** Returns the hash in lower case. */
 export function parseTransaction(text: string): string {
   if (/^0x[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
-  throw new InvalidArgumentError("a transaction is 0x and 64 hex digits");
+  throw new InvalidArgumentError("it must be a transaction hash: 0x and 64 hex digits");
 }
 
 function parseTime(text: string): number {
   const at = parseMoment(text, systemClock());
   if (at !== undefined) return at;
-  throw new InvalidArgumentError("a time is an ISO date such as 2026-01-31 or 2026-01-31T18:00, or 2h, 7d");
+  throw new InvalidArgumentError(
+    "it must be an ISO date such as 2026-01-31 or 2026-01-31T18:00, or an age such as 2h or 7d",
+  );
 }
 
 const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
@@ -185,7 +185,8 @@ export type BodyOptions = { body?: string; bodyFile?: string };
 
 /** Ends the command if both are given. */
 export function requireOneBody(command: Command, { body, bodyFile }: BodyOptions): void {
-  if (body !== undefined && bodyFile !== undefined) usageError(command, "either --body or --body-file");
+  if (body !== undefined && bodyFile !== undefined)
+    usageError(command, "--body cannot be used with --body-file");
 }
 
 /** Ends the command: its options do not go together. */

@@ -17,10 +17,10 @@ export function addOutputOptions(program: Command): void {
   }
 }
 
-const OF_SERVICES = ["log JSON lines on a terminal too", "log warnings and errors only"] as const;
+const OF_SERVICES = ["log JSON lines, also on a terminal", "log only warnings and errors"] as const;
 const OF_COMMANDS = [
-  "the outcome as one JSON object; problems too, on stderr",
-  "print nothing but what was asked for, and problems; the exit code tells the rest",
+  "print one JSON object",
+  "print only requested data and problems; the exit code shows the outcome",
 ] as const;
 
 /** The commands that do something; the others only group them. */

@@ -11,5 +11,5 @@ export function payerKey(env: Env): Secret | undefined {
 /** What to tell whoever has no such key. */
 export function whyNoKey(env: Env): string {
   const isSet = (env["POSTERN_PAYER_KEY"] ?? "") !== "";
-  return `POSTERN_PAYER_KEY ${isSet ? "" : "is not set: it "}${NO_PRIVATE_KEY}`;
+  return `POSTERN_PAYER_KEY ${isSet ? "" : "is not set; it "}${NO_PRIVATE_KEY}`;
 }

@@ -46,17 +46,17 @@ import { jsonLine } from "./text.ts";
 
 const EXIT_CODES = `
 Exit codes:
-  0  done
-  1  failed, or only partly done
-  2  the command line is wrong
-  3  the configuration is wrong`;
+  0  success
+  1  failure or partial success
+  2  wrong command line
+  3  wrong configuration`;
 
 /** The table of all commands. Each imports its own file only when it runs, so that `--help` and the others stay quick. */
 export function buildProgram(given: Surroundings): Command {
   const output = createOutput(given);
   const deps: ProgramDeps = { ...given, ...output };
   const program = new Command("postern")
-    .description("The off-chain side gate of a job runner: HTTP requests become durable job calls.")
+    .description("Turn webhooks and paid HTTP requests into durable calls of a job runner.")
     .version(deps.version, "-V, --version", "print the version")
     .addHelpText("after", EXIT_CODES)
     .configureOutput({
@@ -64,7 +64,9 @@ export function buildProgram(given: Surroundings): Command {
       writeErr: (text) => (isJsonWanted(program) ? deps : given).printError(text),
       outputError(text) {
         if (isJsonWanted(program)) output.begin({ json: true });
-        deps.printError(text);
+        // Commander ends its sentence, and the reason begins in lower case.
+        const sentence = text.replace(/( is invalid(?: for argument '[^']*')?)\. (?=[a-z])/, "$1: ");
+        deps.printError(sentence.replace(/^error: command-argument value/, "error: value"));
       },
     })
     .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
@@ -108,7 +110,8 @@ const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator
 function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
   if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;
   const { configDir } = command.opts<{ configDir?: string }>();
-  for (const warning of environmentWarnings(env, configDir)) note(`warning: ${warning}\n`);
+  const misspeltOnly = command.name() !== "check-config";
+  for (const warning of environmentWarnings(env, configDir, { misspeltOnly })) note(`warning: ${warning}\n`);
   const problem = environmentProblem(env);
   if (problem === undefined) return;
   printError(`${problem}\n`);
@@ -130,13 +133,13 @@ function environmentProblem(env: Env): string | undefined {
 /** A command's name and arguments in the list of commands. Only the first of many arguments is shown, to leave room. */
 function subcommandTerm(command: Command): string {
   const term = new Help().subcommandTerm(command);
-  return term.length <= 30 ? term : term.replace(/>.*$/, "> ...");
+  return term.length <= 30 ? term : term.replace(/> .*$/, "> ...");
 }
 
 function addServices(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("webhooks")
-    .description("run a webhooks gateway: verify, enqueue, answer 202")
+    .description("run a webhooks gateway: verify webhooks, queue them as calls, answer 202")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in webhooks.toml"))
     .addOption(opsAddress("127.0.0.1:9091"))
@@ -146,22 +149,25 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     );
   program
     .command("x402")
-    .description("run an x402 payment gateway: verify, settle, enqueue, answer 202")
+    .description("run a payment gateway (x402): settle payments, queue the paid calls, answer 202")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in x402.toml"))
     .addOption(opsAddress("127.0.0.1:9093"))
-    .option("--drain", "sell nothing, answer who has bought, and say when another deployment may take over")
+    .option(
+      "--drain",
+      "sell nothing, answer existing payers, and report when another deployment may take over",
+    )
     .action(async (options) => exitWith(await services.x402(withAddresses(options))));
   program
     .command("pricing")
-    .description("run a pricing engine: signed quotes over gRPC and HTTP")
+    .description("run a pricing engine: sign quotes over gRPC and HTTP")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in pricing.toml"))
     .addOption(opsAddress("127.0.0.1:9094"))
     .action(async (options) => exitWith(await services.pricing(withAddresses(options))));
   program
     .command("producer")
-    .description("run a producer: take calls from the queue, inject them into the runner")
+    .description("run a producer: read calls from the queues, and inject them into the runner")
     .addOption(configDir())
     .addOption(opsAddress("127.0.0.1:9092"))
     .action(async (options) => exitWith(await services.producer(withAddresses(options))));
@@ -173,7 +179,7 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .action(async (options) => exitWith(await services.runner(withAddresses(options))));
   program
     .command("operator")
-    .description("run the operator's console: its API over HTTP, and its page")
+    .description("run the console: the page and HTTP API for operators")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in operator.toml, else 127.0.0.1:9300"))
     .addOption(opsAddress("127.0.0.1:9095"))
@@ -200,15 +206,15 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("dev")
     .description("run everything on this machine, with a private Redis")
-    .option("--config-dir <dir>", "where the configuration is; without it an example is made")
-    .option("--service-id <n>", "the service all calls belong to")
-    .option("--runner <url>", "your own runner, which dev does not start", parseUrl)
+    .option("--config-dir <dir>", "configuration directory (default: a new example configuration)")
+    .option("--service-id <n>", "service of the jobs")
+    .option("--runner <url>", "URL of your own runner, which replaces the reference runner", parseUrl)
     .option(
       "--port-base <n>",
-      "give everything that listens a fixed port, from this one on",
+      "use fixed ports, starting at n",
       wholeNumber("a port base", { min: 1, max: PORT_BASE_MAX }),
     )
-    .option("--verbose", "print on a terminal too what the parts log, and not only their warnings and errors")
+    .option("--verbose", "print all logs of the processes (default on a terminal: only warnings and errors)")
     .action(async ({ configDir, serviceId, runner, portBase, verbose = false }: DevOptions) =>
       exitWith(await services.dev({ configDir, serviceId, runner, portBase, verbose })),
     );
@@ -217,31 +223,42 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
 function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("devnet")
-    .description("run a chain with a token, payers and a facilitator on this machine, all worthless")
-    .addOption(port("rpc", 8545, "of the chain's JSON-RPC"))
-    .addOption(port("facilitator", 8546, "of the facilitator"))
-    .addOption(port("control", 8547, "of the control port: what is where, and faults on command"))
-    .option("--block-time-ms <n>", "how often a block is made; 0 is never", wholeNumber("a time"), 1000)
+    .description("run a test chain with a token, payers and a facilitator on this machine")
+    .addOption(port("rpc", 8545, "port of the chain's JSON-RPC"))
+    .addOption(port("facilitator", 8546, "port of the facilitator"))
+    .addOption(
+      port("control", 8547, "port of the control server, which describes the devnet and injects faults"),
+    )
+    .option(
+      "--block-time-ms <n>",
+      "milliseconds between blocks; 0 makes blocks only for transactions",
+      wholeNumber("a time"),
+      1000,
+    )
     .action(async (options) => exitWith(await services.devnet(options)));
 }
 
 function addQuote(program: Command, deps: ProgramDeps): void {
   program
     .command("quote")
-    .description("ask a pricing engine over HTTP for a signed quote, after doing its proof of work")
-    .argument("<url>", "the engine's HTTP address", parseUrl)
-    .argument("<service-id>", "the job's service", wholeNumber("a service id"))
-    .argument("<job-index>", "the job", wholeNumber("a job index", { max: JOB_INDEX_MAX }))
-    .requiredOption("--requester <address>", "who will redeem the quote, or pay with it", parseAddress)
-    .option("--body <text>", "the inputs the quote is for")
-    .option("--body-file <file>", "the inputs from a file")
+    .description("compute a proof of work, and request a signed quote from a pricing engine")
+    .argument("<url>", "HTTP URL of the pricing engine", parseUrl)
+    .argument("<service-id>", "service of the job", wholeNumber("a service id"))
+    .argument("<job-index>", "number of the job", wholeNumber("a job index", { max: JOB_INDEX_MAX }))
+    .requiredOption(
+      "--requester <address>",
+      "address that will redeem the quote or pay with it",
+      parseAddress,
+    )
+    .option("--body <text>", "inputs of the job")
+    .option("--body-file <file>", "file with the inputs of the job")
     .option(
       "--difficulty <bits>",
-      "of the engine's proof of work",
+      "difficulty of the proof of work, as configured at the engine",
       wholeNumber("a difficulty", { max: DIFFICULTY_BEARABLE }),
       20,
     )
-    .option("--json", "the engine's answer, as one JSON object")
+    .option("--json", "print one JSON object")
     .action(
       async (url: URL, serviceId: number, jobIndex: number, options: QuoteOptions, command: Command) => {
         requireOneBody(command, options);
@@ -254,12 +271,9 @@ function addQuote(program: Command, deps: ProgramDeps): void {
 function addRates(program: Command, deps: ProgramDeps): void {
   program
     .command("rates")
-    .description("show what the accepted tokens' rates are, where they come from and how old they are")
-    .option(
-      "--test",
-      "read every source now, and say what each answers; what the gateways use stays as it is",
-    )
-    .option("--json", "one JSON object")
+    .description("show the rates of the accepted tokens, with their sources and ages")
+    .option("--test", "query every source now and show its answer; the gateways keep their current rates")
+    .option("--json", "print one JSON object")
     .addOption(configDir())
     .action(async (options: RatesOptions) => {
       const { showRates } = await import("./rates.ts");
@@ -270,9 +284,9 @@ function addRates(program: Command, deps: ProgramDeps): void {
 function addStatus(program: Command, deps: ProgramDeps): void {
   program
     .command("status")
-    .description("show the calls by origin, the last hour, the processes that run and what Redis promises")
-    .option("--watch", "again every two seconds, until Ctrl-C")
-    .option("--json", "one JSON object a line")
+    .description("show calls by origin, the last hour, running processes and the durability of Redis")
+    .option("--watch", "refresh every two seconds until Ctrl-C")
+    .option("--json", "print JSON, one object a line")
     .addOption(configDir())
     .action(async (options: StatusOptions) => {
       const { showStatus } = await import("./status.ts");
@@ -283,9 +297,14 @@ function addStatus(program: Command, deps: ProgramDeps): void {
 function addRedisAcl(program: Command, deps: ProgramDeps): void {
   program
     .command("redis-acl")
-    .description("print the rights that a process needs of its Redis user, as a command for redis-cli")
-    .addArgument(new Argument("<process>", "operator: the console, and the commands").choices(KINDS))
-    .option("--json", "one JSON object")
+    .description("print the Redis ACL rules of a process, as a command for redis-cli")
+    .addArgument(
+      new Argument(
+        "<process>",
+        "process that uses the rules; operator means the console and the commands",
+      ).choices(KINDS),
+    )
+    .option("--json", "print one JSON object")
     .action(async (user: ProcessKind, { json }: { json?: boolean }) => {
       const { aclRules } = await import("../../shared/redis/rights.ts");
       const rules = aclRules(user);
@@ -296,8 +315,8 @@ function addRedisAcl(program: Command, deps: ProgramDeps): void {
 function addCheckConfig(program: Command, deps: ProgramDeps): void {
   program
     .command("check-config")
-    .description("say everything that is wrong with the configuration, and start nothing")
-    .option("--online", "ask the accepted tokens' chains too: whether contracts and nodes are as configured")
+    .description("list all errors of the configuration, and start nothing")
+    .option("--online", "also check the contracts and nodes of the accepted tokens")
     .addOption(configDir())
     .action(async (options: CheckOptions) => {
       const { checkConfig } = await import("./check-config.ts");

@@ -25,7 +25,8 @@ export async function showQuote(
   job: { serviceId: number; jobIndex: number },
   options: QuoteOptions,
 ): Promise<number> {
-  const onStale = (secs: number) => note(`no proof of work after ${secs} s; again with a new timestamp\n`);
+  const onStale = (secs: number) =>
+    note(`no proof of work found after ${secs} s; trying again with a new timestamp\n`);
   try {
     const { requester, difficulty, json } = options;
     const inputs = readBody(options) ?? new Uint8Array();
@@ -39,7 +40,7 @@ export async function showQuote(
       body: Buffer.from(body),
     };
     const answer = await post(request, systemClock() + ANSWER_WITHIN_MS).catch((cause: unknown) => {
-      throw new Error(`${url.host} cannot be asked: ${reasonOf(cause)}`, { cause });
+      throw new Error(`cannot get a quote from ${url.host}: ${reasonOf(cause)}`, { cause });
     });
     if (answer.status !== 200) throw new Error(`refused: ${wordsOf(answer)}`);
     print(json ? jsonLine(answer.json) : quoteText(answer.json));
@@ -76,18 +77,21 @@ const Quoted = z.object({
 /** A quote for people, with the header that an x402 gateway takes. Throws if the answer is not a quote. */
 function quoteText(json: unknown): string {
   const parsed = Quoted.safeParse(json);
-  if (!parsed.success) throw new Error(`the answer is no quote: ${parsed.error.issues[0]?.path.join(".")}`);
+  if (!parsed.success)
+    throw new Error(
+      `the answer is not a quote: ${parsed.error.issues[0]?.path.join(".")} is missing or wrong`,
+    );
   const { quote_details, operator_id, settlement_options, x402_endpoint, quote_header } = parsed.data;
   const { price, expiry, inputs_hash } = quote_details;
   const lines = [
     `price: ${price} wei, until ${toIso(Number(expiry) * 1000)}`,
-    `inputs: ${inputs_hash}`,
+    `inputs hash: ${inputs_hash}`,
     `signed by: ${operator_id}`,
     ...settlement_options.map(
       ({ network, asset, symbol, amount, pay_to }) =>
-        `or: ${amount} units of ${symbol} (${asset}) on ${network}, to ${pay_to}`,
+        `or: ${amount} smallest units of ${symbol} (${asset}) on ${network}, to ${pay_to}`,
     ),
-    ...(x402_endpoint === undefined ? [] : [`at: ${x402_endpoint}`]),
+    ...(x402_endpoint === undefined ? [] : [`pay at: ${x402_endpoint}`]),
     `X-PLATFORM-QUOTE: ${quote_header}`,
   ];
   return lines.map((line) => `${plain(line)}\n`).join("");

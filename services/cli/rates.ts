@@ -56,11 +56,12 @@ function ratesJson(reports: readonly RateReport[]) {
 /** For people. */
 function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string {
   const { token, min_rate, max_rate, ageMs, lastFailure, source, value, reason, legs } = report;
-  const [line, tone] = value === undefined ? (["no rate", "bad"] as const) : ([value, "good"] as const);
+  const [line, tone] =
+    value === undefined ? (["no rate", "bad"] as const) : ([`${value} per native unit`, "good"] as const);
   const parts = [
     source,
     ...(ageMs === undefined || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),
-    `bounds: ${min_rate ?? "none"} to ${max_rate ?? "none"}`,
+    boundsText({ min_rate, max_rate }),
     value === undefined ? "NOT OFFERED" : "offered",
   ];
   const failed = lastFailure && `last read failed ${secsAgo(lastFailure.ageMs)}: ${lastFailure.reason}`;
@@ -73,6 +74,12 @@ function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string
     below(failed),
     ...(legs ?? []).map((leg) => below(legText(leg), "    ")),
   ].join("");
+}
+
+function boundsText({ min_rate: min, max_rate: max }: Pick<RateReport, "min_rate" | "max_rate">): string {
+  return min === undefined && max === undefined
+    ? "no bounds"
+    : `bounds: ${min ?? "none"} to ${max ?? "none"}`;
 }
 
 function secsAgo(ms: number): string {

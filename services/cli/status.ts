@@ -1,7 +1,7 @@
 import { toDurability } from "../../shared/config/postern-toml.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { ORIGINS } from "../../shared/job-call/origin.ts";
-import { EXIT, stopSignal } from "../../shared/lifecycle/run-service.ts";
+import { EXIT, withStopSignal } from "../../shared/lifecycle/run-service.ts";
 import { runnerViews } from "../../shared/operator/runners.ts";
 import { createReadProcesses, type Processes } from "../../shared/processes/list.ts";
 import type { Process } from "../../shared/processes/process.ts";
@@ -25,7 +25,7 @@ import { delay } from "../../shared/time/clock.ts";
 import { toIso } from "../../shared/time/iso.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
-import { duration, jsonLine, plain } from "./text.ts";
+import { counted, duration, jsonLine, plain } from "./text.ts";
 import { withRedis } from "./with-redis.ts";
 
 export type StatusOptions = { configDir: string; json?: boolean; watch?: boolean };
@@ -63,7 +63,7 @@ export function showStatus(deps: ProgramDeps, { configDir, json, watch }: Status
     if (!watch) return show();
     return repeat(() =>
       show().catch((error: unknown) => {
-        note(`Redis cannot be asked: ${messageOf(error)}\n`);
+        note(`cannot read the status from Redis: ${messageOf(error)}\n`);
         return EXIT.failed;
       }),
     );
@@ -71,15 +71,17 @@ export function showStatus(deps: ProgramDeps, { configDir, json, watch }: Status
 }
 
 /** Until SIGINT or SIGTERM, also while Redis is away: that is when somebody watches. Resolves with the last exit code. */
-async function repeat(show: () => Promise<number>): Promise<number> {
-  const stopped = new AbortController();
-  void stopSignal().then(() => stopped.abort());
-  let code: number = EXIT.ok;
-  while (!stopped.signal.aborted) {
-    code = await show();
-    await delay(WATCH_MS - SAMPLE_MS, stopped.signal).catch(() => {});
-  }
-  return code;
+function repeat(show: () => Promise<number>): Promise<number> {
+  return withStopSignal(async (stopped) => {
+    const stop = new AbortController();
+    void stopped.then(() => stop.abort());
+    let code: number = EXIT.ok;
+    while (!stop.signal.aborted) {
+      code = await show();
+      await delay(WATCH_MS - SAMPLE_MS, stop.signal).catch(() => {});
+    }
+    return code;
+  });
 }
 
 type LastHour = OriginTotals & { origin: string };
@@ -120,8 +122,8 @@ function statusJson({ at, queues, workers, redis, lastHour, processes, unreadabl
     })),
     last_hour: lastHour.map(({ p50Ms, p99Ms, ...counts }) => ({
       ...counts,
-      p50_ms: p50Ms === undefined ? null : Math.round(p50Ms),
-      p99_ms: p99Ms === undefined ? null : Math.round(p99Ms),
+      p50_ms: p50Ms ?? null,
+      p99_ms: p99Ms ?? null,
     })),
     workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
     processes: processes.map(({ startedAt, silentMs, clockAheadMs, runners: _, ...rest }) => ({
@@ -151,7 +153,7 @@ const COLUMNS: readonly Column[] = [
   { heading: "ORIGIN", width: 8 },
   { heading: "WAITING", ...COUNT },
   { heading: "DELAYED", ...COUNT },
-  { heading: "ACTIVE", alignRight: true },
+  { heading: "IN FLIGHT", alignRight: true },
   { heading: "FAILED", alignRight: true, tone: (count) => (count === "0" ? undefined : "bad") },
   { heading: "OLDEST", alignRight: true },
   { heading: "ACCEPTED/S", shortHeading: "ACC/S", ...PER_SECOND },
@@ -160,7 +162,7 @@ const COLUMNS: readonly Column[] = [
 ];
 
 const LAST_HOUR: readonly Column[] = [
-  { heading: "LAST HOUR", width: 9 },
+  { heading: "ORIGIN", width: 8 },
   { heading: "ACCEPTED", alignRight: true },
   { heading: "REFUSED", alignRight: true },
   { heading: "INJECTED", alignRight: true },
@@ -176,17 +178,25 @@ const PROCESSES: readonly Column[] = [
   { heading: "RELEASE" },
   { heading: "CONFIG", width: 12 },
   { heading: "DURABILITY", tone: (mode) => (mode === "relaxed" ? "attention" : undefined) },
-  { heading: "RUNS FOR", alignRight: true },
+  { heading: "UPTIME", alignRight: true },
 ];
 
-const UNANSWERED: readonly string[] = ["silent", "away"] satisfies RunnerStatus["state"][];
+/** The console's words. JSON has the state itself. */
+const STATE_WORDS = {
+  unasked: "no calls yet",
+  answers: "responding",
+  silent: "not responding",
+  away: "unreachable",
+} as const satisfies Record<RunnerStatus["state"], string>;
+
+const UNANSWERED: readonly string[] = [STATE_WORDS.silent, STATE_WORDS.away];
 
 const RUNNERS: readonly Column[] = [
   { heading: "RUNNER", width: 8 },
-  { heading: "STATE", width: 8, tone: (state) => (UNANSWERED.includes(state) ? "bad" : undefined) },
-  { heading: "ANSWERED", alignRight: true },
+  { heading: "STATE", width: 14, tone: (word) => (UNANSWERED.includes(word) ? "bad" : undefined) },
+  { heading: "LAST ANSWER", alignRight: true },
   { heading: "PRODUCERS", alignRight: true },
-  { heading: "ADDRESS, REASON" },
+  { heading: "ADDRESS" },
 ];
 
 /** For people. */
@@ -202,6 +212,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   };
   show(COLUMNS, byOrigin(queues).map(queueCells));
   print("\n");
+  print("last hour:\n");
   show(LAST_HOUR, lastHour.map(lastHourCells));
   print("\n");
   show(
@@ -210,7 +221,10 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   );
   for (const note of [...differences(processes), ...processes.flatMap(clockNote)])
     print(`${paint("attention", note)}\n`);
-  if (unreadable > 0) print(`${paint("attention", `and ${unreadable} of a later release`)}\n`);
+  if (unreadable > 0)
+    print(
+      `${paint("attention", `not shown: ${counted(unreadable, "process", "processes")} with an unreadable record`)}\n`,
+    );
   if (runners.length > 0) {
     print("\n");
     show(
@@ -218,12 +232,12 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
       runners.map((runner) => runnerCells(runner, at)),
     );
   }
-  const alive = `workers alive: ${workers.length}`;
+  const alive = `producers alive: ${workers.length}`;
   return [
     `${toIso(at)}\n`,
     ...lines,
     `\n${paint(workers.length === 0 ? "attention" : undefined, alive)}\n`,
-    ...workers.map(({ id, ageMs }) => `  ${plain(id)}  heard of ${(ageMs / 1000).toFixed(1)} s ago\n`),
+    ...workers.map(({ id, ageMs }) => `  ${plain(id)}  last heartbeat ${(ageMs / 1000).toFixed(1)} s ago\n`),
     `\nredis: ${paint("problem" in redis ? "bad" : undefined, redisLine(redis))}\n`,
   ].join("");
 }
@@ -239,11 +253,10 @@ function lastHourCells({ origin, accepted, refused, injected, failed, p50Ms, p99
   return [origin, ...[accepted, refused, injected, failed].map(String), latency(p50Ms), latency(p99Ms)];
 }
 
-/** It is known by classes, so three digits would say too much. */
 function latency(ms: number | undefined): string {
   if (ms === undefined) return "-";
-  if (ms < 1000) return `${Math.max(1, Number(ms.toPrecision(2)))} ms`;
-  return ms < 60_000 ? `${Number((ms / 1000).toPrecision(2))} s` : duration(ms);
+  if (ms < 1000) return `${ms} ms`;
+  return ms < 60_000 ? `${ms / 1000} s` : duration(ms);
 }
 
 function processCells({ kind, host, pid, version, config, durability, startedAt }: Process, at: number) {
@@ -256,7 +269,7 @@ function runnerCells(
 ) {
   const answered = answeredAt === undefined ? "-" : `${duration(Math.max(0, at - answeredAt))} ago`;
   const some = unanswered > 0 && unanswered < producers ? `${unanswered} of ${producers}` : String(producers);
-  return [name, state, answered, some, reason === undefined ? url : `${url}: ${reason}`];
+  return [name, STATE_WORDS[state], answered, some, reason === undefined ? url : `${url}: ${reason}`];
 }
 
 /** A smaller difference may come from the exchange in which it was measured. */
@@ -266,7 +279,9 @@ const CLOCK_OFF_MS = 1000;
 function clockNote({ kind, host, pid, clockAheadMs: ms }: Process): string[] {
   if (Math.abs(ms) < CLOCK_OFF_MS) return [];
   const off = `${duration(Math.round(Math.abs(ms) / 1000) * 1000)} ${ms > 0 ? "ahead of" : "behind"}`;
-  return [`${kind} ${host} ${pid}: its clock is ${off} Redis' clock; set the clocks of both machines (NTP)`];
+  return [
+    `${kind} ${host} ${pid}: its clock is ${off} the clock of Redis; synchronize both machines with NTP`,
+  ];
 }
 
 /** Of which kinds the processes differ from one another: a rollout is half done, or was. */
@@ -277,15 +292,15 @@ function differences(processes: readonly Process[]): string[] {
     const releases = new Set(own.map(({ version }) => version)).size;
     const configs = new Set(own.map(({ config }) => config)).size;
     return [
-      ...(releases > 1 ? [`${kind}: ${releases} releases run side by side`] : []),
-      ...(configs > 1 ? [`${kind}: ${configs} configurations run side by side`] : []),
+      ...(releases > 1 ? [`${kind}: ${releases} different releases are running`] : []),
+      ...(configs > 1 ? [`${kind}: ${configs} different configurations are running`] : []),
     ];
   });
 }
 
 const PROOFS: Partial<Record<string, string>> = {
   always: "fsync before each reply",
-  none: "none: calls answered with 202 can be lost",
+  none: "none: accepted calls can be lost",
 };
 
 function redisLine(redis: RedisStatus): string {

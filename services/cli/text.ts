@@ -5,6 +5,11 @@ export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]+/gu, " ");
 }
 
+/** `1 call`, `2 calls`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
 /** What JSON may hold as it stands, and a terminal obeys, takes for a line's end or writes backwards. */
 const UNSAFE_IN_JSON = /[\x7f-\x9f\p{Bidi_Control}\p{Zl}\p{Zp}]/gu;
 

@@ -23,7 +23,7 @@ export function withOperations(
     ]);
     const token = tokenFor(url, deps, configDir);
     if (token !== undefined && !isPrivateUrl(url.href))
-      deps.note(`warning: the token crosses the network as it is: ${url.origin} has no TLS\n`);
+      deps.note(`warning: the token is sent unencrypted, because ${url.origin} does not use TLS\n`);
     return work(createConsoleOperations(createConsoleClient({ url, token })));
   });
 }

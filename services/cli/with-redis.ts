@@ -110,5 +110,5 @@ async function connected(redis: Redis, url: Secret): Promise<void> {
 
 /** The part of the URL that is no secret. */
 function hostOf(url: Secret): string {
-  return URL.canParse(url.reveal()) ? new URL(url.reveal()).host : "its configured address";
+  return URL.canParse(url.reveal()) ? new URL(url.reveal()).host : "the configured address";
 }

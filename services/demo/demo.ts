@@ -81,7 +81,7 @@ export type Webhook = {
 
 export function endpointAt({ stack }: Demo, path: string): EndpointToml {
   const endpoint = stack.config.webhooks?.endpoints.find((each) => each.path === path);
-  if (endpoint === undefined) throw new Error(`expected: an endpoint at ${path}`);
+  if (endpoint === undefined) throw new Error(`there is no endpoint at ${path}`);
   return endpoint;
 }
 
@@ -108,7 +108,7 @@ export async function curl(demo: Demo, webhook: Webhook): Promise<Reply> {
   const line = [signed.replace(shellQuote(signedBody), () => shellQuote(body)), ...more].join("");
   show.command(line);
   if (findProgram(["curl"], env) === undefined) {
-    show.say("there is no curl here, so the demo sends the same request itself");
+    show.say("curl is not installed, so the demo sends the same request itself");
     return send(demo, webhook);
   }
   const direct = { ...env, NO_PROXY: "127.0.0.1", no_proxy: "127.0.0.1" };
@@ -137,7 +137,7 @@ export type Call = { readonly callId: string; readonly body: string };
 
 /** Resolves once the runner lists the call as done, with the very bytes that were sent, and has logged its run. */
 export async function untilRun(demo: Demo, { callId, body }: Call): Promise<LoggedEvent> {
-  if (callId === "") throw new Error("expected: a call; the request was not accepted");
+  if (callId === "") throw new Error("the request was not accepted, so there is no call to wait for");
   await eventually(`the runner lists ${callId} as done, with the bytes that were sent`, async () => {
     const { state, sha256 } = await atRunner(demo, callId);
     return state === "done" && sha256 === sha256Hex(Buffer.from(body));

@@ -1,6 +1,6 @@
 import { beforeDeadline } from "../../shared/dev/wait.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
-import { EXIT, Shutdown, stopSignal } from "../../shared/lifecycle/run-service.ts";
+import { EXIT, Shutdown, withStopSignal } from "../../shared/lifecycle/run-service.ts";
 import { silentLogger } from "../../shared/log/logger.ts";
 import type { Chapter } from "./demo.ts";
 import { fiveAtOnce, killedGateway, lostReply, paidJob, unfitBody } from "./payments.ts";
@@ -26,17 +26,17 @@ const CHAPTERS: readonly (Chapter | PaidChapter)[] = [
   unfitBody,
   killedGateway,
 ];
-const SUM = "The sum";
+const SUM = "Totals";
 
 const titles = (chapters: typeof CHAPTERS) => chapters.map(({ title }) => `    ${title}\n`).join("");
 
 const USAGE = `usage: npm run demo [-- [--all] [--exit]]
 
-Starts what "postern dev" starts, on this machine, and shows what it does. Each statement is checked before it is printed.
+Starts the same processes as "postern dev" on this machine and shows what they do. Each statement is checked before it is printed.
 ${titles(CHAPTERS.filter(({ more }) => !more))}    ${SUM}
 
-  --all   shows this too:
-${titles(CHAPTERS.filter(({ more }) => more))}  --exit  ends everything after the show, with exit code 0 if all that was shown is so, else 1`;
+  --all   Show these chapters too:
+${titles(CHAPTERS.filter(({ more }) => more))}  --exit  Stop everything at the end, and exit with 0 if all checks passed, else with 1`;
 
 const CHAPTER_DEADLINE_MS = 180_000;
 
@@ -46,16 +46,15 @@ const unknown = options.filter((option) => !["--all", "--exit", "--help", "-h"].
 const [all, stays] = [options.includes("--all"), !options.includes("--exit")];
 
 if (unknown.length > 0) {
-  console.error(`unknown: ${unknown.join(" ")}\n${USAGE}`);
+  console.error(`unknown option: ${unknown.join(" ")}\n${USAGE}`);
   process.exitCode = EXIT.usage;
 } else if (options.includes("--help") || options.includes("-h")) console.log(USAGE);
-else process.exit(await runDemo());
+else process.exit(await withStopSignal(runDemo));
 
 /** Shows everything, stays up unless it must exit, and ends everything; a signal ends it early. */
-async function runDemo(): Promise<number> {
+async function runDemo(stopped: Promise<unknown>): Promise<number> {
   // The reader of the output has left, and the rest would not be seen.
   process.stdout.once("error", () => process.kill(process.pid, "SIGTERM")).on("error", () => {});
-  const stopped = stopSignal();
   const shutdown = new Shutdown();
 
   let isWhole = false;
@@ -71,7 +70,7 @@ async function runDemo(): Promise<number> {
 }
 
 async function showAll(shutdown: Shutdown): Promise<void> {
-  show.print('Starting what "postern dev" starts ...');
+  show.print('Starting the same processes as "postern dev" ...');
   const { demo, shop } = await startDemo(env, shutdown);
   if (shop === undefined) leaveOutPayments();
   for (const chapter of CHAPTERS) {
@@ -85,8 +84,8 @@ async function showAll(shutdown: Shutdown): Promise<void> {
 
 /** With CI set it is a failure that nothing can be bought. */
 function leaveOutPayments(): void {
-  const statement = "without a chain nothing is bought: payments are left out";
-  if (env["CI"]) show.fail(`${statement}, which with CI set they must not be`);
+  const statement = "there is no chain, so the chapters about payments are skipped";
+  if (env["CI"]) show.fail(`${statement}, which is a failure because CI is set`);
   else show.say(statement);
 }
 
@@ -105,11 +104,11 @@ async function showChapter(title: string, content: () => Promise<void>): Promise
 /** Prints what was shown, where to look at it, and what to try next. */
 function showEnd(operator: string): void {
   const { chapters, checks, wrong } = show.counts;
-  const verdict = wrong === 0 ? "all of it is so" : `${wrong} of it is wrong (NO)`;
+  const verdict = wrong === 0 ? "all passed" : `${wrong} failed (NO)`;
   show.print(
     "",
     `Shown:    ${chapters} chapters, ${checks} checks; ${verdict}`,
-    `Console:  ${stays ? `${operator} shows what flowed; Ctrl-C ends everything` : "ends with the demo; without --exit it stays, and its address is here"}`,
-    `Next:     ${all ? "npm run postern -- dev   starts the same for webhooks and payments of your own" : "npm run demo -- --all   shows the rest"}`,
+    `Console:  ${stays ? `${operator} shows these calls and payments; press Ctrl-C to stop everything` : "stopped with the demo; without --exit it stays open"}`,
+    `Next:     ${all ? "npm run postern -- dev   starts the same for your own webhooks and payments" : "npm run demo -- --all   shows the other chapters"}`,
   );
 }

@@ -13,7 +13,7 @@ const ECHO_UNITS = 32_000n;
 const KECCAK256_UNITS = 64_000n;
 
 export const paidJob: PaidChapter = {
-  title: "A job is bought, and its result comes back",
+  title: "A client pays for a job and gets its result",
   async buy(shop) {
     const [payer, url, body] = [shop.nextPayer(), shop.job(DEV_JOBS.keccak256), "hello"];
     const payerKey = payer.privateKey;
@@ -24,10 +24,10 @@ export const paidJob: PaidChapter = {
       { POSTERN_PAYER_KEY: payerKey },
     );
     const result = JSON.stringify({ keccak256: KECCAK256_OF_HELLO });
-    show.check(`the buyer has the job's result: ${result}`, [exitCode, text.includes(result)], [0, true]);
+    show.check(`the payer has the job's result: ${result}`, [exitCode, text.includes(result)], [0, true]);
     const [charge] = await shop.charges(payer);
     show.check(
-      `the transaction that it names is on the chain: ${charge?.transaction}`,
+      `the transaction in this output is on the chain: ${charge?.transaction}`,
       text.includes(`transaction ${charge?.transaction}`),
       true,
     );
@@ -38,12 +38,14 @@ export const paidJob: PaidChapter = {
 
 /** The worst instant: the payer is charged, and nothing of the job is in the queue. */
 export const killedGateway: PaidChapter = {
-  title: "The gateway is killed in mid-payment; the job that was paid for runs all the same",
+  title: "The gateway is killed during a payment, and the paid job still runs",
   async buy(shop) {
     const { redis, log, gateway } = shop;
     await gateway.restart({ POSTERN_FAILPOINT: "x402.after_settle" });
     await untilSelling(gateway);
-    show.say("the next gateway is killed once the facilitator says that a payment has settled");
+    show.say(
+      "the gateway is restarted; it will be killed when the facilitator reports that a payment has settled",
+    );
     const payment = await sign(shop, { job: DEV_JOBS.echo, body: "the gateway was killed" });
     const isUnanswered = () =>
       payOnce(payment).then(
@@ -54,23 +56,23 @@ export const killedGateway: PaidChapter = {
       beforeDeadline("the gateway is killed", gateway.process.exit),
       eventually("a connection that breaks", isUnanswered),
     ]);
-    show.check("the gateway is killed (SIGKILL), and the buyer gets no answer", exit.signal, "SIGKILL");
+    show.check("the gateway is killed (SIGKILL), and the payer gets no answer", exit.signal, "SIGKILL");
     const { length: charges } = await shop.charges(payment.payer);
     const { waiting } = await redis.calls();
     show.check(
-      "the buyer is charged, and neither queue nor runner has heard of the job",
+      "the payer is charged, but the call is neither in the queue nor at the runner",
       [charges, waiting, await atRunner(shop, payment.callId)],
       [1, 0, {}],
     );
 
     await gateway.restart();
-    show.say("a new gateway starts, and the buyer stays away");
+    show.say("a new gateway starts, and the payer sends nothing");
     show.log("x402", await log.ofCall("payment.reconciled", payment.callId));
     await showOneChargeOneRun(shop, payment, ECHO_UNITS);
     await untilSelling(gateway);
     const late = await pay(payment);
     show.check(
-      `202: a buyer that comes back with the same payment has bought call ${shortId(payment.callId)}`,
+      `202: the same payment, sent again later, gets call ${shortId(payment.callId)}`,
       [late.status, late.callId],
       [202, payment.callId],
     );
@@ -82,21 +84,21 @@ const TIMES = 5;
 const ACCESS = /,"result_token":"[^"]+","result_url":"[^"]+"/;
 
 export const fiveAtOnce: PaidChapter = {
-  title: "One payment, sent five times at once by a client of version 1, is one charge and one job",
+  title: "One payment, sent five times at once by an x402 version 1 client, is one charge and one call",
   more: true,
   async buy(shop) {
     const payment = await sign(shop, { job: DEV_JOBS.echo, body: "five times at once", version: 1 });
     const replies = await Promise.all(Array.from({ length: TIMES }, () => pay(payment)));
     const statuses = replies.map(({ status }) => status);
-    show.check(`${TIMES} requests: ${TIMES} times 202`, statuses, Array(TIMES).fill(202));
+    show.check(`${TIMES} requests are sent, and all get 202`, statuses, Array(TIMES).fill(202));
     const texts = replies.map(({ text }) => text);
     show.check(
-      "all answers are equal, byte for byte, but for the token of the result",
+      "all answers are equal byte for byte, except for the result token",
       new Set(texts.map((text) => text.replace(ACCESS, ""))).size,
       1,
     );
     show.check(
-      "no two of them have it, because a payment can be repeated by anyone who has seen it",
+      "at most one answer has the result token, because anyone who has seen a payment can repeat it",
       texts.filter((text) => ACCESS.test(text)).length > 1,
       false,
     );
@@ -106,15 +108,15 @@ export const fiveAtOnce: PaidChapter = {
 
 /** Money has moved, and the facilitator did not say so: the answer must be neither 402 nor a second charge. */
 export const lostReply: PaidChapter = {
-  title: "The facilitator's answer is lost; the chain says that the buyer has paid",
+  title: "The facilitator's answer is lost, and the gateway finds the payment on the chain",
   more: true,
   async buy(shop) {
     const fault = JSON.stringify({ on: "settle", kind: "drop", acts: true, times: 1 });
     const { status } = await httpRequest(`${shop.devnet.controlUrl}/faults`, fault);
-    show.check("the facilitator will settle the next payment, and break the connection", status, 201);
+    show.check("the facilitator is set to settle the next payment and drop the connection", status, 201);
     const payment = await sign(shop, { job: DEV_JOBS.echo, body: "the reply was lost" });
     const reply = await pay(payment);
-    show.check("the buyer, who has paid, is answered 202 and not 402", reply.status, 202);
+    show.check("the payer, who has paid, gets 202 and not 402", reply.status, 202);
     const found = await shop.log.ofCall("payment.reconciled", payment.callId);
     show.log("x402", found);
     show.check("the gateway has found the transaction on the chain", found["by"], "chain");
@@ -123,22 +125,22 @@ export const lostReply: PaidChapter = {
 };
 
 export const unfitBody: PaidChapter = {
-  title: "A payment for a body that the job does not take is refused, and not charged",
+  title: "A payment is refused, and not charged, if the body does not match the job's schema",
   more: true,
   async buy(shop) {
     const payment = await sign(shop, { job: DEV_JOBS.slow, body: '{"steps":0}' });
     const { text: schema } = await httpRequest(`${payment.url}/schema`);
-    show.say(`${payment.url}/schema says what the job takes:`);
+    show.say(`${payment.url}/schema is the schema of the job's body:`);
     show.output([schema]);
     const reply = await pay(payment);
     const { code, errors } = reply.json as { code?: string; errors?: { pointer: string }[] };
     show.check(
-      `a good payment for ${payment.body} is answered 422 ${code}, at ${errors?.[0]?.pointer}`,
+      `a valid payment for ${payment.body} gets 422 ${code} at ${errors?.[0]?.pointer}`,
       [reply.status, code, errors?.[0]?.pointer],
       [422, "request.input_invalid", "#/steps"],
     );
     show.check(
-      "the buyer is not charged, and the runner has never heard of the job",
+      "the payer is not charged, and the runner has not received the call",
       [await shop.charges(payment.payer), await atRunner(shop, payment.callId)],
       [[], {}],
     );
@@ -150,7 +152,7 @@ async function showOneChargeOneRun(shop: Shop, bought: Call & { payer: Payer }, 
   await untilRun(shop, bought);
   const charges = await shop.charges(bought.payer);
   show.check(
-    `the chain has one charge, of ${usdc(units)}, and the runner has run the job once`,
+    `the chain has one charge of ${usdc(units)}, and the runner has run the call once`,
     [charges.map((charge) => charge.units), shop.log.runs().get(bought.callId)],
     [[units], 1],
   );

@@ -20,7 +20,7 @@ export async function openRedisView(url: string, shutdown: Shutdown) {
   const redis = connectForRequests(new Secret(url), silentLogger);
   shutdown.defer("view of redis", () => redis.disconnect());
   await whenReady(redis, CONNECT_MS).catch((cause: unknown) => {
-    throw new Error(`Redis at ${new URL(url).host} cannot be reached: ${messageOf(cause)}`, { cause });
+    throw new Error(`cannot connect to Redis at ${new URL(url).host}: ${messageOf(cause)}`, { cause });
   });
   const partition = partitionOf(redis);
   const registry = openRegistry(partition);
@@ -51,6 +51,6 @@ export async function requireUnused({ calls, producers }: RedisView): Promise<vo
   const list = Object.entries(found).map(([what, number]) => `${what} ${number}`);
   throw new Error(
     `The Redis of REDIS_URL is in use (${list.join(", ")}), and the demo would run calls that are not its own. ` +
-      "Unset REDIS_URL to let the demo start a Redis, or name one that Postern does not use.",
+      "Unset REDIS_URL, so that the demo starts its own Redis, or set it to a Redis that Postern does not use.",
   );
 }

@@ -5,7 +5,7 @@ import { privateKeyToAccount } from "viem/accounts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { paymentCallId } from "../../shared/payments/payment.ts";
 import { type Call, type Chapter, type Demo, httpRequest, type Reply } from "./demo.ts";
 
 export type Payer = Devnet["payers"][number];
@@ -36,7 +36,7 @@ export function createShop(demo: Demo, devnet: Devnet, gateway: Part, serviceId:
     job: (jobId) => `http://${gateway.address}/x402/jobs/${serviceId}/${jobId}`,
     nextPayer() {
       const payer = payers.shift();
-      if (payer === undefined) throw new Error("expected: a payer for each chapter that buys a job");
+      if (payer === undefined) throw new Error("the devnet has too few payers for these chapters");
       return payer;
     },
     charges: (payer) => readCharges(devnet, payer),
@@ -70,10 +70,9 @@ export async function sign(shop: Shop, { job, body, version = 2 }: Order): Promi
   // A client of version 1 reads nothing but the body of the 402.
   const header = (name: string) => (version === 1 ? null : asked.headers.get(name));
   const payment = await client.createPaymentPayload(client.getPaymentRequiredResponse(header, asked.json));
-  // The call's id follows from the payment alone.
   const { nonce } = payment.payload["authorization"] as { nonce: string };
-  const evidence = [String(shop.devnet.chainId), shop.devnet.token, payer.address, nonce];
-  const callId = callIdFrom(...evidence.map((part) => part.toLowerCase()));
+  const { chainId, token: asset } = shop.devnet;
+  const callId = paymentCallId({ chainId, method: "eip3009", asset, payer: payer.address, nonce });
   return { payer, url, body, callId, headers: client.encodePaymentSignatureHeader(payment) };
 }
 

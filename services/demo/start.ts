@@ -18,7 +18,7 @@ const SERVICE_ID = "0";
 /** This variable holds the secret of runner and producer, so that one of them can be started with another secret. */
 export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
 /** Requests to this endpoint may name a receiver of callbacks. */
-export const TOLD_PATH = "/hooks/told";
+export const LONG_JOB_PATH = "/hooks/long-job";
 /** The endpoint that callbacks are sent to. */
 export const RECEIVER_PATH = "/hooks/standard";
 
@@ -37,7 +37,7 @@ export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
     runner: undefined,
     serviceId: SERVICE_ID,
     // A dev that starts meanwhile could take a usual port while a part of the demo is down.
-    ports: { chosen: false, of: () => freePort() },
+    ports: { chosen: false, moved: new Map(), of: () => freePort() },
     secrets: () => secrets,
     env: partEnv,
     onLine: (_part, line) => log.take(line),
@@ -49,7 +49,7 @@ export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
   });
   const { devnet, parts, redisUrl } = stack;
   const { runner, x402 } = parts;
-  if (runner === undefined) throw new Error("expected: the reference runner");
+  if (runner === undefined) throw new Error("the reference runner was not started");
   if (x402 !== undefined) await untilSelling(x402);
   const redis = await openRedisView(redisUrl, shutdown);
   const demo: Demo = { stack, runner, redis, log, webhooks: [], env: partEnv };
@@ -73,7 +73,7 @@ function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
       ...webhooks,
       endpoints: [
         ...webhooks.endpoints,
-        { path: TOLD_PATH, job_id: slow, auth: "none", callback_hosts: [gateway] },
+        { path: LONG_JOB_PATH, job_id: slow, auth: "none", callback_hosts: [gateway] },
         // Senders as they are, with secrets of the form that each of them gives out.
         { path: "/hooks/github", preset: "github", route_by, secret: newSecret() },
         { path: "/hooks/stripe", preset: "stripe", job_id: echo, secret: newWhsec() },

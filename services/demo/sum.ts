@@ -23,16 +23,16 @@ export async function sum({ redis, log, webhooks }: Demo, shop: Shop | undefined
   const row = (name: string, number: number) => show.say(`${name.padEnd(46)}${String(number).padStart(5)}`);
   row("webhooks sent", webhooks.length);
   row("  new calls", accepted.size);
-  row("  known deliveries", delivered.length - accepted.size);
+  row("  repeated deliveries", delivered.length - accepted.size);
   if (dropped > 0) row("  dropped events", dropped);
   row("  refused", webhooks.length - answers.length);
-  if (shop !== undefined) row("payments settled, by the gateways' journal", settled.length);
-  row("jobs run once, by the runner's log", times.filter((n) => n === 1).length);
-  row("jobs run twice", times.filter((n) => n > 1).length);
-  row("sent again, and answered from memory", remembered.length);
+  if (shop !== undefined) row("payments settled (payment gateway's journal)", settled.length);
+  row("calls run once (runner's log)", times.filter((n) => n === 1).length);
+  row("calls run more than once", times.filter((n) => n > 1).length);
+  row("calls sent again, and answered from memory", remembered.length);
 
   show.check(
-    `It adds up: ${ids.length} accepted and paid = ${runs.size} run + ${failed} failed + ${waiting} waiting, each run once`,
+    `It adds up: ${ids.length} calls = ${runs.size} run + ${failed} failed + ${waiting} waiting, each run once`,
     { ids: [...runs.keys()].toSorted(), times, failed, waiting },
     { ids: ids.toSorted(), times: ids.map(() => 1), failed: 0, waiting: 0 },
   );
@@ -41,7 +41,7 @@ export async function sum({ redis, log, webhooks }: Demo, shop: Shop | undefined
   const total = (amounts: readonly { units: bigint }[]) =>
     usdc(amounts.reduce((all, { units }) => all + units, 0n));
   show.check(
-    `It adds up: ${settled.length} payments = ${charges.length} charges on the chain, of ${total(charges)} together`,
+    `It adds up: ${settled.length} payments = ${charges.length} charges on the chain, ${total(charges)} in total`,
     [charges.length, total(charges)],
     [settled.length, total(settled)],
   );

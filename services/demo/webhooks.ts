@@ -7,10 +7,10 @@ import { beforeDeadline } from "../../shared/dev/wait.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { type Call, type Chapter, curl, type Demo, endpointAt, postern, send, untilRun } from "./demo.ts";
 import { shortId, show } from "./show.ts";
-import { RECEIVER_PATH, RUNNER_SECRET, TOLD_PATH } from "./start.ts";
+import { LONG_JOB_PATH, RECEIVER_PATH, RUNNER_SECRET } from "./start.ts";
 
 export const firstWebhook: Chapter = {
-  title: "A first webhook is on disk with its 202, and runs once although it is sent twice",
+  title: "A webhook is on disk before its 202, and runs once although it is sent twice",
   async show(demo) {
     const { log } = demo;
     const path = "/hooks/bearer";
@@ -19,11 +19,11 @@ export const firstWebhook: Chapter = {
     const { status, callId } = await curl(demo, webhook);
     show.check(`202: call ${shortId(callId)} is on disk`, status, 202);
     show.log("runner", await untilRun(demo, { callId, body }));
-    show.check("the runner has run it, with the very bytes that were sent", log.runs().get(callId), 1);
+    show.check("the runner has run it with exactly the bytes that were sent", log.runs().get(callId), 1);
 
     const again = await curl(demo, webhook);
     show.check(
-      "202: the delivery is known by its id, so this is the same call, and does not run again",
+      "202: the delivery id is known, so this is the same call, and it does not run again",
       [again.status, again.callId, again.headers.get("idempotent-replayed")],
       [202, callId, "true"],
     );
@@ -39,7 +39,7 @@ export const wrongSignature: Chapter = {
     const signedBody = '{"amount":1}';
     const { status, callId } = await curl(demo, { path, body: signedBody });
     show.check(
-      `202: the signature is of these bytes; call ${shortId(callId)}`,
+      `202: the signature matches the body; call ${shortId(callId)}`,
       [status, callId !== ""],
       [202, true],
     );
@@ -54,20 +54,23 @@ export const wrongSignature: Chapter = {
       (event) => event.event === "webhook.refused" && event["path"] === path,
     );
     show.log("webhooks", refused);
-    show.check("only the operator sees why: mismatch", refused["reason"], "mismatch");
+    show.check("only the operator sees the reason: mismatch", refused["reason"], "mismatch");
   },
 };
 
 const OUTAGE_CALLS = 8;
 
 export const runnerOutage: Chapter = {
-  title: "The runner is down; calls wait, and run once it is up again",
+  title: "While the runner is down, calls wait; they run when it is up again",
   async show(demo) {
     const { runner, log } = demo;
     const { code } = await runner.kill("SIGTERM");
-    show.check("the runner is stopped (SIGTERM), and ends with exit code 0", code, 0);
+    show.check("the runner is stopped (SIGTERM) and exits with code 0", code, 0);
     const calls = await sendSeveral(demo, OUTAGE_CALLS, "outage");
-    const away = await log.await("the producer finds no runner", ({ event }) => event === "runner.away");
+    const away = await log.await(
+      "the producer reports that the runner is down",
+      ({ event }) => event === "runner.down",
+    );
     show.log("producer", away);
     await showWaiting(demo, `${OUTAGE_CALLS} calls wait, and none has failed`, OUTAGE_CALLS);
 
@@ -78,7 +81,7 @@ export const runnerOutage: Chapter = {
     const spent = log
       .named("call.delayed")
       .filter((event) => isOf(calls, event) && event["code"] === "runner.unreachable" && event["spent"]);
-    show.check("the outage cost no call an attempt", spent, []);
+    show.check("no failed connection counted as an attempt", spent, []);
   },
 };
 
@@ -86,27 +89,29 @@ const KILL_CALLS = 5;
 
 /** The worst instant: the runner has answered, and the producer has not recorded it. */
 export const killedProducer: Chapter = {
-  title: "The producer is killed; nothing is lost, and nothing runs twice",
+  title: "The producer is killed: no call is lost, and none runs twice",
   async show(demo) {
     const { stack, log } = demo;
     const { producer } = stack.parts;
     await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
-    show.say("the next producer is killed once the runner has answered it, before it records the answer");
+    show.say(
+      "the producer is restarted; it will be killed after the runner answers and before the answer is recorded",
+    );
     const calls = await sendSeveral(demo, KILL_CALLS, "kill");
     const { signal } = await beforeDeadline("the producer is killed", producer.process.exit);
     show.check("the producer is killed (SIGKILL)", signal, "SIGKILL");
     await showWaiting(demo, `all ${KILL_CALLS} calls are still in the queue`, KILL_CALLS);
 
     await producer.restart();
-    show.say("a new producer takes over what the dead one held, once its locks have lapsed (3 s)");
+    show.say("a new producer takes over the calls of the dead one when their leases expire (3 s)");
     await showRunOnce(demo, calls);
     const repeat = await log.await(
-      "the runner is sent again what it has answered",
+      "the runner gets a call again that it has answered",
       (event) => event.event === "job.finished" && event["replayed"] === true && isOf(calls, event),
     );
     show.log("runner", repeat);
     show.check(
-      "what had run before the kill was sent again, and answered from memory",
+      "a call that had run before the kill was sent again, and answered from memory",
       repeat["status"],
       200,
     );
@@ -115,7 +120,7 @@ export const killedProducer: Chapter = {
 
 /** One delivery of each sender that has an endpoint, by the preset of its name alone. */
 export const realSenders: Chapter = {
-  title: "Senders get in with the signatures that they really make",
+  title: "Webhooks with the real signatures of GitHub, Stripe, Slack and Standard Webhooks are accepted",
   more: true,
   async show(demo) {
     const { stack, log, webhooks } = demo;
@@ -131,7 +136,7 @@ export const realSenders: Chapter = {
       webhooks.push({ status: 202, callId });
       const { eventType } = await log.ofCall("job.finished", callId);
       show.check(
-        `${preset} is accepted, and the runner has run call ${shortId(callId)}, an event "${eventType}"`,
+        `${preset} is accepted, and the runner has run call ${shortId(callId)} (event "${eventType}")`,
         exitCode,
         0,
       );
@@ -139,7 +144,7 @@ export const realSenders: Chapter = {
     const ping = await postern(demo, "send", "/hooks/github", "--event", "ping");
     webhooks.push({ status: 202, callId: "" });
     show.check(
-      "GitHub's X-GitHub-Event chooses the job; ping has none, and is dropped",
+      "X-GitHub-Event selects the job; ping has no job, so it is dropped",
       [ping.exitCode, ping.text.includes("dropped")],
       [0, true],
     );
@@ -150,13 +155,13 @@ const OLD_SECS = 600;
 
 /** An attacker has recorded a request and sends it again, soon and later; the operator sees why it is refused. */
 export const recordedRequest: Chapter = {
-  title: "A recorded request is no second call, and is refused once it is old",
+  title: "A recorded request makes no second call, and is refused when it is old",
   more: true,
   async show(demo) {
     const path = "/hooks/stripe";
     const endpoint = endpointAt(demo, path);
     const secret = endpoint.auth === "none" ? undefined : endpoint.secret?.[0];
-    if (secret === undefined) throw new Error("expected: a secret of Stripe's");
+    if (secret === undefined) throw new Error("the Stripe endpoint has no secret");
     /** https://docs.stripe.com/webhooks/signature. The key is the whole secret, with its prefix. */
     const signedAt = (at: number) => {
       const body = JSON.stringify({ id: `evt_${randomUUID()}`, type: "charge.succeeded" });
@@ -174,10 +179,10 @@ export const recordedRequest: Chapter = {
     );
     await untilRun(demo, { callId: first.callId, body: recorded.body });
     const old = await send(demo, signedAt(now - OLD_SECS));
-    show.check("a request that was signed ten minutes ago is answered 401", old.status, 401);
+    show.check("a request that was signed ten minutes ago gets 401", old.status, 401);
     const list = await postern(demo, "rejected", "list", "--path", path, "--limit", "1");
     show.check(
-      "the operator sees why: it is stale",
+      "the operator sees the reason: stale",
       [list.exitCode, /webhook\.credential_rejected +stale: /.test(list.text)],
       [0, true],
     );
@@ -188,15 +193,15 @@ const METADATA_URL = "https://169.254.169.254/latest/meta-data/";
 
 /** A long job ends long after its 202. A callback reports its end, here to an endpoint of the same gateway, which verifies it. */
 export const calledBack: Chapter = {
-  title: "A long job calls back when it has ended",
+  title: "A long job sends a callback when it ends",
   more: true,
   async show(demo) {
     const { stack, log, webhooks } = demo;
     const url = `http://${stack.parts.webhooks.address}${RECEIVER_PATH}`;
     const askFor = (target: string) =>
-      send(demo, { path: TOLD_PATH, body: '{"steps":3}', headers: { "X-PLATFORM-CALLBACK": target } });
+      send(demo, { path: LONG_JOB_PATH, body: '{"steps":3}', headers: { "X-PLATFORM-CALLBACK": target } });
     const { status, callId } = await askFor(url);
-    show.check(`202: call ${shortId(callId)} begins, with X-PLATFORM-CALLBACK: ${url}`, status, 202);
+    show.check(`202: call ${shortId(callId)} is accepted, with X-PLATFORM-CALLBACK: ${url}`, status, 202);
     const received = await log.await(
       "a callback at its receiver",
       ({ event, eventType }) => event === "job.finished" && eventType === "call.completed",
@@ -204,7 +209,7 @@ export const calledBack: Chapter = {
     show.log("runner", received);
     webhooks.push({ status: 202, callId: String(received["callId"]) });
     show.check(
-      "the callback is signed as Standard Webhooks says, and its receiver has verified that",
+      "the receiver has verified the callback's Standard Webhooks signature",
       received["eventType"],
       "call.completed",
     );
@@ -219,34 +224,34 @@ export const calledBack: Chapter = {
 
 /** A mistake in a deployment: the runner refuses a call, which is kept; an operator runs it again after the mistake is mended. */
 export const refusedCall: Chapter = {
-  title: "A call that the runner refuses is kept, and an operator runs it again",
+  title: "A call that the runner refuses is kept, and an operator replays it",
   more: true,
   async show(demo) {
     const { runner, log } = demo;
     await runner.restart({ [RUNNER_SECRET]: newSecret() });
     await untilReady(runner);
-    show.say("a mistake: the runner is started with a secret that is not the producer's");
+    show.say("by mistake, the runner is started with the wrong secret");
     const body = '{"about":"a call that fails for good"}';
     const { callId, status } = await send(demo, { path: "/hooks/hmac", body });
     show.check(`202: call ${shortId(callId)}`, status, 202);
     const failed = await log.ofCall("call.failed", callId);
     show.log("producer", failed);
     const { code } = failed;
-    show.check("the runner answers 401; no retry would help, so the call fails", code, "runner.refused");
+    show.check("the runner answers 401; a retry cannot help, so the call fails", code, "runner.refused");
     const list = await postern(demo, "failed", "list");
-    show.check("the call is listed", [list.exitCode, list.text.includes(callId)], [0, true]);
+    show.check("the failed call is listed", [list.exitCode, list.text.includes(callId)], [0, true]);
     const one = await postern(demo, "failed", "show", callId);
     show.check(
-      "and kept with its body and the reason",
+      "it is kept with its body and the reason",
       [one.exitCode, one.text.includes("runner.refused"), one.text.includes(body)],
       [0, true, true],
     );
 
     await runner.restart();
-    show.say("mended: the runner is started with the right secret");
+    show.say("the runner is started with the right secret");
     const replay = await postern(demo, "failed", "replay", callId);
     await untilRun(demo, { callId, body });
-    show.check("the call has run, under its first id", [replay.exitCode, log.runs().get(callId)], [0, 1]);
+    show.check("the call has run under the same id", [replay.exitCode, log.runs().get(callId)], [0, 1]);
   },
 };
 
@@ -257,8 +262,8 @@ async function sendSeveral(demo: Demo, count: number, about: string): Promise<Ca
     bodies.map(async (body) => ({ body, ...(await send(demo, { path: "/hooks/hmac", body })) })),
   );
   const accepted = calls.filter(({ status }) => status === 202).length;
-  show.check(`${count} webhooks are sent: ${count} times 202`, accepted, count);
-  if (accepted < count) throw new Error(`expected: ${count} calls to go on with`);
+  show.check(`${count} webhooks are sent, and all get 202`, accepted, count);
+  if (accepted < count) throw new Error(`the chapter needs ${count} accepted calls`);
   return calls;
 }
 
@@ -275,7 +280,7 @@ async function showRunOnce(demo: Demo, calls: readonly Call[]): Promise<void> {
   }
   const runs = log.runs();
   show.check(
-    `${calls.length} of ${calls.length} are delivered, and each ran once`,
+    `all ${calls.length} calls are injected, and each ran once`,
     calls.map(({ callId }) => runs.get(callId)),
     calls.map(() => 1),
   );

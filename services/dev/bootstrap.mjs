@@ -12,7 +12,9 @@ const [target, ...args] = process.argv.slice(2);
 
 const [major, minor] = process.versions.node.split(".").map(Number);
 if (major < 20 || (major === 20 && minor < 19)) {
-  console.error(`Postern needs Node 20.19 or newer; this is ${process.version}.`);
+  console.error(
+    `Postern needs Node.js 20.19 or newer, but this is ${process.version}. Install a newer Node.js and run this again.`,
+  );
   process.exit(1);
 }
 
@@ -75,17 +77,17 @@ function testLong() {
 function testOn(release) {
   if (release === String(major)) return;
   if (installNode(release, process.env) !== undefined) {
-    console.error(`\nnpm test on Node ${release} ...`);
+    console.error(`\nnpm test on Node.js ${release} ...`);
     run(process.execPath, [join(root, "services/dev/with-node.mjs"), release, "npm", "test"]);
     return;
   }
   if (process.env.CI === "true") {
-    console.error(`CI skips no test. Node ${release} is not installed.`);
+    console.error(`Node.js ${release} is not installed, and with CI=true no test may be skipped.`);
     process.exit(1);
   }
   const command = `env -u POSTERN_NO_INSTALL npm run test:node -- ${release} npm test`;
   process.on("exit", () =>
-    console.error(`Skipped: npm test on Node ${release}, which is not installed. Run it: ${command}`),
+    console.error(`Skipped: npm test on Node.js ${release}, which is not installed. To run it: ${command}`),
   );
 }
 

@@ -50,15 +50,15 @@ export function includedLua(path) {
   if (part === undefined) return lua;
   const parts = split(name, lua);
   if (Object.hasOwn(parts, part)) return parts[part];
-  throw new Error(`a script of BullMQ's has functions and a body, and no ${part}`);
+  throw new Error(`the parts of a BullMQ script are functions and body, not ${part}`);
 }
 
 export function refuseChanged(name, lua) {
   const found = checksumOf(lua);
   if (CHECKSUMS[name] === found) return;
   throw new Error(
-    `BullMQ's script ${name} is not the one that our Lua was written for. Compare both releases of BullMQ with ` +
-      `"node services/dev/compare-bullmq.mjs OLD NEW". If our Lua is right for the new one too, write the new checksum into ` +
+    `BullMQ's script ${name} has changed since our Lua was written. Compare both releases of BullMQ with ` +
+      `"node services/dev/compare-bullmq.mjs OLD NEW". If our Lua is also right for the new script, write the new checksum into ` +
       `services/dev/bullmq-lua.mjs: ${found}`,
   );
 }
@@ -66,22 +66,20 @@ export function refuseChanged(name, lua) {
 /** Lua that Redis runs. Throws if it is no Lua, reads a global that is not among these, or has what is not provided for here. */
 function parsed(name, lua, globals = GLOBALS) {
   const refuse = (found) => {
-    throw new Error(
-      `BullMQ's script ${name} ${found}, for which services/dev/bullmq-lua.mjs does not provide`,
-    );
+    throw new Error(`BullMQ's script ${name} ${found}, which services/dev/bullmq-lua.mjs does not support`);
   };
   const found = { declared: [], assigned: [] };
   const chunk = parse(lua, {
     ...{ luaVersion: "5.1", scope: true, ranges: true },
     onLocalDeclaration: (local) => found.declared.push(local),
     onCreateNode({ type, raw, variables }) {
-      if (type === "StringLiteral" && raw.includes("\n")) refuse("has a text of several lines");
+      if (type === "StringLiteral" && raw.includes("\n")) refuse("has a string of several lines");
       if (type === "VarargLiteral") refuse('reads "..."');
       if (type === "AssignmentStatement") found.assigned.push(...variables.map((variable) => variable.name));
     },
   });
   const unknown = chunk.globals.filter((global) => !globals.has(global.name));
-  if (unknown.length > 0) refuse(`reads ${unknown.map((global) => global.name).join(", ")}`);
+  if (unknown.length > 0) refuse(`reads the global ${unknown.map((global) => global.name).join(", ")}`);
   return { ...found, statements: chunk.body, comments: chunk.comments };
 }
 
@@ -112,7 +110,7 @@ export function split(name, lua) {
   for (const known of [...own, ...OF_SCRIPT]) {
     const meanings = declared.filter((local) => local === known).length;
     if (meanings === (own.includes(known) ? 1 : 0) && !assigned.includes(known)) continue;
-    throw new Error(`BullMQ's script ${name} gives the name ${known} a second meaning`);
+    throw new Error(`BullMQ's script ${name} defines the name ${known} again`);
   }
   return { functions, body };
 }

@@ -8,7 +8,7 @@ import { CHECKSUMS, checksumOf, readScript } from "./bullmq-lua.mjs";
 
 const releases = process.argv.slice(2);
 if (releases.length !== 2) {
-  process.stderr.write("usage: node services/dev/compare-bullmq.mjs OLD NEW, such as 6.6.1 6.7.0\n");
+  process.stderr.write("usage: node services/dev/compare-bullmq.mjs OLD NEW, for example: 6.6.1 6.7.0\n");
   process.exit(2);
 }
 
@@ -56,5 +56,5 @@ if (renewed.length < old.length)
 process.stdout.write(
   changed.length === 0
     ? "No script that our Lua includes has changed.\n"
-    : `\nIf our Lua is right for these too, their checksums in services/dev/bullmq-lua.mjs are:\n${changed.join("")}`,
+    : `\nIf our Lua is also right for these, their checksums in services/dev/bullmq-lua.mjs are:\n${changed.join("")}`,
 );

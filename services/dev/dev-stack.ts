@@ -10,11 +10,11 @@ import { createStack, type ServiceName, untilReady } from "../../shared/dev/stac
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Shutdown } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import { namedDevnet, useDevnet } from "./devnet.ts";
+import { DEVNET_NETWORK, namedDevnet, useDevnet } from "./devnet.ts";
 import { type Effective, writeEffectiveConfig } from "./effective-config.ts";
 import { type Own, runnerTable } from "./own-config.ts";
 import { isThere, ownRunnerUrl } from "./own-runner.ts";
-import type { Ports } from "./ports.ts";
+import { PLACES, type Place, type Ports } from "./ports.ts";
 
 export type DevStackOptions = {
   own: Own;
@@ -44,6 +44,8 @@ export type DevStack = {
   devnet: Devnet | undefined;
   /** Absent if somebody else runs the devnet. */
   devnetPart: Part | undefined;
+  /** Sentences that say where this stack differs from what a user may expect. */
+  notes: string[];
 };
 
 export type Parts = Record<"webhooks" | "producer" | "operator", Part> &
@@ -106,7 +108,31 @@ export async function startDevStack(options: DevStackOptions): Promise<DevStack>
     privateRedis: redis.private,
     devnet: devnet?.devnet,
     devnetPart: devnet?.part,
+    notes: [...paymentNotes(options, named !== undefined), ...portNotes(ports, devnet?.part !== undefined)],
   };
+}
+
+/** Reasons why no job can be bought on a local chain. If a devnet could not be started, a warning has given the reason. */
+function paymentNotes({ own, sellsByItself }: DevStackOptions, namesDevnet: boolean): string[] {
+  if (sellsByItself || namesDevnet) return [];
+  if (own.checked?.x402 === undefined)
+    return [
+      "payments are off: your configuration has no x402.toml (config/devnet in a clone has one for the local chain)",
+    ];
+  return [
+    `no local chain was started: x402.toml has no token of ${DEVNET_NETWORK} whose facilitator and rpc_url are on this machine`,
+  ];
+}
+
+const OF_DEVNET: readonly Place[] = ["rpc", "facilitator", "control"];
+
+function portNotes({ moved }: Ports, startsDevnet: boolean): string[] {
+  return [...moved]
+    .filter(([place]) => startsDevnet || !OF_DEVNET.includes(place))
+    .map(
+      ([place, port]) =>
+        `port ${PLACES[place].usual} is taken; ${PLACES[place].what} listens on ${port} instead`,
+    );
 }
 
 /** A runner that is not there yet keeps nobody from starting: its calls wait in the queue. */
@@ -117,7 +143,7 @@ async function lookAt(
   const { url, secret } = postern.runner;
   const answers = await isThere(url);
   if (!answers)
-    log.warn("dev.runner_away", { url, reason: "nothing answers there; calls wait until it does" });
+    log.warn("dev.runner_down", { url, reason: "the runner does not answer yet; calls wait until it does" });
   return { url, answers, secret: madeUpRunnerSecret ? secret?.[0]?.reveal() : undefined, deliverTo };
 }
 

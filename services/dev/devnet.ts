@@ -4,11 +4,11 @@ import { type Devnet, provideDevnet } from "../../shared/dev/devnet.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import type { Logger } from "../../shared/log/logger.ts";
-import type { X402Config } from "../../shared/pricing/load-x402-config.ts";
+import type { X402Config } from "../../shared/pricing/x402-checks.ts";
 import type { Ports } from "./ports.ts";
 
 /** The chain that `postern devnet` is. */
-const NETWORK = "eip155:84532";
+export const DEVNET_NETWORK = "eip155:84532";
 /** The path of the second node, on the control port. */
 const SECOND_NODE = "/rpc";
 const BLOCK_TIME_MS = 1000;
@@ -21,7 +21,7 @@ type NamedPorts = { rpc?: number; facilitator?: number; control?: number };
  * settled on this machine. Undefined if it names none.
  */
 export function namedDevnet(x402: X402Config["x402"]): NamedPorts | undefined {
-  const token = x402?.accepted_tokens.find(({ network }) => network === NETWORK);
+  const token = x402?.accepted_tokens.find(({ network }) => network === DEVNET_NETWORK);
   const facilitator = x402?.facilitators.map(({ url }) => url).find(isHere);
   if (token === undefined || facilitator === undefined) return undefined;
   const node = token.rpc_url?.reveal();
@@ -99,7 +99,7 @@ async function runningAlready(
     log.info("dev.devnet_found", { rpc: described.rpcUrl, facilitator: described.facilitatorUrl });
     return { devnet: described };
   }
-  const reason = `port ${taken.join(" and ")} of x402.toml is in use, so dev starts no devnet; what answers there is used as it is`;
+  const reason = `port ${taken.join(" and ")} of x402.toml is in use, so postern dev starts no devnet and uses what listens there`;
   log.warn("dev.devnet_not_started", { reason });
   return undefined;
 }

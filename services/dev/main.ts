@@ -1,6 +1,6 @@
-import { existsSync } from "node:fs";
+import { hasConfigFiles } from "../../shared/config/config-dir.ts";
 import { AppError } from "../../shared/errors/app-error.ts";
-import { programName } from "../../shared/lifecycle/environment.ts";
+import { programName, withoutUnused } from "../../shared/lifecycle/environment.ts";
 import { runService, type Service, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { createPrettyLine } from "../../shared/log/pretty-line.ts";
@@ -42,15 +42,17 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
     serviceId: options.serviceId ?? (env["POSTERN_SERVICE_ID"] || "0"),
     ports: createPorts(options.portBase),
     secrets: keptSecrets(process.cwd(), log),
-    env,
+    env: withoutUnused(env, configDir),
     onLine: createPrinter({ pretty, verbose }),
     log,
     shutdown,
   });
 
-  if (configDir === undefined && existsSync("config/postern.toml")) {
+  const usual = env["POSTERN_CONFIG_DIR"] || "config";
+  if (configDir === undefined && hasConfigFiles(usual)) {
+    const command = `${programName(env)} dev --config-dir ${usual}`;
     log.warn("dev.config_not_read", {
-      reason: "config/ is not read; postern dev --config-dir config runs it",
+      reason: `postern dev does not read the files in ${usual}; to use them, run ${command}`,
     });
   }
   announce(summarise(stack, programName(env)), { pretty, log });
@@ -63,7 +65,7 @@ function firstEnd({ parts, devnetPart, privateRedis }: DevStack): Promise<never>
   const ownRedis = privateRedis === undefined ? [] : [{ name: "redis", exit: privateRedis.exit }];
   const ends = [...processes, ...ownRedis].map(async ({ name, exit }): Promise<never> => {
     const { code, signal } = await exit;
-    const reason = `${name} ended by itself (${signal ?? `exit code ${code}`})`;
+    const reason = `${name} ended unexpectedly (${signal ?? `exit code ${code}`})`;
     throw new AppError("start.part_ended", { reason });
   });
   const fatal = Promise.race(ends);

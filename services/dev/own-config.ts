@@ -1,7 +1,8 @@
 import { type ConfigTables, readTables, type Table } from "../../shared/config/config-tables.ts";
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
-import { loadX402Config, type X402Config } from "../../shared/pricing/load-x402-config.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import type { X402Config } from "../../shared/pricing/x402-checks.ts";
 
 /** The operator's files. */
 export type Own = {

@@ -29,7 +29,8 @@ const PROBE_MS = 2000;
 /** Whether anything answers at the runner's URL, whatever it says: a runner need not have a probe. */
 export async function isThere(url: string): Promise<boolean> {
   try {
-    await fetch(`${url}/livez`, { redirect: "manual", signal: AbortSignal.timeout(PROBE_MS) });
+    const signal = AbortSignal.timeout(PROBE_MS);
+    (await fetch(`${url}/livez`, { redirect: "manual", signal })).body.destroy();
     return true;
   } catch {
     return false;

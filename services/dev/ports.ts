@@ -7,11 +7,11 @@ import { AppError } from "../../shared/errors/app-error.ts";
  */
 export const PLACES = {
   webhooks: { what: "the webhooks gateway", usual: 9090 },
-  x402: { what: "the x402 gateway", usual: 8402 },
+  x402: { what: "the payment gateway", usual: 8402 },
   runner: { what: "the runner", usual: 8645 },
   webhooksProbes: { what: "the webhooks gateway's probes", usual: 0 },
   producerProbes: { what: "the producer's probes", usual: 0 },
-  x402Probes: { what: "the x402 gateway's probes", usual: 0 },
+  x402Probes: { what: "the payment gateway's probes", usual: 0 },
   pricingProbes: { what: "the pricing engine's probes", usual: 0 },
   pricingHttp: { what: "the pricing engine over HTTP", usual: 8404 },
   pricingGrpc: { what: "the pricing engine over gRPC", usual: 50_051 },
@@ -19,11 +19,11 @@ export const PLACES = {
   facilitator: { what: "the facilitator", usual: 8546 },
   control: { what: "the devnet's control port", usual: 8547 },
   redis: { what: "Redis", usual: 0 },
-  operator: { what: "the operator's console", usual: 9300 },
-  operatorProbes: { what: "the operator's console's probes", usual: 0 },
+  operator: { what: "the console", usual: 9300 },
+  operatorProbes: { what: "the console's probes", usual: 0 },
 } as const;
 
-type Place = keyof typeof PLACES;
+export type Place = keyof typeof PLACES;
 
 const ORDER = Object.keys(PLACES);
 
@@ -35,25 +35,38 @@ export type Ports = {
    * one, or another that is free; 0 where nobody asks for a certain one.
    */
   of(place: Place): Promise<number>;
+  /** New ports of the places whose usual port was taken. */
+  readonly moved: ReadonlyMap<Place, number>;
 };
 
 export function createPorts(base: number | undefined): Ports {
-  if (base === undefined) return { chosen: false, of: usualOrFree };
+  if (base === undefined) return usualPorts();
   return {
     chosen: true,
+    moved: new Map(),
     async of(place) {
       const port = base + ORDER.indexOf(place);
       if ((await freePort(port)) === port) return port;
       const reason = [
-        `127.0.0.1:${port} is in use, and --port-base ${base} wants it for ${PLACES[place].what}:`,
-        `choose another base (ports up to base+${ORDER.length - 1} are used), or end what listens there`,
+        `127.0.0.1:${port} is in use, but --port-base ${base} needs it for ${PLACES[place].what}.`,
+        `Choose another base (the ports up to base+${ORDER.length - 1} are used), or stop what listens there`,
       ].join(" ");
       throw new AppError("start.address_unavailable", { reason });
     },
   };
 }
 
-async function usualOrFree(place: Place): Promise<number> {
-  const { usual } = PLACES[place];
-  return usual === 0 ? 0 : freePort(usual);
+function usualPorts(): Ports {
+  const moved = new Map<Place, number>();
+  return {
+    chosen: false,
+    moved,
+    async of(place) {
+      const { usual } = PLACES[place];
+      if (usual === 0) return 0;
+      const port = await freePort(usual);
+      if (port !== usual) moved.set(place, port);
+      return port;
+    },
+  };
 }

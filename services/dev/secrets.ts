@@ -6,8 +6,8 @@ import { AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import { isAbsent } from "../../shared/text/read-text.ts";
 
-const HEAD = `# What postern dev made up in this folder, so that it is the same at the next start. Delete the file for new secrets.
-# They are for this machine only.
+const HEAD = `# Secrets that postern dev generated for this folder, and uses again at the next start. Delete the file to get new ones.
+# Use them on this machine only.
 `;
 
 /**
@@ -34,7 +34,9 @@ function readOrMake(folder: string, log: Logger): DevSecrets {
     return create(file, secrets);
   } catch (error) {
     if (error instanceof AppError) throw error;
-    log.warn("dev.secrets_not_kept", { reason: `${messageOf(error)}; the next start makes other secrets` });
+    log.warn("dev.secrets_not_saved", {
+      reason: `${messageOf(error)}; the next start generates new secrets`,
+    });
     return secrets;
   }
 }
@@ -60,10 +62,10 @@ function read(file: string): DevSecrets {
     const table = readToml(file);
     const names = Object.keys(expected) as (keyof DevSecrets)[];
     const wrong = names.filter((name) => !/^[0-9a-f]{64}$/.test(String(table[name])));
-    if (wrong.length > 0) throw new Error(`${wrong.join(", ")}: not 64 hex digits`);
+    if (wrong.length > 0) throw new Error(`${wrong.join(", ")}: must be 64 hex digits`);
     return table as DevSecrets;
   } catch (cause) {
-    const reason = `${file}: ${messageOf(cause)}; delete the file, and postern dev makes new secrets`;
+    const reason = `${file}: ${messageOf(cause)}; delete the file, and postern dev generates new secrets`;
     throw new AppError("start.config_invalid", { reason, cause });
   }
 }

@@ -32,13 +32,15 @@ type DevSummary = {
   devnet?: { rpc: string; facilitator: string; control: string };
   /** The pricing engine: its gRPC server and its HTTP server. */
   pricing?: { grpc: string; http: string };
+  /** Sentences that say where this stack differs from what a user may expect. */
+  notes: string[];
   /** What is sold: the URL of the job, of its price and of what it takes, and, on a devnet, a command that buys it. */
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 
 /** Where everything is, and a command for each endpoint and each job that is sold. */
 export function summarise(
-  { config, parts, ownRunner, redisUrl, devnet }: DevStack,
+  { config, parts, ownRunner, redisUrl, devnet, notes }: DevStack,
   program: string,
 ): DevSummary {
   const { webhooks, producer, runner, x402, pricing, operator } = parts;
@@ -66,6 +68,7 @@ export function summarise(
     ...(pricing && {
       pricing: { grpc: pricing.address, http: `http://${reachable(httpAddressOf(pricing))}` },
     }),
+    notes,
     jobs: x402
       ? jobsOf(config, reachable(x402.address), { payerKey: devnet?.payers[0]?.privateKey, program })
       : [],
@@ -129,31 +132,32 @@ function httpAddressOf({ process }: Part): string {
 
 /** The summary as a text for a terminal. */
 export function describe(summary: DevSummary): string {
-  const { webhooks, redis, operator, config, program, probes, endpoints, ...paid } = summary;
+  const { webhooks, redis, operator, config, program, probes, endpoints, notes, ...paid } = summary;
   const webhookLines = endpoints.flatMap(({ path, auth, job, curl, send }) => [
-    `  ${path}  (${auth}, job ${job ?? "by event"})`,
+    `  ${path}  (auth: ${auth}, job: ${job ?? "chosen by the event"})`,
     `    ${curl ?? send}`,
     "",
   ]);
   return [
     "",
     row("webhooks gateway", webhooks, `ready: ${probes.webhooks}`),
-    ...(paid.x402 === undefined ? [] : [row("x402 gateway", paid.x402, `ready: ${probes.x402}`)]),
+    ...(paid.x402 === undefined ? [] : [row("payment gateway", paid.x402, `ready: ${probes.x402}`)]),
     ...engineRows(paid),
     row("producer", "", `ready: ${probes.producer}`),
     ...runnerRows(summary),
     row("redis", redis),
     row("console", operator, "open it in a browser"),
-    `  ${"look inside".padEnd(18)}${program} status --config-dir ${config}  (as failed list, payments list)`,
+    `  ${"inspect".padEnd(18)}${program} status --config-dir ${config}  (also: failed list, payments list)`,
     ...devnetRows(paid.devnet),
+    ...notes.map((note) => row("note", note)),
     "",
     ...webhookLines,
     ...paid.jobs.flatMap(({ name, url, price, schema, pay }) => [
-      `  ${new URL(url).pathname}  ${name === undefined ? "" : `${name}  `}(price: ${price}${schema === undefined ? "" : `, takes: ${schema}`})`,
+      `  ${new URL(url).pathname}  ${name === undefined ? "" : `${name}  `}(price: ${price}${schema === undefined ? "" : `, schema: ${schema}`})`,
       ...(pay === undefined ? [] : [`    ${pay}`]),
       "",
     ]),
-    "Ctrl-C ends all of it.",
+    "Press Ctrl-C to stop everything.",
     "",
   ].join("\n");
 }
@@ -162,15 +166,17 @@ function runnerRows({ runner, ownRunner, probes }: DevSummary): string[] {
   if (ownRunner === undefined) return [row("runner", runner, `ready: ${probes.runner}`)];
   const { answers, secret, deliverTo } = ownRunner;
   const signed =
-    secret === undefined ? "runner.secret of your postern.toml" : "this secret, for its terminal:";
+    secret === undefined
+      ? "runner.secret of your postern.toml"
+      : "this secret; set it in the runner's terminal:";
   return [
-    row("your runner", runner, answers ? "" : "nothing answers there yet: calls wait until it does"),
-    row("", `its calls are signed with ${signed}`),
+    row("your runner", runner, answers ? "" : "does not answer yet; calls wait until it does"),
+    row("", `requests are signed with ${signed}`),
     ...(secret === undefined ? [] : [row("", `export POSTERN_RUNNER_SECRET=${secret}`)]),
     ...(deliverTo === undefined
       ? []
       : [
-          row("", "what its long jobs answer is taken here:"),
+          row("", "long jobs send their results to this address; set it too:"),
           row("", `export POSTERN_DELIVER_TO=${deliverTo}`),
         ]),
   ];

@@ -27,7 +27,7 @@ export function writeThirdParty(root, modules) {
     (path) => bundled.has(path) || isInstalled(path, packages[path]),
   );
   for (const path of new Set([...bundled, ...listed]))
-    if (!packages[path]?.license) problems.push(`package-lock.json names no licence of ${path}`);
+    if (!packages[path]?.license) problems.push(`package-lock.json has no licence for ${path}`);
   if (problems.length > 0) throw new Error(problems.join("\n"));
   mkdirSync(join(root, "dist"), { recursive: true });
   writeFileSync(join(root, "dist/THIRD-PARTY-NOTICES.txt"), [INTRODUCTION, ...notices].join(`\n${RULE}\n\n`));
@@ -43,7 +43,7 @@ function lockPathOf(home, id) {
   if (folder === undefined) return undefined;
   const path = relative(dirname(home), folder).split(sep).join("/");
   if (!path.startsWith("node_modules/"))
-    throw new Error(`${id} is bundled, and is no package of this project`);
+    throw new Error(`${id} is bundled, but is not a package of this project`);
   return path;
 }
 

@@ -13,8 +13,10 @@ if (!Object.hasOwn(OTHER_NODES, release ?? "") || command === undefined) {
 }
 const bin = installNode(release, process.env);
 if (bin === undefined) {
-  const why = process.env.POSTERN_NO_INSTALL ? "POSTERN_NO_INSTALL is set" : "npm could not install it";
-  console.error(`There is no Node ${release} to run this with: ${why}.`);
+  const why = process.env.POSTERN_NO_INSTALL
+    ? "POSTERN_NO_INSTALL is set, so it was not installed"
+    : "npm could not install it";
+  console.error(`Node.js ${release} is not available: ${why}.`);
   process.exit(1);
 }
 const { status, signal, error } = spawnSync(command, args, {

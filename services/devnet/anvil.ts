@@ -68,7 +68,7 @@ function running(child: Child, rpcUrl: string): Anvil {
   let stopping = false;
   const fatal = child.exit.then(({ code, signal }): Promise<never> => {
     if (stopping) return new Promise<never>(() => {});
-    const reason = `anvil ended by itself (${signal ?? `code ${code}`})\n${child.tail()}`;
+    const reason = `anvil ended unexpectedly (${signal ?? `code ${code}`})\n${child.tail()}`;
     throw new AppError("start.part_ended", { reason });
   });
   fatal.catch(() => {});

@@ -212,6 +212,6 @@ export async function readJson(req: IncomingMessage, res: ServerResponse): Promi
   try {
     return JSON.parse(body.toString("utf8"));
   } catch (cause) {
-    throw AppError.public("request.malformed", "the body is no JSON", { cause });
+    throw AppError.public("request.malformed", "the body must be JSON", { cause });
   }
 }

@@ -2,13 +2,15 @@ import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { type Refused, toRefused } from "./api/ask.ts";
 import type { Overview } from "./api/flow.ts";
+import { PublicNetworksProvider, useReadPublicNetworks } from "./api/networks.ts";
 import { failedIn, OverviewProvider, useLiveOverview } from "./api/overview.ts";
+import { notDoneIn } from "./api/payments.ts";
 import { signOut, useSession } from "./api/session.ts";
 import { PLACES } from "./places.ts";
 import { linkTo } from "./route.ts";
 import { Icon } from "./ui/icons.tsx";
+import { NavCount, type Waiting } from "./ui/nav-count.tsx";
 import { Notice } from "./ui/notice.tsx";
-import { shortCount } from "./ui/number.ts";
 import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
 import { ThemeSwitch } from "./ui/theme.tsx";
 import { zoneName } from "./ui/time.tsx";
@@ -21,6 +23,7 @@ export function Frame({ current, onSignedOut, children }: Props) {
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [notLeft, setNotLeft] = useState<Refused | undefined>();
   const overview = useLiveOverview();
+  const publicNetworks = useReadPublicNetworks();
   const leave = async () => {
     try {
       await signOut();
@@ -33,7 +36,7 @@ export function Frame({ current, onSignedOut, children }: Props) {
   return (
     <div class="frame">
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
-        Skip to the content
+        Skip to content
       </button>
       <header class="side">
         <a class="brand" href={linkTo([])}>
@@ -50,7 +53,7 @@ export function Frame({ current, onSignedOut, children }: Props) {
                 >
                   <Icon name={name} />
                   <span>{title}</span>
-                  <Count count={overview.data && waitingAt(name, overview.data)} />
+                  <NavCount waiting={overview.data && waitingAt(name, overview.data)} />
                 </a>
               </li>
             ))}
@@ -61,10 +64,12 @@ export function Frame({ current, onSignedOut, children }: Props) {
       <main id="content" ref={main} tabIndex={-1}>
         {notLeft !== undefined && (
           <Notice tone="bad" title="You are still logged in" action={{ name: "Log out", run: leave }}>
-            Whoever has this browser can go on with the session until it is ended. {notLeft.detail}
+            Your session in this browser stays valid until it expires. {notLeft.detail}
           </Notice>
         )}
-        <OverviewProvider value={overview}>{children}</OverviewProvider>
+        <OverviewProvider value={overview}>
+          <PublicNetworksProvider value={publicNetworks}>{children}</PublicNetworksProvider>
+        </OverviewProvider>
       </main>
       {isHelpOpen && <ShortcutHelp onClose={() => setHelpOpen(false)} />}
     </div>
@@ -72,19 +77,12 @@ export function Frame({ current, onSignedOut, children }: Props) {
 }
 
 /** How much waits for somebody at a page. */
-function waitingAt(name: string, overview: Overview): number {
-  if (name === "failed") return failedIn(overview);
-  return name === "payments" ? overview.payments.review.count : 0;
-}
-
-function Count({ count = 0 }: { count: number | undefined }) {
-  if (count === 0) return null;
-  return (
-    <span class="nav-count" title={String(count)}>
-      {shortCount(count)}
-      <span class="hidden"> wait for somebody</span>
-    </span>
-  );
+function waitingAt(name: string, overview: Overview): Waiting | undefined {
+  if (name === "failed") return { count: failedIn(overview), isAtLeast: false };
+  if (name !== "payments") return undefined;
+  const { review, refunds } = overview.payments;
+  const { count, isAtLeast } = notDoneIn(refunds);
+  return { count: review.count + count, isAtLeast };
 }
 
 function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => void }) {
@@ -93,9 +91,7 @@ function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => 
     <div class="side-foot">
       <p class="who">
         <span class="who-name">{session?.name}</span>
-        <span class="muted small">
-          {session?.role === "operator" ? "may change things" : "may only look"}
-        </span>
+        <span class="muted small">{session?.role === "operator" ? "Operator" : "Viewer (read-only)"}</span>
       </p>
       <div class="side-tools">
         <ThemeSwitch />
@@ -114,7 +110,7 @@ function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => 
           </button>
         )}
       </div>
-      <p class="muted small zone">Times are in {zoneName()}</p>
+      <p class="muted small zone">Time zone: {zoneName()}</p>
     </div>
   );
 }

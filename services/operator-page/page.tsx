@@ -2,6 +2,7 @@ import type { ComponentType } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { type Refused, toRefused, whenSignedOut } from "./api/ask.ts";
 import { readSession, type Session, SessionProvider } from "./api/session.ts";
+import { useRetry } from "./api/use-retry.ts";
 import { Frame } from "./frame.tsx";
 import { CallPage } from "./pages/calls/call.tsx";
 import { CallsPage } from "./pages/calls/calls.tsx";
@@ -42,6 +43,7 @@ export function Page() {
     setKnown(true);
   }, []);
 
+  useRetry(refused, () => void look());
   useEffect(() => {
     whenSignedOut(() => setSession(undefined));
     void look();
@@ -51,7 +53,7 @@ export function Page() {
   if (refused !== undefined) {
     return (
       <main class="alone">
-        <Notice tone="bad" title="The page cannot be shown" action={{ name: "Try again", run: look }}>
+        <Notice tone="bad" title="The console cannot be loaded" action={{ name: "Try again", run: look }}>
           {refused.detail}
         </Notice>
       </main>

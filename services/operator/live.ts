@@ -31,14 +31,11 @@ export type LiveTimes = {
   lifeMs: number;
 };
 
-/** Long enough for a network that comes back. */
-export const STALLED_MS = 30_000;
-
 const TIMES: LiveTimes = {
   everyMs: 2000,
   flowEveryMs: { "1h": 10_000, "24h": 60_000 },
   beatMs: 5000,
-  stalledMs: STALLED_MS,
+  stalledMs: 30_000, // long enough for a network that comes back
   lifeMs: 3_600_000,
 };
 
@@ -88,7 +85,7 @@ export function createLive(deps: Deps): Live {
   function assertRoom({ name }: Who): void {
     const own = [...streams].filter((each) => each.name === name).length;
     if (streams.size < STREAMS_MAX && own < PER_NAME_MAX) return;
-    const detail = "too many streams are open: ask now and then instead, or come again";
+    const detail = "too many streams are open; close one, or poll the API";
     throw AppError.public("request.rate_limited", detail, { retryAfterMs: 10_000 });
   }
 

@@ -52,7 +52,7 @@ export function runOperator(options: OperatorProcess): Promise<number> {
     const files = { pageDir, configDir: dir, env };
     const service = composeOperator({ operator, postern, bindHost, ...files, redis, workRedis, log });
     shutdown.defer("operator", () => service.close());
-    const streams = metrics.gauge("postern_operator_streams", "Open streams of live data");
+    const streams = metrics.gauge("postern_operator_streams", "Open streams of server-sent events");
     metrics.beforeScrape(() => streams.set(service.liveStreams()));
 
     const privateAddress = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9095";

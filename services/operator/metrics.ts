@@ -10,7 +10,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     ["route", "status"],
   );
   const refused = metrics.counter("postern_operator_refused_total", "Requests refused, by code", ["code"]);
-  const signedIn = metrics.counter("postern_operator_sessions_total", "Sessions begun");
+  const signedIn = metrics.counter("postern_operator_sessions_total", "Sessions started");
   return {
     ...createHttpMeters(metrics),
     "operator.answered": ({ route, status, times }) =>

@@ -15,6 +15,7 @@ import { JobView } from "../../shared/operator/jobs.ts";
 import { TokenAudit } from "../../shared/operator/money-audit.ts";
 import { AuditRunView, RefundCheckRunView } from "../../shared/operator/money-runs.ts";
 import { OverviewView } from "../../shared/operator/overview.ts";
+import { PaidSum } from "../../shared/operator/paid-sum.ts";
 import { PaymentDetail, PaymentView } from "../../shared/operator/payment-view.ts";
 import { SoldJobView } from "../../shared/operator/prices.ts";
 import { RateView, ReadingView } from "../../shared/operator/rates.ts";
@@ -44,7 +45,7 @@ const COMPONENTS = {
   ...{ AuditEntry: AuditEntryView, AuditRun: AuditRunView, BulkRun: BulkRunView, CallLife: CallLifeView },
   ...{ Earned: EarnedView, Endpoint: EndpointView, FailedCall: FailedCallView, FailedCallDetail },
   ...{ FailedFilter, FailedGroup: FailedGroupView, Flow: FlowView, FoundCall: FoundCallView, Job: JobView },
-  ...{ Overview: OverviewView, Payment: PaymentView, PaymentDetail, Problem, Rate: RateView },
+  ...{ Overview: OverviewView, PaidSum, Payment: PaymentView, PaymentDetail, Problem, Rate: RateView },
   ...{ RateReading: ReadingView, RefundCase, RefundCheck, RefundCheckRun: RefundCheckRunView },
   ...{ RefundExport: RefundExportView, Rejected: RejectedView, SoldJob: SoldJobView },
   ...{ SpentElsewhere: SpentElsewhereView, TokenAudit },
@@ -76,10 +77,10 @@ export function toOpenApi(routes: readonly Route[], version: string): Json {
   return {
     openapi: "3.1.0",
     info: {
-      title: "The operator's console of Postern",
+      title: "Postern console",
       version,
       description:
-        "Members are added to answers, and never renamed or removed. A member that is not known is null or absent.",
+        "Answers may get new members. Members are never renamed or removed. A member whose value is unknown is null or absent.",
     },
     security: [{ bearer: [] }, { session: [] }],
     paths,

@@ -1,8 +1,10 @@
 import type { RequestListener } from "node:http";
+import { createAudit } from "../../shared/audit/audit.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
 import { type PosternToml, toDurability, toHttpOptions } from "../../shared/config/postern-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
+import { messageOf } from "../../shared/errors/app-error.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
@@ -18,7 +20,7 @@ import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
-import { partitionOf } from "../../shared/redis/partition.ts";
+import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { startRunWorker } from "../../shared/runs/worker.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { createAssertHost } from "./auth/hosts.ts";
@@ -26,10 +28,12 @@ import { createCheckToken, createIdentify } from "./auth/identify.ts";
 import { createLockout } from "./auth/lockout.ts";
 import { createAssertSameSite } from "./auth/same-site.ts";
 import { createSessions } from "./auth/sessions.ts";
-import { createLive, type LiveTimes, STALLED_MS } from "./live.ts";
+import { createLive, type LiveTimes } from "./live.ts";
 import { createServePage } from "./page.ts";
+import type { Context } from "./route.ts";
 import { createRouter } from "./router.ts";
 import { ROUTES } from "./routes/routes.ts";
+import { PACE, type Pace } from "./send.ts";
 import { createServer } from "./server.ts";
 
 type Options = {
@@ -49,6 +53,7 @@ type Options = {
   log: Logger;
   clock?: Clock;
   liveTimes?: Partial<LiveTimes>;
+  pace?: Pace;
 };
 
 export type ComposedOperator = {
@@ -67,8 +72,9 @@ export type ComposedOperator = {
 /** The page shows this many jobs at once. */
 const LIVE_JOBS = 200;
 
-/** Work that reads much of Redis, at once. */
-const HEAVY = { max: 8, what: "long readings", code: "request.rate_limited" } as const;
+/** Limits on long readings of Redis, and on bodies in memory. One name has at most half of each. */
+const LISTS = { max: 16, perPartyMax: 8, what: "long readings", code: "request.rate_limited" } as const;
+const BODIES = { max: 8, perPartyMax: 4, what: "bodies", code: "request.rate_limited" } as const;
 
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
@@ -99,10 +105,10 @@ export function composeOperator(options: Options): ComposedOperator {
     ...{ partition, clock, configDir: options.configDir, env: options.env },
     ...toDurability(postern.redis),
   });
-  const heavy = createConcurrencyLimit(HEAVY);
+  const places = { lists: createConcurrencyLimit(LISTS), bodies: createConcurrencyLimit(BODIES) };
   const apiOf = createApis({ ...common, patient: work, wake: worker.wake });
   const live = createLive({
-    ...{ overview, heavy, clock, times: options.liveTimes },
+    ...{ overview, heavy: places.lists, clock, times: options.liveTimes },
     listJobs: () => apiOf("").jobs.page({ limit: LIVE_JOBS }),
     assertUsable: () => durable.assertUsable(),
     note: (error) => refusals.note(error, { route: "GET /api/v1/live" }),
@@ -117,10 +123,9 @@ export function composeOperator(options: Options): ComposedOperator {
       assertSameSite: createAssertSameSite(publicUrl),
       identify: createIdentify({ tokens, checkToken, sessions }),
       ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
-      ...{ overview, live, heavy },
-      stalledMs: options.liveTimes?.stalledMs ?? STALLED_MS,
+      ...{ overview, live, places, pace: options.pace ?? PACE },
       assertUsable: () => durable.assertUsable(),
-      tell: (event, fields) => log.info(event, fields),
+      audit: createAuditSession(partition, clock, log),
     }),
     readiness() {
       const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
@@ -143,6 +148,18 @@ export function composeOperator(options: Options): ComposedOperator {
       durable.stop();
     },
   };
+}
+
+/**
+ * Writes lines about sessions. An operator signs in also while Redis takes no writes, to see that it takes none. Wrong tokens leave no line,
+ * so that strangers cannot write to Redis.
+ */
+function createAuditSession(partition: Partition, clock: Clock, log: Logger): Context["audit"] {
+  const audit = createAudit(partition, log);
+  return (action, entry) =>
+    audit({ at: clock(), action, ...entry }).catch((error: unknown) => {
+      log.warn("operator.audit_failed", { action, by: entry.by, reason: messageOf(error) });
+    });
 }
 
 function assertHostOf({ operator, bindHost }: Options): ReturnType<typeof createAssertHost> {

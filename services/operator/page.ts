@@ -45,11 +45,11 @@ export function createServePage(dir: string): ServePage {
       if (path !== "/") return false;
       throw AppError.public(
         "request.not_found",
-        "the page is not built; the API is at /api/v1, see /openapi.json",
+        "the page is not built; the API is at /api/v1, and its description at /openapi.json",
       );
     }
     if (req.method !== "GET" && req.method !== "HEAD")
-      throw AppError.public("request.method_not_allowed", "use GET, HEAD");
+      throw AppError.public("request.method_not_allowed", "use GET or HEAD");
     const isZipped = file.zipped !== undefined && /\bgzip\b/.test(String(req.headers["accept-encoding"]));
     const body = (isZipped && file.zipped) || file.bytes;
     res.setHeader("Content-Security-Policy", PAGE_POLICY);

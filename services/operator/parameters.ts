@@ -9,7 +9,7 @@ import { RUN_ID } from "../../shared/runs/run.ts";
 export function whole({ min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
   return z
     .string()
-    .regex(/^(?:0|[1-9]\d{0,15})$/, "must be a whole number in decimal")
+    .regex(/^(?:0|[1-9]\d{0,15})$/, "must be an integer in decimal digits")
     .transform(Number)
     .pipe(z.int().min(min).max(max))
     .meta({ asParameter: { type: "integer", minimum: min, maximum: max } });
@@ -23,7 +23,10 @@ export const jobParams = z.strictObject({ service_id: pathId(), job_index: pathI
 function pathId() {
   return z
     .string()
-    .refine((text) => parseServiceId(text) !== undefined, "is no id: a whole number in its one decimal form")
+    .refine(
+      (text) => parseServiceId(text) !== undefined,
+      "must be an integer in decimal digits, without leading zeros",
+    )
     .meta({ asParameter: { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER } });
 }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "zod";
+import type { AuditAction, AuditEntry } from "../../shared/audit/actions.ts";
 import type { Role } from "../../shared/config/operator-toml.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import type { OperatorApi } from "../../shared/operator/api.ts";
@@ -24,7 +25,11 @@ export type Context = {
   signal: AbortSignal;
   sessions: Sessions;
   checkToken: CheckToken;
-  tell(event: "operator.signed_in" | "operator.signed_out", fields: Record<string, unknown>): void;
+  /** Writes a line of the audit about a session. It never fails: if Redis takes no writes, the log alone has it. */
+  audit(
+    action: "sign_in" | "sign_out",
+    entry: Pick<AuditEntry, "by" | "selection"> & { session: string },
+  ): Promise<void>;
 };
 
 type Headers = Readonly<Record<string, string>>;
@@ -48,9 +53,11 @@ type Common = {
   /** Who may ask. */
   access: Role | "anybody";
   summary: string;
-  /** Whether it takes long enough that only some may do it at once. */
+  /** Whether it reads so much that only some may do it at once. Routes that answer with bytes have a limit of their own. */
   isHeavy?: boolean;
   answers: Answers;
+  /** The lines of the audit that it leaves. */
+  audit?: readonly AuditAction[];
   /** The codes with which it refuses, beside those that any route has. */
   problems?: readonly ErrorCode[];
 };

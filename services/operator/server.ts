@@ -26,8 +26,9 @@ import type { Who } from "./auth/who.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
 import type { Live } from "./live.ts";
 import type { ServePage } from "./page.ts";
-import type { Answer, Context, Route } from "./route.ts";
+import type { Context, Route } from "./route.ts";
 import { nameOf, type Router } from "./router.ts";
+import { keepToPace, type Pace, sendAnswer } from "./send.ts";
 
 type Deps = {
   router: Router;
@@ -44,12 +45,12 @@ type Deps = {
   live: Live;
   /** Throws if nothing can be asked of Redis now. */
   assertUsable: () => void;
-  heavy: ConcurrencyLimit;
-  /** Who takes nothing of an answer for so long is cut off. */
-  stalledMs: number;
+  /** Limits on long readings of Redis and on bodies in memory. The client's name is the party. */
+  places: Readonly<Record<"lists" | "bodies", ConcurrencyLimit>>;
+  pace: Pace;
   answered: EventCounter;
   refusals: RefusalLog;
-  tell: Context["tell"];
+  audit: Context["audit"];
 };
 
 type Found = NonNullable<ReturnType<Router["find"]>>;
@@ -58,7 +59,7 @@ type Found = NonNullable<ReturnType<Router["find"]>>;
 const BODY_BYTES_MAX = 128 * 1024;
 
 /** Why an answer was given up. */
-const NOBODY_WAITS = new Error("nobody waits for the answer");
+const NOBODY_WAITS = new Error("the client has gone");
 
 /** One request, top to bottom: whose host, which route, who asks and whether he may, what he asks, the answer. */
 export function createServer(deps: Deps): RequestListener {
@@ -71,8 +72,11 @@ export function createServer(deps: Deps): RequestListener {
     const path = rawPath(req.url ?? "");
     const found = router.find(req.method ?? "", path);
     if (found === undefined) {
-      if (servePage(req, res, path)) return "page";
-      throw new AppError("request.not_found", { reason: "nothing at this path" });
+      if (servePage(req, res, path)) {
+        keepToPace(res, deps.pace);
+        return "page";
+      }
+      throw new AppError("request.not_found", { reason: "no such path" });
     }
     const { route } = found;
     const address = addressOf(req);
@@ -88,7 +92,7 @@ export function createServer(deps: Deps): RequestListener {
     who: Who | undefined,
     address: string,
   ): Context {
-    const { apiOf, overview, live, sessions, checkToken, tell } = deps;
+    const { apiOf, overview, live, sessions, checkToken, audit } = deps;
     const left = new AbortController();
     const abort = () => left.abort(NOBODY_WAITS);
     if (res.destroyed) abort();
@@ -103,7 +107,7 @@ export function createServer(deps: Deps): RequestListener {
       signal: left.signal,
       sessions,
       checkToken,
-      tell,
+      audit,
     };
   }
 
@@ -121,6 +125,7 @@ export function createServer(deps: Deps): RequestListener {
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: AppError): void {
     const path = rawPath(req.url ?? "");
+    keepToPace(res, deps.pace);
     sendProblem(req, res, error, { headers: headersOf(error, router.methodsAt(path)) });
     // Not the path itself: somebody may have put a token there.
     deps.refusals.note(error, { route: router.nameOf(req.method ?? "", path), address: addressOf(req) });
@@ -137,28 +142,30 @@ function createAdmit({ identify, assertSameSite }: Pick<Deps, "identify" | "asse
     const who = await identify(req, address);
     assertSameSite(req, who);
     if (access === "operator" && who.role !== "operator")
-      throw AppError.public("operator.forbidden", `${who.name} is a viewer, and this changes something`);
+      throw AppError.public("operator.forbidden", `${who.name} is a viewer; this needs an operator`);
     markProven(req);
     return who;
   };
 }
 
-/** Asks a route and sends what it answers. What reads much has a place until that is done. */
-function createAnswer({ heavy, stalledMs }: Pick<Deps, "heavy" | "stalledMs">) {
+/** Asks a route and sends its answer. A long reading or a body holds a place until that is done. */
+function createAnswer({ places, pace }: Pick<Deps, "places" | "pace">) {
+  function enter({ isHeavy, answers }: Route, who: Who | undefined): () => void {
+    if (!isHeavy) return () => {};
+    return places[answers[200]?.contentType === undefined ? "lists" : "bodies"].enter(who?.name);
+  }
+
   return async ({ route, params }: Found, context: Context, res: ServerResponse): Promise<void> => {
-    const { req } = context;
-    const leave = route.isHeavy ? heavy.enter() : () => {};
+    const { req, who } = context;
+    const asked = {
+      params: parsed(route.params, decoded(params), "path"),
+      query: parsed(route.query, queryOf(req), "query"),
+      body: route.body && parsed(route.body, await jsonOf(req, res), "body"),
+    };
+    // Not before the body is there: it may come slowly.
+    const leave = enter(route, who);
     try {
-      const asked = {
-        params: parsed(route.params, decoded(params), "path"),
-        query: parsed(route.query, queryOf(req), "query"),
-        body: route.body && parsed(route.body, await jsonOf(req, res), "body"),
-      };
-      const found = await route.answer(asked, context);
-      // A body is in memory until its reader has it.
-      if ("bytes" in found && !res.destroyed) res.once("close", leave);
-      else leave();
-      send(res, found, stalledMs);
+      sendAnswer(res, await route.answer(asked, context), { pace, leave });
     } catch (error) {
       leave();
       throw error;
@@ -172,38 +179,11 @@ function headersOf({ code }: AppError, methods: readonly string[]): Record<strin
   return { Allow: methods.length === 0 ? "GET, HEAD" : methods.join(", ") };
 }
 
-function send(res: ServerResponse, answer: Answer, stalledMs: number): void {
-  if ("stream" in answer) {
-    answer.stream(res);
-    return;
-  }
-  // It is called if nothing at all was taken for so long.
-  res.setTimeout(stalledMs, () => res.destroy());
-  const headers = answer.headers ?? {};
-  if ("json" in answer) {
-    const body = JSON.stringify(answer.json);
-    const length = Buffer.byteLength(body);
-    res.writeHead(answer.status, {
-      ...headers,
-      "Content-Type": "application/json",
-      "Content-Length": length,
-    });
-    res.end(body);
-  } else if ("bytes" in answer) {
-    const { bytes, contentType } = answer;
-    res.writeHead(200, { ...headers, "Content-Type": contentType, "Content-Length": bytes.length });
-    res.end(bytes);
-  } else {
-    res.writeHead(answer.status, headers);
-    res.end();
-  }
-}
-
 /** Throws `request.malformed`, or `request.not_found` for a path that names nothing. */
 function parsed(schema: z.ZodType | undefined, value: unknown, what: "path" | "query" | "body"): unknown {
   if (schema === undefined) {
     if (what !== "query" || Object.keys(value as object).length === 0) return undefined;
-    throw AppError.public("request.malformed", "this takes no query");
+    throw AppError.public("request.malformed", "this route has no query parameters");
   }
   const result = schema.safeParse(value, { error: messageForJson });
   if (result.success) return result.data;
@@ -220,7 +200,7 @@ function decoded(params: Found["params"]): Record<string, string> {
     Object.entries(params).map(([name, raw]) => {
       const text = percentDecoded(raw);
       if (text !== undefined && !/[/%\p{Cc}]/u.test(text)) return [name, text];
-      const rule = 'must be UTF-8 without "/", "%" and control characters, once it is percent-decoded';
+      const rule = 'must be percent-encoded UTF-8 without "/", "%" or control characters';
       throw AppError.public("request.malformed", `path: ${name} ${rule}`);
     }),
   );
@@ -231,7 +211,7 @@ function queryOf(req: IncomingMessage): Record<string, string> {
   const query: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(rawQuery(req.url ?? ""))) {
     if (Object.hasOwn(query, name))
-      throw AppError.public("request.malformed", `${cut(name, 64)}: comes more than once`);
+      throw AppError.public("request.malformed", `${cut(name, 64)}: must not be sent more than once`);
     query[name] = value;
   }
   return query;
@@ -240,14 +220,11 @@ function queryOf(req: IncomingMessage): Record<string, string> {
 async function jsonOf(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
   // A form of another site cannot send this type without asking first, and is not answered then.
   if (!/^application\/json(?:\s*;|$)/i.test(req.headers["content-type"] ?? ""))
-    throw AppError.public("request.media_type_unsupported", "send application/json");
+    throw AppError.public("request.media_type_unsupported", "the Content-Type must be application/json");
   assertNotEncoded(req);
   const json = parseBoundedJson(await readBody(req, res, BODY_BYTES_MAX));
   if (!json.ok) throw AppError.public("request.malformed", `body: ${json.problem}`);
   if (JSON.stringify(json.value) !== wellFormedJson(json.value))
-    throw AppError.public(
-      "request.malformed",
-      "body: holds half a surrogate pair; send both halves or neither",
-    );
+    throw AppError.public("request.malformed", "body: must not contain half a surrogate pair");
   return json.value;
 }

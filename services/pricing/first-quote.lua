@@ -2,7 +2,6 @@
 -- ARGV content, address, header, replaced, keepMs
 -- Answers the header of the quote that this content has: an earlier one, unless it is `replaced`, or else `header`. Answers nothing if the
 -- proof serves no more contents, of this address or in all.
-if tonumber(redis.call('HGET', KEYS.proof, 'v') or 1) > VERSIONS.proof then return redis.error_reply('NEWER proof') end
 local quote, address = 'quote ' .. ARGV.content, 'of ' .. ARGV.address
 local first = redis.call('HGET', KEYS.proof, quote)
 if first and first ~= ARGV.replaced then return first end
@@ -12,6 +11,6 @@ if not first then
   redis.call('HINCRBY', KEYS.proof, 'quotes', 1)
   redis.call('HINCRBY', KEYS.proof, address, 1)
 end
-redis.call('HSET', KEYS.proof, 'v', VERSIONS.proof, quote, ARGV.header)
+redis.call('HSET', KEYS.proof, quote, ARGV.header)
 if redis.call('PTTL', KEYS.proof) < 0 then redis.call('PEXPIRE', KEYS.proof, ARGV.keepMs) end
 return ARGV.header

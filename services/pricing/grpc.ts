@@ -213,6 +213,7 @@ function toGrpcStatus({ code, publicDetail }: AppError): { code: status; details
 
 /** Sends the gRPC library's own messages to this process' log; by default it writes them to stderr. */
 export function logGrpc(log: Logger): void {
-  const say = (...words: unknown[]): void => log.warn("grpc.said", { reason: words.map(String).join(" ") });
+  const say = (...words: unknown[]): void =>
+    log.warn("grpc.warning", { reason: words.map(String).join(" ") });
   setLogger({ error: say, info: say, debug: say });
 }

@@ -75,7 +75,7 @@ function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
 }
 
 function nothingAt(path: string): AppError {
-  return new AppError("request.not_found", { reason: `nothing at ${path}` });
+  return new AppError("request.not_found", { reason: `no such path: ${path}` });
 }
 
 type QuotedIds = { serviceId: bigint; jobIndex: number };
@@ -96,14 +96,14 @@ function parseQuotePath(path: string): QuotedIds | undefined {
 const NOTHING = Buffer.alloc(0);
 
 const bytes = z
-  .string("must be text: 0x and hex digits")
+  .string("must be a string: 0x and hex digits")
   .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and hex digits, two for each byte")
   .transform((text) => Buffer.from(text.slice(2), "hex"));
 
 const uint64 = z
-  .union([z.string().regex(/^(?:0|[1-9]\d{0,19})$/), z.int().min(0)], "must be an integer in decimal")
+  .union([z.string().regex(/^(?:0|[1-9]\d{0,19})$/), z.int().min(0)], "must be a decimal integer")
   .transform(BigInt)
-  .refine((value) => value <= UINT64_MAX, "is above 2^64-1");
+  .refine((value) => value <= UINT64_MAX, "must be at most 2^64-1");
 
 /** A field that is left out is empty, 0 or false, as in proto3. */
 const quoteBody = z.strictObject({

@@ -100,8 +100,8 @@ export function createGetJobPrice(deps: Deps): GetJobPrice {
 }
 
 const USED_UP =
-  `the proof of work has served ${CONTENTS_OF_ADDRESS_MAX} requests of this address, or ${CONTENTS_MAX} in all: ` +
-  "search from a random nonce, since all who search from the same one find the same proof";
+  `the proof of work was used for ${CONTENTS_OF_ADDRESS_MAX} requests from this address, or for ${CONTENTS_MAX} in all. ` +
+  "Search from a random nonce: clients that start at the same nonce find the same proof";
 
 /** Asks for a price on behalf of one of the two protocols, and logs the outcome as one event (not each refusal of a flood). Throws an AppError. */
 export type AskPrice = (
@@ -133,15 +133,19 @@ export function createAskPrice(
 }
 
 function requesterOf({ requester }: JobPriceRequest): `0x${string}` {
-  if (requester.length !== 20) throw invalid("requester", "must be 20 bytes: a non-zero 20-byte address");
+  if (requester.length !== 20)
+    throw invalid("requester", `must be a non-zero 20-byte address, not ${requester.length} bytes`);
   if (requester.every((byte) => byte === 0))
-    throw invalid("requester", "is the zero address, and must be a non-zero 20-byte address");
+    throw invalid("requester", "must be a non-zero 20-byte address, not the zero address");
   return toHex(requester);
 }
 
 function inputsHashOf({ inputsHash }: JobPriceRequest): `0x${string}` {
   if (inputsHash.length !== 32)
-    throw invalid("inputs_hash", "must be 32 bytes: the 32-byte Keccak-256 of the inputs");
+    throw invalid(
+      "inputs_hash",
+      `must be the 32-byte Keccak-256 of the inputs, not ${inputsHash.length} bytes`,
+    );
   return toHex(inputsHash);
 }
 
@@ -175,7 +179,7 @@ function pricedJob(jobs: PriceList, request: JobPriceRequest): JobPrice {
 
 function assertQuotable({ jobIndex }: JobPriceRequest): void {
   if (jobIndex <= QUOTED_JOB_INDEX_MAX) return;
-  throw invalid("job_index", `is above ${QUOTED_JOB_INDEX_MAX}, the highest that a quote can name`);
+  throw invalid("job_index", `must be at most ${QUOTED_JOB_INDEX_MAX} in a quote`);
 }
 
 /** The hash of all that a proof is used for. Each part has one length by now, so they need no separators. */

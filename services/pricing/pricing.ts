@@ -1,7 +1,14 @@
 import type { RequestListener } from "node:http";
+import { z } from "zod";
+import type { JobPricingFile, PricingFile, X402File } from "../../config/schema/files.ts";
+import type { CheckedTables } from "../../shared/config/checked-tables.ts";
+import { httpUrl, isTable } from "../../shared/config/fields.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import { toHttpOptions } from "../../shared/config/postern-toml.ts";
-import type { LiveSource } from "../../shared/config/rate-source.ts";
+import { pricingOptions } from "../../shared/config/pricing-toml.ts";
+import { type LiveSource, rateProblems } from "../../shared/config/rate-source.ts";
+import type { Env } from "../../shared/config/secrets.ts";
+import { acceptedToken } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import type { Address } from "../../shared/ethereum/address.ts";
 import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
@@ -10,8 +17,8 @@ import { domainSeparator, type Eip712Domain } from "../../shared/ethereum/typed-
 import { createClientAddressOf, type ForwardedHeader } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
+import { mountPath, openPart, type ServedOptions, tableOption } from "../../shared/library/options.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
-import { openConnection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import type { JobQuote } from "../../shared/pricing/job-quote.ts";
 import {
@@ -20,6 +27,7 @@ import {
   settlementEndpoint,
   toSettlementOption,
 } from "../../shared/pricing/prices.ts";
+import { readPricingConfig } from "../../shared/pricing/pricing-checks.ts";
 import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import { openReports } from "../../shared/processes/report.ts";
@@ -33,20 +41,21 @@ import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
 import { createAskPrice, createGetJobPrice, type GetJobPrice, type Settlement } from "./job-price.ts";
-import { type PricingOptions, readPricingOptions } from "./options.ts";
 import { createProofMemory } from "./proof-memory.ts";
 
-export type { JobOptions } from "../../shared/library/job-options.ts";
+export type { JobPricingFile, PosternFile, PricingFile, X402File } from "../../config/schema/files.ts";
 export type { Listening, Readiness } from "../../shared/library/part.ts";
-export type {
-  DomainOptions,
-  RateOptions,
-  SingleRateOptions,
-  TokenOptions,
-} from "../../shared/library/token-options.ts";
 export type { Logger } from "../../shared/log/logger.ts";
 export type { GrpcListening } from "./grpc.ts";
-export type { PricingOptions, SettlementOptions } from "./options.ts";
+
+export interface PricingOptions extends ServedOptions {
+  /** Content of `pricing.toml`. Unlike in the file, `key` may be the key itself: 64 hex digits, with or without 0x. */
+  pricing: PricingFile;
+  /** Content of `job_pricing.toml`: what is quoted. */
+  job_pricing: JobPricingFile;
+  /** These keys of the `x402.toml` of a gateway that takes the quotes: each answer also says how and where its quote can be settled. */
+  settlement?: Pick<X402File, "public_url" | "accepted_tokens">;
+}
 
 export type PricingService = ServedPart & {
   /** The address that signs the quotes. */
@@ -58,15 +67,15 @@ export type PricingService = ServedPart & {
 };
 
 /**
- * A pricing engine for a program of your own. Each option is checked by the rule of its key in `pricing.toml`, `job_pricing.toml`,
- * `x402.toml` and `postern.toml`; throws `start.config_invalid`, which names every option that is wrong. Unlike the other parts it goes
- * on answering after `stop()`, until `close()`.
+ * A pricing engine for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. Unlike the other
+ * parts, it goes on answering after `stop()`, until `close()`.
  */
 export function createPricingService(options: PricingOptions): PricingService {
-  const { pricing, jobs, tokens, postern, warnings } = readPricingOptions(options);
-  const { log = silentLogger, mountPath, settlement } = options;
-  for (const warning of warnings) log.warn("config.warning", { warning });
-  const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const { pricing, jobs, settlement, postern, log, connection } = openPart(options, {
+    need: "requests",
+    own: { pricing: tableOption, job_pricing: tableOption, settlement: tableOption.optional(), mountPath },
+    read: readOptions,
+  });
   const { redis } = connection;
   const reports = openReports({ kind: "pricing", postern, config: { pricing, jobs }, redis, log });
   const plain = composePricingService({
@@ -82,20 +91,20 @@ export function createPricingService(options: PricingOptions): PricingService {
     http: toHttpOptions(postern),
     log,
   });
-  const rates = createRates({ tokens, partition: partitionOf(redis), clock: systemClock, log });
+  const { public_url: endpoint, accepted_tokens: acceptedTokens = [] } = settlement;
+  const rates = createRates({
+    tokens: acceptedTokens,
+    partition: partitionOf(redis),
+    clock: systemClock,
+    log,
+  });
   void rates.start();
   const service =
-    settlement === undefined
-      ? plain
-      : plain.withX402Settlement({
-          endpoint: settlement.publicUrl,
-          acceptedTokens: tokens,
-          rateOf: rates.of,
-        });
+    endpoint === undefined ? plain : plain.withX402Settlement({ endpoint, acceptedTokens, rateOf: rates.of });
   const grpc: GrpcListening[] = [];
   const part = createServedPart({
     ...service,
-    mountPath,
+    mountPath: options.mountPath,
     stop: service.drain,
     settle: async () => void (await Promise.all(grpc.map((server) => server.close(CLOSE_GRACE_MS)))),
     end() {
@@ -119,6 +128,25 @@ export function createPricingService(options: PricingOptions): PricingService {
       return server;
     },
   };
+}
+
+/** Reads the files of the pricing engine, and `settlement`, which is in no file. */
+function readOptions(tables: CheckedTables, env: Env) {
+  const schema = z.strictObject({
+    public_url: httpUrl,
+    accepted_tokens: z.array(acceptedToken({ env })).min(1),
+  });
+  const settlement = tables.read({
+    name: "settlement.toml",
+    schema,
+    optional: true,
+    problemsIn: (table) => {
+      const { accepted_tokens: tokens } = table as { accepted_tokens?: unknown };
+      return Array.isArray(tokens) ? tokens.filter(isTable).flatMap(rateProblems) : [];
+    },
+  });
+  const config = readPricingConfig(tables, env, "pricing", pricingOptions({ env }));
+  return { ...config, settlement: settlement ?? ({} as Partial<z.output<typeof schema>>) };
 }
 
 const CLOSE_GRACE_MS = 5000;

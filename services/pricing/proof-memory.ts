@@ -73,7 +73,7 @@ export function createProofMemory({ partition: { redis, keys }, durable, operato
     if (outcome.kind === "done") return outcome.result;
     const error = outcome.kind === "failed" ? outcome.error : `no answer within ${ANSWER_WITHIN_MS} ms`;
     throw new AppError("pricing.unavailable", {
-      reason: `the proof of work cannot be remembered: ${messageOf(error)}`,
+      reason: `the proof of work could not be stored: ${messageOf(error)}`,
       cause: error,
     });
   }
@@ -110,6 +110,6 @@ function isOfUse(
 
 function readIssued(header: string): SignedJobQuote {
   const decoded = decodeQuoteHeader(header);
-  if (!decoded.ok) throw new Error(`a remembered quote cannot be read: ${decoded.problem}`);
+  if (!decoded.ok) throw new Error(`a stored quote cannot be read: ${decoded.problem}`);
   return decoded.signed;
 }

@@ -1,6 +1,7 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/job-call/job-call.ts";
+import { ENDED_STATES, isRecordState } from "../../shared/job-call/record-state.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
@@ -9,9 +10,9 @@ import type { Deliver, Taken } from "../../shared/queue/consume.ts";
 import { headOf } from "../../shared/queue/failed-head.ts";
 import type { Verdict } from "../../shared/queue/finish.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
-import { CRASHES, ENDED_STATES } from "../../shared/queue/protocol.ts";
+import { CRASHES } from "../../shared/queue/protocol.ts";
 import { callFields, gateOf } from "../../shared/queue/queue-name.ts";
-import { VERSIONS } from "../../shared/redis/version.ts";
+import { unreadable } from "../../shared/redis/unreadable.ts";
 import {
   ACCEPTED,
   AWAITED,
@@ -77,8 +78,8 @@ type DeliverDeps = {
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
-  /** Is told of each call that its runner took, and which attempt that was. */
-  remember: (call: CallHead, attempt: number) => void;
+  /** Is told of each call that its runner took, and how many attempts it had in all, also across replays. */
+  remember: (call: CallHead, attempts: number) => void;
   /** Of a longer answer only that it was too long is kept. */
   resultBytesMax: number;
   /** Redis', as that of whoever made the call. */
@@ -90,16 +91,16 @@ type DeliverDeps = {
 /** @internal Brings one call from the queue to the runner. Every outcome is one verdict, one change of the record and one event. */
 export function createDeliver(deps: DeliverDeps): Deliver {
   const { inject, clock, log } = deps;
-  const { injected, failed, putOff } = createOutcomes(deps);
+  const { injected, failed, leftAlone } = createOutcomes(deps);
 
   async function deliver(taken: Taken, hold: Hold): Promise<Verdict> {
     const { record } = taken;
     if (ENDED_STATES.some((state) => state === record)) return ended(taken, String(record));
+    if (record !== undefined && !isRecordState(record)) return leftAlone(taken);
     const delivered = toDelivered(taken);
-    if (!(delivered instanceof AppError)) return offer(taken, delivered, hold);
-    return delivered.code === "call.newer"
-      ? putOff(taken, delivered)
-      : failed(taken, { error: delivered, injectMs: 0 });
+    return delivered instanceof AppError
+      ? failed(taken, { error: delivered, injectMs: 0 })
+      : offer(taken, delivered, hold);
   }
 
   async function offer(taken: Taken, delivered: DeliveredCall, hold: Hold): Promise<Verdict> {
@@ -143,7 +144,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /** The call was added again after its end. The record says so, and the runner is not asked. */
   function ended({ id, queue }: Taken, state: string): Verdict {
-    log.info("call.known", { ...callFields(id, queue), state });
+    log.info("call.already_ended", { ...callFields(id, queue), state });
     return { kind: "ended" };
   }
 
@@ -158,7 +159,7 @@ export function createDeliver(deps: DeliverDeps): Deliver {
 
   /** This worker stops, or has lost the call. That is not the runner's fault, so the attempt does not count. */
   function givenBack({ id, queue }: Taken, unsure: boolean): Verdict {
-    log.warn("call.given_back", callFields(id, queue));
+    log.warn("call.released", callFields(id, queue));
     return { kind: "requeue", unsure };
   }
 
@@ -178,12 +179,11 @@ function mayHaveRun(error: AppError): boolean {
 type Injection = { answer: RunnerAnswer | undefined; error: AppError | undefined; injectMs: number };
 
 /** What the runner is to be offered, or why it is not. */
-function toDelivered({ takeStored, record, crashes }: Taken): DeliveredCall | AppError {
+function toDelivered({ takeStored, crashes }: Taken): DeliveredCall | AppError {
   if (crashes >= CRASHES.untilFailed) {
-    const reason = `${crashes} producers ended with it in hand, the last one with no other call`;
+    const reason = `${crashes} producers ended while this call was in flight, the last one with no other call`;
     return new AppError("call.poison_pill", { reason });
   }
-  if (record === "NEWER") return new AppError("call.newer", { reason: "its record is of a later release" });
   try {
     return parseJobCall(takeStored());
   } catch (error) {
@@ -195,7 +195,8 @@ type Success = { injectMs: number; result: ResultMark | undefined };
 
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, remember, clock, log, workerId }: DeliverDeps) {
-  function injected({ id, queue, attempt }: Taken, call: CallHead, { injectMs, result }: Success): Verdict {
+  function injected(taken: Taken, call: CallHead, { injectMs, result }: Success): Verdict {
+    const { id, queue, attempt } = taken;
     throttle.succeeded(gateOf(queue));
     const onRecorded = () => {
       log.info("call.injected", {
@@ -204,7 +205,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
         ...{ attempt, injectMs, endToEndMs: clock() - call.accepted_at },
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
-      remember(call, attempt);
+      remember(call, taken.attemptsBefore + 1);
     };
     return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()) };
   }
@@ -221,7 +222,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     if (call !== undefined) throttle.failed(gateOf(queue), id, error);
     const unsure = call !== undefined && mayHaveRun(error);
     try {
-      await recordFailure(taken, { error, keepsResult: call && call.keep_result === true }, verdict, now);
+      await recordFailure(taken, { error, call }, verdict, now);
     } catch (cause) {
       return { ...notRecorded(taken, cause), unsure };
     }
@@ -245,33 +246,37 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     return { kind: "postpone", afterMs: RECORD_PAUSE_MS };
   }
 
-  /** A newer release has added the call. One of its producers will take it. */
-  function putOff({ id, queue, attempt }: Taken, error: AppError): Verdict {
-    log.info("call.newer", { ...callFields(id, queue), reason: error.message });
-    return policy.judge(error, attempt, gateOf(queue));
+  /**
+   * The call's record cannot be read: it may have ended. It fails without an attempt, and without a callback, for an operator. Its record
+   * stays as it is.
+   */
+  function leftAlone({ id, queue, attempt }: Taken): Verdict {
+    const { code, message: reason } = unreadable(`the record of ${id}`);
+    log.error("call.failed", { ...callFields(id, queue), attempt, code, reason, injectMs: 0 });
+    return { kind: "fail", reason: `${code}: ${reason}` };
   }
 
   async function recordFailure(
     taken: Taken,
-    { error, keepsResult }: { error: AppError; keepsResult: boolean | undefined },
+    { error, call }: { error: AppError; call: CallHead | undefined },
     verdict: Verdict,
     now: number,
   ): Promise<void> {
     const attempt = {
-      v: VERSIONS.attempt,
       at: now,
       code: error.code,
       reason: error.message,
       worker: workerId,
     };
-    await records.attemptFailed(taken, attempt, taken.queuedAt);
+    if (call !== undefined) await records.attemptFailed(taken, attempt, taken.queuedAt);
     failpoint("producer.after_attempt_recorded");
     if (verdict.kind !== "fail") return;
+    const keepsResult = call && call.keep_result === true;
     await records.failed(taken, now, { keepsResult, code: error.code, problem: problemOf(error) });
     failpoint("producer.after_failed");
   }
 
-  return { injected, failed, putOff };
+  return { injected, failed, leftAlone };
 }
 
 function problemOf(error: AppError): ProblemText | undefined {

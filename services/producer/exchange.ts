@@ -43,7 +43,7 @@ export function exchange(
   hold?: Hold,
 ): Promise<RunnerResponse> {
   return new Promise((resolve, reject) => {
-    if (hold?.lost) return reject(new Error("the call is no longer held"));
+    if (hold?.lost) return reject(new Error("the lease on the call was lost"));
     const release = (): void => {
       clearTimeout(timer);
       forget?.();
@@ -72,8 +72,8 @@ class TimedOut extends Error {
 const REQUEST_FAULTS = [errors.InvalidArgumentError, errors.NotSupportedError];
 
 function broken(status: number, cause: unknown): AppError {
-  const how = cause instanceof TimedOut ? `did not end within ${cause.ms} ms` : messageOf(cause);
-  return new AppError("runner.answer_broken", { reason: `${status}, and its body: ${how}`, cause });
+  const how = cause instanceof TimedOut ? `not complete within ${cause.ms} ms` : messageOf(cause);
+  return new AppError("runner.answer_broken", { reason: `${status}, but its body broke off: ${how}`, cause });
 }
 
 function noResponse(cause: unknown, started: boolean): AppError {
@@ -132,7 +132,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#settled) controller.abort(new Error("the exchange has ended before it began"));
+    if (this.#settled) controller.abort(new Error("the request was cancelled before it began"));
   }
 
   onResponseStart(_: unknown, status: number, headers: Headers): void {

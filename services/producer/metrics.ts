@@ -15,17 +15,20 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "job",
     "code",
   ]);
-  const inject = metrics.duration("postern_inject_duration_seconds", "Time the runner took for a call", [
+  const inject = metrics.duration(
+    "postern_inject_duration_seconds",
+    "Time that the runner took to answer an injected call",
+    ["origin", "job"],
+  );
+  const endToEnd = metrics.duration("postern_call_end_to_end_seconds", "Time from accepted to injected", [
     "origin",
     "job",
   ]);
-  const endToEnd = metrics.duration("postern_call_end_to_end_seconds", "From accepted to injected", [
-    "origin",
-    "job",
-  ]);
-  const takenBack = metrics.counter("postern_calls_taken_back_total", "Calls whose worker went silent", [
-    "origin",
-  ]);
+  const takenBack = metrics.counter(
+    "postern_calls_taken_back_total",
+    "Calls of a producer that died or stalled, queued again",
+    ["origin"],
+  );
   const throttled = metrics.counter(
     "postern_jobs_throttled_total",
     "Pauses of a job that its runner asked for",
@@ -33,16 +36,13 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
   );
   const missed = metrics.counter(
     "postern_runner_missed_total",
-    "Times that no connection could be made, and the next call was answered",
+    "Connections to a runner that failed, fewer than three in a row",
     ["runner"],
   );
   const away = metrics.gauge("postern_runner_away", "1 while no connection to the runner can be made", [
     "runner",
   ]);
-  const receiversAway = metrics.gauge(
-    "postern_receivers_away",
-    "Receivers of callbacks that do not answer, and are tried now and then",
-  );
+  const receiversAway = metrics.gauge("postern_receivers_away", "Receivers of callbacks that do not answer");
   const failed = (outcome: string): Meter => {
     return (fields) => {
       const labels = labelsOf(fields);
@@ -59,13 +59,13 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     },
     "call.delayed": failed("delayed"),
     "call.failed": failed("failed"),
-    "call.taken_back": ({ origin }) => takenBack.inc({ origin: String(origin) }),
+    "call.lease_expired": ({ origin }) => takenBack.inc({ origin: String(origin) }),
     "job.throttled": ({ job }) => throttled.inc({ job: String(job) }),
-    "runner.missed": ({ runner, times }) => missed.inc({ runner: String(runner) }, Number(times)),
-    "runner.away": ({ runner }) => away.set({ runner: String(runner) }, 1),
-    "receiver.away": () => receiversAway.inc(),
-    "receiver.returned": () => receiversAway.dec(),
-    "runner.returned": ({ runner }) => away.set({ runner: String(runner) }, 0),
+    "runner.connect_failed": ({ runner, times }) => missed.inc({ runner: String(runner) }, Number(times)),
+    "runner.down": ({ runner }) => away.set({ runner: String(runner) }, 1),
+    "receiver.down": () => receiversAway.inc(),
+    "receiver.up": () => receiversAway.dec(),
+    "runner.up": ({ runner }) => away.set({ runner: String(runner) }, 0),
   };
 }
 

@@ -1,16 +1,21 @@
 import { hostname } from "node:os";
+import { z } from "zod";
+import type { PosternFile } from "../../config/schema/files.ts";
 import { type CallHistory, createCallHistory, type HistoryLimits } from "../../shared/call-history/keep.ts";
 import { toCallbackOptions } from "../../shared/config/callbacks-toml.ts";
 import { toHistoryLimits } from "../../shared/config/console-toml.ts";
+import { isTable } from "../../shared/config/fields.ts";
 import { DEFAULT_RUNNER, toJobs } from "../../shared/config/jobs-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { type Problem, problem } from "../../shared/config/problem.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
 import { toResultLimits } from "../../shared/config/results-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
-import type { Origin } from "../../shared/job-call/origin.ts";
+import { ORIGINS, type Origin } from "../../shared/job-call/origin.ts";
+import { functionOption, openPart, type PartOptions } from "../../shared/library/options.ts";
 import { createPart, type Part } from "../../shared/library/part.ts";
-import { openConnection } from "../../shared/library/redis-option.ts";
-import { type Logger, silentLogger } from "../../shared/log/logger.ts";
+import type { Logger } from "../../shared/log/logger.ts";
 import { publishCallbackKeys } from "../../shared/processes/callback-keys.ts";
 import { openReports } from "../../shared/processes/report.ts";
 import { createCallRecords } from "../../shared/queue/call-record.ts";
@@ -35,21 +40,23 @@ import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type CallbackDeps, type CallbackOptions, createCallbacks } from "./callbacks/callbacks.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
-import { type ProducerOptions, readProducerOptions } from "./options.ts";
 import { createRetryPolicy, type JobRetries } from "./retry-policy.ts";
 import { createRunners, type Runners } from "./runners.ts";
 import { createThrottle } from "./throttle.ts";
 
+export type { PosternFile } from "../../config/schema/files.ts";
 export type { Logger } from "../../shared/log/logger.ts";
 export type { Hold } from "../../shared/queue/hold.ts";
 export type { RunnerAnswer } from "../../shared/results/answer.ts";
 export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
-export type {
-  CallbackSettingsOptions,
-  JobSettingsOptions,
-  ProducerOptions,
-  RunnerTarget,
-} from "./options.ts";
+
+/** Options of `createProducer`. Set `inject`, or `runner.url` of `postern`. */
+export interface ProducerOptions extends PartOptions {
+  /** Takes each call in this process, instead of a runner. */
+  inject?: Inject;
+  /** The calls that the producer takes. All by default. */
+  origins?: readonly Origin[];
+}
 
 export type Producer = Part & {
   /** Its name in the log, and in what Redis holds of calls in hand. */
@@ -58,19 +65,28 @@ export type Producer = Part & {
 
 /**
  * A producer for a program of your own: it takes calls from the queues and injects them, with retries, until the runner owns them or they
- * fail. Any number may run. A call is offered at least once, always under the same idempotency key. Each option is checked by the
- * rule of its key in `postern.toml`; throws `start.config_invalid`, which names every option that is wrong.
+ * fail. Any number may run. A call is offered at least once, always under the same idempotency key. Throws `start.config_invalid`, which
+ * names every option that is wrong.
  */
 export function createProducer(options: ProducerOptions): Producer {
-  const { postern, inject } = readProducerOptions(options);
-  const { log = silentLogger, origins } = options;
-  const connection = openConnection(options.redis, postern.redis.url, "work", log);
+  const { inject, origins, postern: table = {} } = options;
+  // The time-out of the default runner limits no `inject`.
+  const withoutRunner = isTable(table) && { ...table, runner: { timeout_ms: 1 } };
+  const checked = inject && withoutRunner ? { ...options, postern: withoutRunner } : options;
+  const { postern, log, connection } = openPart(checked, {
+    need: "work",
+    own: { inject: functionOption.optional(), origins: z.array(z.enum(ORIGINS)).min(1).optional() },
+    read(tables, env) {
+      if (isTable(table)) tables.report("postern.toml", targetProblems(inject, table));
+      return readPostern(tables, env, "producer");
+    },
+  });
   const { redis } = connection;
   const reports = openReports({ kind: "producer", postern, redis, log });
   const producer = openProducer({
     postern,
     inject,
-    setsLimits: options.jobs !== undefined,
+    setsLimits: table.jobs !== undefined,
     ...(origins && { origins }),
     redis,
     log: reports.log,
@@ -86,6 +102,24 @@ export function createProducer(options: ProducerOptions): Producer {
     graceMs: producer.graceMs,
   });
   return { ...part, workerId: producer.workerId };
+}
+
+/** A call goes to one place: `inject`, or runners. */
+function targetProblems(inject: Inject | undefined, { runner, runners, jobs }: PosternFile): Problem[] {
+  // In the file the URL has a default, which here would hide that it was forgotten.
+  if (inject === undefined && runner?.url === undefined)
+    return [{ ...problem(["runner", "url"], "is missing: set it, or inject"), other: ["runner"] }];
+  if (inject === undefined) return [];
+  const unused = (path: string | string[]) => problem(path, "is not used: inject gets every call");
+  return [
+    ...(runner === undefined ? [] : [unused("runner")]),
+    ...(runners === undefined ? [] : [unused("runners")]),
+    ...Object.entries(jobs ?? {}).flatMap(([key, job]) =>
+      (["runner", "timeout_ms"] as const)
+        .filter((name) => job?.[name] !== undefined)
+        .map((name) => unused(["jobs", key, name])),
+    ),
+  ];
 }
 
 type OpenOptions = {

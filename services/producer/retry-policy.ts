@@ -18,9 +18,6 @@ import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 /** A runner cannot put off a call for longer than this at a time. */
 const RETRY_AFTER_MS_MAX = 3_600_000;
 
-/** How long a call of a newer release waits for a newer producer. */
-const NEWER_PAUSE_MS = 60_000;
-
 /** The codes of exchange.ts: with any other, the runner gave an answer. */
 export const NO_ANSWER: readonly ErrorCode[] = [
   "runner.unreachable",
@@ -56,7 +53,6 @@ export function createRetryPolicy({
     judge(error, attempt, job) {
       const reason = `${error.code}: ${error.message}`;
       if (!error.retryable) return { kind: "fail", reason };
-      if (error.code === "call.newer") return { kind: "postpone", afterMs: NEWER_PAUSE_MS };
       const own = jobs.get(job);
       const { attempts, backoff } = {
         attempts: own?.attempts ?? defaults.attempts,

@@ -56,7 +56,7 @@ export function createRunnerWatch({
   random?: () => number;
 }): RunnerWatch {
   const listeners: (() => void)[] = [];
-  const missed = createEventCounter(log, "runner.missed", "warn");
+  const missed = createEventCounter(log, "runner.connect_failed", "warn");
   let failures = 0;
   let reason = "";
   let probes = 0;
@@ -68,7 +68,7 @@ export function createRunnerWatch({
 
   function leave(): void {
     awaySince = clock();
-    log.warn("runner.away", { runner, url, reason });
+    log.warn("runner.down", { runner, url, reason });
     probeLater();
     for (const listener of listeners) listener();
   }
@@ -98,7 +98,7 @@ export function createRunnerWatch({
     silentSince = undefined;
     presentAt = clock();
     if (awaySince === undefined) return;
-    log.info("runner.returned", { runner, url, awayMs: presentAt - awaySince });
+    log.info("runner.up", { runner, url, awayMs: presentAt - awaySince });
     awaySince = undefined;
     clearTimeout(timer);
     for (const listener of listeners) listener();

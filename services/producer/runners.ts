@@ -67,7 +67,7 @@ export function createRunners({
 
   const inject: Inject = async (delivered, hold) => {
     const { name, http, watch } = runnerOf(jobKeyOf(delivered.call));
-    if (watch.isAway()) throw new AppError("runner.unreachable", { reason: `runner ${name} is away` });
+    if (watch.isAway()) throw new AppError("runner.unreachable", { reason: `runner ${name} is down` });
     const since = clock();
     try {
       const answer = await http.inject(delivered, hold);

@@ -35,7 +35,7 @@ export function createThrottle({
   function pause(job: string, pauseMs: number): void {
     log.warn("job.throttled", { job, pauseMs });
     throttleJob(job, pauseMs).catch((cause: unknown) => {
-      log.warn("job.not_throttled", { job, reason: messageOf(cause) });
+      log.warn("job.throttle_failed", { job, reason: messageOf(cause) });
     });
   }
 

@@ -58,7 +58,7 @@ export function createRequestChecks({
     authenticate(req);
     const hasKey = isSigned || headerValues(req, "idempotency-key").length > 0;
     if (hasKey && parseKey(req) !== callId) {
-      throw AppError.public("request.malformed", "Idempotency-Key is not the id of the call");
+      throw AppError.public("request.malformed", "Idempotency-Key must be the id of the call");
     }
     checkDigest(req, NO_BODY_SHA256);
   }
@@ -85,7 +85,7 @@ export function createRequestChecks({
     const digests = headerValues(req, "content-digest");
     if (digests.length === 0 && !isSigned) return;
     if (isContentDigestOf(digests, sha256)) return;
-    const reason = "the body is not the one that Content-Digest speaks of";
+    const reason = "the body does not match Content-Digest";
     if (isSigned) throw new AppError("runner.signature_rejected", { reason });
     throw AppError.public("request.malformed", reason);
   }
@@ -97,7 +97,7 @@ export function createRequestChecks({
 export function parseKey(req: IncomingMessage): string {
   const key = onlyHeaderValue(req, "idempotency-key");
   if ("value" in key && KEY.test(key.value)) return key.value;
-  const detail = "Idempotency-Key has to come once, as 1 to 128 visible ASCII characters";
+  const detail = "Idempotency-Key must be sent once, with 1 to 128 visible ASCII characters";
   throw AppError.public("runner.key_missing", detail);
 }
 
@@ -111,7 +111,7 @@ function parseMetadata(req: IncomingMessage, prefix: string): Metadata {
   for (const [name, values] of Object.entries(allHeaders(req))) {
     if (!isMetadata(name)) continue;
     if (values.length > 1) {
-      throw new AppError("request.malformed", { reason: `${name} comes more than once` });
+      throw new AppError("request.malformed", { reason: `${name} was sent more than once` });
     }
     metadata[name.toUpperCase()] = values[0] as string;
   }

@@ -5,7 +5,7 @@ import { defineScript, type Reply, type Run, type Script } from "../../shared/re
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { bytes, flag, oneOf, optional, tuple } from "../../shared/redis/reply.ts";
-import { isNewerError } from "../../shared/redis/version.ts";
+import { isUnreadable } from "../../shared/redis/unreadable.ts";
 import { cut } from "../../shared/text/cut.ts";
 import { delay } from "../../shared/time/clock.ts";
 import beginCallLua from "./begin-call.lua";
@@ -30,14 +30,13 @@ import type { HttpAnswer } from "./router.ts";
  *                                      ├───give back───┘               │
  *                                      └──────────run again────────────┘
  *
- * The fields of a call, short because a key is remembered for long (docs/operations.md says what one takes):
- *   always          v, st, job, at, in and len (SHA-256 and length of the body)
+ * The fields of a call, short because a key is remembered for long (docs/sizing.md says what one takes):
+ *   always          st, job, at, in and len (SHA-256 and length of the body)
  *   while it runs   owner, lease
  *   at its end      took (ms since `at`), status; if it is DONE out (SHA-256 of the answer's body, remembered-answer.ts);
  *                   if it FAILED code and reason. The reason is the handler's own text and is never listed
  *   a long call     attempts (failed ones); until it is DONE runs, status, input (base64), input_type, metadata, traceparent
- * A FAILED long call has no TTL. Hashes with `v` 1 have sha256 (hex) for in, bytes for len, finished for took, request (job
- * and sha256), and type and answer (base64) for out.
+ * A FAILED long call has no TTL.
  *
  * Leases and due times follow Redis' clock, so that runners need not agree on the time.
  *
@@ -47,12 +46,12 @@ import type { HttpAnswer } from "./router.ts";
 
 /** `Remembered`. */
 const PART = optional(bytes);
-const REMEMBERED = [PART, PART, PART, PART, PART] as const;
+const REMEMBERED = [PART, PART, PART] as const;
 
 const BEGIN = defineScript({
   source: beginCallLua,
   keys: "call, answer, calls, due",
-  args: "id, owner, leaseMs, memoryMs, listedMs, job, sha256, sha256Hex, bytes",
+  args: "id, owner, leaseMs, memoryMs, listedMs, job, sha256, bytes",
   strings: "bytes",
   reply: tuple(oneOf("NEW", "REUSED", "RUNNING", "STORED", "ANSWERED"), ...REMEMBERED),
 });
@@ -131,10 +130,10 @@ export function createCallStore({
 
   return {
     /** Marks the call as running here, under a lease, or tells what is known of it. */
-    async begin({ callId: id, jobId: job, bytes, sha256: sha256Hex }: CallSummary): Promise<Begun> {
+    async begin({ callId: id, jobId: job, bytes, sha256 }: CallSummary): Promise<Begun> {
       const { call, answer, calls, due } = runnerKeys;
-      const sha256 = Buffer.from(sha256Hex, "hex");
-      const words = { id, owner, leaseMs, memoryMs, listedMs, job, sha256, sha256Hex, bytes };
+      const digest = Buffer.from(sha256, "hex");
+      const words = { id, owner, leaseMs, memoryMs, listedMs, job, sha256: digest, bytes };
       return toBegun(id, await begin({ call: call(id), answer: answer(id), calls, due }, words));
     },
 
@@ -195,7 +194,7 @@ export function createCallStore({
 /** How many characters are kept of what a handler said of its failure. */
 const REASON_MAX = 1000;
 
-/** A script whose write is on disk when it resolves. Throws `runner.store_unavailable`. */
+/** A script whose write is on disk when it resolves. Throws `runner.store_unavailable` and `record.unreadable`. */
 export function durableScript<Keys, Args, Reply>(
   durable: DurableRedis,
   script: Script<Keys, Args, Reply>,
@@ -205,7 +204,7 @@ export function durableScript<Keys, Args, Reply>(
     try {
       return await durable.write(() => run(...given));
     } catch (cause) {
-      throw storeUnavailable(cause);
+      throw isUnreadable(cause) ? cause : storeUnavailable(cause);
     }
   };
 }
@@ -241,8 +240,8 @@ export type UntilStored = ReturnType<typeof createUntilStored>;
 
 /**
  * Repeats an idempotent write of a call until it is on disk, however long Redis is away: a handler must not run again
- * because its end could not be recorded. Gives up, with the write's last error, once the runner has `ended`, or if a runner
- * of a later release has the call.
+ * because its end could not be recorded. Gives up, with the write's last error, once the runner has `ended`, or if the record
+ * of the call cannot be read.
  */
 export function createUntilStored({ ended, log }: { ended: AbortSignal; log: Logger }) {
   return async function untilStored<Result>(callId: string, write: () => Promise<Result>): Promise<Result> {
@@ -251,7 +250,7 @@ export function createUntilStored({ ended, log }: { ended: AbortSignal; log: Log
         return await write();
       } catch (error) {
         if (attempt === 0) log.warn("job.store_delayed", { callId, reason: messageOf(error) });
-        if (ended.aborted || (error instanceof AppError && isNewerError(error.cause))) throw error;
+        if (ended.aborted || isUnreadable(error)) throw error;
         await delay(Math.min(PAUSE_MS_MIN * 2 ** attempt, PAUSE_MS_MAX), ended).catch(() => {});
       }
     }

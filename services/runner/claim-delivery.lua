@@ -1,16 +1,15 @@
 -- KEYS delivery, deliveries
 -- ARGV id, ms
--- `ms` later another runner can claim it too. A delivery that a later release wrote is left to its runners.
+-- `ms` later another runner can claim it too.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"
 local due = redis.call('ZSCORE', KEYS.deliveries, ARGV.id)
 if not due or tonumber(due) > now then return false end
-local found = redis.call('HMGET', KEYS.delivery, 'token', 'status', 'type', 'body', 'v')
+local found = redis.call('HMGET', KEYS.delivery, 'token', 'status', 'type', 'body')
 if not found[1] then
   redis.call('ZREM', KEYS.deliveries, ARGV.id)
   return false
 end
 redis.call('ZADD', KEYS.deliveries, now + ARGV.ms, ARGV.id)
-if tonumber(found[5]) > VERSIONS.runnerDelivery then return false end
 found[5] = redis.call('HINCRBY', KEYS.delivery, 'tries', 1)
 return found

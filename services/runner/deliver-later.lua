@@ -4,7 +4,7 @@
 local function deliverLater(key, due, id, ms, first)
   if ARGV[first] == '' then return end
   redis.call('DEL', key)
-  redis.call('HSET', key, 'v', VERSIONS.runnerDelivery, 'token', ARGV[first], 'tries', 0, 'status', ARGV[first + 1],
+  redis.call('HSET', key, 'token', ARGV[first], 'tries', 0, 'status', ARGV[first + 1],
     'type', ARGV[first + 2])
   if ARGV[first + 3] then redis.call('HSET', key, 'body', ARGV[first + 3]) end
   redis.call('PEXPIRE', key, ms)

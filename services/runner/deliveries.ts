@@ -38,9 +38,9 @@ export class Deliveries {
       claim: (callId) => store.claim(callId, leaseMs),
       work: (callId, claimed) =>
         this.#deliver(claimed).catch((error: unknown) => {
-          log.warn("result.left_open", { callId, reason: messageOf(error) });
+          log.warn("result.write_failed", { callId, reason: messageOf(error) });
         }),
-      onLookFailed: (error) => log.warn("result.look_failed", { reason: messageOf(error) }),
+      onLookFailed: (error) => log.warn("result.poll_failed", { reason: messageOf(error) }),
     });
   }
 
@@ -60,7 +60,7 @@ export class Deliveries {
       failpoint("runner.after_delivered");
       if (became === "taken")
         log.info("result.delivered", { callId, to: url, status: claimed.status, tries });
-      else log.warn("result.not_taken", { callId, to: url, status });
+      else log.warn("result.delivery_refused", { callId, to: url, status });
     } catch (error) {
       const pauseMs = backoffMs(BACKOFF, tries, random);
       log.warn("result.delivery_failed", { callId, reason: messageOf(error), tries, pauseMs });

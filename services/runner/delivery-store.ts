@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import type { Redis } from "../../shared/redis/connect.ts";
 import { defineScript, type Word } from "../../shared/redis/define-script.ts";
+import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { bytes, integer, nothing, numeric, optional, text, tuple } from "../../shared/redis/reply.ts";
 import claimDeliveryLua from "./claim-delivery.lua";
@@ -10,7 +10,7 @@ import postponeDeliveryLua from "./postpone-delivery.lua";
 
 /*
  * The results of long calls that no gateway has taken yet. The step that ends a call writes its result here (call-store.ts); any runner
- * on this Redis claims it, delivers it and removes it. The fields of the hash: v; token, which tells this result from a later one of the
+ * on this Redis claims it, delivers it and removes it. The fields of the hash: token, which tells this result from a later one of the
  * same call; tries; status, type and body. `body` is absent if it was longer than is kept.
  */
 
@@ -64,7 +64,8 @@ export type DeliveryStore = ReturnType<typeof createDeliveryStore>;
  * What waits to be delivered. No write here needs to be on disk when it resolves: what was delivered and is delivered again changes
  * nothing. Nothing is retried.
  */
-export function createDeliveryStore(redis: Redis) {
+export function createDeliveryStore(durable: DurableRedis) {
+  const { redis } = durable;
   const [claim, end, putOff] = [CLAIM.on(redis), END.on(redis), PUT_OFF.on(redis)];
   const { delivery, deliveries } = runnerKeys;
   const keysOf = (id: string) => ({ delivery: delivery(id), deliveries });
@@ -75,7 +76,8 @@ export function createDeliveryStore(redis: Redis) {
 
     /** Undefined if another runner was faster. It may claim it too once so many ms have passed. */
     async claim(callId: string, ms: number): Promise<ClaimedDelivery | undefined> {
-      const claimed = await claim(keysOf(callId), { id: callId, ms });
+      // A Redis that cannot be used may hold another layout.
+      const claimed = await durable.write(() => claim(keysOf(callId), { id: callId, ms }));
       if (claimed === undefined) return undefined;
       const [token, status, type, body = "too long" as const, tries] = claimed;
       return { callId, token, status, contentType: type || undefined, body, tries };

@@ -50,7 +50,7 @@ export class DueWork<Claimed> {
 
   /** Claims nothing more. Resolves when what is under way has ended. */
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error("the runner stops"));
+    this.#stopping.abort(new Error("the runner is stopping"));
     await this.#looking;
     clearTimeout(this.#timer);
     await Promise.all(this.#underWay.values());

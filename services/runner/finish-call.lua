@@ -3,18 +3,18 @@
 -- Answers what is remembered of the first answer, if there is one. The hash is written again as a whole, because one
 -- that was large stays a large structure.
 --@include "../../shared/redis/now.lua"
-if tonumber(redis.call('HGET', KEYS.call, 'v') or 1) > VERSIONS.runnerCall then return redis.error_reply('NEWER runnerCall') end
+--@include "./known-call.lua"
 --@include "./remembered.lua"
 --@include "../../shared/redis/kept-values.lua"
 --@include "./deliver-later.lua"
 local id, memory, listed = ARGV.id, ARGV.memoryMs, ARGV.listedMs
-local seen = redis.call('HMGET', KEYS.call, 'st', 'at', 'attempts')
-if seen[1] == 'DONE' then return remembered() end
-local at = seen[2] or now
+if st == 'DONE' then return remembered() end
+local startedAt, attempts = unpack(redis.call('HMGET', KEYS.call, 'at', 'attempts'))
+local at = startedAt or now
 redis.call('DEL', KEYS.call)
-redis.call('HSET', KEYS.call, 'v', VERSIONS.runnerCall, 'st', 'DONE', 'job', ARGV.job, 'at', at, 'in', ARGV.sha256, 'len', ARGV.bytes,
+redis.call('HSET', KEYS.call, 'st', 'DONE', 'job', ARGV.job, 'at', at, 'in', ARGV.sha256, 'len', ARGV.bytes,
   'took', now - at, 'status', ARGV.status, 'out', ARGV.digest)
-if seen[3] and seen[3] ~= '0' then redis.call('HSET', KEYS.call, 'attempts', seen[3]) end
+if attempts and attempts ~= '0' then redis.call('HSET', KEYS.call, 'attempts', attempts) end
 redis.call('PEXPIRE', KEYS.call, memory)
 redis.call('ZADD', KEYS.calls, now + listed, id)
 redis.call('ZREM', KEYS.due, id)

@@ -55,21 +55,21 @@ export function createGateways({ urls, secret, clock }: Options) {
   async function ask(url: string, { method, path, body, headers, timeoutMs }: Request) {
     const target = new URL(`${url}${path}`);
     const request = { method, path: target.pathname, body, headers };
-    const controller = new AbortController();
-    const timer = setTimeout(() => controller.abort(new Error(`no answer in ${timeoutMs} ms`)), timeoutMs);
-    underWay.add(controller);
+    const cancel = new AbortController();
+    const timer = setTimeout(() => cancel.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    underWay.add(cancel);
     try {
       const response = await fetch(target, {
         method,
         headers: signDelivery(secret, request, Math.floor(clock() / 1000)),
         body,
         redirect: "manual",
-        signal: controller.signal,
+        signal: cancel.signal,
       });
-      return { status: response.status, text: await response.text() };
+      return { status: response.status, text: await response.body.text() };
     } finally {
       clearTimeout(timer);
-      underWay.delete(controller);
+      underWay.delete(cancel);
     }
   }
 
@@ -88,7 +88,7 @@ export function createGateways({ urls, secret, clock }: Options) {
         }
         failures.push(`${url}: ${status} ${cut(text, EXCERPT_CHARS)}`.trim());
       } catch (error) {
-        failures.push(`${url}: ${reasonOf(error)}`);
+        failures.push(`${url}: ${messageOf(error)}`);
       }
     }
     throw new Error(failures.join("; "));
@@ -124,9 +124,4 @@ export function createGateways({ urls, secret, clock }: Options) {
       for (const controller of underWay) controller.abort(new Error("the runner has stopped"));
     },
   };
-}
-
-/** fetch says only that it failed; why is in the cause. */
-function reasonOf(error: unknown): string {
-  return error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : messageOf(error);
 }

@@ -8,11 +8,7 @@ import { storeUnavailable } from "./call-store.ts";
 const LOOKED_AT_MAX = 1000;
 const PAGE = 100;
 const LIMIT_DEFAULT = 100;
-/** Those of the second line are in hashes of the first releases only. */
-const FIELDS = [
-  ...(["st", "job", "len", "in", "at", "took", "status", "lease", "code", "attempts"] as const),
-  ...(["bytes", "sha256", "finished"] as const),
-];
+const FIELDS = ["st", "job", "len", "in", "at", "took", "status", "lease", "code", "attempts"] as const;
 
 const LISTED_STATES = ["running", "interrupted", "stored", "done", "failed"] as const;
 type ListedState = (typeof LISTED_STATES)[number];
@@ -70,7 +66,7 @@ export function createListCalls(redis: Redis, clock: Clock) {
   async function idsAfter(after: string | undefined): Promise<string[]> {
     const rank = after === undefined ? -1 : await redis.zrevrank(runnerKeys.calls, after);
     if (rank === null) {
-      throw malformed("the call to go on from is no longer remembered; begin without `after`");
+      throw malformed("the call named by `after` is no longer stored; list again without `after`");
     }
     return redis.zrevrange(runnerKeys.calls, rank + 1, rank + 1 + LOOKED_AT_MAX);
   }
@@ -97,7 +93,8 @@ export function parseFilter(url: string): Filter {
   const limit = wholeNumber(query.get("limit"), "limit") ?? LIMIT_DEFAULT;
   const jobId = wholeNumber(query.get("job_id"), "job_id");
   const state = query.get("state");
-  if (state !== null && !isListedState(state)) throw malformed(`state is one of ${LISTED_STATES.join(", ")}`);
+  if (state !== null && !isListedState(state))
+    throw malformed(`state must be one of ${LISTED_STATES.join(", ")}`);
   const after = query.get("after");
   return {
     limit,
@@ -113,7 +110,7 @@ function isListedState(text: string): text is ListedState {
 
 function wholeNumber(text: string | null, name: string): number | undefined {
   if (text === null) return undefined;
-  if (!/^\d{1,16}$/.test(text)) throw malformed(`${name} is not a whole number`);
+  if (!/^\d{1,16}$/.test(text)) throw malformed(`${name} must be an integer`);
   return Number(text);
 }
 
@@ -131,19 +128,18 @@ function matches(
 
 function toListed(id: string, fields: readonly (Buffer | null)[], now: number): ListedCall | undefined {
   const texts = fields.map((field) => field?.toString());
-  const [st, job, len, , at, took, status, lease, code, attempts, bytes, sha256, finished] = texts;
+  const [st, job, len, , at, took, status, lease, code, attempts] = texts;
   if (!st) return undefined;
   const interrupted = st === "RUNNING" && Number(lease) < now;
-  const finishedAt = took === undefined ? Number(finished) : Number(at) + Number(took);
   return {
     id,
     job_id: Number(job),
     state: interrupted ? "interrupted" : (st.toLowerCase() as ListedState),
     started_at: Number(at),
-    ...(finishedAt > 0 && { finished_at: finishedAt }),
+    ...(took !== undefined && { finished_at: Number(at) + Number(took) }),
     ...(status && { status: Number(status) }),
-    bytes: Number(len ?? bytes),
-    sha256: fields[3]?.toString("hex") ?? sha256 ?? "",
+    bytes: Number(len),
+    sha256: fields[3]?.toString("hex") ?? "",
     ...(code && { code }),
     ...(attempts && { attempts_failed: Number(attempts) }),
   };

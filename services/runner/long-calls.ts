@@ -64,7 +64,7 @@ export class LongCalls {
       due: (countMax) => longStore.due(countMax),
       claim: (callId) => longStore.claim(callId),
       work: (callId, call) => this.#runUntilStopped(callId, call),
-      onLookFailed: (error) => log.warn("job.look_failed", { reason: messageOf(error) }),
+      onLookFailed: (error) => log.warn("job.poll_failed", { reason: messageOf(error) }),
     });
   }
 
@@ -97,7 +97,7 @@ export class LongCalls {
       log.warn("job.unknown", { callId, jobId });
       await this.#giveBack(callId, leaseMs, call.attemptsFailed);
     } catch (error) {
-      log.warn("job.left_open", { callId, reason: messageOf(error) });
+      log.warn("job.write_failed", { callId, reason: messageOf(error) });
     }
   }
 

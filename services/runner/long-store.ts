@@ -17,10 +17,10 @@ const STORE = defineScript({
   reply: flag,
 });
 
-/** What is stored of a call. The first releases stored the SHA-256 of the body as hex, in a field of its own. */
+/** A stored call. */
 const CLAIMED = tuple(
-  ...[text, numeric, optional(bytes), optional(text), optional(text), optional(text)],
-  ...[optional(text), optional(text), optional(numeric), integer],
+  ...[numeric, bytes, text, optional(text), optional(text)],
+  ...[optional(text), optional(numeric), integer],
 );
 
 const CLAIM = defineScript({
@@ -106,8 +106,7 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
 }
 
 function toStoredCall(callId: string, claimed: NonNullable<Reply<typeof CLAIM>>): StoredCall {
-  const [, job, digest, sha256 = "", input = "", inputType, metadata = "{}", traceparent, attempts, runs] =
-    claimed;
+  const [job, sha256, input, inputType, metadata = "{}", traceparent, attempts, runs] = claimed;
   const body = Buffer.from(input, "base64");
   return {
     request: {
@@ -119,7 +118,7 @@ function toStoredCall(callId: string, claimed: NonNullable<Reply<typeof CLAIM>>)
       traceparent: traceparent || undefined,
     },
     bytes: body.length,
-    sha256: digest?.toString("hex") ?? sha256,
+    sha256: sha256.toString("hex"),
     attemptsFailed: attempts ?? 0,
     runs,
   };

@@ -19,7 +19,7 @@ export function runRunner(options: RunnerProcess, jobs: Router = exampleJobs()):
     const config = postern.runner;
     if (config.secret === undefined) {
       log.warn("config.warning", {
-        warning: "runner.secret is not set; anybody who reaches this runner can run jobs",
+        warning: "runner.secret is not set, so anyone who can reach this runner can run jobs",
       });
     }
 

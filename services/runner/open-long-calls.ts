@@ -1,5 +1,5 @@
 import type { Secret } from "../../shared/crypto/secret.ts";
-import type { Redis } from "../../shared/redis/connect.ts";
+import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { Deliveries } from "./deliveries.ts";
 import { createDeliveryStore } from "./delivery-store.ts";
 import { createGateways } from "./gateways.ts";
@@ -14,7 +14,7 @@ type Delivering = Pick<LongCallsOptions, "createTeller" | "toOutgoing" | "onOutg
 };
 
 type Options = Omit<LongCallsOptions, keyof Delivering> & {
-  redis: Redis;
+  durable: DurableRedis;
   deliverTo: readonly string[];
   /** Signs what is delivered. */
   secret: Secret | undefined;
@@ -22,8 +22,8 @@ type Options = Omit<LongCallsOptions, keyof Delivering> & {
 };
 
 /** The long calls of a runner, and the delivery of their results. */
-export function openLongCalls({ redis, deliverTo, secret, resultBytesMax, ...options }: Options) {
-  const delivering = openDelivering({ redis, deliverTo, secret, resultBytesMax, ...options });
+export function openLongCalls({ durable, deliverTo, secret, resultBytesMax, ...options }: Options) {
+  const delivering = openDelivering({ durable, deliverTo, secret, resultBytesMax, ...options });
   const longCalls = new LongCalls({ ...options, ...delivering });
   return {
     /** Looks now for calls that are due, and for results that are. */
@@ -43,12 +43,13 @@ export function openLongCalls({ redis, deliverTo, secret, resultBytesMax, ...opt
 }
 
 /** Without `deliverTo` nothing is delivered, and nothing is kept for it. */
-function openDelivering({ redis, deliverTo, secret, resultBytesMax, ...options }: Options): Delivering {
+function openDelivering({ durable, deliverTo, secret, resultBytesMax, ...options }: Options): Delivering {
   const { jobs, leaseMs, clock, random, log } = options;
   if (deliverTo.length === 0 || secret === undefined) {
     const long = jobs.list().filter((job) => job.long);
-    const reason = "deliver_to names no gateway, so nobody is told what these jobs answer";
-    if (long.length > 0) log.info("results.not_delivered", { jobs: long.map(({ name }) => name), reason });
+    const reason = "deliver_to names no gateway, so the results of these jobs reach no client";
+    if (long.length > 0)
+      log.info("results.delivery_disabled", { jobs: long.map(({ name }) => name), reason });
     const nothing = () => {};
     return {
       ...{ createTeller: NO_TELLER, toOutgoing: () => undefined, onOutgoing: nothing, stop: nothing },
@@ -56,7 +57,7 @@ function openDelivering({ redis, deliverTo, secret, resultBytesMax, ...options }
     };
   }
   const gateways = createGateways({ urls: deliverTo, secret, clock });
-  const deliveries = new Deliveries({ store: createDeliveryStore(redis), gateways, leaseMs, random, log });
+  const deliveries = new Deliveries({ store: createDeliveryStore(durable), gateways, leaseMs, random, log });
   return {
     createTeller: createTellerOf(gateways, log),
     toOutgoing: createToOutgoing(resultBytesMax),

@@ -33,7 +33,7 @@ export function createTellerOf(gateways: Gateways, log: Logger): CreateTeller {
         const json = newest;
         newest = undefined;
         await gateways.tellProgress(callId, json).catch((error: unknown) => {
-          log.warn("job.progress_not_told", { callId, reason: messageOf(error) });
+          log.warn("job.progress_not_sent", { callId, reason: messageOf(error) });
         });
         await delay(PAUSE_MS, ended.signal).catch(() => {});
       }
@@ -44,8 +44,8 @@ export function createTellerOf(gateways: Gateways, log: Logger): CreateTeller {
       tell(fields) {
         const json = jsonOf(fields);
         if (json === undefined || Buffer.byteLength(json) > PROGRESS_BYTES_MAX) {
-          const reason = `it is no JSON object of at most ${PROGRESS_BYTES_MAX} bytes`;
-          log.warn("job.progress_not_told", { callId, reason });
+          const reason = `progress must be a JSON object of at most ${PROGRESS_BYTES_MAX} bytes`;
+          log.warn("job.progress_not_sent", { callId, reason });
           return;
         }
         newest = json;

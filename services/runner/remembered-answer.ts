@@ -1,5 +1,6 @@
 import { sha256, sha256Hex } from "../../shared/crypto/compare.ts";
 import { contentDigest } from "../../shared/crypto/message-signature.ts";
+import { unreadable } from "../../shared/redis/unreadable.ts";
 import type { HttpAnswer } from "./router.ts";
 
 /*
@@ -25,26 +26,21 @@ export function encodeAnswer(callId: string, { contentType, body }: HttpAnswer):
   return Buffer.concat([Buffer.from(`${contentType ?? ""}\n`), body]);
 }
 
-/** What a script tells of an answer (remembered.lua). The first releases stored it whole, in `type` and `base64`, and no `digest`. */
+/** The answer as a script reads it (remembered.lua). */
 export type Remembered = readonly [
   status: Buffer | undefined,
   digest: Buffer | undefined,
   kept: Buffer | undefined,
-  type: Buffer | undefined,
-  base64: Buffer | undefined,
 ];
 
 /** The answer as it was, or without its body if that has been let go. */
-export function toAnswer(callId: string, [statusText, digest, kept, type, base64]: Remembered): HttpAnswer {
+export function toAnswer(callId: string, [statusText, digest, kept]: Remembered): HttpAnswer {
   const status = Number(statusText);
   if (kept !== undefined) {
     const end = kept.indexOf(LINE_FEED);
     return { status, contentType: kept.toString("utf8", 0, end) || undefined, body: kept.subarray(end + 1) };
   }
-  if (digest === undefined) {
-    const body = Buffer.from(String(base64 ?? ""), "base64");
-    return { status, contentType: type?.toString() || undefined, body };
-  }
+  if (digest === undefined) throw unreadable(`the answer of ${callId}`);
   const stored = longCallAnswer(callId);
   if (digest.equals(sha256(stored.body))) return { ...stored, status };
   const sha256OfBody = digest.toString("hex");

@@ -106,7 +106,7 @@ export function createRouter(): Router {
   const router: Router = {
     job(id, definition) {
       if (!Number.isSafeInteger(id) || id < 0)
-        throw new RangeError(`job id ${id} is not a whole number from 0 to 2^53-1`);
+        throw new RangeError(`job id ${id}: must be an integer from 0 to 2^53-1`);
       if (jobs.has(id)) throw new Error(`job ${id} is defined twice`);
       jobs.set(id, toJob(id, definition));
       return router;
@@ -161,7 +161,7 @@ function decode(body: Buffer): string {
   try {
     return utf8.decode(body);
   } catch (cause) {
-    throw rejected("body: is not UTF-8", cause);
+    throw rejected("body: must be UTF-8", cause);
   }
 }
 
@@ -169,7 +169,7 @@ function parse(json: string): unknown {
   try {
     return JSON.parse(json);
   } catch (cause) {
-    throw rejected("body: is not JSON", cause);
+    throw rejected("body: must be JSON", cause);
   }
 }
 

@@ -82,7 +82,8 @@ export function createRoutes({
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
       const route = findRoute(req);
-      if (route === undefined) throw new AppError("request.not_found", { reason: `nothing at ${req.url}` });
+      if (route === undefined)
+        throw new AppError("request.not_found", { reason: `no such path: ${req.url}` });
       if (req.method === route.method) await route.serve(req, res);
       else refuseMethod(req, res, route.method);
     } catch (thrown) {
@@ -190,7 +191,10 @@ function findJob(jobs: Router, jobId: number): Job {
 }
 
 function throttled(concurrency: number): AppError {
-  return new AppError("runner.throttled", { reason: `${concurrency} calls run already`, retryAfterMs: 1000 });
+  return new AppError("runner.throttled", {
+    reason: `${concurrency} calls are already running`,
+    retryAfterMs: 1000,
+  });
 }
 
 type RunAgain = ReturnType<typeof createRunAgain>;
@@ -234,16 +238,16 @@ export function createRunAgain({
 }
 
 function unknownCall(callId: string): AppError {
-  return new AppError("request.not_found", { reason: `no call ${callId} is remembered` });
+  return new AppError("request.not_found", { reason: `call ${callId} is not stored here` });
 }
 
 function notFailed(callId: string, found: string): AppError {
-  const detail = `only a failed long call can be run again; this is a ${found.toLowerCase()} one`;
+  const detail = `only a failed long call can be run again; this call is ${found.toLowerCase()}`;
   return new AppError("runner.busy", { reason: `${callId}: ${detail}`, publicDetail: detail });
 }
 
 function draining(): AppError {
-  return new AppError("service.draining", { reason: "the runner stops", retryAfterMs: 1000 });
+  return new AppError("service.draining", { reason: "the runner is stopping", retryAfterMs: 1000 });
 }
 
 /**

@@ -82,7 +82,7 @@ function busy(callId: string): AppError {
 }
 
 function reused(callId: string): AppError {
-  const detail = "the Idempotency-Key stands for another job or other bytes";
+  const detail = "the Idempotency-Key was used for another job or another body";
   return new AppError("runner.key_reused", { reason: `${detail}: ${callId}`, publicDetail: detail });
 }
 
@@ -214,7 +214,7 @@ function withFields(log: Logger, bound: Fields): Logger {
 function toHttpAnswer(answer: Answer): HttpAnswer {
   const status = answer.status ?? 200;
   if (!Number.isInteger(status) || status < 200 || status > 599)
-    throw new RangeError(`${status} is not a status to answer`);
+    throw new RangeError(`a job must answer with a status from 200 to 599, not ${status}`);
   if ("json" in answer) {
     return { status, contentType: "application/json", body: Buffer.from(JSON.stringify(answer.json)) };
   }

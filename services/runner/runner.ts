@@ -1,18 +1,21 @@
 import { randomUUID } from "node:crypto";
 import type { RequestListener } from "node:http";
-import { type PosternToml, toAnswerOptions } from "../../shared/config/postern-toml.ts";
+import { z } from "zod";
+import { type PosternToml, toAnswerOptions, toRunnerRedis } from "../../shared/config/postern-toml.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { BODY_BYTES_MAX } from "../../shared/job-call/job-call.ts";
+import { mountPath, openPart, type ServedOptions } from "../../shared/library/options.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
-import { type Connection, openConnection } from "../../shared/library/redis-option.ts";
+import type { Connection } from "../../shared/library/redis-option.ts";
 import { type Logger, silentLogger } from "../../shared/log/logger.ts";
 import { openReports, type Reports } from "../../shared/processes/report.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { givesWayAbove } from "../../shared/redis/give-way.ts";
-import { runnerKeys } from "../../shared/redis/keys.ts";
+import { createClaimRunnerLayout } from "../../shared/redis/layout.ts";
 import type { DurabilityMode } from "../../shared/redis/server-state.ts";
 import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock, within } from "../../shared/time/clock.ts";
@@ -23,41 +26,58 @@ import { Leases } from "./leases.ts";
 import { createListCalls } from "./list-calls.ts";
 import { createLongStore } from "./long-store.ts";
 import { openLongCalls } from "./open-long-calls.ts";
-import { type RunnerOptions, readRunnerOptions } from "./options.ts";
 import type { Router } from "./router.ts";
 import { createRoutes, createRunAgain, createTakeJob } from "./routes.ts";
 import { createExecute, createRunBegun, createRunCall } from "./run-call.ts";
 
+export type { PosternFile } from "../../config/schema/files.ts";
 export type { Listening, Readiness } from "../../shared/library/part.ts";
 export type { Logger } from "../../shared/log/logger.ts";
-export type { RunnerOptions } from "./options.ts";
 export type { Answer, Call, Extractor, Job, LongJob, Router, ShortJob } from "./router.ts";
 export { bytes, createRouter, json, text } from "./router.ts";
+
+/** Options of `createRunner`. Its own keys are those of `runner` in `postern`. */
+export interface RunnerOptions extends ServedOptions {
+  /** The router that `createRouter()` returned. */
+  jobs: Router;
+  /** Largest request body. 64 MiB by default. */
+  bodyBytesMax?: number;
+}
 
 export type Runner = ServedPart;
 
 /**
  * Runs jobs for producers and remembers what it ran: a call that was answered with 2xx never runs again while its key is
- * remembered. Any number of runners may share one Redis. Each option is checked by the rule of its key in `postern.toml`; throws
- * `start.config_invalid`, which names every option that is wrong.
+ * remembered. Any number of runners may share one Redis. Throws `start.config_invalid`, which names every option that is wrong.
  */
 export function createRunner(options: RunnerOptions): Runner {
-  const { postern, warnings } = readRunnerOptions(options);
-  const { jobs, bodyBytesMax, log = silentLogger, mountPath } = options;
-  for (const warning of warnings) log.warn("config.warning", { warning });
-  const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const router = z.unknown().refine(isRouter, "must be a router that createRouter() returned");
+  const { postern, log, connection } = openPart(options, {
+    need: "requests",
+    own: { jobs: router, bodyBytesMax: z.int().min(0).optional(), mountPath },
+    read: (tables, env) => readPostern(tables, env, "runner"),
+    redisOf: toRunnerRedis,
+  });
+  const { jobs, bodyBytesMax } = options;
   const { redis } = connection;
-  const reports = openReports({ kind: "runner", postern, redis, log });
+  const { durability, declared } = toRunnerRedis(postern);
+  // Nobody who reads reports looks for them in a Redis of the runner's own.
+  const isShared = postern.runner.redis === undefined;
+  const reports = isShared ? openReports({ kind: "runner", postern, redis, log }) : undefined;
   const runner = composeRunner({
     jobs,
     redis,
-    durability: postern.redis.durability,
-    declared: postern.redis.declared,
+    durability,
+    declared,
     ...toRunnerSettings(postern),
     ...(bodyBytesMax !== undefined && { bodyBytesMax }),
     log,
   });
-  return serveRunner(runner, { mountPath, connection, reports, log });
+  return serveRunner(runner, { mountPath: options.mountPath, connection, reports, log });
+}
+
+function isRouter(jobs: unknown): boolean {
+  return typeof jobs === "object" && jobs !== null && "job" in jobs && typeof jobs.job === "function";
 }
 
 type Host = {
@@ -179,9 +199,9 @@ export function composeRunner({
   let draining = false;
   const isDraining = () => draining;
 
-  const checkData = () => redis.exists(runnerKeys.calls);
   const durable = new DurableRedis({
-    ...{ redis, mode: durability, declared, checkData, onUsable: () => wake(), log },
+    ...{ redis, mode: durability, declared, onUsable: () => wake(), log },
+    checkData: createClaimRunnerLayout(redis),
   });
   const store = { durable, owner: randomUUID(), leaseMs, memoryMs };
   const answers = new KeptAnswers({
@@ -196,7 +216,7 @@ export function composeRunner({
   const longCalls = openLongCalls({
     ...{
       jobs,
-      redis,
+      durable,
       calls,
       longStore,
       leases,

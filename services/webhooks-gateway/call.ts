@@ -123,7 +123,7 @@ function createRoute({ job_id, route_by }: EndpointToml) {
     const event = "value" in found ? found.value : `(${found.problem})`;
     if ("value" in found && Object.hasOwn(jobs, event)) return { jobId: jobs[event], event };
     if (unmatched === "drop") return { jobId: undefined, event };
-    throw new AppError("webhook.event_unrouted", { reason: `no job for the event ${visible(event)}` });
+    throw new AppError("webhook.event_unrouted", { reason: `no job handles the event ${visible(event)}` });
   };
 }
 
@@ -166,7 +166,7 @@ function createReadDeliveryId(endpoint: EndpointToml): (values: RequestValues) =
     const found = fill(template, values);
     if ("problem" in found) {
       if (found.problem === "missing") return { noId: found.what };
-      throw invalid(`came more than once (${found.what})`);
+      throw invalid(`was sent more than once (${found.what})`);
     }
     const { value } = found;
     if (value === "") throw invalid("is empty");
@@ -218,7 +218,7 @@ function createAddTo(endpoint: EndpointToml): AddTo {
 function put(metadata: Record<string, string>, key: string, found: Found, bytesMax: number): void {
   if ("problem" in found ? found.problem === "missing" : found.value === "") return;
   const invalid = (what: string) => AppError.public("webhook.metadata_invalid", `${key} ${what}`);
-  if ("problem" in found) throw invalid("came more than once");
+  if ("problem" in found) throw invalid("was sent more than once");
   const problem = headerTextProblem(found.value, bytesMax);
   if (problem !== undefined) throw invalid(problem);
   metadata[key] = found.value;
@@ -250,5 +250,5 @@ const HEADER_TEXT = /^[!-~](?:[ -~]*[!-~])?$/;
 
 function headerTextProblem(text: string, bytesMax: number): string | undefined {
   if (text.length > bytesMax) return `is longer than ${bytesMax} bytes`;
-  return HEADER_TEXT.test(text) ? undefined : "is not visible ASCII";
+  return HEADER_TEXT.test(text) ? undefined : "must be visible ASCII";
 }

@@ -1,14 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { demandToken, type Proves, toProvenStatus } from "../../shared/gateway/ask-result.ts";
+import type { Proves } from "../../shared/gateway/ask-result.ts";
+import { type CallRoute, createAnswerCall, createParseCallRoute } from "../../shared/gateway/call-routes.ts";
 import type { CallStreams } from "../../shared/gateway/call-streams.ts";
-import { sendResult } from "../../shared/gateway/send-result.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
-import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
+import { sendProblem } from "../../shared/http/problem.ts";
 import { addressKey } from "../../shared/ip/address.ts";
 import type { Results } from "../../shared/results/store.ts";
-
-const CALL = /^\/webhooks\/calls\/(c_[0-9a-f]{32})(\/result|\/events)?$/;
 
 /** Where a webhook's result is asked for, without the gateway's own URL. */
 export const resultPathOf = (callId: string) => `/webhooks/calls/${callId}/result`;
@@ -20,76 +18,39 @@ type Deps = {
   addressOf: ClientAddressOf;
 };
 
-/**
- * Answers who asks for the state or the result of a webhook's call, or watches it: `GET /webhooks/calls/{call_id}`, and `/result` and
- * `/events` below it. Undefined if the path names no call.
- */
+/** Answers requests that read a webhook's call. Returns undefined if the path names no call. */
 export function createAnswerCalls({ results, streams, proves, addressOf }: Deps) {
-  /** The token of a paid call is as good, but it is asked for at the x402 gateway, which knows its payment. */
-  async function assertNotPaid(callId: string, refusal = unknownCall): Promise<void> {
-    if (await results.isPaid(callId)) throw refusal();
-  }
+  const parse = createParseCallRoute("webhooks");
+  const answerCall = createAnswerCall({
+    results,
+    streams,
+    refusalOf: async (req, callId) => ((await proves(req, callId)) ? undefined : tokenRequired()),
+    demandProof: (req, res, _callId, refusal) =>
+      sendProblem(req, res, refusal, { headers: { "WWW-Authenticate": 'Bearer realm="postern"' } }),
+    ownMembersOf: async (callId) => ((await results.isPaid(callId)) ? undefined : {}),
+    unknownDetail:
+      "no such call. A call without a delivery id is known only after it has ended or failed, and only if its endpoint keeps results.",
+    partyOf: (req) => addressKey(addressOf(req)),
+  });
 
-  /** The state word is for anybody, the rest for who has the token. */
-  async function statusOf(req: IncomingMessage, callId: string): Promise<object> {
-    const isProven = await proves(req, callId);
-    await assertNotPaid(callId);
-    if (!isProven) {
-      const state = await results.state(callId);
-      if (state === undefined) throw unknownCall();
-      return { call_id: callId, state: state.toLowerCase() };
-    }
-    const status = await results.status(callId);
-    if (status === undefined) throw unknownCall();
-    return { call_id: callId, state: status.state.toLowerCase(), ...toProvenStatus(status) };
-  }
-
-  async function answerResult(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
-    if (!(await proves(req, callId))) return demandToken(req, res);
-    await assertNotPaid(callId);
-    const read = await results.read(callId);
-    if (read.kind === "unknown") throw unknownCall();
-    sendResult(req, res, read);
-  }
-
-  /** Its token proves that there is such a call, also while it has no record. */
-  async function watch(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
-    const isProven = await proves(req, callId);
-    await assertNotPaid(callId, unwatchable);
-    await streams.open(req, res, { callId, isProven, party: addressKey(addressOf(req)), mayBegin: isProven });
-  }
-
-  async function answer(
-    req: IncomingMessage,
-    res: ServerResponse,
-    callId: string,
-    below: string | undefined,
-  ) {
+  async function answer(req: IncomingMessage, res: ServerResponse, route: CallRoute): Promise<void> {
     try {
       if (req.method !== "GET" && req.method !== "HEAD") refuseMethod(req, res);
-      else if (below === "/result") await answerResult(req, res, callId);
-      else if (below === "/events") await watch(req, res, callId);
-      else sendJson(res, await statusOf(req, callId));
+      else await answerCall(req, res, route);
     } catch (thrown) {
       sendProblem(req, res, toAppError(thrown));
     }
   }
 
   return (req: IncomingMessage, res: ServerResponse, path: string): Promise<void> | undefined => {
-    const [, callId, below] = CALL.exec(path) ?? [];
-    return callId === undefined ? undefined : answer(req, res, callId, below);
+    const route = parse(path);
+    return route && answer(req, res, route);
   };
 }
 
-function unknownCall(): AppError {
-  const detail =
-    "no such call; one without a delivery id is known only once it has ended or failed, and only if its endpoint keeps results";
-  return AppError.public("request.not_found", detail);
-}
-
-/** As a stream refuses a call that is not there. */
-function unwatchable(): AppError {
-  return AppError.public("request.not_found", "no such call");
+function tokenRequired(): AppError {
+  const detail = "send the result_token of the call's 202 as Authorization: Bearer or ?token=";
+  return AppError.public("result.proof_required", detail);
 }
 
 function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
@@ -98,11 +59,4 @@ function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
     publicDetail: "use GET",
   });
   sendProblem(req, res, error, { headers: { Allow: "GET, HEAD" } });
-}
-
-function sendJson(res: ServerResponse, value: object): void {
-  const body = JSON.stringify(value);
-  const length = Buffer.byteLength(body);
-  res.writeHead(200, { ...COMMON_HEADERS, "Content-Type": "application/json", "Content-Length": length });
-  res.end(body);
 }

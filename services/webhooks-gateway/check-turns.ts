@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { AppError } from "../../shared/errors/app-error.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
+import { BoundedMap } from "../../shared/lifecycle/bounded-map.ts";
 
 /** Checks that refuse take one part in this many of the process's time. */
 const PARTS = 4;
@@ -41,7 +42,7 @@ type Turn = { request: Unproven; begin(): void };
 export function createCheckTurns(): CheckTurns {
   const waiting = new Set<Turn>();
   /** Refusals by address since the share was last unused. */
-  const refusals = new Map<string, number>();
+  const refusals = new BoundedMap<string, number>(PARTIES_MAX);
   /** The share of the time before this instant is used up. */
   let usedUntil = 0;
   let isScheduled = false;
@@ -54,15 +55,9 @@ export function createCheckTurns(): CheckTurns {
     } catch (refusal) {
       const tookMs = Math.min(performance.now() - begun, CHECK_MS_MAX);
       usedUntil = Math.max(usedUntil, begun) + tookMs * PARTS;
-      countRefusal(party);
+      refusals.set(party, (refusals.get(party) ?? 0) + 1);
       throw refusal;
     }
-  }
-
-  function countRefusal(party: string): void {
-    refusals.set(party, (refusals.get(party) ?? 0) + 1);
-    const oldest = refusals.size > PARTIES_MAX ? refusals.keys().next().value : undefined;
-    if (oldest !== undefined) refusals.delete(oldest);
   }
 
   function msUntilTurn(): number {
@@ -107,9 +102,9 @@ export function createCheckTurns(): CheckTurns {
         leave();
         reject(error);
       };
-      const gone = () => giveUp(overBudget("its client went away before it was checked"));
+      const gone = () => giveUp(overBudget("the client disconnected before its credential was checked"));
       const tooLong = setTimeout(
-        () => giveUp(overBudget(`it was not checked within ${WAIT_MS_MAX} ms`)),
+        () => giveUp(overBudget(`the credential was not checked within ${WAIT_MS_MAX} ms`)),
         WAIT_MS_MAX,
       );
       const endWait = lease.wait(giveUp);

@@ -9,9 +9,11 @@ import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
 import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
 import { addressKey } from "../../shared/ip/address.ts";
+import type { CredentialKind } from "../../shared/rejected/advice.ts";
 import { REJECTED_BODY_BYTES_MAX } from "../../shared/rejected/entry.ts";
 import type { Scheme } from "../../shared/senders/description.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
+import { needsPrivateKey } from "../../shared/senders/private-key.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
 import { createSignatureCheck, placeOf, type SignatureProof } from "../../shared/senders/signature.ts";
 import { RequestValues, toParts } from "../../shared/senders/template.ts";
@@ -46,7 +48,11 @@ export type Credential = {
 };
 
 /** The names of the headers with credentials, or the other places for them, that were wanted, and of the headers that came. */
-export type CredentialHeaders = { wanted: readonly string[]; came: readonly string[] };
+export type CredentialHeaders = {
+  wanted: readonly string[];
+  came: readonly string[];
+  kind: CredentialKind | undefined;
+};
 
 /** A credential, as far as it can be checked without the body: what remains, if anything does. */
 type Check = (req: IncomingMessage) => SignatureProof | undefined;
@@ -109,7 +115,8 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
   function headers(req: IncomingMessage): CredentialHeaders {
     const names = req.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
     const isOfCredential = (name: string) => wanted.includes(name) || KNOWN_HEADERS.has(name);
-    return { wanted, came: [...new Set(names)].filter(isOfCredential).sort() };
+    const came = [...new Set(names)].filter(isOfCredential).sort();
+    return { wanted, came, kind: kindOf(endpoint, came) };
   }
 
   return { readProven, challenge: challengeOf(endpoint), headers };
@@ -188,17 +195,18 @@ function withBoundedJson(refuse: (problem: string) => AppError, proof?: Signatur
 /** RFC 6750: the scheme is case-insensitive, the token is not. */
 function bearerToken(req: IncomingMessage): Buffer {
   const token = /^bearer +(\S.*)$/i.exec(onlyCredential(req, "authorization"))?.[1];
-  if (token === undefined) throw rejected("malformed", "authorization is to be Bearer and a token");
+  if (token === undefined) throw rejected("malformed", "authorization must be Bearer and a token");
   return headerBytes(token);
 }
 
 /** RFC 7617. The user's name is no secret; the password is compared in constant time. */
 function basicPassword(req: IncomingMessage, username: string): Buffer {
   const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(onlyCredential(req, "authorization"))?.[1];
-  if (encoded === undefined) throw rejected("malformed", "authorization is to be Basic and base64");
+  if (encoded === undefined) throw rejected("malformed", "authorization must be Basic and base64");
   const credentials = Buffer.from(encoded, "base64");
   const user = Buffer.from(`${username}:`, "utf8");
-  if (!credentials.subarray(0, user.length).equals(user)) throw rejected("mismatch", "another username");
+  if (!credentials.subarray(0, user.length).equals(user))
+    throw rejected("mismatch", "the username does not match");
   return credentials.subarray(user.length);
 }
 
@@ -220,7 +228,8 @@ function onlyCredential(req: IncomingMessage, name: string): string {
 function acceptedCoding(req: IncomingMessage, { encoded_bodies }: EndpointToml): string | undefined {
   const coding = contentCoding(req);
   if (coding === undefined) return undefined;
-  if (encoded_bodies !== "decode") throw codingUnsupported(coding, "this endpoint takes no Content-Encoding");
+  if (encoded_bodies !== "decode")
+    throw codingUnsupported(coding, "this endpoint accepts no Content-Encoding");
   if (CODINGS.includes(coding)) return coding;
   throw codingUnsupported(coding, `Content-Encoding must be one of ${CODINGS.join(", ")}`);
 }
@@ -244,6 +253,26 @@ function headersBeside(endpoint: EndpointToml): string[] {
     ...Object.keys(require).map((name) => name.toLowerCase()),
     ...toParts(signed).flatMap((part) => (part.kind === "header" ? part.names : [])),
   ]);
+}
+
+/** Of several schemes, the kind of the first whose header came. Undefined if the endpoint wants no credential. */
+function kindOf(endpoint: EndpointToml, came: readonly string[]): CredentialKind | undefined {
+  switch (endpoint.auth) {
+    case "none":
+      return undefined;
+    case "bearer":
+    case "basic":
+    case "api-key":
+      return endpoint.auth;
+    default: {
+      const schemes = schemesOf(endpoint) ?? [];
+      const hasCome = ({ header }: Scheme) =>
+        [header ?? []].flat().some((name) => came.includes(name.toLowerCase()));
+      const { algorithm = "equal" } = schemes.find(hasCome) ?? schemes[0] ?? {};
+      if (algorithm === "equal") return "token";
+      return needsPrivateKey(algorithm) ? "key-pair" : "digest";
+    }
+  }
 }
 
 function challengeOf(endpoint: EndpointToml): string {

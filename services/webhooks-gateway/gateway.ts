@@ -1,6 +1,9 @@
 import type { IncomingMessage, RequestListener } from "node:http";
+import type { WebhooksFile } from "../../config/schema/files.ts";
 import { type EndpointToml, waitSecsOf } from "../../shared/config/endpoint-toml.ts";
+import { id } from "../../shared/config/fields.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { readWebhooks } from "../../shared/config/read-config.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
@@ -22,10 +25,9 @@ import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/ht
 import { createAddressList } from "../../shared/ip/address-list.ts";
 import { CALLBACK_KEYS_PATH } from "../../shared/job-call/callback.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
+import { mountPath, openPart, type ServedOptions, tableOption } from "../../shared/library/options.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
-import { openConnection } from "../../shared/library/redis-option.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
 import { openReports } from "../../shared/processes/report.ts";
 import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { extraMs } from "../../shared/redis/large.ts";
@@ -38,47 +40,44 @@ import { createAnswerCalls, resultPathOf } from "./calls.ts";
 import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
 import { createCredential } from "./credential.ts";
 import { createHandshakes } from "./handshake.ts";
-import { readWebhooksOptions, type WebhooksGatewayOptions } from "./options.ts";
 import { createReceive, type Endpoint, type Receive } from "./receive.ts";
 import { createRefuse } from "./refuse.ts";
 import { createOnUnknownPath } from "./unknown-path.ts";
 
+export type { PosternFile, WebhooksFile } from "../../config/schema/files.ts";
 export type { Listening, Readiness } from "../../shared/library/part.ts";
 export type { Logger } from "../../shared/log/logger.ts";
-export type {
-  AnswerOptions,
-  EndpointOptions,
-  HandshakeOptions,
-  RateLimitOptions,
-  SignatureOptions,
-  TimestampOptions,
-  WebhooksGatewayOptions,
-} from "./options.ts";
+
+export interface WebhooksGatewayOptions extends ServedOptions {
+  /** Content of `webhooks.toml`. */
+  webhooks: WebhooksFile;
+  /** The service that the calls belong to; the runner gets it. 0 by default. */
+  serviceId?: number;
+}
 
 export type WebhooksGateway = ServedPart;
 
-/**
- * A webhooks gateway for a program of your own. Each option is checked by the rule of its key in `webhooks.toml` and `postern.toml`;
- * throws `start.config_invalid`, which names every option that is wrong.
- */
+/** A webhooks gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */
 export function createWebhooksGateway(options: WebhooksGatewayOptions): WebhooksGateway {
-  const { webhooks, postern, warnings } = readWebhooksOptions(options);
-  const { log = silentLogger, serviceId = 0, mountPath } = options;
-  for (const warning of warnings) log.warn("config.warning", { warning });
-  const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const { webhooks, postern, log, connection } = openPart(options, {
+    need: "requests",
+    own: { webhooks: tableOption, serviceId: id.optional(), mountPath },
+    read: (tables, env) => readWebhooks(tables, env, "gateway"),
+  });
+  const { serviceId = 0 } = options;
   const { redis } = connection;
   const reports = openReports({ kind: "webhooks", postern, config: { webhooks }, serviceId, redis, log });
   const gateway = composeWebhooksGateway({
     webhooks,
     serviceId,
     ...toIngressOptions(postern),
-    ...(mountPath !== undefined && { mountPath }),
+    mountPath: options.mountPath,
     redis,
     log: reports.log,
   });
   return createServedPart({
     ...gateway,
-    mountPath,
+    mountPath: options.mountPath,
     end: () => gateway.close(),
     reports,
     connection,
@@ -102,7 +101,7 @@ export type ComposedOptions = IngressOptions & {
   serviceId: number;
   metadataPrefix: string;
   /** Under which its host has it, if the host knows. */
-  mountPath?: string;
+  mountPath?: string | undefined;
 };
 
 /** @internal */
@@ -136,7 +135,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const accept = createAccept({ enqueue: createEnqueue(partition, largePartition), beginWrite });
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
-  const limits = createRateLimits({ partition, log, refusals, clock });
+  const limits = createRateLimits({ partition, log, refusals });
   const tokens = tokensOf(options.results?.secrets ?? []);
   const endpoints = toEndpoints(options, {
     clock,

@@ -90,8 +90,7 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
     }
     admission.assertOpen();
     const secret = values.header([proof.secret_header.toLowerCase()]);
-    if ("problem" in secret || !(await takeSecret(endpoint.path, secret.value, address)))
-      throw refused("the endpoint is not open for a secret");
+    if ("problem" in secret || !(await takeSecret(endpoint.path, secret.value, address))) throw notOpen();
   }
 
   function answerOf(handshake: HandshakeToml, values: RequestValues): Omit<HandshakeAnswer, "isForAnybody"> {
@@ -111,7 +110,7 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
 
   function answeredMac({ mac }: HandshakeToml, values: RequestValues): string {
     const text = echo(mac?.of ?? "", values);
-    if (!GIVEN_AWAY.test(text)) throw refused("the challenge has the form of something that is signed");
+    if (!GIVEN_AWAY.test(text)) throw refused("the challenge has the form of signed content");
     const schemes = schemesOf(endpoint) ?? [];
     const [scheme] = schemes;
     const [key] = keysFor(schemes, ("secret" in endpoint && endpoint.secret) || [])[0] ?? [];
@@ -186,10 +185,19 @@ function refused(reason: string): AppError {
   return AppError.public("webhook.handshake_refused", reason);
 }
 
+/** The command is for the operator who reads the log, not for the sender. */
+function notOpen(): AppError {
+  const publicDetail = "the endpoint is not open for a new secret";
+  return new AppError("webhook.handshake_refused", {
+    reason: `${publicDetail}: run postern endpoint open`,
+    publicDetail,
+  });
+}
+
 /** It counts as a refused credential of its address. */
 export class WrongVerifyToken extends AppError {
   constructor(parameter: string) {
-    const reason = `the query parameter ${parameter} is not the verify token`;
+    const reason = `the query parameter ${parameter} does not match verify_token`;
     super("webhook.handshake_refused", { reason, publicDetail: reason });
   }
 }

@@ -9,21 +9,25 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "path",
     "code",
   ]);
-  const replayed = metrics.counter("postern_webhooks_replayed_total", "Deliveries that were known before", [
-    "path",
-  ]);
-  const rejected = metrics.counter("postern_auth_failures_total", "Credentials refused, by reason", [
+  const replayed = metrics.counter(
+    "postern_webhooks_replayed_total",
+    "Repeated deliveries, answered with the id of the first call",
+    ["path"],
+  );
+  const rejected = metrics.counter("postern_auth_failures_total", "Refused credentials, by reason", [
     "path",
     "reason",
   ]);
   const unknown = metrics.counter(
     "postern_webhooks_unknown_path_total",
-    "Requests to a path without endpoint",
+    "Requests to a path without an endpoint",
     [],
   );
-  const duration = metrics.duration("postern_webhook_duration_seconds", "From first byte to answer", [
-    "path",
-  ]);
+  const duration = metrics.duration(
+    "postern_webhook_duration_seconds",
+    "Time from the first byte to the answer",
+    ["path"],
+  );
   return {
     ...createHttpMeters(metrics),
     "webhook.accepted": ({ path, replayed: known, ms }) => {

@@ -167,7 +167,7 @@ function assertAllowed(allowed: AddressList, address: string): void {
 function assertMethod(req: IncomingMessage, { methods }: EndpointToml): void {
   if ((methods as readonly unknown[]).includes(req.method)) return;
   const taken = methods.join(" or ");
-  const reason = `${req.method}; this endpoint takes ${taken}`;
+  const reason = `${req.method}; this endpoint accepts ${taken}`;
   throw new AppError("request.method_not_allowed", { reason, publicDetail: `use ${taken}` });
 }
 

@@ -61,7 +61,7 @@ export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
       last = state;
     } catch (error) {
       last = undefined;
-      log.warn("drain.look_failed", { reason: messageOf(error) });
+      log.warn("drain.check_failed", { reason: messageOf(error) });
     }
   }
 

@@ -1,11 +1,13 @@
 import type { IncomingMessage } from "node:http";
+import type { JobPricingFile, X402File } from "../../config/schema/files.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import type { X402Toml } from "../../shared/config/x402-toml.ts";
+import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
-import { createProvesByToken, type Proves } from "../../shared/gateway/ask-result.ts";
+import { createProvesByToken } from "../../shared/gateway/ask-result.ts";
+import type { RefusalOf } from "../../shared/gateway/call-routes.ts";
 import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
 import {
   type Gateway,
@@ -20,96 +22,81 @@ import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { addressKey } from "../../shared/ip/address.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
+import {
+  functionOption,
+  mountPath,
+  openPart,
+  type ServedOptions,
+  tableOption,
+} from "../../shared/library/options.ts";
 import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
-import { openConnection } from "../../shared/library/redis-option.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
-import { createPaymentJournal, paidQueueOf } from "../../shared/payments/journal.ts";
-import type { Payment } from "../../shared/payments/payment.ts";
+import { PaymentJournal } from "../../shared/payments/journal.ts";
 import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
+import { readX402Config } from "../../shared/pricing/x402-checks.ts";
 import { openReports } from "../../shared/processes/report.ts";
-import { openRegistry } from "../../shared/queue/registry.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
 import { systemClock } from "../../shared/time/clock.ts";
-import {
-  createCallbackFor,
-  createLogTokenKinds,
-  createRequestedJob,
-  toCatalog,
-  toDrained,
-} from "./catalog.ts";
-import { createChains } from "./chains.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
-import { createFacilitators, createVerifyPayment } from "./facilitator/pool.ts";
-import { readX402Options, type X402GatewayOptions } from "./options.ts";
+import { Facilitators } from "./facilitator/pool.ts";
+import { createLogTokenKinds, toCatalog, toDrained } from "./offer/catalog.ts";
+import { createNarrowOffers } from "./offer/narrow-offers.ts";
+import { toOfferSettings } from "./offer/offer.ts";
+import { OperatorQuotes } from "./offer/operator-quote.ts";
+import { RequestedJobs } from "./offer/requested-jobs.ts";
 import { createNoteSpent } from "./payment/already-spent.ts";
-import { createAskSigner } from "./payment/contract-signer.ts";
-import { type AssertFits, createAssertFits } from "./payment/input.ts";
-import { createNarrowOffers } from "./payment/narrow-offers.ts";
-import { toOfferSettings } from "./payment/offer.ts";
-import { createReadOperatorQuote } from "./payment/operator-quote.ts";
-import { createFindKnown, createKnownOutcome, createUntilDecided } from "./payment/outcome.ts";
+import { Chains, type NodeTimes } from "./payment/chains.ts";
+import { PAID, PaymentCheck } from "./payment/check.ts";
+import { createAssertFits } from "./payment/input.ts";
+import { KnownPayments } from "./payment/known.ts";
+import { PaidRequests } from "./payment/paid-request.ts";
 import { createPayersResult } from "./payment/payers-result.ts";
-import {
-  createClaimPayment,
-  createConfirmSettlement,
-  createEnqueueSettled,
-  createReview,
-  createSettle,
-} from "./payment/settle.ts";
-import { createUnpaidAllowances, createVerifyAtLimits } from "./payment/unpaid-verifies.ts";
-import { createCallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
-import { createReconcile } from "./reconciler/reconcile.ts";
+import { Settler } from "./payment/settle.ts";
+import { CallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
-import { createCallResult } from "./routes/call-result.ts";
-import { createCallStatus } from "./routes/call-status.ts";
+import { createAnswerPaidCall } from "./routes/call.ts";
 import { createChallenge } from "./routes/challenge.ts";
-import { createDryRun, createDryRunManner } from "./routes/dry-run.ts";
+import { DryRun } from "./routes/dry-run.ts";
 import { createListJobs } from "./routes/list-jobs.ts";
-import {
-  countingReceivers,
-  createCheckPayment,
-  createPayJob,
-  createPaymentsInFlight,
-  createReadPaidRequest,
-  type Manner,
-  PAID,
-} from "./routes/pay-job.ts";
+import { PayJob } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
-import { createWatchCall } from "./routes/watch-call.ts";
-import { CORS_HEADERS, createHandler, createRefuse } from "./server.ts";
+import { CORS_HEADERS, createHandler } from "./server.ts";
 import { toSharedChecks } from "./shared-checks.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
-export type { JobOptions } from "../../shared/library/job-options.ts";
+export type { JobPricingFile, PosternFile, X402File } from "../../config/schema/files.ts";
 export type { Listening, Readiness } from "../../shared/library/part.ts";
-export type {
-  DomainOptions,
-  RateOptions,
-  SingleRateOptions,
-  TokenOptions,
-} from "../../shared/library/token-options.ts";
 export type { Logger } from "../../shared/log/logger.ts";
 export type { Authorize, FacilitatorCall } from "./facilitator/authorize.ts";
-export type { FacilitatorOptions, JobPolicyOptions, X402GatewayOptions } from "./options.ts";
+
+export interface X402GatewayOptions extends ServedOptions {
+  /** Content of `x402.toml`. */
+  x402: X402File;
+  /** Content of `job_pricing.toml`: what is sold. */
+  job_pricing: JobPricingFile;
+  /**
+   * Returns headers for one request to a facilitator, such as a signed token. They are added to those of `x402`. Its time is part of the
+   * request's. If it rejects or is late, nothing is sent.
+   */
+  authorize?: Authorize;
+}
 
 export type X402Gateway = ServedPart & {
   /** What is known now of each token's rate. */
   rates(): ObservedRate[];
 };
 
-/**
- * A payment gateway for a program of your own. Each option is checked by the rule of its key in `x402.toml`, `job_pricing.toml` and
- * `postern.toml`; throws `start.config_invalid`, which names every option that is wrong.
- */
+/** A payment gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
-  const { x402, prices, postern, warnings } = readX402Options(options);
-  const { log = silentLogger, mountPath, authorize } = options;
-  for (const warning of warnings) log.warn("config.warning", { warning });
-  const connection = openConnection(options.redis, postern.redis.url, "requests", log);
+  const { x402, prices, postern, log, connection } = openPart(options, {
+    need: "requests",
+    own: { x402: tableOption, job_pricing: tableOption, authorize: functionOption.optional(), mountPath },
+    read: (tables, env) => readX402Config(tables, env, "gateway"),
+  });
+  const { authorize } = options;
   const { redis } = connection;
   const reports = openReports({ kind: "x402", postern, config: { x402, prices }, redis, log });
   const gateway = composeX402Gateway({
@@ -122,7 +109,7 @@ export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
   });
   const part = createServedPart({
     ...gateway,
-    mountPath,
+    mountPath: options.mountPath,
     end: () => gateway.close(),
     reports,
     connection,
@@ -149,6 +136,7 @@ export type ComposedOptions = IngressOptions & {
   authorize?: Authorize;
   /** It sells nothing, and answers those who have bought. */
   isDrained?: boolean;
+  nodeTimes?: NodeTimes;
 };
 
 /** @internal */
@@ -165,7 +153,6 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
-  const bodyBytesMax = x402.body_limit_bytes;
   const { waitMsMax = WAIT_MS_MAX } = options.results ?? {};
   const offerSettings = toOfferSettings(x402);
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
@@ -178,11 +165,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
   const { results, waits, streams, redisTime, unsettledBytesMax } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
-  const journal = createPaymentJournal(partition, largePartition);
+  const journal = new PaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
-  const chains = createChains(x402, { clock, log });
-  const chainOf = ({ terms }: Payment) => chains.of(terms);
-  const facilitators = createFacilitators({
+  const chains = new Chains(x402, { nodeTimes: options.nodeTimes, clock, log });
+  const facilitators = new Facilitators({
     facilitators: x402.facilitators,
     authorize,
     onKinds: (offerable) => logTokenKinds(offerable),
@@ -193,10 +179,11 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   });
 
   // What is sold, and to whom.
-  const sellable = toCatalog(x402, prices, rates.of, chains.isSound, facilitators.offerable);
+  const isSound = (token: AcceptedToken) => chains.isSound(token);
+  const sellable = toCatalog(x402, prices, rates.of, isSound, () => facilitators.offerable());
   const catalog = isDrained ? toDrained(sellable) : sellable;
   const logTokenKinds = createLogTokenKinds(catalog.tokens, log);
-  const readOperatorQuote = createReadOperatorQuote({
+  const operatorQuotes = new OperatorQuotes({
     operators: x402.quote_operators,
     domain: x402.quote_domain,
     metadataPrefix,
@@ -204,98 +191,61 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   });
   const hosts = x402.callback_hosts ?? [];
   const assertReceiverOpen = (receiver: string) => admission.assertReceiverOpen(receiver);
-  const callbackFor = createCallbackFor(createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }));
-  const requestedJob = createRequestedJob(catalog, readOperatorQuote, callbackFor);
+  const readCallback = createReadCallback({ metadataPrefix, hosts, assertReceiverOpen });
+  const requestedJobs = new RequestedJobs({ catalog, operatorQuotes, readCallback });
   const isPermittedCaller = createIsPermittedCaller({ clock });
-  const authorizeCaller = createCallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
+  const callerPolicy = new CallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
 
   // Who may have the result of a call.
   const tokens = createResultTokens(toTokenSecrets(options));
   const provesByToken = createProvesByToken(tokens);
-  const signIn = createSignIn(x402, { journal, chainOf: chains.of, partition, partyOf, clock, redisTime });
-  const proves: Proves = async (req, callId) =>
-    (await provesByToken(req, callId)) || signIn.isPayer(req, callId);
+  const signIn = createSignIn(x402, { journal, chains, partition, partyOf, clock, redisTime });
+  const refusalOf: RefusalOf = async (req, callId) =>
+    (await provesByToken(req, callId)) ? undefined : signIn.refusalOf(req, callId);
 
   // A payment, from its header to its call.
-  const readPaidRequest = createReadPaidRequest({ catalog, admission, bodies, partyOf });
-  const findKnown = createFindKnown(journal, readOperatorQuote);
-  const knownOutcome = createKnownOutcome({ journal, clock, patienceMs: settleTimeoutMs });
-  const verifyPayment = createVerifyPayment(facilitators, log);
-  /** What dry-runs use up of a payer's verifies, and of an address' slow checks, is not missed by payments. */
-  const checkIn = (manner: Manner, assertFits: AssertFits) => {
-    const { unpaid_verifies_per_payer: perPayer, unpaid_verifies_per_address: perAddress } = x402;
-    const allowances = createUnpaidAllowances(perPayer, perAddress, clock);
-    const { ofSigners } = allowances;
-    return createCheckPayment({
-      requestedJob,
-      callbackFor,
-      admission,
-      askSigner: createAskSigner({ chainOf: chains.of, ofSigners, clock }),
-      assertFits,
-      authorizeCaller,
-      verify: createVerifyAtLimits({ verifyPayment, allowances, clock }),
-      sinceOf: chains.sinceOf,
-      offerSettings,
-      bodyBytesMax,
-      manner,
-      ...{ clock, redisTime },
-    });
+  const paidRequests = new PaidRequests({ catalog, admission, bodies, partyOf });
+  const knownPayments = new KnownPayments({ journal, operatorQuotes, clock, patienceMs: settleTimeoutMs });
+  const checkParts = {
+    ...{ x402, requestedJobs, admission, chains, facilitators, callerPolicy, offerSettings },
+    ...{ clock, redisTime },
   };
-  const review = createReview({ journal, log });
-  const enqueueSettled = createEnqueueSettled({ journal, beginWrite, review, log });
-  const confirmSettlement = createConfirmSettlement({ chainOf, clock });
-  const claim = createClaimPayment({ journal, beginWrite, openMax, unsettledBytesMax, clock });
-  const settling = {
-    ...{ journal, facilitators, confirmSettlement, enqueueSettled, beginWrite, chainOf, maxTimeoutMs },
-    ...{ clock, log },
-  };
-  const settle = createSettle(settling);
+  const settling = { journal, chains, facilitators, beginWrite, maxTimeoutMs, clock, log };
+  const settler = new Settler({ ...settling, openMax, unsettledBytesMax });
 
   // The routes.
-  const refusals = createRefusalLog(log, "payment.refused");
   const challenge = createChallenge({
-    requestedJob,
+    requestedJobs,
     narrowOffers: createNarrowOffers(catalog.tokens, x402.max_offers),
-    isQuoteUsed: async (digest) => (await journal.findQuoted(digest)) !== undefined,
+    journal,
     offerSettings,
     headers: CORS_HEADERS,
     clock: redisTime,
     log,
   });
-  const payJob = createPayJob({
-    readPaidRequest,
-    findKnown,
-    knownOutcome,
-    paymentsInFlight: createPaymentsInFlight(bodyBytesMax),
-    check: countingReceivers(
-      checkIn(PAID, createAssertFits(clock, { isProven: true })),
-      createAdmitReceiver(partition, options.limits.callbackReceiversMax),
-    ),
-    claim,
-    settle,
-    untilDecided: createUntilDecided(journal),
+  const payJob = new PayJob({
+    paidRequests,
+    knownPayments,
+    paymentCheck: new PaymentCheck({
+      ...checkParts,
+      assertFits: createAssertFits(clock, { isProven: true }),
+      manner: PAID,
+    }),
+    admitReceiver: createAdmitReceiver(partition, options.limits.callbackReceiversMax),
+    settler,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock: redisTime, log }),
     statusUrlOf,
-    payersResult: createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }),
+    payersResult: createPayersResult({ tokens, refusalOf, statusUrlOf, waits, waitMsMax, clock }),
+    bodyBytesMax: x402.body_limit_bytes,
     metadataPrefix,
     ...{ clock, redisTime, log },
   });
-  const dryRunManner = createDryRunManner();
-  const assertFitsDry = createAssertFits(clock, { isProven: false });
-  const dryRun = createDryRun({
+  const dryRun = new DryRun({
+    ...checkParts,
     catalog,
-    requestedJob,
-    readPaidRequest,
-    findKnown,
-    knownOutcome,
-    check: checkIn(dryRunManner, assertFitsDry),
-    manner: dryRunManner,
-    admission,
-    assertFits: assertFitsDry,
-    authorizeCaller,
+    paidRequests,
+    knownPayments,
     journal,
-    openMax,
-    bodyBytesMax,
     bodies,
     partyOf,
   });
@@ -305,6 +255,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     const shared = toSharedChecks(x402, facilitators, chains, rates);
     return { ready: ready && !isStarting, checks: { ...checks, starting: isStarting, ...shared } };
   };
+  const refusals = createRefusalLog(log, "payment.refused");
   const handler = createHandler({
     challenge,
     payJob,
@@ -312,10 +263,10 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
     listJobs: createListJobs(catalog, x402.public_url),
     priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
-    callStatusOf: createCallStatus({ journal, results, proves }),
-    answerResult: createCallResult({ journal, results, provesByToken, signIn }),
-    watchCall: createWatchCall({ journal, streams, proves, partyOf }),
-    refuse: createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }),
+    answerCall: createAnswerPaidCall({ journal, results, streams, refusalOf, signIn, partyOf }),
+    requestedJobs,
+    statusUrlOf,
+    refusals,
     answerCallbackKeys: createAnswerCallbackKeys(partition),
     readiness,
     metadataPrefix,
@@ -323,22 +274,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   });
 
   // What is still open, on any replica.
-  const registry = openRegistry(partition);
-  const reconcile = createReconcile({
-    ...settling,
-    review,
-    isQueued: async ({ id, terms }) => (await registry.find(id, paidQueueOf(terms))) !== undefined,
-    settleTimeoutMs,
-  });
-  const reconciler = startReconciler({
-    reconcile,
-    journal,
-    partition,
-    isUsable,
-    settleTimeoutMs,
-    clock,
-    log,
-  });
+  const reconciler = startReconciler({ ...settling, settler, partition, isUsable, settleTimeoutMs });
   const readRates = () => rates.start();
   const sharedRates = firstCheck.then(readRates, readRates); // Redis has what another replica has read
   const checked = Promise.all([chains.start(), facilitators.start(), sharedRates]).then(() => {

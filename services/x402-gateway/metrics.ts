@@ -11,24 +11,26 @@ import type { ComposedGateway } from "./gateway.ts";
 /** What the gateway's events add to its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {
   const answered = metrics.counter("postern_payments_total", "Paid requests answered, by outcome", ["code"]);
-  const asked = metrics.counter("postern_payment_challenges_total", "Requests told to pay");
-  const replayed = metrics.counter("postern_payments_replayed_total", "Payments that were known before");
-  const duration = metrics.duration("postern_payment_duration_seconds", "From the request to its answer", [
-    "code",
-  ]);
+  const asked = metrics.counter("postern_payment_challenges_total", "Requests answered with 402 and offers");
+  const replayed = metrics.counter("postern_payments_replayed_total", "Repeated payments");
+  const duration = metrics.duration(
+    "postern_payment_duration_seconds",
+    "Time from a paid request to its answer",
+    ["code"],
+  );
   const settles = metrics.counter("postern_settle_total", "Settle requests, by outcome", ["outcome"]);
-  const settle = metrics.duration("postern_settle_duration_seconds", "Time the facilitator took to settle", [
-    "outcome",
-  ]);
-  const reconciled = metrics.counter("postern_payments_reconciled_total", "What the reconciler found", [
-    "result",
-  ]);
+  const settle = metrics.duration("postern_settle_duration_seconds", "Time of a settle request", ["outcome"]);
+  const reconciled = metrics.counter(
+    "postern_payments_reconciled_total",
+    "Open payments reconciled, by result",
+    ["result"],
+  );
   const found = (result: string): Meter => {
     return () => reconciled.inc({ result });
   };
   return {
     ...createHttpMeters(metrics),
-    "payment.asked_for": ({ times }) => asked.inc(Number(times)),
+    "payment.challenged": ({ times }) => asked.inc(Number(times)),
     "payment.accepted": ({ replayed: known, ms }) => {
       answered.inc({ code: "accepted" });
       if (known === true) replayed.inc();
@@ -45,11 +47,10 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     "payment.reconciled": found("settled"),
     "payment.void": found("void"),
     "payment.in_review": found("review"),
-    "payment.contradicted": found("contradicted"),
-    "payment.vanished": found("vanished"),
+    "payment.disputed": found("contradicted"),
+    "payment.reorged": found("vanished"),
     "payment.token_unknown": found("token_unknown"),
     "payment.facilitator_unknown": found("facilitator_unknown"),
-    "payment.newer": found("newer"),
     "payment.call_missing": found("call_missing"),
   };
 }
@@ -69,10 +70,10 @@ export function registerGauges(
 function registerUnresolved(metrics: Metrics, partition: Partition): void {
   const readUnresolved = createUnresolved(partition);
   const { now } = redisClock(partition.redis);
-  const count = metrics.gauge("postern_payments", "Payments that wait for an end, by state", ["state"]);
+  const count = metrics.gauge("postern_payments", "Open payments, by state", ["state"]);
   const age = metrics.gauge(
     "postern_payment_unresolved_age_seconds",
-    "Age of the oldest payment that waits for an end, by state",
+    "Age of the oldest open payment, by state",
     ["state"],
   );
   metrics.beforeScrape(async () => {

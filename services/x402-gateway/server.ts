@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError, toAppError } from "../../shared/errors/app-error.ts";
 import { CODES } from "../../shared/errors/codes.ts";
+import { type CallRoute, createParseCallRoute } from "../../shared/gateway/call-routes.ts";
 import { callbackHeaders } from "../../shared/gateway/read-callback.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
@@ -14,37 +15,34 @@ import { platformKeys } from "../../shared/job-call/job-call.ts";
 import { JOB_INDEX_MAX, type JobIds } from "../../shared/job-call/job-ids.ts";
 import type { Mismatch } from "../../shared/json-schema/json-schema.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { type Job, noOffer, type RequestedJob } from "./catalog.ts";
+import { type Job, noOffer } from "./offer/catalog.ts";
+import { quoteHeaders } from "./offer/operator-quote.ts";
+import type { RequestedJobs } from "./offer/requested-jobs.ts";
 import { hasPayment } from "./payment/header.ts";
 import { UnfitInput } from "./payment/input.ts";
-import { quoteHeaders } from "./payment/operator-quote.ts";
 import { OpenPaymentError } from "./payment/outcome.ts";
 import type { Challenge } from "./routes/challenge.ts";
 import type { DryRun } from "./routes/dry-run.ts";
 import type { PayJob, PaymentAttempt } from "./routes/pay-job.ts";
 
-type HandlerDeps = {
-  challenge: Challenge;
+type HandlerDeps = RefuseDeps & {
   payJob: PayJob;
   dryRun: DryRun;
   /** The JSON that lists the jobs, by the request's target. */
   listJobs: (target: string) => Buffer;
   priceOf: (ids: JobIds) => object;
   schemaOf: (ids: JobIds) => object;
-  callStatusOf: (req: IncomingMessage, callId: string) => Promise<object>;
-  answerResult: (req: IncomingMessage, res: ServerResponse, callId: string) => Promise<void>;
-  watchCall: (req: IncomingMessage, res: ServerResponse, callId: string) => Promise<void>;
-  refuse: Refuse;
+  answerCall: (req: IncomingMessage, res: ServerResponse, route: CallRoute) => Promise<void>;
   answerCallbackKeys: OpsRoutes;
   readiness: () => Readiness;
   metadataPrefix: string;
-  clock: Clock;
 };
 
 /** Matches the paths of jobs and calls, and that of the list, as they came; Express answers everything else. */
 export function createHandler(deps: HandlerDeps): RequestListener {
   const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf } = deps;
-  const { callStatusOf, answerResult, watchCall, refuse, clock } = deps;
+  const { answerCall, clock } = deps;
+  const refuse = createRefuse(deps);
   const others = createOthers(deps.readiness, deps.answerCallbackKeys);
   const headers = allowedHeaders(deps.metadataPrefix);
   const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
@@ -72,9 +70,9 @@ export function createHandler(deps: HandlerDeps): RequestListener {
       switch (route.kind) {
         case "job":
           attempt = { ids: route, startedAt: clock(), signed: undefined };
-          return await payJob(req, res, attempt);
+          return await payJob.answer(req, res, attempt);
         case "dry_run":
-          return sendUnread(req, res, await dryRun(req, res, route));
+          return sendUnread(req, res, await dryRun.answer(req, res, route));
         case "list":
           return sendJson(res, listJobs(req.url ?? ""));
         case "price":
@@ -82,11 +80,7 @@ export function createHandler(deps: HandlerDeps): RequestListener {
         case "schema":
           return sendJson(res, JSON.stringify(schemaOf(route)), "application/schema+json");
         case "call":
-          return sendJson(res, JSON.stringify(await callStatusOf(req, route.callId)));
-        case "result":
-          return await answerResult(req, res, route.callId);
-        case "events":
-          return await watchCall(req, res, route.callId);
+          return await answerCall(req, res, route);
       }
     } catch (thrown) {
       refuse(req, res, thrown, "serviceId" in route ? route : undefined, attempt);
@@ -112,27 +106,20 @@ function createOthers(readiness: () => Readiness, answerCallbackKeys: OpsRoutes)
 }
 
 /** What a request's raw path names. */
-type Route =
-  | ({ kind: "job" | "price" | "schema" | "dry_run" } & JobIds)
-  | { kind: "call" | "result" | "events"; callId: string }
-  | { kind: "list" };
+type Route = ({ kind: "job" | "price" | "schema" | "dry_run" } & JobIds) | CallRoute | { kind: "list" };
 
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
 const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/schema|\/auth-dry-run)?$/;
 const LIST = "/x402";
-const CALL = /^\/x402\/calls\/(c_[0-9a-f]{32})(\/result|\/events)?$/;
+const parseCallRoute = createParseCallRoute("x402");
 
 const ACTIONS = { "/price": "price", "/schema": "schema", "/auth-dry-run": "dry_run" } as const;
-
-const OF_CALL: Readonly<Record<string, "result" | "events">> = { "/result": "result", "/events": "events" };
 
 /** Parses the ids of a raw path, once; undefined if it names no job, no call and not the list. */
 function parseRoute(path: string): Route | undefined {
   if (path === LIST) return { kind: "list" };
-  const [, callId, below] = CALL.exec(path) ?? [];
-  if (callId !== undefined) return { kind: OF_CALL[below ?? ""] ?? "call", callId };
   const [, service, index, action] = JOB.exec(path) ?? [];
-  if (service === undefined || index === undefined) return undefined;
+  if (service === undefined || index === undefined) return parseCallRoute(path);
   const ids = { serviceId: Number(service), jobIndex: Number(index) };
   if (!Number.isSafeInteger(ids.serviceId) || ids.jobIndex > JOB_INDEX_MAX) return undefined;
   return { kind: action === undefined ? "job" : ACTIONS[action as keyof typeof ACTIONS], ...ids };
@@ -146,7 +133,7 @@ function assertMethod({ method }: IncomingMessage, res: ServerResponse, { kind }
   const wanted = kind === "job" || kind === "dry_run" ? "POST" : "GET";
   if (method === wanted || (wanted === "GET" && method === "HEAD")) return;
   res.setHeader("Allow", wanted === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
-  const why = kind === "job" ? ": a job is bought with POST, whose body is its input; there may be none" : "";
+  const why = kind === "job" ? ": buy a job with POST; the body is its input, and may be empty" : "";
   throw new AppError("request.method_not_allowed", {
     reason: `${method}`,
     publicDetail: `use ${wanted}${why}`,
@@ -155,23 +142,21 @@ function assertMethod({ method }: IncomingMessage, res: ServerResponse, { kind }
 
 type RefuseDeps = {
   challenge: Challenge;
-  requestedJob: RequestedJob;
+  requestedJobs: RequestedJobs;
   statusUrlOf: (callId: string) => string;
   clock: Clock;
   refusals: RefusalLog;
 };
 
-type Refuse = ReturnType<typeof createRefuse>;
-
 /**
  * Answers what any route throws: with a problem document, or with a new 402 if a payment cannot be taken. The refusal of a
  * payment is logged (not each of a flood), and tells where a payment whose outcome is open can be followed.
  */
-export function createRefuse({ challenge, requestedJob, statusUrlOf, clock, refusals }: RefuseDeps) {
+function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }: RefuseDeps) {
   /** The job that a 402 offers again; undefined if it is not sold, or the operator's quote is not honoured. */
   function jobOnOffer(req: IncomingMessage, ids: JobIds): Job | undefined {
     try {
-      return requestedJob(req, ids);
+      return requestedJobs.jobOf(req, ids);
     } catch {
       return undefined;
     }

@@ -1,7 +1,7 @@
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Rates } from "../../shared/pricing/rates/rates.ts";
-import type { Chains } from "./chains.ts";
 import type { Facilitators } from "./facilitator/pool.ts";
+import type { Chains } from "./payment/chains.ts";
 
 /**
  * Facilitators, chains and the sources of rates are the same for every replica. So their absence is reported, and makes no

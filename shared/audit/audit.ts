@@ -1,106 +1,122 @@
 import { AppError, messageOf } from "../errors/app-error.ts";
 import type { Logger } from "../log/logger.ts";
 import { defineScript } from "../redis/define-script.ts";
+import type { Keys } from "../redis/keys.ts";
 import type { Partition } from "../redis/partition.ts";
 import { nothing } from "../redis/reply.ts";
-import { VERSIONS } from "../redis/version.ts";
-import writeLua from "./write.lua";
-
-/** About so many entries are kept, the newest. */
-const AUDIT_KEPT = 100_000;
-
-export type AuditEntry = (
-  | {
-      action:
-        | "replay"
-        | "discard"
-        | "forget"
-        | "refund"
-        | "withdraw"
-        | "settle"
-        | "void"
-        | "acknowledge"
-        | "drop";
-      callId: string;
-    }
-  /** An endpoint was opened for a secret that comes in a handshake. */
-  | { action: "open"; path: string }
-  | { action: "pause" | "resume"; job: string }
-) & {
-  /** Unix ms. */
-  at: number;
-  /** Who did it: `user@host`. */
-  by: string;
-  /** The filters, ids or names that chose the call or job, or for how long the endpoint is open. */
-  selection: string;
-  /** Why, in the operator's words. */
-  reason?: string | undefined;
-  /** The transaction that an operator named as the payment's. */
-  transaction?: string;
-};
-
-export type Audit = (entry: AuditEntry) => Promise<void>;
-
-const EVENTS = {
-  replay: "call.replayed",
-  discard: "call.discarded",
-  forget: "call.forgotten",
-  refund: "payment.refund_exported",
-  withdraw: "payment.refund_withdrawn",
-  settle: "payment.settled_by_operator",
-  void: "payment.voided_by_operator",
-  acknowledge: "payment.acknowledged",
-  drop: "payment.dropped_by_operator",
-  open: "endpoint.opened",
-  pause: "job.paused",
-  resume: "job.resumed",
-} as const;
-
-export function isAuditAction(text: string): boolean {
-  return Object.hasOwn(EVENTS, text);
-}
-
-const WRITE = defineScript({ source: writeLua, keys: "audit", args: "...words", reply: nothing });
+import { cut } from "../text/cut.ts";
+import { wellFormedJson } from "../text/well-formed-json.ts";
+import { ACTIONS, type AuditEntry, SUBJECTS } from "./actions.ts";
+import writeActLua from "./write-act.lua";
+import writeReadLua from "./write-read.lua";
 
 /**
- * Writes what an operator did to a call, an endpoint or a job, to the log and to the audit stream. It is called after the
- * action, so that no entry tells of an action that did not happen; if the process is killed between the two, the entry is
- * missing. Throws `queue.unavailable`.
+ * Limits of the streams, for the scripts. Lines of acts and money are kept longer than payments are remembered after their end. Of each
+ * action under each name `aDay` lines go to the acts in a day, and further ones to the repeats.
+ */
+export const AUDIT = {
+  keptMs: 400 * 86_400_000,
+  trimmedAtOnce: 100,
+  aDay: 200,
+  dayMs: 86_400_000,
+  repeatsKept: 100_000,
+  repeatBytes: 300,
+  readsKept: 100_000,
+} as const;
+
+/** Limits of a line's texts, in UTF-16 units. */
+const TEXT_MAX = 1000;
+const NAME_MAX = 256;
+
+const WRITE_ACT = defineScript({
+  source: writeActLua,
+  keys: "acts, repeats, actCount",
+  args: "line",
+  constants: { AUDIT },
+  reply: nothing,
+});
+const WRITE_READ = defineScript({
+  source: writeReadLua,
+  keys: "reads",
+  args: "line",
+  constants: { AUDIT },
+  reply: nothing,
+});
+
+export type Audit = (entry: AuditEntry<"acts" | "reads">) => Promise<void>;
+
+/**
+ * Writes a line to the log and to the audit. It must be called before the action: then no action lacks its line, whenever the process dies.
+ * A change of a call, a job, a run or a payment writes its line in the script of the change instead. Throws `queue.unavailable`.
  */
 export function createAudit({ redis, keys }: Partition, log: Logger): Audit {
-  const write = WRITE.on(redis);
+  const [writeAct, writeRead] = [WRITE_ACT.on(redis), WRITE_READ.on(redis)];
+
+  async function write(entry: AuditEntry<"acts" | "reads">): Promise<void> {
+    if (ACTIONS[entry.action].stream === "reads")
+      await writeRead({ reads: keys.audit("reads") }, { line: toLine(entry) });
+    else await writeAct(actKeys(keys, entry), { line: toLine(entry) });
+  }
+
   return async (entry) => {
     logAudited(log, entry);
-    await write({ audit: keys.audit }, { words: auditWords(entry) }).catch((cause: unknown) => {
-      const [, subject] = subjectOf(entry);
-      const why = `the ${entry.action} of ${subject} is done, but its audit line could not be written: ${messageOf(cause)}`;
-      throw new AppError("queue.unavailable", { reason: why, cause });
+    await write(entry).catch((cause: unknown) => {
+      const { action } = entry;
+      const reason = `the audit line (${action} of ${subjectOf(entry)}) could not be written: ${messageOf(cause)}`;
+      throw new AppError("queue.unavailable", { reason, cause });
     });
   };
 }
 
-/** What XADD takes for an entry, for a script that writes it in the step of the action itself. */
-export function auditWords(entry: AuditEntry): (string | number)[] {
-  const { at, action, by, selection } = entry;
-  const head = ["v", VERSIONS.audit, "at", at, "action", action, ...subjectOf(entry)];
-  const fields = [...head, "by", by, "selection", selection, ...Object.entries(detailsOf(entry)).flat()];
-  return ["MAXLEN", "~", AUDIT_KEPT, "*", ...fields];
+/** The keys with which a script adds a line to the acts (add-act.lua), or without an entry adds none. */
+export function actKeys(keys: Keys, entry: AuditEntry | undefined) {
+  return {
+    acts: keys.audit("acts"),
+    repeats: keys.audit("repeats"),
+    actCount: keys.auditCount(countedAs(entry), cut(entry?.by ?? "", NAME_MAX)),
+  };
 }
 
-/** The log's line of an entry. */
+/** The calls of a bulk operation do not use up the lines that its operator has for single calls. */
+function countedAs(entry: AuditEntry | undefined): string {
+  if (entry === undefined) return "";
+  const isOfRun = entry.run !== undefined && ACTIONS[entry.action].about !== "run";
+  return isOfRun ? `${entry.action} in runs` : entry.action;
+}
+
+/** A line's fields as a JSON array of names and values, for a script that adds it. Long texts are cut. */
+export function toLine(entry: AuditEntry): string {
+  return wellFormedJson(Object.entries(fieldsOf(entry)).flat());
+}
+
+/** Writes the log's line of an entry. */
 export function logAudited(log: Logger, entry: AuditEntry): void {
-  const { action, by, selection } = entry;
-  const [name, subject] = subjectOf(entry);
-  const named = { [name === "call_id" ? "callId" : name]: subject };
-  log.info(EVENTS[action], { ...named, by, selection, ...detailsOf(entry) });
+  const { event, about } = ACTIONS[entry.action];
+  const { by, selection, reason, transaction, run } = entry;
+  const details = {
+    ...(reason !== undefined && { reason }),
+    ...(transaction !== undefined && { transaction }),
+  };
+  log.info(event, {
+    ...{ action: entry.action, [about]: subjectOf(entry), by, selection, ...details },
+    ...(run !== undefined && { run }),
+  });
 }
 
-function detailsOf({ reason, transaction }: AuditEntry): Record<string, string> {
-  return { ...(reason !== undefined && { reason }), ...(transaction !== undefined && { transaction }) };
+function fieldsOf(entry: AuditEntry): Record<string, string> {
+  const { at, action, by, selection, reason, transaction, run } = entry;
+  return {
+    ...{ at: String(at), action },
+    ...{ [SUBJECTS[ACTIONS[action].about]]: subjectOf(entry) },
+    ...{ by: cut(by, NAME_MAX), selection: cut(selection, TEXT_MAX) },
+    ...(reason !== undefined && { reason: cut(reason, TEXT_MAX) }),
+    ...(transaction !== undefined && { transaction }),
+    ...(run !== undefined && { run }),
+  };
 }
 
-/** What the entry is about: the name of its field, and the value. */
-function subjectOf(entry: AuditEntry): [name: string, subject: string] {
-  if (entry.action === "open") return ["path", entry.path];
-  return "job" in entry ? ["job", entry.job] : ["call_id", entry.callId];
+/** The call, job or other thing that an entry is about. */
+function subjectOf(entry: AuditEntry): string {
+  const { about } = ACTIONS[entry.action];
+  return (entry as Readonly<Record<string, unknown>>)[about] as string;
 }

@@ -7,7 +7,6 @@ import {
   X402_TRANSACTION,
 } from "../job-call/job-call.ts";
 import { queueOf } from "../queue/queue-name.ts";
-import { isNewer, VERSIONS } from "../redis/version.ts";
 
 /*
  * The calls that runners took are remembered for whoever looks for one. A record for each call, with an index for each thing that it may
@@ -15,7 +14,7 @@ import { isNewer, VERSIONS } from "../redis/version.ts";
  * line each, and writes that as one value. Whoever looks for a call looks through the blocks, newest first: there are so many bytes of
  * them at most.
  *
- * The first line of a block is its version, and a time. Another line is a JSON array: id, when it was accepted and when it ended, both in
+ * The first line of a block is a time. Another line is a JSON array: id, when it was accepted and when it ended, both in
  * ms after that time, attempts, queue, path of the webhook endpoint, delivery id, payer, transaction. What a call does not have is
  * null, or left out at the end.
  *
@@ -56,7 +55,7 @@ export class NewBlock {
   constructor(now: number) {
     this.begunAt = now;
     this.newest = now;
-    this.#length = this.#bytes.write(`${JSON.stringify({ v: VERSIONS.callHistory, at: now })}\n`);
+    this.#length = this.#bytes.write(`${JSON.stringify({ at: now })}\n`);
   }
 
   /** False if the call has to go to another block. An empty one has room for any. */
@@ -96,11 +95,10 @@ export function beginOf(id: string): string {
   return `[${JSON.stringify(id)},`;
 }
 
-/** The calls of a block whose line has all these texts, oldest first. None if a later release wrote it. */
+/** The calls of a block whose line has all these texts, oldest first. */
 export function callsIn(block: string, texts: readonly string[]): EndedCall[] {
   const lines = block.split("\n");
-  const { v, at = 0 } = JSON.parse(lines[0] ?? "{}") as { v?: number; at?: number };
-  if (isNewer("callHistory", v)) return [];
+  const { at = 0 } = JSON.parse(lines[0] ?? "{}") as { at?: number };
   return lines
     .slice(1)
     .filter((line) => line !== "" && texts.every((text) => line.includes(text)))

@@ -80,8 +80,9 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
     const words = { id, text: block.bytes(), calls, newest, ...bounds, prefix: keys.historyBlock("") };
     const written = await within(WRITE_MS, write({ block: keys.historyBlock(id), ...touched }, words));
     if (written.kind !== "done" && !isFailing) {
-      const reason = written.kind === "late" ? "no answer" : messageOf(written.error);
-      log.warn("history.not_written", { calls, reason });
+      const reason =
+        written.kind === "late" ? `Redis did not answer within ${WRITE_MS} ms` : messageOf(written.error);
+      log.warn("history.write_failed", { calls, reason });
     }
     isFailing = written.kind !== "done";
     return !isFailing;

@@ -33,7 +33,7 @@ export type DeliverResult = (id: string, result: Delivery) => Promise<Delivered>
 
 /**
  * Stores what a runner delivers, or says why not. Of a longer body than may be kept stays only that it was too long. Nothing is retried
- * here. Throws `record.newer`.
+ * here. Throws `record.unreadable`.
  */
 export function createDeliverResult(
   { redis, keys, prefix }: Partition,

@@ -1,17 +1,18 @@
--- KEYS record, payment, attempts, result, progress, registry, bytes, audit, ...callbacks(record, attempts)
--- ARGV prefix, id, now, keepMs, callbackIds, ...line
+-- KEYS record, payment, discarded, attempts, result, progress, registry, bytes, acts, repeats, actCount,
+--   ...callbacks(record, attempts)
+-- ARGV prefix, id, now, keepMs, callbackIds, line
 -- Removes what is kept of a call's sender (forget.ts). `callbacks` are those that the call may have, in the order of
--- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` has the words of XADD for the audit.
+-- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` is that of the audit.
 -- Answers DONE; FORGOTTEN and when that was; UNDECIDED and the state; IN_HAND and where the call is; or UNKNOWN.
 --
 -- What settling the payment again would need stays until the chain has shown it: the reconciler drops it then. BullMQ's
 -- own events have the reasons of failed calls, and nobody reads them.
 --@include "../queue/change-record.lua"
-if tonumber(redis.call('HGET', KEYS.payment, 'v') or 1) > VERSIONS.payment then return redis.error_reply('NEWER payment') end
 local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(ARGV.keepMs)
 --@include "../queue/place-of.lua"
 --@include "../results/drop-result.lua"
 --@include "../results/tell-change.lua"
+--@include "../audit/add-act.lua"
 
 -- Takes a failed call off its queue. Returns whether it was there.
 local function dropFailed(queue, id)
@@ -34,7 +35,7 @@ local function dropCallback(own, tries, id)
     redis.call('HSET', key, 'data', '')
     redis.call('HDEL', key, 'failedReason', 'stacktrace')
   end
-  redis.call('HSET', own, 'v', PLAIN_RECORD, 'st', 'DISCARDED', 'at', now, 'fg', now)
+  redis.call('HSET', own, 'st', 'DISCARDED', 'at', now, 'fg', now)
   redis.call('PEXPIRE', own, keepMs)
 end
 
@@ -62,8 +63,10 @@ dropResult(id)
 dropResult(id .. ':progress')
 
 local left = redis.call('PTTL', KEYS.record)
-if not st then redis.call('HSET', KEYS.record, 'v', PLAIN_RECORD) end
-if not st or st == 'FAILED' or st == 'QUEUED' then redis.call('HSET', KEYS.record, 'st', 'DISCARDED', 'at', now) end
+if not st or st == 'FAILED' or st == 'QUEUED' then
+  redis.call('HSET', KEYS.record, 'st', 'DISCARDED', 'at', now)
+  if redis.call('EXISTS', KEYS.payment) == 1 then redis.call('ZADD', KEYS.discarded, now, id) end
+end
 redis.call('HSET', KEYS.record, 'fg', now, 'rs', 'gone')
 redis.call('HDEL', KEYS.record, 'fc', 'fp', 'cb')
 if st ~= 'REFUND_PENDING' then
@@ -77,5 +80,5 @@ local proven, reason = unpack(redis.call('HMGET', KEYS.payment, 'proven', 'reaso
 if proven == '1' or reason then redis.call('HDEL', KEYS.payment, 'request') end
 
 tellChange(id)
-redis.call('XADD', KEYS.audit, unpack(ARGV, FIRST.line))
+addAct(ARGV.line)
 return {'DONE'}

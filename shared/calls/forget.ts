@@ -1,5 +1,6 @@
-import { auditWords, createAudit, logAudited } from "../audit/audit.ts";
+import { AUDIT, actKeys, createAudit, logAudited, toLine } from "../audit/audit.ts";
 import { createForgetInHistory } from "../call-history/keep.ts";
+import { createReadHistory } from "../call-history/read.ts";
 import { AppError } from "../errors/app-error.ts";
 import { callbackId, ENDINGS } from "../job-call/callback.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
@@ -16,8 +17,9 @@ const FORGOTTEN_KEEP_MS = 7 * 86_400_000;
 
 const FORGET = defineScript({
   source: forgetLua,
-  keys: "record, payment, attempts, result, progress, registry, bytes, audit, ...callbacks(record, attempts)",
-  args: "prefix, id, now, keepMs, callbackIds, ...line",
+  keys: "record, payment, discarded, attempts, result, progress, registry, bytes, acts, repeats, actCount, ...callbacks(record, attempts)",
+  args: "prefix, id, now, keepMs, callbackIds, line",
+  constants: { AUDIT },
   reply: tuple(oneOf("DONE", "FORGOTTEN", "UNDECIDED", "IN_HAND", "UNKNOWN"), optional(text)),
 });
 
@@ -39,7 +41,13 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
   const { redis, keys, prefix } = partition;
   const run = FORGET.on(redis);
   const history = createForgetInHistory(partition);
+  const readHistory = createReadHistory(partition);
   const audit = createAudit(partition, log);
+
+  async function isRemembered(id: string): Promise<boolean> {
+    for await (const _ of readHistory({ id })) return true;
+    return false;
+  }
 
   return async function forget(id, reason) {
     const at = clock();
@@ -48,7 +56,7 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
     const own = {
       ...{ record: keys.record(id), payment: keys.payment(id), attempts: keys.attempts(id) },
       ...{ result: keys.result(id), progress: keys.progress(id), registry: keys.queues },
-      ...{ bytes: keys.bytes, audit: keys.audit },
+      ...{ bytes: keys.bytes, discarded: keys.paymentsDiscarded, ...actKeys(keys, entry) },
       callbacks: callbackIds.map((callback) => {
         return { record: keys.record(callback), attempts: keys.attempts(callback) };
       }),
@@ -61,7 +69,7 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
       callbackIds: JSON.stringify(callbackIds),
     };
     failpoint("operator.before_forgotten");
-    const [became, detail = ""] = await run(own, { ...words, line: auditWords(entry) });
+    const [became, detail = ""] = await run(own, { ...words, line: toLine(entry) });
     failpoint("operator.after_forgotten");
     switch (became) {
       case "DONE":
@@ -76,11 +84,15 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
       case "IN_HAND":
         throw inHand(id, detail);
       case "UNKNOWN":
-        if (await history.remove(id)) {
+        if (await isRemembered(id)) {
           await audit(entry);
+          await history.remove(id);
           return { kind: "done" };
         }
-        throw AppError.public("call.unknown", `${id}: nothing is known of such a call (any more)`);
+        throw AppError.public(
+          "call.unknown",
+          `${id} is unknown: there was no such call, or it is no longer kept`,
+        );
     }
   };
 }
@@ -88,15 +100,15 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
 function undecided(id: string, state: string): AppError {
   const detail =
     state === "REVIEW"
-      ? `${id}: its payment is in review; decide with postern payments resolve`
-      : `${id}: whether its payment happened is not known yet; postern payments resolve --dropped deletes its body now`;
+      ? `${id}: the payment is in review: decide it with postern payments resolve`
+      : `${id}: the outcome of the payment is not known yet; postern payments resolve --dropped deletes the body now`;
   return AppError.public("call.undecided", detail, { retryAfterMs: 2000 });
 }
 
 function inHand(id: string, place: string): AppError {
   const detail =
     place === "missing"
-      ? `${id}: it is to run, and its queue has lost it; a gateway adds it again`
-      : `${id}: it is ${place} in its queue; a call can be forgotten once it has ended or failed`;
+      ? `${id}: the queue lost this call before it ran; a gateway will queue it again`
+      : `${id}: the call is ${place} in its queue; it can be forgotten once it has ended or failed`;
   return AppError.public("call.in_hand", detail, { retryAfterMs: 2000 });
 }

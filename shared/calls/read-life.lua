@@ -4,9 +4,9 @@
 -- have, in the order of `callbackIds`.
 --
 -- Answers the record's fields and the payment's (look.lua); what `toRead` takes, with the first line of the result
--- alone, and the size of the result; the attempts; the call's place, and what BullMQ's hash says of it there; the stored
+-- alone, and the size of the result; the call's log; the call's place, and what BullMQ's hash says of it there; the stored
 -- call without its body, and its size; for each callback the state and time of its record, its place, when it was added,
--- and the newest attempt; and the time.
+-- and the newest entry of its log; and the time.
 --@include "../queue/place-of.lua"
 --@include "../queue/bodiless.lua"
 --@include "../results/read-record.lua"
@@ -15,12 +15,12 @@ local both = (function()
 --@include "../payments/look.lua"
 end)()
 local result = redis.call('GETRANGE', KEYS.result, 0, HEAD_BYTES_MAX - 1)
-local read = {result ~= '' and result, redis.call('GET', KEYS.progress), unpack(record, 1, 7)}
+local read = {result ~= '' and result, redis.call('GET', KEYS.progress), unpack(record, 1, 6)}
 local place, job, stored, size = placeOf(KEYS.registry, prefix, ARGV.id), false, '', 0
 if place then
   local key = prefix .. place[1] .. ':' .. ARGV.id
-  job = redis.call('HMGET', key, 'timestamp', 'finishedOn', 'failedReason')
-  job[4] = redis.call('ZSCORE', prefix .. place[1] .. ':delayed', ARGV.id)
+  job = {redis.call('HGET', key, 'timestamp')}
+  job[2] = redis.call('ZSCORE', prefix .. place[1] .. ':delayed', ARGV.id)
   stored, size = bodiless(key, 'data'), redis.call('HSTRLEN', key, 'data')
 else
   stored, size = bodiless(KEYS.payment, 'call'), redis.call('HSTRLEN', KEYS.payment, 'call')

@@ -19,7 +19,7 @@ export function loadAcceptedTokens(
   const files = openConfigDir(dir);
   if (!files.has("x402.toml")) return undefined;
   const schema = z.object({
-    accepted_tokens: z.array(acceptedToken({ env, dir })).min(1, "needs at least one token"),
+    accepted_tokens: z.array(acceptedToken({ env, dir })).min(1, "must list at least one token"),
   });
   const narrowed = (table: unknown) => narrowedTo(use, withTokenDefaults(table));
   return files.checked(files.read({ name: "x402.toml", schema, narrowed })).accepted_tokens;
@@ -32,7 +32,7 @@ export function requireAcceptedTokens(
 ): readonly AcceptedToken[] {
   const tokens = loadAcceptedTokens(options, use);
   if (tokens !== undefined) return tokens;
-  throw new AppError("start.config_invalid", { reason: `${options.dir}/x402.toml: there is no such file` });
+  throw new AppError("start.config_invalid", { reason: `${options.dir}/x402.toml: file not found` });
 }
 
 function narrowedTo(use: TokenUse, table: unknown): unknown {

@@ -18,7 +18,9 @@ export function forwardedMetadata(
     const problems = inEach(forward_headers, (name, at) => {
       const path = ["endpoints", index, "forward_headers", at];
       const isOwn = name.toLowerCase().startsWith(start);
-      return isOwn ? [{ path, message: "begins with metadata_prefix, which only Postern sets" }] : [];
+      return isOwn
+        ? [{ path, message: "must not start with metadata_prefix: only Postern sets such headers" }]
+        : [];
     });
     return problems.slice(0, 1);
   });
@@ -31,7 +33,7 @@ type LargestBody = { key: string; bytes: number };
 export function tokenlessResults({ results }: PosternToml, { endpoints }: WebhooksToml): Problem[] {
   if (results.secret !== undefined) return [];
   return inEach(endpoints, ({ keep_result, respond }, index) => {
-    const message = "needs results.secret in postern.toml: without it nobody can prove the right to a result";
+    const message = "needs results.secret in postern.toml, which signs result tokens";
     return keep_result && respond !== "result"
       ? [{ path: ["endpoints", index, "keep_result"], message }]
       : [];
@@ -43,7 +45,7 @@ export function waitProblems({ results }: PosternToml, { endpoints }: WebhooksTo
   return inEach(endpoints, (endpoint, index) => {
     const secs = waitSecsOf(endpoint) ?? 0;
     if (secs <= results.wait_secs_max) return [];
-    const message = `wants ${secs} s, which is above results.wait_secs_max of postern.toml`;
+    const message = `waits for ${secs} s, but results.wait_secs_max of postern.toml is ${results.wait_secs_max}`;
     const key = endpoint.wait_secs === undefined ? "respond" : "wait_secs";
     return [{ path: ["endpoints", index, key], message }];
   });
@@ -67,13 +69,14 @@ export function closedReceivers({ callbacks }: PosternToml, { endpoints }: Webho
   });
 }
 
-export const NO_CALLBACKS = "needs [callbacks] with a secret in postern.toml: without it no callback is sent";
+export const NO_CALLBACKS =
+  "needs [callbacks] with a secret in postern.toml: without it, no callback is sent";
 
 /** A body that is larger than the budget of all bodies would be cut each time it comes. */
 function budgetProblems({ http }: PosternToml, bodies: readonly LargestBody[]): Problem[] {
   const [largest] = [...bodies].sort((one, other) => other.bytes - one.bytes);
   if (largest === undefined || http.body_budget_bytes >= largest.bytes) return [];
-  const message = `is below ${largest.bytes}, which one body of ${largest.key} may take`;
+  const message = `must be at least ${largest.bytes}, the largest body of ${largest.key}`;
   return [{ path: ["http", "body_budget_bytes"], message }];
 }
 
@@ -94,6 +97,6 @@ function largestBodies(webhooks: WebhooksToml): LargestBody[] {
     const limit = endpoint.body_limit_bytes ?? webhooks.body_limit_bytes;
     const key = keyOf(["endpoints", index], webhooks);
     if (endpoint.encoded_bodies !== "decode") return [{ key, bytes: limit }];
-    return [{ key: `${key}, received and decoded,`, bytes: 2 * limit }];
+    return [{ key: `${key}, received and decoded`, bytes: 2 * limit }];
   });
 }

@@ -29,7 +29,7 @@ const allowCidrs = z
   .array(addressRange)
   .refine(
     (ranges) => ranges.some((range) => !addressRange.safeParse(range).success) || !coversEveryAddress(ranges),
-    "hold every address together, and so let strangers have this network called",
+    "must not cover all addresses together: clients could then send callbacks into your network",
   );
 
 /** `[callbacks]` of postern.toml: how the end of calls is told. Without the table nobody is told. */
@@ -38,7 +38,7 @@ export const callbacks = (from: SecretSource) =>
     secret: secretValues(from)
       .refine(
         (secrets) => secrets.every(isSigningSecret),
-        "must be whsec_ and the base64 of 24 to 64 random bytes, as openssl rand -base64 32 makes them",
+        "must be whsec_ and 24 to 64 random bytes in base64; openssl rand -base64 32 prints such bytes",
       )
       .meta({ writtenAs: z.union([z.string(), z.array(z.string()).min(1)]) })
       .optional(),
@@ -92,8 +92,8 @@ export function callbackHostWarnings(
   return wildcards
     .filter(({ domain }) => isPublicSuffix(domain))
     .map(({ path, host, domain }) => {
-      const what = `${host} allows hosts of anybody, since ${domain} is a public suffix`;
-      return `${file}: ${keyOf(path, checked)}: ${what}; list hosts, or wildcards below domains that you know`;
+      const what = `${host} covers hosts of strangers, because ${domain} is a public suffix`;
+      return `${file}: ${keyOf(path, checked)}: ${what}; list hosts, or wildcards below your own domains`;
     });
 }
 
@@ -112,7 +112,7 @@ export function closedReceiver(text: string, allowCidrs: readonly string[]): str
   const isClosed =
     addresses.length > 0 ? !addresses.some(mayConnect) : protocol === "http:" && allowCidrs.length === 0;
   return isClosed
-    ? "is where no producer connects to: it needs a range in callbacks.allow_cidrs of postern.toml"
+    ? "must be an https URL of a public address, or have its address in callbacks.allow_cidrs of postern.toml"
     : undefined;
 }
 

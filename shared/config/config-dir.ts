@@ -1,66 +1,34 @@
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import type { z } from "zod";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { didYouMean } from "../text/near.ts";
 import { isAbsent, readText } from "../text/read-text.ts";
-import { checkTables, type Reading } from "./check-tables.ts";
-import { messageFor, type Problem, textOf, withoutMisspelt } from "./problem.ts";
-import { type LineOf, linesIn } from "./toml-lines.ts";
+import { type CheckedTables, checkTables } from "./checked-tables.ts";
+import { messageFor, type Problem, textOf } from "./problem.ts";
+import { linesIn } from "./toml-lines.ts";
 
 const KNOWN_FILES = [
   ...["postern.toml", "webhooks.toml", "x402.toml", "pricing.toml", "job_pricing.toml"],
   "operator.toml",
 ];
 
-type File<Schema extends z.ZodType> = Omit<Reading<Schema>, "table"> & {
-  name: string;
-  /** If the file is absent, the result is `undefined` instead of a file without keys. */
-  optional?: boolean;
-  /** The unchecked table without what its reader does not need. */
-  narrowed?: (table: unknown) => unknown;
-};
-
-export type ConfigDir = ReturnType<typeof openConfigDir>;
+/** Whether this is a directory with at least one file of a configuration. */
+export function hasConfigFiles(dir: string): boolean {
+  return KNOWN_FILES.some((name) => existsSync(join(dir, name)));
+}
 
 /** The failure of a service that cannot start because its file is absent. */
 export function withoutFile(dir: string, name: string, service: string): AppError {
-  const reason = `${dir}/${name}: there is no such file; without it the ${service} is off`;
+  const reason = `${dir}/${name}: file not found; without it, the ${service} is off`;
   return new AppError("start.config_invalid", { reason });
 }
 
-/** Reads the files of a configuration directory and collects all that is wrong with them. */
-export function openConfigDir(dir: string) {
+/** Checks the files of a configuration directory and collects all that is wrong with them. */
+export function openConfigDir(dir: string): CheckedTables {
   const problems = problemsOfDir(dir);
-
   const texts = new Map<string, string>();
   const tables = new Map<string, unknown>();
-  const lines = new Map<string, LineOf>();
-  const check = checkTables(messageFor);
-
-  function lineOf(name: string): LineOf {
-    const known = lines.get(name) ?? linesIn(texts.get(name) ?? "");
-    lines.set(name, known);
-    return known;
-  }
-
-  function report(name: string, found: readonly Problem[]): void {
-    if (found.length === 0) return;
-    const lineIn = lineOf(name);
-    const placed = withoutMisspelt(found).map((each) => ({
-      line: lineIn(each.path),
-      text: textWithOther(each, lineIn),
-    }));
-    placed.sort((one, other) => (one.line ?? 0) - (other.line ?? 0));
-    const told = placed.map(({ line, text }) => `${placeOf(join(dir, name), line)}: ${text}`);
-    problems.push(...new Set(told));
-
-    function textWithOther(each: Problem, lineIn: LineOf): string {
-      const other = each.other && lineIn(each.other);
-      return textOf(each, tables.get(name)) + (other === undefined ? "" : ` (line ${other})`);
-    }
-  }
 
   function table(name: string): unknown {
     if (tables.has(name)) return tables.get(name);
@@ -76,45 +44,20 @@ export function openConfigDir(dir: string) {
     return tables.get(name);
   }
 
-  return {
-    dir,
+  function linesOf(name: string, found: readonly Problem[]): string[] {
+    const lineIn = linesIn(texts.get(name) ?? "");
+    const placed = found.map((each) => ({ ...each, line: lineIn(each.path) }));
+    placed.sort((one, two) => (one.line ?? 0) - (two.line ?? 0));
+    return placed.map(({ line, ...each }) => {
+      const other = each.other && lineIn(each.other);
+      const ofOther = other === undefined ? "" : ` (line ${other})`;
+      return `${placeOf(join(dir, name), line)}: ${textOf(each, tables.get(name))}${ofOther}`;
+    });
+  }
 
-    /** True too if the file cannot be read: that is then a problem of it. */
-    has: (name: string): boolean => !isAbsent(join(dir, name)),
-
-    report,
-
-    /** Reports what a rule between files finds, as a problem of the file `name`. */
-    reportBetween<Tables extends readonly unknown[]>(
-      name: string,
-      names: { readonly [File in keyof Tables]: string },
-      rule: (...tables: Tables) => readonly Problem[],
-    ): void {
-      report(name, check.between(names, rule));
-    },
-
-    /** The unchecked file; `{}` if it is absent. If it cannot be read: undefined, and reported once. */
-    table,
-
-    /** The checked file; undefined if it is absent and optional, or if anything in it is wrong. */
-    read<Schema extends z.ZodType>({ name, schema, optional, narrowed, problemsIn }: File<Schema>) {
-      if (optional && isAbsent(join(dir, name))) return undefined;
-      const raw = table(name);
-      if (raw === undefined) return undefined;
-      const { data, problems } = check.read({
-        ...{ name, schema, table: narrowed?.(raw) ?? raw },
-        problemsIn: () => problemsIn?.(raw) ?? [],
-      });
-      report(name, problems);
-      return data;
-    },
-
-    /** Returns `config` if nothing is wrong; else throws `start.config_invalid`, which lists every problem, one a line. */
-    checked<Config>(config: Config | undefined): Config {
-      if (problems.length === 0 && config !== undefined) return config;
-      throw new AppError("start.config_invalid", { reason: problems.join("\n") });
-    },
-  };
+  // True too for a file that cannot be read: `problems` then say so.
+  const has = (name: string): boolean => !isAbsent(join(dir, name));
+  return checkTables({ dir, has, table, problems, messageFor, linesOf });
 }
 
 /** Integers too large for a double become bigint, so that the file's own check reports them. */
@@ -134,7 +77,7 @@ function tomlProblem(path: string, error: unknown): string {
 }
 
 function problemsOfDir(dir: string): string[] {
-  if (isAbsent(dir)) return [`${dir}: there is no such directory; name another with --config-dir`];
+  if (isAbsent(dir)) return [`${dir}: directory not found; set another with --config-dir`];
   try {
     return unknownFiles(dir);
   } catch (error) {
@@ -152,6 +95,6 @@ function unknownFiles(dir: string): string[] {
   );
   return names.map((name) => {
     const known = `known: ${KNOWN_FILES.join(", ")}`;
-    return `${join(dir, name)}: is not a file of Postern (${known})${didYouMean(name, KNOWN_FILES)}`;
+    return `${join(dir, name)}: is not a Postern file (${known})${didYouMean(name, KNOWN_FILES)}`;
   });
 }

@@ -35,11 +35,11 @@ export function credentialRead(
 ): string | undefined {
   switch (part.kind) {
     case "header":
-      return part.names.some((name) => headers.includes(name)) ? "the header of the credential" : undefined;
+      return part.names.some((name) => headers.includes(name)) ? "the credential's header" : undefined;
     case "query":
-      return queries.includes(part.name) ? "the query parameter of the credential" : undefined;
+      return queries.includes(part.name) ? "the credential's query parameter" : undefined;
     case "field":
-      return fields.some((field) => meet(field, part.pointer)) ? "the field of the credential" : undefined;
+      return fields.some((field) => meet(field, part.pointer)) ? "the credential's field" : undefined;
     default:
       return undefined;
   }

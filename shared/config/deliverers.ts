@@ -16,7 +16,7 @@ export function toDeliverers({ runner, runners, jobs }: PosternToml) {
 export function deliveryProblems({ results, runner, runners }: PosternToml): Problem[] {
   if (!results.deliveries) return [];
   const message =
-    "is missing: with results.deliveries, gateways take results of runners that sign with it; set it, or turn deliveries off";
+    "is missing: with results.deliveries = true, gateways verify this runner's results with it; set it, or set results.deliveries = false";
   return [
     ...inEach([runner], ({ secret }) =>
       secret === undefined ? [problem(["runner", "secret"], message)] : [],

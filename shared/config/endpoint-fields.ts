@@ -46,29 +46,31 @@ const PATTERN = /\/:[A-Za-z_]\w*|[*{}()<>[\]]/;
 
 const path = visibleAscii
   .regex(/^\//, "must start with /")
-  .regex(/^[^?#]*$/, "must not hold ? or #: paths are matched exactly")
+  .regex(/^[^?#]*$/, "must not contain ? or #: paths are matched exactly")
   .superRefine((text, context) => {
     const found = PATTERN.exec(text)?.[0].replace(/^\//, "");
     if (found === undefined) return;
-    const advice = "give each path an endpoint of its own, or choose the job with route_by";
-    context.addIssue(`holds the pattern ${found}, but paths are matched exactly: ${advice}`);
+    const advice = "give each path its own endpoint, or choose the job with route_by";
+    context.addIssue(`must not contain the pattern ${found}: paths are matched exactly; ${advice}`);
   })
-  .refine((text) => !(RESERVED_PATHS as readonly string[]).includes(text), "is reserved")
-  .refine((text) => !text.startsWith(CALLS), `is reserved: below ${CALLS} senders ask for results`);
+  .refine((text) => !(RESERVED_PATHS as readonly string[]).includes(text), "is reserved for Postern")
+  .refine((text) => !text.startsWith(CALLS), `is reserved for Postern: results are at ${CALLS}`);
 
 /** Which job a request runs: by a header, or by a field of its JSON body. */
 const routeBy = z
   .strictObject({
     header: headerName.optional(),
     field: pointer.optional(),
-    jobs: z.record(z.string(), id).refine((jobs) => Object.keys(jobs).length > 0, "names no job"),
+    jobs: z
+      .record(z.string(), id)
+      .refine((jobs) => Object.keys(jobs).length > 0, "must list at least one job"),
     unmatched: z.enum(["drop", "refuse"]).default("drop"),
   })
   .check(
     between(
       rule(({ header, field }) => (header === undefined) !== (field === undefined), {
         path: [],
-        message: "name header or field",
+        message: "must have exactly one of header and field",
       }),
     ),
   );
@@ -85,7 +87,10 @@ const answer = z.strictObject({
   refusals_limited: z.literal([401, 429]).default(429),
 });
 
-const username = visibleAscii.regex(/^[^:]*$/, "must not hold a colon, which ends it (RFC 7617)");
+const username = visibleAscii.regex(
+  /^[^:]*$/,
+  "must not contain a colon, which would end the user name (RFC 7617)",
+);
 
 export const everyEndpoint = (from: SecretSource) => ({
   path,
@@ -103,7 +108,7 @@ export const everyEndpoint = (from: SecretSource) => ({
     .default(["POST"]),
   public_url: publicUrl.optional(),
   // It becomes a template, where | stands between names.
-  idempotency_header: headerName.regex(/^[^|]*$/, "must be one header").optional(),
+  idempotency_header: headerName.regex(/^[^|]*$/, "must be a single header").optional(),
   delivery_id: requestText.optional(),
   event_type: requestText.optional(),
   idempotency_window_secs: window.optional(),

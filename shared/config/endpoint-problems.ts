@@ -32,34 +32,37 @@ export const ENDPOINT_RULES: readonly Rule<EndpointFields>[] = [
 ];
 
 function jobProblems({ job_id, route_by }: CommonFields): Problem[] {
-  if (job_id === undefined && route_by === undefined) return [problem("job_id", "is missing")];
+  if (job_id === undefined && route_by === undefined)
+    return [problem("job_id", "is missing: set job_id or route_by")];
   if (job_id === undefined || route_by === undefined) return [];
-  return [problem("route_by", "chooses the job, so job_id must not be there")];
+  return [problem("route_by", "must not be set together with job_id: set one of the two")];
 }
 
 function answerProblems({ answer: { status, body }, respond, wait_secs }: CommonFields): Problem[] {
   const problems: Problem[] = [];
   if (status === 204 && body !== undefined)
-    problems.push(problem(["answer", "body"], "is not sent with status 204"));
+    problems.push(problem(["answer", "body"], "must not be set with status 204, which has no body"));
   if (wait_secs !== undefined && respond !== "result")
-    problems.push(problem("wait_secs", 'is not used: only with respond = "result" the sender waits'));
+    problems.push(problem("wait_secs", 'is not used: only respond = "result" waits'));
   return problems;
 }
 
 function callbackProblems({ callback_url, callback_hosts }: CommonFields): Problem[] {
   if (callback_url === undefined || callback_hosts === undefined) return [];
-  return [problem("callback_hosts", "is not used: callback_url is told of every call")];
+  return [problem("callback_hosts", "is not used: callback_url gets every callback")];
 }
 
 function credentialProblems(parsed: EndpointFields): Problem[] {
   const { fields } = credentialPlaces(parsed);
   const problems: Problem[] = [];
   if (parsed.auth === "token" && (parsed.token_query === undefined) === (parsed.token_field === undefined))
-    problems.push(problem("auth", 'of "token" needs token_query or token_field, and not both'));
+    problems.push(problem("auth", '"token" needs exactly one of token_query and token_field'));
   if (parsed.keep_rejected_bodies && fields.length > 0)
-    problems.push(problem("keep_rejected_bodies", "would keep the credential, which is in the body"));
+    problems.push(problem("keep_rejected_bodies", "must be false: the body contains the credential"));
   if ("signature_over" in parsed && parsed.signature_over === "decoded" && parsed.encoded_bodies === "refuse")
-    problems.push(problem("signature_over", 'is not used: encoded_bodies = "refuse" decodes nothing'));
+    problems.push(
+      problem("signature_over", 'is not used: with encoded_bodies = "refuse", no body is decoded'),
+    );
   return problems;
 }
 
@@ -83,15 +86,17 @@ function urlProblems(parsed: EndpointFields): Problem[] {
   const { public_url } = parsed;
   const signsUrl = (schemesOf(parsed) ?? []).some(({ signed }) => signs(signed, "url"));
   if (signsUrl && public_url === undefined)
-    return [problem("public_url", "is missing: this sender signs the URL as it is written there")];
+    return [
+      problem("public_url", "is missing: this sender signs the URL; set it as it is written at the sender"),
+    ];
   if (!signsUrl && public_url !== undefined)
-    return [problem("public_url", "is not used: this sender does not sign it")];
+    return [problem("public_url", "is not used: this sender does not sign the URL")];
   const signsForm = (schemesOf(parsed) ?? []).some(({ signed }) => signs(signed, "form"));
   if (signsForm && public_url?.endsWith("?") === true)
     return [
       problem(
         "public_url",
-        "ends with ?, behind which nobody can tell a query from the form: leave it out, here and at the sender",
+        "must not end with ?, which makes the start of the form ambiguous: remove it here and at the sender",
       ),
     ];
   return [];
@@ -106,11 +111,11 @@ function deliveryIdProblems(parsed: EndpointFields): Problem[] {
   const problems: Problem[] = [];
   if (idempotency_header !== undefined && delivery_id !== undefined)
     problems.push(
-      problem("idempotency_header", "is another word for a delivery_id of one header: name one of them"),
+      problem("idempotency_header", "must not be set together with delivery_id: set one of the two"),
     );
   const hasId = idempotency_header !== undefined || delivery_id !== undefined;
   if (idempotency_window_secs !== undefined && !hasId)
-    problems.push(problem("idempotency_window_secs", "is not used: there is no delivery_id"));
+    problems.push(problem("idempotency_window_secs", "is not used: the endpoint has no delivery_id"));
   return problems;
 }
 
@@ -121,18 +126,18 @@ function readProblems(parsed: EndpointFields): Problem[] {
     name === undefined ? [] : [{ kind: "header", names: [name.toLowerCase()] }];
   const field = (pointer: string | undefined): Part[] =>
     pointer === undefined ? [] : [{ kind: "field", pointer: toPointer(pointer) }];
-  const read: [key: string | string[], verb: string, parts: () => readonly Part[]][] = [
-    ["idempotency_header", "is", () => header(parsed.idempotency_header)],
-    ["delivery_id", "holds", () => toParts(parsed.delivery_id ?? "")],
-    ["event_type", "holds", () => toParts(parsed.event_type ?? "")],
-    [["route_by", "header"], "is", () => header(parsed.route_by?.header)],
-    [["route_by", "field"], "is", () => field(parsed.route_by?.field)],
+  const read: [key: string | string[], parts: () => readonly Part[]][] = [
+    ["idempotency_header", () => header(parsed.idempotency_header)],
+    ["delivery_id", () => toParts(parsed.delivery_id ?? "")],
+    ["event_type", () => toParts(parsed.event_type ?? "")],
+    [["route_by", "header"], () => header(parsed.route_by?.header)],
+    [["route_by", "field"], () => field(parsed.route_by?.field)],
   ];
-  return inEach(read, ([key, verb, parts]) => {
+  return inEach(read, ([key, parts]) => {
     const what = parts()
       .map((part) => credentialRead(part, places))
       .find((found) => found !== undefined);
-    return what === undefined ? [] : [problem(key, `${verb} ${what}`)];
+    return what === undefined ? [] : [problem(key, `must not read ${what}`)];
   });
 }
 
@@ -154,24 +159,24 @@ function forwardedHeaders(parsed: EndpointFields): Problem[] {
     const isRepeated = names.has(name);
     names.add(name);
     const path = ["forward_headers", index];
-    if (places.headers.includes(name)) return [problem(path, "is the header of the credential")];
+    if (places.headers.includes(name)) return [problem(path, "must not be the credential's header")];
     if (NEVER_FORWARDED.includes(name) || /^x-(?:webhook|x402)-/.test(name))
       return [problem(path, "is never forwarded")];
-    return isRepeated ? [problem(path, "is there twice")] : [];
+    return isRepeated ? [problem(path, "is listed twice")] : [];
   });
 }
 
 function forwardedQuery(parsed: EndpointFields): Problem[] {
   const isHandedOn = parsed.forward_query && credentialPlaces(parsed).queries.length > 0;
-  return isHandedOn ? [problem("forward_query", "would hand the credential on")] : [];
+  return isHandedOn ? [problem("forward_query", "must be false: the query contains the credential")] : [];
 }
 
 function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] {
   const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);
   if (asksToken && verify_token === undefined)
-    return [problem("verify_token", "is missing: this sender proves its handshake with it")];
+    return [problem("verify_token", "is missing: it verifies the sender's handshake")];
   if (!asksToken && verify_token !== undefined)
-    return [problem("verify_token", "is not used: no handshake asks for it")];
+    return [problem("verify_token", "is not used: no handshake verifies it")];
   return [];
 }
 
@@ -180,7 +185,7 @@ function formProblems(parsed: EndpointFields): Problem[] {
   const { auth, handshakes } = parsed;
   const { fields } = credentialPlaces(parsed);
   if (auth !== "none" && fields.length === 0) return [];
-  const message = "is read only where deliveries have their credential in a header or the query";
+  const message = "is allowed only if deliveries have their credential in a header or the query";
   return inEach(handshakes, ({ form }, index) =>
     form === undefined ? [] : [problem(["handshakes", index, "form"], message)],
   );
@@ -196,14 +201,17 @@ function handshakeProblems(
   const schemes = schemesOf(parsed) ?? [];
   const isDelivery = (parsed.methods as readonly string[]).includes(method);
   if (isDelivery && Object.keys(when).length === 0)
-    problems.push(problem(at("when"), "is missing: every delivery would be this handshake"));
+    problems.push(problem(at("when"), "is missing: without it, every delivery would match this handshake"));
   if (mac === undefined) return problems;
   if (schemes[0] === undefined || !isHmac(schemes[0].algorithm))
-    problems.push(problem(at("mac"), "can be made only beside an HMAC signature"));
+    problems.push(problem(at("mac"), "is allowed only if deliveries have an HMAC signature"));
   // A body of the form of a challenge is refused (GIVEN_AWAY): that keeps these MACs from signing what holds the whole body.
   else if (proof !== "credential" && !schemes.every(({ signed }) => signs(signed, "body")))
     problems.push(
-      problem(at("mac"), "is made for anybody, and could sign a delivery: signed must hold {body}"),
+      problem(
+        at("mac"),
+        "is computed for unauthenticated requests, so it could sign a delivery: signed must contain {body}",
+      ),
     );
   return problems;
 }

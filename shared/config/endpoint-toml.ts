@@ -139,12 +139,12 @@ function whyNoWay(auth: unknown, ways: readonly string[]): string | undefined {
 
 /** What is wrong with the name of a preset, if anything is. */
 function whyNoPreset(name: unknown): string | undefined {
-  if (name === undefined) return "is missing, and so is auth: name one of them";
-  if (typeof name !== "string") return "must be text";
+  if (name === undefined) return "is missing: set preset or auth";
+  if (typeof name !== "string") return "must be a string";
   if (Object.hasOwn(PRESETS, name)) return undefined;
   const near = wordsLike(name, Object.keys(PRESETS)).slice(0, 3);
-  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "docs/senders.md has the list";
-  return `knows no sender ${JSON.stringify(name)}: ${hint}`;
+  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "docs/senders.md lists them";
+  return `must be a known preset, not ${JSON.stringify(name)}; ${hint}`;
 }
 
 function merged(under: unknown, over: unknown): unknown {

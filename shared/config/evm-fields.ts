@@ -18,8 +18,8 @@ export const evmAddress = z.string().transform((text, context) => {
 function addressProblem(text: string): string | undefined {
   if (!isAddress(text)) return "must be an address: 0x and 40 hex digits";
   if (!hasRightChecksum(text))
-    return "has a wrong checksum (EIP-55): a digit, or the case of a letter, is wrong";
-  return text === ZERO_ADDRESS ? "is the zero address" : undefined;
+    return "must have a valid EIP-55 checksum: a digit or the case of a letter is wrong";
+  return text === ZERO_ADDRESS ? "must not be the zero address" : undefined;
 }
 
 /** A URL that may hold a credential. */
@@ -49,7 +49,7 @@ export const network = z
   .string()
   .superRefine((text, context) => {
     if (!isEvmNetwork(text))
-      context.addIssue(`must be "eip155:" and a chain id, in decimal, as "eip155:8453"${meant(text)}`);
+      context.addIssue(`must be "eip155:" and a decimal chain id, such as "eip155:8453"${meant(text)}`);
   })
   .transform((text) => text as `eip155:${number}`);
 
@@ -60,9 +60,9 @@ function meant(text: string): string {
 }
 
 export const rate = z
-  .string('must be quoted, as "3200" or "0.5"')
+  .string('must be quoted, such as "3200" or "0.5"')
   .max(100)
-  .regex(/^(?:0|[1-9]\d*)(?:\.\d+)?$/, 'must be a decimal number, as "3200" or "0.5"')
+  .regex(/^(?:0|[1-9]\d*)(?:\.\d+)?$/, 'must be a decimal number, such as "3200" or "0.5"')
   .regex(/[1-9]/, "must be above 0");
 export const markupBps = z.int().min(0).max(1_000_000);
 export const decimals = z.int().min(0).max(36);

@@ -41,12 +41,12 @@ export function facilitatorKeys(from: SecretSource) {
     facilitator_url: z
       .preprocess(
         (value) => (typeof value === "string" ? [value] : value),
-        z.array(facilitatorUrl).min(1, "needs at least one facilitator"),
+        z.array(facilitatorUrl).min(1, "must list at least one facilitator"),
       )
       .meta({ writtenAs: z.union([facilitatorUrl, z.array(facilitatorUrl).min(1)]) })
       .optional(),
     facilitator_headers: secretHeaders(from),
-    facilitators: z.array(one).min(1, "needs at least one facilitator").optional(),
+    facilitators: z.array(one).min(1, "must list at least one facilitator").optional(),
   };
 }
 
@@ -69,14 +69,14 @@ type Row = Readonly<Record<string, unknown>>;
 /** What is wrong between the keys that name facilitators. It takes the file unchecked. */
 export function facilitatorProblems({ facilitator_url, facilitator_headers, facilitators }: Row): Problem[] {
   if (facilitator_url === undefined && facilitators === undefined) {
-    const message = "is missing: it, or [[facilitators]], says who verifies and settles";
+    const message = "is missing: set facilitator_url or [[facilitators]]";
     return [{ path: ["facilitator_url"], message, other: ["facilitators"] }];
   }
   const urls = Array.isArray(facilitator_url) ? facilitator_url : [facilitator_url];
   const rows = Array.isArray(facilitators) ? facilitators.map((row) => (isTable(row) ? row : {})) : [];
   return [
     ...(facilitator_url !== undefined && facilitators !== undefined
-      ? [problem("facilitators", "stands beside facilitator_url: give one of the two")]
+      ? [problem("facilitators", "must not be set together with facilitator_url: set one of the two")]
       : []),
     ...withoutOwner(facilitator_headers, urls.length, facilitators !== undefined),
     ...repeated(urls, (index) => ["facilitator_url", index]),
@@ -91,14 +91,15 @@ export function facilitatorProblems({ facilitator_url, facilitator_headers, faci
 /** Every facilitator would get the credentials of all. */
 function withoutOwner(headers: unknown, urls: number, hasTables: boolean): Problem[] {
   if (!isTable(headers) || Object.keys(headers).length === 0 || (urls === 1 && !hasTables)) return [];
-  const message = "goes with one facilitator_url; of several, give each its own headers in [[facilitators]]";
+  const message =
+    "needs exactly one facilitator_url; for several, set the headers of each in [[facilitators]]";
   return [problem("facilitator_headers", message)];
 }
 
 function repeated(urls: readonly unknown[], pathOf: (index: number) => PropertyKey[]): Problem[] {
   const known = urls.map((url) => (typeof url === "string" && URL.canParse(url) ? hrefOf(url) : undefined));
   return known.flatMap((url, index) =>
-    url === undefined || known.indexOf(url) === index ? [] : [problem(pathOf(index), "is there twice")],
+    url === undefined || known.indexOf(url) === index ? [] : [problem(pathOf(index), "is listed twice")],
   );
 }
 
@@ -109,5 +110,10 @@ function hrefOf(url: string): string {
 function signedTwice({ headers, cdp }: Row, index: number): Problem[] {
   if (cdp === undefined || !isTable(headers)) return [];
   const names = Object.keys(headers).filter((name) => name.toLowerCase() === "authorization");
-  return names.map((name) => problem(["facilitators", index, "headers", name], "is what cdp signs"));
+  return names.map((name) =>
+    problem(
+      ["facilitators", index, "headers", name],
+      "must not be set together with cdp, which sets this header",
+    ),
+  );
 }

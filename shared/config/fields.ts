@@ -6,7 +6,7 @@ import { isHeaderName } from "../senders/template.ts";
 
 /** `host:port` to listen on, or a port of this machine; it becomes `host:port`. */
 export const address = z
-  .string({ error: ({ input }) => (typeof input === "number" ? `must be quoted, as "${input}"` : undefined) })
+  .string({ error: ({ input }) => (typeof input === "number" ? `must be quoted: "${input}"` : undefined) })
   .transform((text, context) => {
     const read = readListenAddress(text);
     if (typeof read !== "string") return listenAddressText(read);
@@ -41,7 +41,7 @@ export const rateLimit = z
     burst: burst ?? Math.max(1, Math.ceil(per_second)),
   }));
 
-export const headerName = z.string().refine(isHeaderName, "is not a header name (RFC 9110)");
+export const headerName = z.string().refine(isHeaderName, "must be a header name (RFC 9110)");
 /** Headers that belong to a connection (RFC 9110, section 7.6.1), in lower case. */
 export const HOP_BY_HOP = [
   "connection",
@@ -56,7 +56,7 @@ export const visibleAscii = z.string().regex(/^[!-~]+$/, "must be visible ASCII 
 /** A header value: visible ASCII, with single spaces inside. */
 export const headerText = z
   .string()
-  .regex(/^[!-~]+(?: [!-~]+)*$/, "must be visible ASCII, since it becomes a header value");
+  .regex(/^[!-~]+(?: [!-~]+)*$/, "must be visible ASCII, because it becomes a header value");
 
 /** A name or version of an EIP-712 domain. */
 export const domainText = z.string().min(1, "is empty").max(256);

@@ -47,9 +47,11 @@ const handshake = fields.check(
 function answerProblems({ status, body, json }: HandshakeFields): Problem[] {
   const problems: Problem[] = [];
   if (body !== undefined && json !== undefined)
-    problems.push(problem("body", "is one answer and json another: name one of them"));
-  if (status === 204 && body !== undefined) problems.push(problem("body", "is not sent with status 204"));
-  if (status === 204 && json !== undefined) problems.push(problem("json", "is not sent with status 204"));
+    problems.push(problem("body", "must not be set together with json: set one of the two"));
+  if (status === 204 && body !== undefined)
+    problems.push(problem("body", "must not be set with status 204, which has no body"));
+  if (status === 204 && json !== undefined)
+    problems.push(problem("json", "must not be set with status 204, which has no body"));
   return problems;
 }
 
@@ -64,26 +66,27 @@ function headerProblems({ headers }: HandshakeFields): Problem[] {
   return Object.keys(headers).flatMap((name, index) => {
     const lower = name.toLowerCase();
     const path = ["headers", name];
-    if (OWN_HEADERS.includes(lower)) return [problem(path, "is set by the gateway itself")];
-    if (lower === "content-type") return [problem(path, "is what content_type sets")];
-    return names.indexOf(lower) < index ? [problem(path, "is there twice")] : [];
+    if (OWN_HEADERS.includes(lower)) return [problem(path, "must not be set: the gateway sets it")];
+    if (lower === "content-type") return [problem(path, "must not be set: use content_type")];
+    return names.indexOf(lower) < index ? [problem(path, "is listed twice")] : [];
   });
 }
 
 function macProblems({ json = {}, mac }: HandshakeFields): Problem[] {
   const uses = Object.keys(json).filter((name) => json[name] === "{mac}");
-  if (mac === undefined)
-    return uses.map((name) => problem(["json", name], "needs mac, which says what it is made of"));
+  if (mac === undefined) return uses.map((name) => problem(["json", name], "needs mac, which defines {mac}"));
   return uses.length === 0 ? [problem("mac", "is not used: no value of json is {mac}")] : [];
 }
 
 function formProblems({ form, proof, method }: HandshakeFields): Problem[] {
   if (form === undefined) return [];
   const problems: Problem[] = [];
-  if (proof !== "none") problems.push(problem("form", 'is read only of a handshake with proof = "none"'));
-  if (method !== "POST") problems.push(problem("form", "is read only of a handshake that comes with POST"));
+  if (proof !== "none") problems.push(problem("form", 'is allowed only with proof = "none"'));
+  if (method !== "POST") problems.push(problem("form", 'is allowed only with method = "POST"'));
   if (Object.values(form).every((value) => value === "*"))
-    problems.push(problem("form", "holds no field with a value, so every form would be this handshake"));
+    problems.push(
+      problem("form", "must have a field with a value: otherwise, every form would match this handshake"),
+    );
   return problems;
 }
 
@@ -97,7 +100,7 @@ function bodyProblems({ proof, when, body, json = {}, headers, mac }: HandshakeF
     ...Object.entries(headers).map(([name, text]): [string[], unknown] => [["headers", name], text]),
     [["mac", "of"], mac?.of],
   ];
-  const message = 'can read the body only of a handshake with proof = "credential"';
+  const message = 'must not read the body, except with proof = "credential"';
   return texts.filter(([, text]) => readsBody(text)).map(([path]) => problem(path, message));
 }
 

@@ -10,12 +10,12 @@ type Read = { json?: unknown; message?: string };
 export function readInputJson(value: unknown, dir: string | undefined): Read {
   if (value === undefined) return {};
   if (typeof value === "string") return readFile(value, dir);
-  if (!isJson(value)) return { message: "holds a date or a number that JSON has not" };
+  if (!isJson(value)) return { message: "must not contain a date or a number that JSON cannot represent" };
   return parse(Buffer.from(JSON.stringify(value)));
 }
 
 function readFile(path: string, dir: string | undefined): Read {
-  if (dir === undefined) return { message: "is the path of a file; here the value itself has to be given" };
+  if (dir === undefined) return { message: "must be the value itself, not the path of a file" };
   try {
     return parse(readBytes(resolve(dir, path), INPUT_BYTES_MAX));
   } catch (error) {
@@ -24,11 +24,11 @@ function readFile(path: string, dir: string | undefined): Read {
 }
 
 function parse(bytes: Buffer): Read {
-  if (bytes.length > INPUT_BYTES_MAX) return { message: `is longer than ${INPUT_BYTES_MAX} bytes` };
+  if (bytes.length > INPUT_BYTES_MAX) return { message: `must be at most ${INPUT_BYTES_MAX} bytes` };
   try {
     return { json: JSON.parse(decodeText(bytes)) };
   } catch (error) {
-    return { message: `is not JSON (${messageOf(error)})` };
+    return { message: `must be JSON (${messageOf(error)})` };
   }
 }
 

@@ -86,7 +86,8 @@ function repeatedNames(jobs: readonly ReadJob[]): Problem[] {
   return jobs.flatMap(({ path, ids, name }) => {
     if (name === undefined || ids === undefined) return [];
     const first = firsts.get(name);
-    if (first !== undefined) return [problem([...path, "name"], `job ${jobKey(first)} has this name`)];
+    if (first !== undefined)
+      return [problem([...path, "name"], `must be unique: job ${jobKey(first)} has this name`)];
     firsts.set(name, ids);
     return [];
   });
@@ -138,7 +139,10 @@ const jobTable = z.strictObject({
     .meta({ writtenAs: z.string().regex(DECIMAL) }),
   name: z
     .string()
-    .refine(isJobName, "must be 1 to 32 lower-case letters, digits and hyphens, and no hyphen at an end")
+    .refine(
+      isJobName,
+      "must be 1 to 32 lower-case letters, digits and hyphens, without a hyphen at either end",
+    )
     .optional(),
   description: z
     .string()
@@ -194,8 +198,7 @@ function parseInput(
 ): { input?: JobInput; problems: readonly Problem[] } {
   const at = (of: keyof typeof KEYS, message: string) => problem(KEYS[of], message);
   if (schema === undefined && example === undefined) return { problems: [] };
-  if (schema === undefined)
-    return { problems: [at("schema", "is missing: input_example says nothing without it")] };
+  if (schema === undefined) return { problems: [at("schema", "is missing: input_example needs it")] };
   const read = { schema: readInputJson(schema, dir), example: readInputJson(example, dir) };
   const unread = (["schema", "example"] as const).flatMap((of) => {
     const { message } = read[of];
@@ -209,13 +212,15 @@ function parseInput(
 }
 
 function parsePrice(price: unknown): bigint | string {
-  if (typeof price === "number" || typeof price === "bigint") return 'must be quoted, as "1000000000000000"';
-  if (typeof price !== "string" || !DECIMAL.test(price)) return 'must be whole wei, as "1000000000000000"';
+  if (typeof price === "number" || typeof price === "bigint")
+    return 'must be quoted, such as "1000000000000000"';
+  if (typeof price !== "string" || !DECIMAL.test(price))
+    return 'must be an integer in wei, such as "1000000000000000"';
   return priceProblem(BigInt(price)) ?? BigInt(price);
 }
 
 /** Why a job cannot have this price, in wei; undefined if it can. */
 export function priceProblem(priceWei: bigint): string | undefined {
   if (priceWei <= 0n) return "must be above 0";
-  return priceWei > UINT256_MAX ? "is above 2^256-1" : undefined;
+  return priceWei > UINT256_MAX ? "must be at most 2^256-1" : undefined;
 }

@@ -20,8 +20,8 @@ export const DEFAULT_RUNNER = "default";
 
 const runnerName = z
   .string()
-  .regex(/^[\w-]{1,64}$/, "is no name: letters, digits, _ and -, at most 64")
-  .refine((name) => name !== DEFAULT_RUNNER, "is the name of [runner] itself");
+  .regex(/^[\w-]{1,64}$/, "must be 1 to 64 letters, digits, _ and -")
+  .refine((name) => name !== DEFAULT_RUNNER, 'must not be "default", the name of [runner]');
 
 /** By name: runners beside `[runner]`. */
 export const runners = (from: SecretSource) => z.record(runnerName, z.strictObject(runnerFields(from)));
@@ -45,13 +45,14 @@ export const jobs = z.record(jobName, job);
 
 /** A pause between attempts that doubles from one to the other. */
 export const backoff = (baseMs: number, capMs: number) =>
-  z
-    .strictObject({ base_ms: positive.default(baseMs), cap_ms: positive.default(capMs) })
-    .check(
-      between(
-        rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, { path: ["cap_ms"], message: "is below base_ms" }),
-      ),
-    );
+  z.strictObject({ base_ms: positive.default(baseMs), cap_ms: positive.default(capMs) }).check(
+    between(
+      rule(({ base_ms, cap_ms }) => base_ms <= cap_ms, {
+        path: ["cap_ms"],
+        message: "must be at least base_ms",
+      }),
+    ),
+  );
 
 type Job = z.output<typeof job>;
 type Backoff = { base_ms: number; cap_ms: number };
@@ -63,7 +64,7 @@ export type JobTables = {
   producer: { lock_ms: number; backoff: Backoff };
 };
 
-export const OUTLASTS_LOCK = "must be shorter than producer.lock_ms: an injection has to end inside its lock";
+export const OUTLASTS_LOCK = "must be below producer.lock_ms: an attempt must end before its lock expires";
 
 /** Checks between the keys of these tables. */
 export function jobProblems(tables: JobTables): Problem[] {
@@ -89,7 +90,7 @@ const RULES: readonly Rule<JobTables>[] = [
 function unusedRunners({ runners, jobs }: JobTables): Problem[] {
   const used = new Set(Object.keys(jobs).map((key) => jobs[key]?.runner));
   return inEach(runners, (_runner, name) =>
-    used.has(name) ? [] : [problem(["runners", name], "is not used: no job names it")],
+    used.has(name) ? [] : [problem(["runners", name], "is not used: no job has this runner")],
   );
 }
 
@@ -103,14 +104,14 @@ function backoffProblems(path: Path, { backoff }: Job, producer: JobTables["prod
   const { base_ms, cap_ms } = merged(backoff, producer.backoff);
   if (backoff === undefined || base_ms <= cap_ms) return [];
   return backoff.cap_ms === undefined
-    ? [problem([...path, "base_ms"], `is above cap_ms, ${cap_ms}`)]
-    : [problem([...path, "cap_ms"], `is below base_ms, ${base_ms}`)];
+    ? [problem([...path, "base_ms"], `must be at most cap_ms (${cap_ms})`)]
+    : [problem([...path, "cap_ms"], `must be at least base_ms (${base_ms})`)];
 }
 
 /** A period is in whole ms, so a very short one would not be exact. A rate that is itself wrong is neither above nor below. */
 function rateProblems(path: Path, { rate }: Job): Problem[] {
   if (rate === undefined || !(rate.burst * 10 < rate.perSecond)) return [];
-  return [problem(path, `is below ${Math.ceil(rate.perSecond / 10)}, a tenth of per_second`)];
+  return [problem(path, `must be at least ${Math.ceil(rate.perSecond / 10)}, a tenth of per_second`)];
 }
 
 function runnerProblems(path: Path, { runner }: Job, names: readonly string[]): Problem[] {
@@ -120,7 +121,7 @@ function runnerProblems(path: Path, { runner }: Job, names: readonly string[]): 
 
 function whyUnknown(name: string, names: readonly string[]): string {
   const hint = didYouMean(name, [...names, DEFAULT_RUNNER]);
-  return `names a runner that is not there: ${JSON.stringify(name)}${hint}`;
+  return `must be a configured runner, not ${JSON.stringify(name)}${hint}`;
 }
 
 function merged(own: Job["backoff"], otherwise: Backoff): Backoff {

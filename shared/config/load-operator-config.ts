@@ -1,17 +1,19 @@
+import { looksRandom } from "../crypto/random-secret.ts";
 import { openConfigDir } from "./config-dir.ts";
-import { type Config, type LoadOptions, readConfig } from "./load-config.ts";
+import type { LoadOptions } from "./load-config.ts";
 import { isInTheClear, type OperatorToml, operatorToml } from "./operator-toml.ts";
+import { type PosternConfig, readPostern } from "./read-postern.ts";
 import { secretWarnings } from "./secret-warnings.ts";
 
 const OPERATOR = "operator.toml";
 
-export type OperatorConfig = Pick<Config, "postern" | "warnings"> & { operator: OperatorToml };
+export type OperatorConfig = PosternConfig & { operator: OperatorToml };
 
 /** Reads `operator.toml`, if it is there, and `postern.toml`. Throws `start.config_invalid` with every problem of the two. */
 export function loadOperatorConfig({ dir, env, reader }: LoadOptions): OperatorConfig {
   const files = openConfigDir(dir);
   const operator = files.read({ name: OPERATOR, schema: operatorToml({ env, dir }) });
-  const config = readConfig(files, env, reader);
+  const config = readPostern(files, env, reader);
   return files.checked(
     config && operator && { ...config, operator, warnings: [...config.warnings, ...warningsOf(operator)] },
   );
@@ -20,8 +22,17 @@ export function loadOperatorConfig({ dir, env, reader }: LoadOptions): OperatorC
 function warningsOf(operator: OperatorToml): string[] {
   const clear = isInTheClear(operator, operator.bind_address)
     ? [
-        `${OPERATOR}: bind_address: tokens and sessions cross the network as they are; put TLS before it, and say so with public_url`,
+        `${OPERATOR}: bind_address: tokens and sessions cross the network unencrypted; put a TLS proxy in front, and set public_url to its https URL`,
       ]
     : [];
-  return [...secretWarnings(OPERATOR, operator), ...clear];
+  return [...secretWarnings(OPERATOR, operator), ...guessable(operator), ...clear];
+}
+
+/** A warning for each name with a token that the console lets in only while its address has tries left. */
+function guessable({ tokens }: OperatorToml): string[] {
+  const warning =
+    "does not look like 128 random bits, so it could be guessed: an address that sent too many wrong tokens is refused with this one too. Use the output of openssl rand -hex 32";
+  return tokens.flatMap(({ token }, at) =>
+    token.every(looksRandom) ? [] : [`${OPERATOR}: tokens[${at}].token: ${warning}`],
+  );
 }

@@ -11,7 +11,7 @@ const DAY_SECS = 86_400;
 export const ROLES = ["viewer", "operator"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** A token is guessed against the service as often as a lockout lets, and against a cookie that was stolen without one. */
+/** A shorter token is refused. Whether a longer one may be guessed, `looksRandom` says. */
 const TOKEN_CHARS_MIN = 16;
 
 /** A name that the audit and the log show as it is. */
@@ -25,12 +25,14 @@ const bearerTokens = (from: SecretSource) =>
       secrets.every(
         (secret) => /^[!-~]+$/.test(secret.reveal()) && secret.reveal().length >= TOKEN_CHARS_MIN,
       ),
-    `must be ${TOKEN_CHARS_MIN} or more visible ASCII characters, as openssl rand -hex 32 makes them`,
+    `must be at least ${TOKEN_CHARS_MIN} visible ASCII characters; openssl rand -hex 32 prints such a token`,
   );
 
 const token = (from: SecretSource) =>
   z.strictObject({
-    name: z.string().regex(TOKEN_NAME, "must be letters, digits and . _ @ -, 64 at most"),
+    name: z
+      .string()
+      .regex(TOKEN_NAME, "must be 1 to 64 letters, digits and . _ @ -, and start with a letter or digit"),
     role: z.enum(ROLES),
     token: bearerTokens(from),
   });
@@ -38,7 +40,7 @@ const token = (from: SecretSource) =>
 const hostName = z
   .string()
   .transform((text) => text.toLowerCase())
-  .refine((text) => HOST_NAME.test(text), "must be a host name without a port, as ops.example.com");
+  .refine((text) => HOST_NAME.test(text), "must be a host name without a port, such as ops.example.com");
 
 /** `operator.toml`. Without the file `postern operator` serves this machine alone, and anybody on it. */
 export function operatorToml(from: SecretSource) {
@@ -66,7 +68,7 @@ function repeatedNames(tokens: readonly OperatorToken[]): Problem[] {
   return inEach(tokens, ({ name }, at) => {
     const isRepeated = names.has(name);
     names.add(name);
-    return isRepeated ? [problem(["tokens", at, "name"], "is that of another token")] : [];
+    return isRepeated ? [problem(["tokens", at, "name"], "must be unique: another token has this name")] : [];
   });
 }
 
@@ -76,7 +78,7 @@ function sharedSecrets(tokens: readonly OperatorToken[]): Problem[] {
   return inEach(tokens, ({ token: own }, at) => {
     const isShared = own.some((secret) => secrets.has(secret.reveal()));
     for (const secret of own) secrets.add(secret.reveal());
-    return isShared ? [problem(["tokens", at, "token"], "is that of another name")] : [];
+    return isShared ? [problem(["tokens", at, "token"], "must be unique: another name has this token")] : [];
   });
 }
 
@@ -89,22 +91,22 @@ type Reached = {
 /** Why nobody may be served at this address: others than those on this machine reach it, and there is no token. */
 export function openProblems({ tokens, public_url, allowed_hosts }: Reached, bindAddress: string): Problem[] {
   if (tokens.length > 0) return [];
-  const fix = "add one to [[tokens]], with a secret of openssl rand -hex 32";
+  const fix = "add one to [[tokens]] (openssl rand -hex 32 prints a secret)";
   const found: Problem[] = [];
   if (!isLoopback(`http://${bindAddress}`))
     found.push({
       path: ["bind_address"],
-      message: `${bindAddress} is reached from other machines, and there is no token: ${fix}, or bind to 127.0.0.1`,
+      message: `other machines can reach ${bindAddress}, but no token is configured: ${fix}, or bind to 127.0.0.1`,
     });
   if (public_url !== undefined && !isLoopback(public_url))
     found.push({
       path: ["public_url"],
-      message: `leads here from other machines, and there is no token: ${fix}`,
+      message: `other machines can reach this URL, but no token is configured: ${fix}`,
     });
   if (allowed_hosts.length > 0)
     found.push({
       path: ["allowed_hosts"],
-      message: `lead here from elsewhere, and there is no token: ${fix}`,
+      message: `other machines can reach these hosts, but no token is configured: ${fix}`,
     });
   return found;
 }

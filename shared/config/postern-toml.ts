@@ -98,15 +98,15 @@ const runner = (from: SecretSource) =>
       between(
         rule(({ deliver_to, secret }) => deliver_to.length === 0 || secret !== undefined, {
           path: ["deliver_to"],
-          message: "needs secret beside it: what is delivered is signed with it",
+          message: "needs secret, which signs the results that the runner sends",
         }),
         rule(({ answer_secs = 0, memory_secs }) => answer_secs <= memory_secs, {
           path: ["answer_secs"],
-          message: "is longer than memory_secs: without its key an answer is of no use",
+          message: "must be at most memory_secs: an answer is useless without its key",
         }),
         rule(({ result_bytes_max, answers_bytes_max }) => result_bytes_max <= answers_bytes_max, {
           path: ["result_bytes_max"],
-          message: "is above answers_bytes_max, which all answers together may take",
+          message: "must be at most answers_bytes_max, the limit for all answers together",
         }),
       ),
     )
@@ -134,14 +134,14 @@ const limits = z.strictObject({
 
 const trustedProxy = addressRange.refine(
   (range) => !range.endsWith("/0"),
-  "trusts everybody, and so lets anybody say which address they have",
+  "must not cover every address: any client could then forge its address",
 );
 
 export const trustedProxies = z
   .array(trustedProxy)
   .refine(
     (ranges) => ranges.some((range) => !trustedProxy.safeParse(range).success) || !coversEveryAddress(ranges),
-    "trust everybody together, and so let anybody say which address they have",
+    "must not cover all addresses together: any client could then forge its address",
   );
 
 export const forwardedHeader = z.enum(["X-Forwarded-For", "Forwarded"]);
@@ -159,7 +159,7 @@ const http = z
       rule(
         ({ trusted_proxies, forwarded_header }) =>
           trusted_proxies.length > 0 || forwarded_header === undefined,
-        { path: ["forwarded_header"], message: "is not used: trusted_proxies names no proxy" },
+        { path: ["forwarded_header"], message: "is not used: trusted_proxies is empty" },
       ),
     ),
   )

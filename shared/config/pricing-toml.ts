@@ -30,9 +30,7 @@ export type PricingToml = z.output<ReturnType<typeof pricingToml>>;
 
 /** The rules of the file, for code: there the key may be text, which no file holds. */
 export function pricingOptions(from: SecretSource) {
-  return pricingToml(from)
-    .omit({ bind_address: true, http_address: true })
-    .extend({ key: secretValue(from).refine(isOperatorKey, NO_PRIVATE_KEY) });
+  return pricingToml(from).extend({ key: secretValue(from).refine(isOperatorKey, NO_PRIVATE_KEY) });
 }
 
 /** Its signature binds the operator's money, so the key may not stand in a file that people copy, review and show. */
@@ -40,7 +38,7 @@ function signingKey(from: SecretSource) {
   return z
     .unknown()
     .refine((value) => typeof value !== "string" || /^(?:env|file):/.test(value), {
-      message: "must be env:VAR or file:/path: the key itself does not belong in this file",
+      message: "must be env:VAR or file:/path: the key itself must not be in this file",
     })
     .pipe(secretValue(from))
     .refine(isOperatorKey, NO_PRIVATE_KEY)
@@ -57,5 +55,5 @@ const QUOTED_PRICE_WEI_MIN = 100n;
 /** Why no quote can have this price, in wei; undefined if one can. */
 export function tooCheapToQuote(priceWei: bigint): string | undefined {
   if (priceWei >= QUOTED_PRICE_WEI_MIN) return undefined;
-  return `is below ${QUOTED_PRICE_WEI_MIN} wei, which the chain's side refuses in a quote`;
+  return `must be at least ${QUOTED_PRICE_WEI_MIN} wei: contracts refuse quotes of less`;
 }

@@ -111,18 +111,16 @@ const messageIn =
       case "unrecognized_keys":
         return issue.keys.map((key) => `unknown key${hint(key, knownKeys(issue.inst))}`).join("\n");
       case "invalid_type":
-        return issue.input === undefined ? "is missing" : types[issue.expected];
+        return issue.input === undefined ? "is missing" : wrongType(types, issue);
       case "invalid_value":
         return mustBeOneOf(issue.values, issue.input);
       case "invalid_union":
         if (!Array.isArray(issue.options) || typeof issue.discriminator !== "string") return undefined;
         return mustBeOneOf(issue.options, valueAt(issue.input, issue.discriminator));
       case "too_small":
-        return SIZED.includes(issue.origin) ? tooFew(issue.minimum) : `must be at least ${issue.minimum}`;
+        return outOfRange(issue, issue.minimum, issue.inclusive === false ? "above" : "at least");
       case "too_big":
-        return SIZED.includes(issue.origin)
-          ? `is longer than ${issue.maximum}`
-          : `must be at most ${issue.maximum}`;
+        return outOfRange(issue, issue.maximum, issue.inclusive === false ? "below" : "at most");
       default:
         return undefined;
     }
@@ -139,29 +137,22 @@ export function knownKeys(schema: z.core.$ZodRawIssue["inst"]): string[] {
   return Object.keys(shape as object);
 }
 
-/** The types of TOML. A whole number beyond 2^53 comes as a bigint. */
-const TOML_TYPES: Types = {
-  string: "must be text",
-  number: "must be a number, with no more digits than a double has",
-  int: "must be a whole number of at most 2^53 - 1",
-  boolean: "must be true or false",
-  array: "must be a list",
-  object: "must be a table",
-  record: "must be a table",
-};
-
 const JSON_TYPES: Types = {
   string: "must be a string",
   number: "must be a number",
-  int: "must be a whole number of at most 2^53 - 1",
+  int: "must be an integer",
   boolean: "must be true or false",
   array: "must be an array",
   object: "must be an object",
   record: "must be an object",
 };
 
+const TOML_TYPES: Types = { ...JSON_TYPES, object: "must be a table", record: "must be a table" };
+
 /** For a key of a configuration file. */
 export const messageFor = messageIn(TOML_TYPES, didYouMean);
+/** For a key of an option of code. */
+export const messageForOptions = messageIn(JSON_TYPES, didYouMean);
 /** For a field of JSON that somebody sent: nobody's time is spent on guesses at what it means. */
 export const messageForJson = messageIn(JSON_TYPES, () => "");
 
@@ -176,10 +167,26 @@ export function firstProblem({ issues }: z.ZodError, whole: string): string {
   return `${short}: ${first?.message ?? "is malformed"}`;
 }
 
-const SIZED: readonly string[] = ["string", "array"];
+type Issued = Extract<z.core.$ZodRawIssue, { code: "invalid_type" | "too_small" | "too_big" }>;
 
-function tooFew(minimum: number | bigint): string {
-  return minimum === 1 || minimum === 1n ? "is empty" : `is shorter than ${minimum}`;
+/** TOML hands on an integer beyond 2^53 as a bigint, which is no type of any key. */
+function wrongType(types: Types, { expected, inst, input }: Issued & { code: "invalid_type" }) {
+  const isInteger = inst?._zod.def && "check" in inst._zod.def && inst._zod.def.check === "number_format";
+  const type = types[isInteger ? "int" : expected];
+  return typeof input === "bigint" && type !== undefined ? `${type} between -2^53 and 2^53` : type;
+}
+
+const COUNTED: Readonly<Record<string, string>> = { string: "characters", array: "entries" };
+
+/** A number that was found is shown. Text is not: it may be a secret. */
+function outOfRange({ origin, input }: Issued & { origin: string }, limit: number | bigint, bound: string) {
+  const counted = COUNTED[origin];
+  if (counted !== undefined)
+    return bound === "at least" && Number(limit) === 1
+      ? "is empty"
+      : `must have ${bound} ${limit} ${counted}`;
+  const found = typeof input === "number" || typeof input === "bigint" ? `, not ${input}` : "";
+  return `must be ${bound} ${limit}${found}`;
 }
 
 /** Says of a key what it must be, or that it is missing. */

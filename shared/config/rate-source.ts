@@ -45,9 +45,12 @@ function httpJson(from: SecretSource) {
     /** It may hold a credential: some providers take one in the query. */
     url: secretValue(from).refine(
       (url) => isHttpsUrl(url.reveal()),
-      "must be an https URL without user, password and fragment",
+      "must be an https URL without user, password or fragment",
     ),
-    pointer: z.string().max(1000).regex(JSON_POINTER, 'must be a JSON pointer (RFC 6901), as "/data/price"'),
+    pointer: z
+      .string()
+      .max(1000)
+      .regex(JSON_POINTER, 'must be a JSON Pointer (RFC 6901), such as "/data/price"'),
     headers: secretHeaders(from),
   });
 }
@@ -73,7 +76,7 @@ function meant(input: unknown, names: readonly string[]): string {
 
 function single(from: SecretSource) {
   return z.discriminatedUnion("source", singles(from), {
-    error: ({ input }) => `must name a source: ${oneOf(SINGLE_NAMES)}${meant(input, SINGLE_NAMES)}`,
+    error: ({ input }) => `must be ${oneOf(SINGLE_NAMES)}${meant(input, SINGLE_NAMES)}`,
   });
 }
 
@@ -81,7 +84,7 @@ function median(from: SecretSource) {
   return z
     .strictObject({
       source: z.literal("median"),
-      of: z.array(single(from)).min(2, "needs at least two sources").max(15),
+      of: z.array(single(from)).min(2, "must list at least two sources").max(15),
       max_deviation_bps: z.int().min(0).max(10_000),
       min_sources: z.int().min(1).optional(),
     })
@@ -91,7 +94,7 @@ function median(from: SecretSource) {
         context.addIssue({
           code: "custom",
           path: ["min_sources"],
-          message: `is above the ${of.length} sources`,
+          message: `must be at most ${of.length}, the number of sources`,
         });
       return { ...source, min_sources };
     });
@@ -111,7 +114,7 @@ export type LiveSource = Exclude<RateSource, { source: "fixed" }>;
 /** Tokens for 10^18 wei: a number, or the source of one. A fixed source becomes its number. */
 export function ratePerNativeUnit(from: SecretSource) {
   const table = z.discriminatedUnion("source", [...singles(from), median(from)], {
-    error: ({ input }) => `must name a source: ${oneOf(NAMES)}${meant(input, NAMES)}`,
+    error: ({ input }) => `must be ${oneOf(NAMES)}${meant(input, NAMES)}`,
   });
   const written = z.unknown().transform((value, context) => {
     const read = (isTable(value) ? table : rate).safeParse(value, { error: messageFor });
@@ -158,13 +161,13 @@ export function rateProblems(row: Row, index: number): Problem[] {
   // The second period lets a rate outlive one failed read.
   const leastAgeSecs = 2 * Number(rate_refresh_secs) + POLL_AND_READ_SECS;
   return [
-    ...(isAbove(min_rate, max_rate) ? [at("min_rate", "is above max_rate")] : []),
+    ...(isAbove(min_rate, max_rate) ? [at("min_rate", "must be at most max_rate")] : []),
     ...(outside === undefined || isAbove(min_rate, max_rate) ? [] : [at("rate_per_native_unit", outside)]),
     ...(Number(max_rate_age_secs) < leastAgeSecs
       ? [
           at(
             "max_rate_age_secs",
-            `must be at least ${leastAgeSecs}, 2 * rate_refresh_secs + ${POLL_AND_READ_SECS}: else a rate is too old before the next is there`,
+            `must be at least ${leastAgeSecs} (2 * rate_refresh_secs + ${POLL_AND_READ_SECS}): otherwise, a rate is too old before the next one is read`,
           ),
         ]
       : []),
@@ -182,7 +185,7 @@ export type RateBounds = { min_rate?: string | undefined; max_rate?: string | un
 /** Why a rate must not be used: it is outside its bounds, or no number. Undefined if it may be used. */
 export function outsideOf(value: string, { min_rate, max_rate }: RateBounds): string | undefined {
   const rate = parseDecimal(value);
-  if (rate === undefined || rate.numerator === 0n) return "the rate is no number above 0";
+  if (rate === undefined || rate.numerator === 0n) return "the rate is not a number above 0";
   const [least, most] = [min_rate, max_rate].map((text) => (text === undefined ? text : parseDecimal(text)));
   if (least !== undefined && compare(rate, least) < 0)
     return `${short(value)} is below min_rate (${min_rate})`;

@@ -17,7 +17,7 @@ export function redisUrlProblem(text: string): string | undefined {
   const credentials = rest.slice(0, Math.max(0, rest.lastIndexOf("@")));
   const sign = /[/?#]/.exec(credentials)?.[0];
   if (sign !== undefined)
-    return `has a ${sign} before its last @: in a user or a password it is written ${encodeURIComponent(sign)}`;
+    return `has a ${sign} before its last @: write it as ${encodeURIComponent(sign)} in a user or password`;
   if (!URL.canParse(text)) return whyNoUrl(rest.slice(rest.lastIndexOf("@") + 1));
   return partProblem(new URL(text));
 }
@@ -31,24 +31,24 @@ function partProblem({
   searchParams,
   hash,
 }: URL): string | undefined {
-  if (hostname === "") return "names no host";
+  if (hostname === "") return "must have a host";
   if (port === "0") return PORT;
   if (!/^\/?\d{0,5}$/.test(pathname))
-    return "names a database that is no number, as redis://127.0.0.1:6379/0 does";
+    return "must have a number as its database, such as redis://127.0.0.1:6379/0";
   if ([...searchParams].some(([name, value]) => name !== "family" || !/^[046]$/.test(value)))
-    return "has parameters after its ? of which only family=4 and family=6 are known";
-  if (hash !== "") return "ends with a # and more, which no URL of a Redis has";
+    return "has an unknown parameter: only family=4 and family=6 are supported";
+  if (hash !== "") return "must not have a fragment (#)";
   return [username, password].every((text) => percentDecoded(text) !== undefined)
     ? undefined
-    : "has a % in its user or password that begins no escape: a % itself is written %25";
+    : "has a % in its user or password that starts no escape: write % as %25";
 }
 
-const PORT = "has a port that is no number from 1 to 65535";
+const PORT = "must have a port from 1 to 65535";
 
 function whyNoUrl(place: string): string {
   const authority = /^[^/?#]*/.exec(place)?.[0] ?? "";
   const port = /:([^:\]]*)$/.exec(authority)?.[1];
-  if (authority === "" || authority.startsWith(":")) return "names no host";
+  if (authority === "" || authority.startsWith(":")) return "must have a host";
   if (port !== undefined && !(/^\d+$/.test(port) && Number(port) <= 65_535)) return PORT;
-  return "has a host that is none";
+  return "must have a valid host";
 }

@@ -33,7 +33,7 @@ export const results = (from: SecretSource) =>
       between(
         rule(({ result_bytes_max, bytes_max }) => result_bytes_max <= bytes_max, {
           path: ["result_bytes_max"],
-          message: "is above bytes_max, which all results together may take",
+          message: "must be at most bytes_max, the limit for all results together",
         }),
       ),
     );

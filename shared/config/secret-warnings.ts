@@ -26,7 +26,7 @@ function warningsOf(secret: Secret, path: readonly PropertyKey[]): string[] {
   // URLs are secret only for the key they may hold.
   const isUrl = /(?:^|_)url$/.test(String(path.at(-1)));
   if (bytes < SHORT_SECRET_BYTES && !isUrl)
-    warnings.push(`the secret has only ${bytes} bytes; 32 random ones are hard to guess`);
+    warnings.push(`the secret has only ${bytes} bytes; use 32 random bytes`);
   return warnings;
 }
 
@@ -40,6 +40,6 @@ const UNMEANT: readonly { form: RegExp; warning: string }[] = [
   { form: /^(["'`]).*\1$/s, warning: "the secret is enclosed in quotes, which are part of it" },
   {
     form: /^\$(?:[A-Za-z_]\w*|\{.*\})$/s,
-    warning: "the secret looks like a shell's variable, which nothing fills in; env:NAME reads one",
+    warning: "the secret looks like a shell variable, which is not expanded; use env:NAME",
   },
 ];

@@ -12,7 +12,7 @@ export type Env = Readonly<Record<string, string | undefined>>;
  * Source of secrets: variables, and the directory at which relative paths begin. Without a directory they begin at the working directory,
  * as paths do on a command line and in code.
  */
-export type SecretSource = { env: Env; dir?: string };
+export type SecretSource = { env: Env; dir?: string | undefined };
 
 /** The values that stand for secrets in the example files. They are refused, so that nobody runs with them. */
 export const PLACEHOLDERS = [
@@ -43,7 +43,7 @@ export function secretValue(from: SecretSource) {
 export function secretValues(from: SecretSource) {
   const values = z.unknown().transform((value, context) => {
     if (!Array.isArray(value)) return [toSecret(value, from, (message) => context.addIssue(message))];
-    if (value.length === 0) context.addIssue("needs at least one secret");
+    if (value.length === 0) context.addIssue("must list at least one secret");
     return value.map((item, index) =>
       toSecret(item, from, (message) => context.addIssue({ code: "custom", path: [index], message })),
     );
@@ -59,7 +59,7 @@ function toSecret(value: unknown, from: SecretSource, report: (message: string) 
 }
 
 function missing(value: unknown): string {
-  return value === undefined ? "is missing" : "must be text: the secret, env:VAR or file:/path";
+  return value === undefined ? "is missing" : "must be a string: the secret, env:VAR or file:/path";
 }
 
 type Resolved = string | { problem: string };
@@ -71,7 +71,7 @@ function resolved(text: string, from: SecretSource): Resolved {
   const lost = lostCharacter(value);
   if (lost !== undefined) return { problem: lost };
   if ((PLACEHOLDERS as readonly string[]).includes(value)) {
-    return { problem: "is the placeholder of the example file; put a secret of your own here" };
+    return { problem: "must not be the placeholder of the example file: set your own value" };
   }
   return value;
 }
@@ -85,7 +85,7 @@ function read(text: string, { env, dir = "." }: SecretSource): Resolved {
   }
   if (text.startsWith("file:")) return readSecretFile(text.slice("file:".length), dir);
   const word = /^(?:env|file):/i.exec(text)?.[0].toLowerCase();
-  return word === undefined ? text : { problem: `write ${word} in lower case` };
+  return word === undefined ? text : { problem: `must start with ${word} in lower case` };
 }
 
 /** Programs that write a variable or a file often end it with a line break, which nobody sees. */
@@ -98,7 +98,7 @@ function readSecretFile(path: string, dir: string): Resolved {
   const elsewhere = otherPlace(path, place);
   if (elsewhere !== undefined && existsSync(place))
     return {
-      problem: `names two files, ${place} and ${elsewhere}: a relative path begins at the configuration directory; delete the one in the working directory, or write the whole path`,
+      problem: `names two files, ${place} and ${elsewhere}; relative paths start at the configuration directory: delete the file in the working directory, or set an absolute path`,
     };
   try {
     return withoutLineBreak(readText(place));
@@ -106,7 +106,7 @@ function readSecretFile(path: string, dir: string): Resolved {
     const hint =
       elsewhere === undefined
         ? ""
-        : `; a relative path begins at the configuration directory, so ${elsewhere} is not read`;
+        : `; relative paths start at the configuration directory, so ${elsewhere} is not read`;
     return { problem: `names a file that ${messageOf(error)}${hint}` };
   }
 }
@@ -125,7 +125,7 @@ const OWN_HEADERS = ["connection", "content-length", "content-type", "host", "tr
 export function secretHeaders(from: SecretSource) {
   const value = secretValue(from).refine(
     (secret) => /^[!-~]+(?: [!-~]+)*$/.test(secret.reveal()),
-    "must be visible ASCII, since it becomes a header value",
+    "must be visible ASCII, because it becomes a header value",
   );
   return z
     .record(z.string(), value)
@@ -134,7 +134,7 @@ export function secretHeaders(from: SecretSource) {
       const names = Object.keys(headers).map((name) => name.toLowerCase());
       Object.keys(headers).forEach((name, index) => {
         const isRepeated = names.indexOf(name.toLowerCase()) < index;
-        const problem = headerNameProblem(name) ?? (isRepeated ? "is there twice" : undefined);
+        const problem = headerNameProblem(name) ?? (isRepeated ? "is listed twice" : undefined);
         if (problem !== undefined) context.addIssue({ code: "custom", path: [name], message: problem });
       });
     })
@@ -143,8 +143,8 @@ export function secretHeaders(from: SecretSource) {
 
 /** Why no credential can be sent in a header of this name; undefined if one can. */
 export function headerNameProblem(name: string): string | undefined {
-  if (!headerName.safeParse(name).success) return "is not a header name (RFC 9110)";
-  return OWN_HEADERS.includes(name.toLowerCase()) ? "is set by the gateway itself" : undefined;
+  if (!headerName.safeParse(name).success) return "must be a header name (RFC 9110)";
+  return OWN_HEADERS.includes(name.toLowerCase()) ? "must not be set: the gateway sets it" : undefined;
 }
 
 function lowerCased<Value>(headers: Readonly<Record<string, Value>>): Readonly<Record<string, Value>> {

@@ -30,7 +30,7 @@ const signedText = template([
   "secret",
 ]);
 
-const anyOfOne = "name exactly one of";
+const anyOfOne = "must have exactly one of";
 
 function countOf(values: readonly unknown[]): number {
   return values.filter((value) => value !== undefined).length;
@@ -129,11 +129,11 @@ function keyProblems({ algorithm, secret_format }: Scheme): Problem[] {
 function placeProblems({ header, prefix, prefix_optional, any_header, list }: Scheme): Problem[] {
   const problems: Problem[] = [];
   if (prefix !== undefined && list !== undefined)
-    problems.push(problem("prefix", "is not looked for in the items of a list"));
+    problems.push(problem("prefix", "must not be set together with list"));
   if (prefix_optional === true && prefix === undefined)
-    problems.push(problem("prefix_optional", "is not used: there is no prefix"));
+    problems.push(problem("prefix_optional", "is not used: prefix is not set"));
   if (any_header === true && [header].flat().length === 1)
-    problems.push(problem("any_header", "is not used: there is one header at most"));
+    problems.push(problem("any_header", "is not used: header has at most one name"));
   return problems;
 }
 
@@ -150,16 +150,18 @@ function messageProblems({ algorithm, list, timestamp }: Scheme, count: Count): 
   const problems: Problem[] = [];
   const bodies = count("body", "form");
   if (bodies === 0 && count("field") === 0)
-    problems.push(problem("signed", "holds nothing of the body, which then anybody could replace"));
-  if (bodies > 1) problems.push(problem("signed", "holds the body twice"));
+    problems.push(
+      problem("signed", "must contain the body or a field of it: otherwise, the body could be replaced"),
+    );
+  if (bodies > 1) problems.push(problem("signed", "must not contain the body twice"));
   const isPlainHash = algorithm === "sha256" || algorithm === "keccak-256";
   const secrets = count("secret");
   if (isPlainHash && secrets === 0)
-    problems.push(problem("signed", "must hold {secret}: the hash has no key"));
-  if (!isPlainHash && secrets > 0) problems.push(problem("signed", "must not hold {secret}"));
+    problems.push(problem("signed", "must contain {secret}: the hash has no key"));
+  if (!isPlainHash && secrets > 0) problems.push(problem("signed", "must not contain {secret}"));
   const readsPairs = count("pair", "named-headers") > 0 || timestamp?.pair !== undefined;
   if (readsPairs && list === undefined)
-    problems.push(problem("list", "is needed, since a pair of it is used"));
+    problems.push(problem("list", "is missing: the signature uses a pair of it"));
   return problems;
 }
 
@@ -167,9 +169,11 @@ function urlProblems({ body_sha256_query, url_port_optional }: Scheme, count: Co
   const problems: Problem[] = [];
   if (count("url") > 0) return problems;
   if (body_sha256_query !== undefined)
-    problems.push(problem("body_sha256_query", "is not covered by the signature: signed holds no {url}"));
+    problems.push(
+      problem("body_sha256_query", "must be covered by the signature: signed does not contain {url}"),
+    );
   if (url_port_optional === true)
-    problems.push(problem("url_port_optional", "is not used: signed holds no {url}"));
+    problems.push(problem("url_port_optional", "is not used: signed does not contain {url}"));
   return problems;
 }
 
@@ -180,29 +184,29 @@ function formProblems({ form_begins_with: name }: Scheme, parts: readonly Part[]
   if (!follows) return [problem("form_begins_with", "is not used: in signed, {form} does not follow {url}")];
   const ends = Array.from(name.slice(1), (_, at) => name.slice(at + 1));
   if (!ends.some((end) => name.startsWith(end))) return [];
-  return [problem("form_begins_with", "ends as it begins, so it does not tell where the form begins")];
+  return [problem("form_begins_with", "must not end as it starts: it would not mark the start of the form")];
 }
 
 function timeProblems(scheme: Scheme, count: Count): Problem[] {
   const isSigned = count("timestamp") > 0;
   if (scheme.timestamp === undefined)
-    return isSigned ? [problem("timestamp", "is needed, since {timestamp} is signed")] : [];
+    return isSigned ? [problem("timestamp", "is missing: signed contains {timestamp}")] : [];
   const { field, past_secs, future_secs } = scheme.timestamp;
   const problems: Problem[] = [];
   if (field !== undefined && isSigned)
     problems.push(
-      problem("signed", `must not hold {timestamp}, since the body has the time: write {body:${field}}`),
+      problem("signed", `must not contain {timestamp}, because the time is in the body: use {body:${field}}`),
     );
   const isCoveredField =
     field !== undefined && isCovered([{ kind: "field", pointer: toPointer(field) }], [scheme]);
   if (!isSigned && !isCoveredField)
     problems.push(
-      problem("timestamp", "is not covered by the signature: whoever replays a request could change it"),
+      problem("timestamp", "must be covered by the signature: otherwise, a repeat could change it"),
     );
   if (past_secs !== undefined && future_secs === undefined)
-    problems.push(problem(["timestamp", "future_secs"], "is missing: past_secs limits one side only"));
+    problems.push(problem(["timestamp", "future_secs"], "is missing: set both past_secs and future_secs"));
   if (past_secs === undefined && future_secs !== undefined)
-    problems.push(problem(["timestamp", "past_secs"], "is missing: future_secs limits one side only"));
+    problems.push(problem(["timestamp", "past_secs"], "is missing: set both past_secs and future_secs"));
   return problems;
 }
 
@@ -212,7 +216,7 @@ const severalSchemes = z
   .min(1)
   .max(8)
   .superRefine((schemes, context) => {
-    const message = "is read after the body, when one of several schemes has long been chosen";
+    const message = "is allowed only with one scheme: one of several is chosen before the body is read";
     if (schemes.length === 1) return;
     const late = schemes.flatMap(({ field }, index) => (field === undefined ? [] : [index]));
     report(

@@ -4,7 +4,7 @@ import { mustBe } from "./problem.ts";
 
 /* What the keys that describe a sender are written in: templates, and pointers into a JSON body. */
 
-export const pointer = z.string().refine(isPointer, "must be a JSON Pointer such as /data/id (RFC 6901)");
+export const pointer = z.string().refine(isPointer, "must be a JSON Pointer (RFC 6901), such as /data/id");
 
 /** What zod is to say of a union whose shapes fit none of a key's values. */
 export const orElse = (what: string) => ({
@@ -18,7 +18,7 @@ export function template(kinds: readonly Part["kind"][]) {
     if (typeof parts === "string") return context.addIssue(parts);
     for (const { kind } of parts) {
       if (kind !== "literal" && !kinds.includes(kind))
-        context.addIssue(`must not hold {${kind === "field" ? "body:…" : kind}} here`);
+        context.addIssue(`must not contain {${kind === "field" ? "body:…" : kind}} here`);
     }
   });
 }
@@ -28,4 +28,4 @@ export const REQUEST_PARTS = ["header", "query", "field"] as const;
 export const requestTemplate = template(REQUEST_PARTS);
 
 /** The text of a delivery id or an event type. */
-export const requestText = requestTemplate.refine((text) => text.includes("{"), "holds no placeholder");
+export const requestText = requestTemplate.refine((text) => text.includes("{"), "must contain a placeholder");

@@ -21,7 +21,7 @@ function windowProblems({
   return inEach(endpoints, (endpoint, index) => {
     const needed = rememberedSecsAtLeast(endpoint);
     if ((endpoint.idempotency_window_secs ?? idempotency_window_secs) >= needed) return [];
-    const message = `is below ${needed}, in which a recorded delivery is still fresh enough to be sent again`;
+    const message = `must be at least ${needed}: for that long, a recorded delivery can be sent again`;
     return [problem(["endpoints", index, "idempotency_window_secs"], message)];
   });
 }
@@ -33,7 +33,7 @@ function fields(from: SecretSource) {
     request_timeout_secs: z.number().min(0.1).max(300).default(15),
     idempotency_window_secs: window.default(7 * 86_400),
     refusals_per_minute: z.int().min(1).max(100_000).default(60),
-    endpoints: z.array(endpoint(from)).min(1, "needs at least one endpoint"),
+    endpoints: z.array(endpoint(from)).min(1, "must list at least one endpoint"),
   });
 }
 export type WebhooksToml = z.output<ReturnType<typeof webhooksToml>>;
@@ -47,7 +47,13 @@ export function repeatedPaths(table: unknown): Problem[] {
     const first = paths.indexOf(text);
     if (text === undefined || first === index) return [];
     const other = ["endpoints", first, "path"];
-    return [{ path: ["endpoints", index, "path"], message: "is also the path of another endpoint", other }];
+    return [
+      {
+        path: ["endpoints", index, "path"],
+        message: "must be unique: another endpoint has this path",
+        other,
+      },
+    ];
   });
 }
 

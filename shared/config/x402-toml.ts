@@ -56,7 +56,7 @@ export function x402Toml(from: SecretSource) {
       markup_bps: markupBps.optional(),
       callback_hosts: callbackHosts.optional(),
       job_policies: z.array(jobPolicy(from)).default([]),
-      accepted_tokens: z.array(acceptedToken(from)).min(1, "needs at least one token"),
+      accepted_tokens: z.array(acceptedToken(from)).min(1, "must list at least one token"),
     })
     .transform(({ rate_per_native_unit, markup_bps, ...rest }, context) => withFacilitators(rest, context));
   return z.preprocess(withTokenDefaults, file);
@@ -92,7 +92,7 @@ export function x402Problems(table: unknown): Problem[] {
     ...repeated(policies, "job_policies", "job_index", jobIdentity),
     ...unwatched.map(({ index }) => ({
       path: ["accepted_tokens", index, "rpc_url"],
-      message: "is missing: the chain says what was paid; only trust_facilitator = true does without it",
+      message: "is missing: payments are confirmed on the chain, except with trust_facilitator = true",
     })),
     ...tokens.flatMap(({ row, index }) => [...rateProblems(row, index), ...tooShallow(row, index)]),
     ...facilitatorProblems(rest),
@@ -109,7 +109,7 @@ function tooShort({ max_timeout_secs, settle_timeout_secs }: Row): Problem[] {
   ];
   if (typeof longest !== "number" || typeof settle !== "number") return [];
   if (longest > settle + SETTLE_MARGIN_SECS) return [];
-  const message = `must be above settle_timeout_secs + ${SETTLE_MARGIN_SECS}: no payer's authorization would last long enough`;
+  const message = `must be above settle_timeout_secs + ${SETTLE_MARGIN_SECS}: otherwise, no authorization would be valid for long enough`;
   return [{ path: ["max_timeout_secs"], message }];
 }
 
@@ -120,7 +120,7 @@ function tooNarrow({ max_timeout_secs, payment_window_secs_max }: Row): Problem[
   ];
   if (typeof offered !== "number" || typeof taken !== "number") return [];
   if (taken >= offered + CLOCK_SKEW_SECS) return [];
-  const message = `must be at least max_timeout_secs + ${CLOCK_SKEW_SECS}: who signs for as long as is offered, by a clock that is ahead, would be refused`;
+  const message = `must be at least max_timeout_secs + ${CLOCK_SKEW_SECS}: otherwise, a payer whose clock is ahead would be refused`;
   return [{ path: ["payment_window_secs_max"], message }];
 }
 
@@ -128,14 +128,14 @@ function tooShallow({ confirmations, void_depth }: Row, index: number): Problem[
   const depth = void_depth ?? VOID_DEPTH;
   if (typeof confirmations !== "number" || typeof depth !== "number" || confirmations < depth) return [];
   const message =
-    "must be above confirmations: what is not deep enough to be paid is not deep enough to be void";
+    "must be above confirmations: a depth that does not confirm a payment does not confirm a void";
   return [{ path: ["accepted_tokens", index, "void_depth"], message }];
 }
 
 function withoutDomain({ quote_operators, quote_domain }: Row): Problem[] {
   if (!Array.isArray(quote_operators) || quote_operators.length === 0 || quote_domain !== undefined)
     return [];
-  const message = "is missing: quote_operators sign for a domain (EIP-712), that of their pricing.toml";
+  const message = "is missing: it must match [domain] in the pricing.toml of the quote_operators (EIP-712)";
   return [{ path: ["quote_domain"], message }];
 }
 
@@ -164,7 +164,7 @@ function repeated(
   return known.flatMap((each, index) => {
     const first = known.indexOf(each);
     if (each === undefined || first === index) return [];
-    const message = `is the same as that of ${list}[${first}]`;
+    const message = `must be unique: it repeats ${list}[${first}]`;
     return [{ path: [list, index, key], message, other: [list, first, key] }];
   });
 }
@@ -174,7 +174,7 @@ const timeoutSecs = z.number().min(1).max(120);
 const defaultMode = z.enum(["public_paid", "disabled"], {
   error: ({ input }) =>
     input === "restricted_paid"
-      ? "restricted_paid needs a contract: give the job a [[job_policies]] entry"
+      ? 'must not be "restricted_paid", which needs a contract: add a [[job_policies]] entry for the job'
       : undefined,
 });
 
@@ -184,13 +184,13 @@ const tokenDomain = (part: "name" | "version") =>
     .string({
       error: ({ input }) =>
         input === undefined
-          ? `is missing: the token's EIP-712 domain, what its contract answers to ${part}(); for a token without EIP-3009 set transfer_method = "permit2"`
+          ? `is missing: set the ${part} of the token's EIP-712 domain, which its contract returns from ${part}(); for a token without EIP-3009, set transfer_method = "permit2"`
           : undefined,
     })
     .pipe(domainText);
 
 const ofEip3009Alone = z
-  .never('belongs to transfer_method = "eip3009": Permit2 has a domain of its own, and other events')
+  .never('is used only with transfer_method = "eip3009": Permit2 has its own domain and events')
   .optional();
 
 /** What the contract of a token must have, by the method that moves it. */

@@ -22,7 +22,7 @@ function readSeed(text: string): CdpKey {
   const { x } = createPublicKey(key).export({ format: "jwk" });
   if (x !== publicKey.toString("base64url"))
     throw new Error(
-      "is an Ed25519 key whose public half does not fit its seed; take it from CDP again, whole",
+      "is an Ed25519 key whose public half does not match its seed: copy the whole key from CDP again",
     );
   return { alg: "EdDSA", key };
 }
@@ -35,7 +35,7 @@ function readPem(text: string): CdpKey {
 }
 
 const NEITHER =
-  "must be the secret of a CDP API key: an Ed25519 key as 64 bytes in base64, or a private key of ES256 (P-256) as PEM";
+  "must be the secret of a CDP API key: an Ed25519 key (64 bytes in base64) or an ES256 private key (P-256, PEM)";
 
 function privateKeyIn(pem: string): KeyObject | undefined {
   try {

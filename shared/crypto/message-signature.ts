@@ -99,19 +99,20 @@ export function verifyMessage(secrets: readonly Secret[], request: ReceivedMessa
   const lines = covered.map((name) => `"${name}": ${componentValue(request, name)}\n`).join("");
   const base = Buffer.from(signatureBase(lines, params), "latin1");
   if (!isSignedByAny(secrets, parseSignature(only(request, "signature")), base)) {
-    throw rejected("no active secret made this signature over this message");
+    throw rejected(
+      "the signature does not match: it was made with a secret that is not configured here, or over another message",
+    );
   }
 }
 
 function parseInput(text: string): { params: string; covered: string[]; created: number } {
   const [, params, names, parameters] = SIGNATURE_INPUT.exec(text) ?? [];
-  if (params === undefined || names === undefined)
-    throw rejected("Signature-Input is not of the expected form");
+  if (params === undefined || names === undefined) throw rejected("Signature-Input is malformed");
   const covered = names.split(" ").map((name) => name.slice(1, -1));
-  if (new Set(covered).size !== covered.length) throw rejected("a component is covered twice");
+  if (new Set(covered).size !== covered.length) throw rejected("the signature covers a component twice");
   const values = parseParameters(parameters ?? "");
-  if ((values.get("alg") ?? ALGORITHM) !== ALGORITHM) throw rejected(`alg is not ${ALGORITHM}`);
-  if (values.get("tag") !== LABEL) throw rejected(`tag is not ${LABEL}`);
+  if ((values.get("alg") ?? ALGORITHM) !== ALGORITHM) throw rejected(`alg must be ${ALGORITHM}`);
+  if (values.get("tag") !== LABEL) throw rejected(`tag must be ${LABEL}`);
   const created = values.get("created");
   if (typeof created !== "number") throw rejected("created is missing");
   return { params, covered, created };
@@ -122,8 +123,8 @@ function parseParameters(text: string): Map<string, string | number> {
   for (const [parameter] of text.matchAll(new RegExp(PARAMETER, "g"))) {
     const name = parameter.slice(1, parameter.indexOf("="));
     const value = parameter.slice(parameter.indexOf("=") + 1);
-    if (!PARAMETERS_KNOWN.includes(name)) throw rejected(`parameter ${name} is not known`);
-    if (values.has(name)) throw rejected(`parameter ${name} comes twice`);
+    if (!PARAMETERS_KNOWN.includes(name)) throw rejected(`parameter ${name} is unknown`);
+    if (values.has(name)) throw rejected(`parameter ${name} was sent more than once`);
     values.set(name, value.startsWith('"') ? value.slice(1, -1) : Number(value));
   }
   return values;
@@ -131,14 +132,14 @@ function parseParameters(text: string): Map<string, string | number> {
 
 function parseSignature(text: string): Buffer {
   const base64 = SIGNATURE.exec(text)?.[1];
-  if (base64 === undefined) throw rejected("Signature is not of the expected form");
+  if (base64 === undefined) throw rejected("Signature is malformed");
   return Buffer.from(base64, "base64");
 }
 
 function checkAge(created: number, { nowSec }: Rules): void {
   const ageSec = nowSec - created;
   if (ageSec > SIGNATURE_AGE_SEC_MAX)
-    throw rejected(`created is ${ageSec} s old, more than ${SIGNATURE_AGE_SEC_MAX} s`);
+    throw rejected(`created is ${ageSec} s old, and the limit is ${SIGNATURE_AGE_SEC_MAX} s`);
   if (-ageSec > SKEW_SEC_MAX) throw rejected(`created is ${-ageSec} s in the future`);
 }
 
@@ -148,18 +149,18 @@ function checkCoverage(
   { needs = [], mustCover }: Rules,
 ): void {
   for (const name of [...ALWAYS_COVERED, ...needs]) {
-    if (!covered.has(name)) throw rejected(`${name} is not covered`);
+    if (!covered.has(name)) throw rejected(`the signature does not cover ${name}`);
   }
   for (const name of Object.keys(headers)) {
     if ((name === "content-type" || mustCover(name)) && !covered.has(name))
-      throw rejected(`${name} is not covered`);
+      throw rejected(`the signature does not cover ${name}`);
   }
 }
 
 function componentValue(request: ReceivedMessage, name: string): string {
   if (name === "@method") return request.method;
   if (name === "@path") return request.path;
-  if (name.includes("@")) throw rejected(`component ${name} is not known`);
+  if (name.includes("@")) throw rejected(`component ${name} is unknown`);
   return only(request, name).trim();
 }
 
@@ -167,7 +168,7 @@ function only({ headers }: ReceivedMessage, name: string): string {
   const values = Object.hasOwn(headers, name) ? (headers[name] ?? []) : [];
   const [value] = values;
   if (value === undefined) throw rejected(`${name} is missing`);
-  if (values.length > 1) throw rejected(`${name} comes more than once`);
+  if (values.length > 1) throw rejected(`${name} was sent more than once`);
   return value;
 }
 

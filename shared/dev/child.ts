@@ -67,13 +67,13 @@ export function spawnChild(options: ChildOptions): Child {
 /** Resolves once the child answers. If it ends first, or takes too long, kills it and rejects with its newest lines. */
 export async function untilAnswers(name: string, child: Child, ask: () => Promise<boolean>): Promise<void> {
   const ended = child.exit.then((): never => {
-    throw new Error("it ended at once");
+    throw new Error("it exited immediately");
   });
   try {
     await eventually("it answers", ask, undefined, ended);
   } catch (cause) {
     await child.kill("SIGKILL");
-    throw new Error(`${name} does not start: ${messageOf(cause)}\n${child.tail()}`, { cause });
+    throw new Error(`${name} did not start: ${messageOf(cause)}\n${child.tail()}`, { cause });
   }
 }
 

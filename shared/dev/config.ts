@@ -73,7 +73,7 @@ const SOLD = {
   [DEV_JOBS.slow]: {
     price_wei: "25000000000000",
     name: "slow",
-    description: "Waits for so many steps",
+    description: "Waits for the given number of steps",
     input_schema: {
       type: "object",
       properties: {

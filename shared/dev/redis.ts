@@ -145,7 +145,7 @@ export function findRedisServer(env: NodeJS.ProcessEnv): string {
       "  Debian, Ubuntu  sudo apt-get install -y redis-server",
       "  Fedora          sudo dnf install -y valkey",
       "  macOS           brew install redis",
-      "or set REDIS_URL to a Redis that may be used, for example REDIS_URL=redis://127.0.0.1:6379",
+      "or set REDIS_URL to an existing Redis, for example REDIS_URL=redis://127.0.0.1:6379",
     ].join("\n"),
   });
 }

@@ -26,8 +26,6 @@ type StartOptions = {
   opsAddress?: string;
   /** Further arguments; they win over the stack's own. */
   args?: readonly string[];
-  /** The Node that runs it; without it the one that runs this process. */
-  node?: string | undefined;
   /** In place of the stack's. */
   entry?: readonly string[] | undefined;
 };
@@ -46,12 +44,11 @@ export function createStack(options: StackOptions): Stack {
   return {
     parts,
     async start(service, started = {}) {
-      const { name = service, opsAddress = ANY_PORT, args = [], node, entry = options.entry } = started;
+      const { name = service, opsAddress = ANY_PORT, args = [], entry = options.entry } = started;
       const part = await startPart({
         name,
         ...commandOf(service, { configDir, opsAddress, args, entry }),
         env,
-        node,
         detached,
         onLine: onLine && ((line) => onLine(name, line)),
         logFile: logDir && join(logDir, `${name}.log`),
@@ -105,7 +102,7 @@ export async function untilReady(part: Part): Promise<Record<string, unknown>> {
 
 /** Resolves once the x402 gateway has reached its facilitators and its chains: until then it sells nothing. */
 export async function untilSelling(x402: Part): Promise<void> {
-  await eventually("the x402 gateway has facilitators and chains", async () => {
+  await eventually("the payment gateway reaches its facilitators and chains", async () => {
     const { ok, checks } = await probe(x402);
     const { facilitators, chains } = checks as Record<"facilitators" | "chains", readonly { ok: boolean }[]>;
     return ok && [...facilitators, ...chains].every((each) => each.ok);

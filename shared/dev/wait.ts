@@ -53,5 +53,5 @@ async function attempt<Answer>(ask: () => Answer | Promise<Answer>) {
 }
 
 function late(what: string, deadlineMs: number, last = ""): Error {
-  return new Error(`not within ${deadlineMs} ms: ${what} ${last}`.trimEnd());
+  return new Error(`timed out after ${deadlineMs} ms: ${what} ${last}`.trimEnd());
 }

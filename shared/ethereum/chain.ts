@@ -54,7 +54,7 @@ const READ_TRIES = 3;
 /** A chain that has been this long below its highest block has been reorganised, or begun anew. */
 const HIGHEST_MS = 15_000;
 
-type Options = Depths & {
+export type ChainOptions = Depths & {
   rpcUrl: Secret;
   /** N of `eip155:N`; the node of any other chain is refused. */
   chainId: number;
@@ -113,7 +113,7 @@ type AuthorizationState = {
   head: Head;
 };
 
-export function createChain(options: Options): Chain {
+export function createChain(options: ChainOptions): Chain {
   const { chainId, confirmations, clock, log } = options;
   const { rpcUrl: url, timeoutMs, answerBytesMax, lookAgainMs = 3000 } = options;
   const once = createRpc({ url, timeoutMs, answerBytesMax });
@@ -130,7 +130,7 @@ export function createChain(options: Options): Chain {
       const answer = await ask(head);
       if (answer !== undefined) return answer;
     }
-    throw unavailable("eth_call: the node does not know the block that it has just told");
+    throw unavailable("eth_call: the node does not know the block that it has just reported");
   }
 
   function stateOf(authorization: AuthorizationName): Promise<AuthorizationState> {
@@ -202,7 +202,7 @@ async function unitsAt(
     return unlessRefused(error);
   });
   if (units === undefined) return undefined;
-  if (units.length !== 66) throw unavailable("eth_call: the asset tells neither balance nor allowance");
+  if (units.length !== 66) throw unavailable("eth_call: the asset returns neither balance nor allowance");
   return BigInt(units);
 }
 
@@ -270,10 +270,10 @@ function createHeadWatch(reads: Reads, chainId: number, clock: Clock, log: Logge
   async function poll(): Promise<void> {
     try {
       await fresh();
-      if (lost) log.info("chain.returned", { chainId });
+      if (lost) log.info("chain.up", { chainId });
       lost = false;
     } catch (error) {
-      if (!lost) log.warn("chain.lost", { chainId, reason: messageOf(error) });
+      if (!lost) log.warn("chain.down", { chainId, reason: messageOf(error) });
       lost = true;
     }
     if (timer !== undefined) timer = setTimeout(startPoll, HEAD_EVERY_MS);

@@ -49,13 +49,13 @@ export async function askContract(
     case "signed":
       return { kind: "signed", moves: true };
     case "not signed":
-      return refused("the contract at the payer's address does not take the signature");
+      return refused("the contract at the payer's address does not accept the signature");
     case "no contract":
       break;
   }
   if (deployment === undefined)
     return refused(
-      "it is not that of the payer's key, and the payer's address has no contract that could take it",
+      "it is not by the payer's key, and the payer's address has no contract that could accept it",
     );
   return tryDeployed(reads, question, { deployment, signature, blockHash: block.hash });
 }
@@ -144,13 +144,13 @@ async function tryDeployed(
   const answer = await reads.call(call, { blockHash }).catch(unlessFailed);
   if (answer === undefined) return undefined;
   if (answer === "0x")
-    return refused(`the chain has no Multicall3 at ${MULTICALL3}, with which a deployment is tried`);
+    return refused(`the chain has no Multicall3 at ${MULTICALL3}, which the check of a deployment needs`);
   const [deployed, signed, moved] = answer === "failed" ? [] : resultsIn(answer);
   if (deployed?.isDone !== true)
-    return refused("the payer's contract cannot be deployed as the signature says");
+    return refused("the payer's contract cannot be deployed with this signature");
   if (signed?.isDone !== true || signed.data.slice(0, 66) !== GOOD)
     return refused(
-      "what the signature deploys is not at the payer's address, or does not take the signature",
+      "the contract that the signature deploys is not at the payer's address, or does not accept the signature",
     );
   return { kind: "signed", moves: moved?.isDone === true };
 }

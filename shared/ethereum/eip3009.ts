@@ -55,7 +55,7 @@ export function eip3009Rule(authorized: Eip3009Transfer): TransferRule {
     },
     readTrace: async ({ topics }) => (topics[0] === AUTHORIZATION_USED ? "used" : "cancelled"),
     silence: (since) =>
-      `the authorization is spent, though by no transaction since block ${since}: it was spent before it was claimed, or the node lacks logs`,
+      `the authorization is used, but by no transaction since block ${since}: it was used before the claim, or the node lacks logs`,
     proofIn: async (receipt) => proofIn(receipt, authorized),
   };
 }

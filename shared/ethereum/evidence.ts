@@ -144,12 +144,12 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
 function textOf(proof: Oddity, authorization: TokenAuthorization): string {
   switch (proof.kind) {
     case "short":
-      return `has brought ${proof.value} of ${authorization.value} units: the token keeps a part of each transfer`;
+      return `transferred ${proof.value} of ${authorization.value} units: the token keeps a part of each transfer`;
     case "wrapped":
-      return "has called the x402 proxy by another contract: it may have been with this permit, or with another one";
+      return "called the x402 proxy through another contract, with this permit or with another one";
     case "unpaired": {
       const order = authorization.method === "eip3009" ? authorization.eventOrder : undefined;
-      return `does not have the use of the authorization and its transfer beside each other as event_order = "${order}" has them`;
+      return `does not have the events of the authorization and the transfer next to each other, in the order event_order = "${order}"`;
     }
   }
 }
@@ -276,7 +276,7 @@ export async function isSpentAt(
   const state = await reads.call(call, { blockHash }).catch(unlessRefused);
   if (state === undefined) return undefined;
   if (state.length !== 66)
-    throw unavailable(`eth_call: ${call.to} does not tell the state of an authorization`);
+    throw unavailable(`eth_call: ${call.to} does not return the state of an authorization`);
   return isSpent(BigInt(state));
 }
 

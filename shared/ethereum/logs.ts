@@ -38,7 +38,7 @@ export function createLogSearch(rpc: Rpc, clock: Clock): LogSearch {
   async function ask(params: readonly unknown[], signal: AbortSignal | undefined): Promise<Log[]> {
     const askedAt = clock();
     if (askedAt < askAgainAt)
-      throw new RateLimited("eth_getLogs: the node limits the rate, and is not asked yet");
+      throw new RateLimited("eth_getLogs: the node limits the rate, so the next request is delayed");
     try {
       const logs = await rpc({ method: "eth_getLogs", params, answer: Logs, signal });
       backOffMs = 0;

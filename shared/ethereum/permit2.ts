@@ -97,7 +97,7 @@ export function permit2Rule(permit: Permit2Transfer): TransferRule {
       return isSame(permitIn(await read(log.transactionHash)), permit) ? "used" : undefined;
     },
     silence: (since) =>
-      `the bit of the permit's nonce is set, though no call of the x402 proxy since block ${since} was with this permit: its payer has invalidated the nonce or used it otherwise, another contract has called the proxy, or the node lacks logs`,
+      `the permit's nonce is used, but no call of the x402 proxy since block ${since} used this permit. Either the payer has invalidated the nonce or used it otherwise, another contract has called the proxy, or the node lacks logs`,
     proofIn: (receipt, read) => proofIn(receipt, permit, read),
   };
 }

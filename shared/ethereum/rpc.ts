@@ -99,7 +99,7 @@ export function createRpc({
     if (status !== 200) throw refusal(method, status);
     const parsed = answer.safeParse(result);
     if (parsed.success) return parsed.data;
-    throw unavailable(`${method}: the node's answer is not readable`);
+    throw unavailable(`${method}: the node's answer cannot be parsed`);
   };
 }
 

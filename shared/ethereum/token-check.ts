@@ -62,7 +62,7 @@ async function eip3009Problems(
     await domainProblem(reads, token, chainId),
     isAnswered
       ? undefined
-      : "its contract answers no authorizationState(address,bytes32), which EIP-3009 wants",
+      : "its contract does not implement authorizationState(address,bytes32) of EIP-3009",
   ];
 }
 
@@ -73,13 +73,13 @@ async function permit2Problems(reads: Reads, asset: Hex): Promise<(string | unde
     (await reads.code(EXACT_PROXY)) !== "0x" ? undefined : `its chain has no x402 proxy at ${EXACT_PROXY}`,
     (await answers(reads, allowanceOf({ asset, from: NOBODY.from })))
       ? undefined
-      : "its contract answers no allowance(address,address)",
+      : "its contract does not implement allowance(address,address)",
   ];
 }
 
 async function decimalsProblem(reads: Reads, { asset, decimals }: CheckedToken): Promise<string | undefined> {
   const answer = await ask(reads, asset, selectorOf("decimals()"));
-  if (answer?.length !== 66) return "its contract answers no decimals()";
+  if (answer?.length !== 66) return "its contract does not implement decimals()";
   const told = BigInt(answer);
   if (told === BigInt(decimals)) return undefined;
   return `decimals = ${decimals}, but its contract says ${told}: every price would be wrong`;
@@ -96,12 +96,12 @@ async function domainProblem(
   const isTold = separator?.length === 66;
   const parts = isTold ? undefined : await ask(reads, asset, selectorOf("eip712Domain()"));
   if (!isTold && parts === undefined)
-    return "its contract answers neither DOMAIN_SEPARATOR() nor eip712Domain()";
+    return "its contract implements neither DOMAIN_SEPARATOR() nor eip712Domain()";
   const isSame = isTold
     ? separator === `0x${domainSeparator({ name, version, chainId, verifyingContract: asset })}`
     : parts !== undefined && hasParts(parts, { name, version, chainId, asset });
   if (isSame) return undefined;
-  return `eip3009_name = "${name}" and eip3009_version = "${version}" are not the EIP-712 domain of its contract: no payer's signature would be good`;
+  return `eip3009_name = "${name}" and eip3009_version = "${version}" are not the EIP-712 domain of its contract: no payer's signature would be valid`;
 }
 
 /** Of `(bytes1 fields, string name, string version, uint256 chainId, address verifyingContract, ...)`, in the ABI's encoding. */
@@ -130,13 +130,13 @@ async function hashProblem(reads: Reads, { to, data }: StateCall, head: Block): 
     () => true,
     (error: unknown) => unlessRefused(error) ?? error instanceof Reverted,
   );
-  return isAnswered ? undefined : "its node answers no eth_call at the hash of a block (EIP-1898)";
+  return isAnswered ? undefined : "its node does not support eth_call by block hash (EIP-1898)";
 }
 
 async function finalityWarning(reads: Reads, voidDepth: number): Promise<string | undefined> {
   const finalized = await reads.block("finalized").catch(unlessRefused);
   if (finalized !== undefined) return undefined;
-  return `its node does not know the tag "finalized": what was not paid is void only once ${voidDepth} blocks (void_depth) are on top of its end`;
+  return `its node does not know the tag "finalized": an unpaid authorization becomes void only ${voidDepth} blocks (void_depth) after its end`;
 }
 
 async function logsWarning(
@@ -148,7 +148,7 @@ async function logsWarning(
   const topics = [topicOf("Nothing()"), addressTopic(NOBODY.from)];
   for await (const found of search({ address: asset, topics, fromBlock, toBlock })) {
     if (found.toBlock === toBlock) break;
-    return `its node gives no logs of ${LOG_SPAN_WANTED} blocks at once: each search costs many requests`;
+    return `its node returns no logs of ${LOG_SPAN_WANTED} blocks at once, so each search takes many requests`;
   }
   return undefined;
 }

@@ -48,7 +48,7 @@ function toAccepted({ id, job_id: jobId }: JobCall, enqueued: Enqueued): Accepte
         jobId: enqueued.job === undefined ? jobId : idsOfKey(enqueued.job).jobIndex,
       };
     case "conflict":
-      throw new AppError("call.conflict", { reason: `${id} is known with another body` });
+      throw new AppError("call.conflict", { reason: `${id} was queued with another body` });
   }
 }
 
@@ -64,7 +64,7 @@ function withAdvice(error: unknown, hasDeliveryId: boolean): unknown {
   if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
   const { message: reason, retryAfterMs = 2000 } = error;
   const publicDetail = hasDeliveryId
-    ? "Whether the call was queued is unknown; sent again under its delivery id it is the same call."
-    : "Whether the call was queued is unknown; sent again it may run twice, since it has no delivery id.";
+    ? "It is unknown whether the call was queued. Send it again: under its delivery id it is the same call."
+    : "It is unknown whether the call was queued. If you send it again, it may run twice, because it has no delivery id.";
   return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
 }

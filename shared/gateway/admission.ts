@@ -32,7 +32,8 @@ export class Admission {
 
   /** Throws `service.draining`, `service.starting` or `queue.*` while calls, or those of this job, cannot be taken. */
   assertOpen(job?: string): void {
-    if (this.#state === "stopped") throw new AppError("service.draining", { reason: "the gateway stops" });
+    if (this.#state === "stopped")
+      throw new AppError("service.draining", { reason: "the gateway is shutting down" });
     this.#durable.assertUsable();
     this.#backpressure.assertRoom(job);
   }

@@ -1,8 +1,6 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Secret } from "../crypto/secret.ts";
-import { AppError } from "../errors/app-error.ts";
 import { onlyHeaderValue, rawQuery } from "../http/headers.ts";
-import { sendProblem } from "../http/problem.ts";
 import type { CallStatus } from "../results/store.ts";
 import { createResultTokens, type ResultTokens } from "../results/token.ts";
 import { toFailure } from "./send-result.ts";
@@ -27,13 +25,6 @@ function tokensIn(req: IncomingMessage): string[] {
   const bearer = "value" in header ? /^bearer +(\S+)$/i.exec(header.value)?.[1] : undefined;
   const [token, ...more] = new URLSearchParams(rawQuery(req.url ?? "")).getAll("token");
   return [bearer, more.length === 0 ? token : undefined].filter((each) => each !== undefined);
-}
-
-/** Asks for a token. The answer is the same for every call, so it does not tell which there are. */
-export function demandToken(req: IncomingMessage, res: ServerResponse): void {
-  const detail = "give the result_token of the call's 202, as Authorization: Bearer or ?token=";
-  const headers = { "WWW-Authenticate": 'Bearer realm="postern"' };
-  sendProblem(req, res, AppError.public("result.proof_required", detail), { headers });
 }
 
 /** Members of a 202 by which its reader asks for the result later. */

@@ -83,7 +83,7 @@ export class Backpressure {
     const over = this.#over ?? (job === undefined ? undefined : this.#tooOld(job));
     if (over === undefined) return;
     const { limit, reason } = over;
-    const publicDetail = `over its limit: ${limit}`;
+    const publicDetail = `over the limit: ${limit}`;
     throw new AppError("queue.overloaded", { reason, publicDetail, retryAfterMs: 5000 });
   }
 
@@ -93,7 +93,7 @@ export class Backpressure {
     if (bytes === undefined) return;
     throw new AppError("queue.overloaded", {
       reason: `the callbacks to ${receiver} take ${bytes} bytes`,
-      publicDetail: "over its limit: callbacks that wait for the receiver which the request names",
+      publicDetail: "over the limit: callbacks that wait for the receiver that the request names",
       retryAfterMs: 60_000,
     });
   }
@@ -115,7 +115,7 @@ export class Backpressure {
     if (oldestAgeMsMax === undefined || since === undefined) return undefined;
     const ageMs = this.#options.clock() - since;
     if (ageMs <= oldestAgeMsMax) return undefined;
-    const reason = `the oldest call of job ${job} waits for ${ageMs} ms, limit ${oldestAgeMsMax}`;
+    const reason = `the oldest call of job ${job} has waited for ${ageMs} ms, limit ${oldestAgeMsMax}`;
     return { limit: "age of the job's oldest call", reason };
   }
 
@@ -138,7 +138,7 @@ export class Backpressure {
       this.#judge(overLimit(this.#seen, limits));
       this.#crowded = crowdedReceivers(this.#seen, limits);
     } catch (error) {
-      if (!(error instanceof AppError)) log.warn("backpressure.look_failed", { reason: messageOf(error) });
+      if (!(error instanceof AppError)) log.warn("backpressure.check_failed", { reason: messageOf(error) });
     }
   }
 
@@ -198,7 +198,7 @@ export function registerPressure(
   origin: Origin,
   pressure: () => Pressure | undefined,
 ): void {
-  const jobs = metrics.gauge("postern_queue_calls", "Calls of all jobs, by state", ["origin", "state"]);
+  const jobs = metrics.gauge("postern_queue_calls", "Calls in the queues, by state", ["origin", "state"]);
   const oldest = metrics.gauge(
     "postern_queue_oldest_age_seconds",
     "Age of the oldest waiting or delayed call",
@@ -206,17 +206,17 @@ export function registerPressure(
   );
   const bytes = metrics.gauge(
     "postern_queue_bytes",
-    "Bytes of all calls as stored, of all origins, failed ones included",
+    "Size of the stored calls of all origins, failed ones included",
   );
   const memory = metrics.gauge(
     "postern_redis_memory_ratio",
-    "Redis' used memory by its maxmemory; 0 without one",
+    "Redis' used memory divided by its maxmemory; 0 without a maxmemory",
   );
   const maxMemory = metrics.gauge(
     "postern_redis_maxmemory_bytes",
-    "Redis' maxmemory; 0 without one, and then backpressure by memory never closes",
+    "Redis' maxmemory; 0 without a limit, and then Redis memory never causes backpressure",
   );
-  const workers = metrics.gauge("postern_workers_alive", "Producers heard of lately");
+  const workers = metrics.gauge("postern_workers_alive", "Producers with a recent heartbeat");
   metrics.beforeScrape(() => {
     const seen = pressure();
     if (seen === undefined) return;

@@ -142,7 +142,7 @@ export function createCallStreams(deps: Deps): CallStreams {
 
   return {
     async open(req, res, asking) {
-      if (limits.streamsMax === 0) throw AppError.public("request.not_found", "nobody may watch calls here");
+      if (limits.streamsMax === 0) throw AppError.public("request.not_found", "call streams are disabled");
       if (asking.isProven) markProven(req);
       if (isEnding || req.method === "HEAD") {
         sendNothingYet(res);
@@ -179,7 +179,7 @@ function createWatching({ results, changes, clock }: Deps, { heartbeatMs, lifeMs
   let heartbeats: NodeJS.Timeout | undefined;
   const all = () => [...calls.values()].flatMap(({ streams }) => [...streams]);
 
-  /** False if the call is to be looked at again soon. What only a later release can read, its gateways can tell. */
+  /** False if the call is to be looked at again soon. */
   async function tellAll(callId: string, streams: ReadonlySet<Stream>): Promise<boolean> {
     try {
       const status = await results.status(callId);
@@ -271,7 +271,7 @@ function createPlaces({ streamsMax, perCallMax }: StreamLimits, log: Logger) {
       const full = bounds.find(({ key, max }) => (counts.get(key) ?? 0) >= max);
       if (full !== undefined) {
         overLimit.count(full.limit, { limit: full.limit });
-        const detail = "too many streams are open: ask for the state instead, or come again";
+        const detail = "too many call streams are open: poll the status of the call, or try again later";
         throw AppError.public("request.rate_limited", detail, { retryAfterMs: 10_000 });
       }
       for (const { key } of bounds) add(key, 1);

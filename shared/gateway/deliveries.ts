@@ -64,7 +64,7 @@ type Route = { callId: string; what: keyof typeof METHODS };
 /** PUT /calls/{call_id}/result and POST /calls/{call_id}/progress, where deliveries are off. */
 export const refuseDeliveries: OpsRoutes = (req, res, next) => {
   if (!PATH.test(req.url)) return next();
-  const detail = "deliveries are off: `deliveries = true` in [results] of postern.toml turns them on";
+  const detail = "deliveries are off: set deliveries = true in [results] of postern.toml";
   sendProblem(req, res, AppError.public("request.not_found", detail));
 };
 
@@ -84,7 +84,7 @@ export function createTakeDeliveries(options: Options): OpsRoutes {
   const takes = { result: createTakeResult(options), progress: createTakeProgress(options) };
 
   async function take(req: IncomingMessage, res: ServerResponse, { callId, what }: Route): Promise<void> {
-    if (!CALL_ID.test(callId)) throw AppError.public("request.not_found", "no call has such an id");
+    if (!CALL_ID.test(callId)) throw AppError.public("request.not_found", "the call id is not valid");
     const runners = authenticate(req);
     markProven(req);
     await limit.within(async () => {
@@ -142,7 +142,7 @@ function createAssertOfJob({ deliverers, writes, limits }: Options) {
   return async function assertOfJob(callId: string, runners: readonly string[]): Promise<void> {
     const job = await results.jobOf(callId);
     if (job === undefined || runners.includes(deliverers.runnerOf(job))) return;
-    const reason = `the call is of job ${job}, which runner ${deliverers.runnerOf(job)} has; ${runners.join(", ")} signed`;
+    const reason = `the call is for job ${job} of runner ${deliverers.runnerOf(job)}, but runner ${runners.join(", ")} signed`;
     throw new AppError("runner.signature_rejected", { reason });
   };
 }
@@ -172,8 +172,7 @@ function createTakeResult({ writes, limits, clock, log }: Options) {
     const became = await writes.beginWrite(bytes)((lane) => lanes[lane](callId, delivery), bytes);
     failpoint("delivery.after_stored");
     if (became === "too late") throw tooLate();
-    if (became === "another")
-      throw AppError.public("result.conflict", "another result of this call was delivered before");
+    if (became === "another") throw AppError.public("result.conflict", "the call already has another result");
     log.info("result.delivered", { callId, kind: delivery.kind, status, bytes, repeated: became === "same" });
   };
 }
@@ -199,27 +198,27 @@ function createTakeProgress({ writes, limits, clock }: Options) {
 }
 
 function tooLate(): AppError {
-  return AppError.public("result.too_late", "the call takes nothing more of its runner");
+  return AppError.public("result.too_late", "the call no longer accepts a result or progress");
 }
 
 /** A signature covers the body only through its digest, so a wrong digest is a wrong signature. */
 function assertDigest(req: IncomingMessage, sha256: string): void {
   if (isContentDigestOf(headerValues(req, "content-digest"), sha256)) return;
-  const reason = "the body is not the one that Content-Digest speaks of";
+  const reason = "the body does not match Content-Digest";
   throw new AppError("runner.signature_rejected", { reason });
 }
 
 function statusOf(req: IncomingMessage): number {
   const [text = "200"] = headerValues(req, RESULT_STATUS);
   if (/^[245]\d\d$/.test(text)) return Number(text);
-  const detail = "Result-Status has to be 2xx for an answer, 4xx or 5xx for a call that failed for good";
+  const detail = "Result-Status must be 2xx for an answer, or 4xx or 5xx for a call that failed for good";
   throw AppError.public("request.malformed", detail);
 }
 
 function isMarkedTooLong(req: IncomingMessage): boolean {
   const [text] = headerValues(req, RESULT_BODY);
   if (text === undefined || text === TOO_LONG) return text === TOO_LONG;
-  throw AppError.public("request.malformed", `Result-Body has to be ${TOO_LONG}, or absent`);
+  throw AppError.public("request.malformed", `Result-Body must be ${TOO_LONG} or absent`);
 }
 
 /** Without a body the answer was too long. */
@@ -237,7 +236,7 @@ function toDelivery(req: IncomingMessage, status: number, body: Buffer | undefin
 function jsonObject(body: Buffer | undefined): string {
   const value = parsed(body?.toString("utf8") ?? "");
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return JSON.stringify(value);
-  throw AppError.public("request.malformed", "word of the progress has to be a JSON object");
+  throw AppError.public("request.malformed", "progress must be a JSON object");
 }
 
 function parsed(text: string): unknown {

@@ -11,7 +11,7 @@ import trimAttemptsLua from "./trim-attempts.lua";
 
 /*
  * History is what helps an operator to understand, and no call needs: the refused requests (shared/rejected), the calls that runners took
- * (shared/call-history), and the failed attempts of a call but the newest (shared/queue/call-record.ts). While Redis is nearly full, one gateway lets go of it, and its
+ * (shared/call-history), and the log of a call but its newest entry (shared/queue/call-log.ts). While Redis is nearly full, one gateway lets go of it, and its
  * key tells all writers to keep no more.
  */
 

@@ -3,21 +3,22 @@ import type { Metrics } from "../metrics/metrics.ts";
 
 /** What gives way at the limits of a gateway's HTTP, which both gateways count. */
 export function createHttpMeters(metrics: Metrics): Record<string, Meter> {
-  const cut = metrics.counter("postern_http_bodies_cut_total", "Unproven bodies cut at the budget");
+  const cut = metrics.counter(
+    "postern_http_bodies_cut_total",
+    "Bodies of requests not yet verified, cut because http.body_budget_bytes was used up",
+  );
   const closed = metrics.counter(
     "postern_http_connections_closed_total",
-    "Connections closed at their limit, for new ones",
+    "Connections closed because http.connections was reached",
   );
   const waited = metrics.counter(
     "postern_waits_total",
-    "Waits for the result of a call, by how they ended; over_limit: none began",
+    "Clients that waited for a result, by ending (over_limit: no wait began)",
     ["ending"],
   );
-  const refused = metrics.counter(
-    "postern_streams_refused_total",
-    "Streams that would have watched a call, by the limit that was reached",
-    ["limit"],
-  );
+  const refused = metrics.counter("postern_streams_refused_total", "Call streams refused, by limit", [
+    "limit",
+  ]);
   return {
     "wait.ended": ({ ending }) => waited.inc({ ending: String(ending) }),
     "wait.over_limit": ({ times }) => waited.inc({ ending: "over_limit" }, Number(times)),
@@ -37,10 +38,10 @@ export function registerHttp(
     streaming,
   }: Readonly<Record<"bodyBytes" | "connections" | "waiting" | "streaming", () => number>>,
 ): void {
-  const bytes = metrics.gauge("postern_http_body_bytes", "What the bodies in flight take of their budget");
+  const bytes = metrics.gauge("postern_http_body_bytes", "Size of the bodies in flight");
   const open = metrics.gauge("postern_http_connections", "Open connections of the public address");
-  const waiters = metrics.gauge("postern_waiting_clients", "Clients that wait for the result of their call");
-  const streams = metrics.gauge("postern_streams", "Streams that watch calls");
+  const waiters = metrics.gauge("postern_waiting_clients", "Clients that wait for a result");
+  const streams = metrics.gauge("postern_streams", "Open call streams");
   metrics.beforeScrape(() => {
     waiters.set(waiting());
     streams.set(streaming());

@@ -42,8 +42,8 @@ export function createAdmitReceiver({ redis, keys }: Partition, perParty: number
     if (answer === 0) return;
     const [who, max] = answer === 1 ? [party, perParty] : ["requests", NAMED_QUEUES_MAX];
     throw new AppError("queue.overloaded", {
-      reason: `${who} may name ${max} receivers of callbacks by wildcards, and ${receiver} is one more`,
-      publicDetail: "over its limit: receivers of callbacks. Name one that was named before, or none.",
+      reason: `${who} may name at most ${max} callback receivers by wildcards, and ${receiver} is one more`,
+      publicDetail: "over the limit: callback receivers. Name a receiver that was named before, or none.",
       retryAfterMs: 60_000,
     });
   };

@@ -1,4 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
+import type { AuditEntry } from "../audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../audit/audit.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { defineScript, type Reply } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -27,15 +29,16 @@ const SECRET_KEPT_MS = 10 * 60_000;
 const SECRET = /^[!-~]{1,256}$/;
 
 /*
- * What is open is a hash in Redis: v, session (the command that opened it last), by, and once a secret was taken: secret, address,
+ * What is open is a hash in Redis: session (the command that opened it last), by, and once a secret was taken: secret, address,
  * taken_at. It ends with its time. Whoever reads the secret deletes it in the same step, so it is shown at most once; until
  * then a lost command can be run again, and shows it.
  */
 
 const OPEN = defineScript({
   source: openEndpointLua,
-  keys: "opened",
-  args: "session, by, ms",
+  keys: "opened, acts, repeats, actCount",
+  args: "session, by, ms, line",
+  constants: { AUDIT },
   reply: nothing,
 });
 
@@ -53,7 +56,13 @@ const LOOK = defineScript({
   reply: tuple(...[optional(text), optional(text), optional(text)], ...[optional(text), optional(numeric)]),
 });
 
-const CLOSE = defineScript({ source: closeEndpointLua, keys: "opened", reply: optional(tuple(text, flag)) });
+const CLOSE = defineScript({
+  source: closeEndpointLua,
+  keys: "opened, acts, repeats, actCount",
+  args: "line",
+  constants: { AUDIT },
+  reply: optional(tuple(text, flag)),
+});
 
 /** Takes a handshake's secret if an operator has opened this endpoint for one, and no other was taken. */
 export type TakeSecret = (path: string, secret: string, address: string) => Promise<boolean>;
@@ -91,15 +100,17 @@ export function createTakeSecret(
   };
 }
 
+type EndpointAct = Extract<AuditEntry<"acts">, { path: string }>;
+
 /** The operator's side: endpoints that take one secret in a handshake while they are open. */
 export function createOpenedEndpoints({ redis, keys }: Partition) {
   const [open, look, close] = [OPEN.on(redis), LOOK.on(redis), CLOSE.on(redis)];
   return {
-    /** Opens an endpoint, or takes it over from whoever has opened it before. */
-    async open(path: string, by: string, ms: number) {
+    /** Opens an endpoint, or takes it over from whoever has opened it before; with its line in the audit. */
+    async open(act: EndpointAct, ms: number) {
       const session = randomUUID();
-      const touched = { opened: keys.opened(path) };
-      await open(touched, { session, by, ms });
+      const touched = { opened: keys.opened(act.path) };
+      await open({ ...touched, ...actKeys(keys, act) }, { session, by: act.by, ms, line: toLine(act) });
       return {
         look: async () => toState(await look(touched, { session, close: false }), session),
         /** A secret that has arrived meanwhile is still shown. */
@@ -107,9 +118,12 @@ export function createOpenedEndpoints({ redis, keys }: Partition) {
       };
     },
 
-    /** Closes an endpoint, whoever has opened it; a secret that nobody has seen is lost. Returns what was closed. */
-    async close(path: string): Promise<{ by: string; hadSecret: boolean } | undefined> {
-      const [wasOpenedBy, hadSecret = false] = (await close({ opened: keys.opened(path) })) ?? [];
+    /**
+     * Closes an endpoint, whoever has opened it, with its line in the audit; a secret that nobody has seen is lost. Returns what was closed.
+     */
+    async close(act: EndpointAct): Promise<{ by: string; hadSecret: boolean } | undefined> {
+      const touched = { opened: keys.opened(act.path), ...actKeys(keys, act) };
+      const [wasOpenedBy, hadSecret = false] = (await close(touched, { line: toLine(act) })) ?? [];
       return wasOpenedBy === undefined ? undefined : { by: wasOpenedBy, hadSecret };
     },
   };

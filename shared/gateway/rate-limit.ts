@@ -1,11 +1,10 @@
-import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
 import { AppError, messageOf } from "../errors/app-error.ts";
+import { BoundedMap } from "../lifecycle/bounded-map.ts";
 import type { Logger } from "../log/logger.ts";
-import type { Redis } from "../redis/connect.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { integer, tuple } from "../redis/reply.ts";
-import { type Clock, systemClock, within } from "../time/clock.ts";
+import { integer } from "../redis/reply.ts";
+import { within } from "../time/clock.ts";
 import takeTokenLua from "./take-token.lua";
 
 /** A token bucket: it holds `burst` tokens, is full at first, and gets `perSecond` of them a second. */
@@ -35,7 +34,8 @@ type Options = {
   log: Logger;
   /** The limit of refused credentials, for each address. */
   refusals: Rate;
-  clock?: Clock;
+  /** Milliseconds since any instant. They never go back, so that a change of the clock prolongs no block. */
+  now?: () => number;
   /** How long a request waits for Redis to count it. */
   timeoutMs?: number;
 };
@@ -48,21 +48,35 @@ type Options = {
  * does not: otherwise a stranger could use up the tokens of addresses that he shares with a sender.
  *
  * If Redis does not answer in time, a request counts as within its limits. While Redis is away none is accepted anyway.
+ *
+ * A bucket without tokens is blocked in this process until its next one, so that a flood of refused requests costs Redis nothing.
  */
 export function createRateLimits(options: Options): RateLimits {
-  const { partition, log, refusals, clock = systemClock, timeoutMs = 250 } = options;
+  const { partition, log, refusals, now = () => performance.now(), timeoutMs = 250 } = options;
   const { redis, keys } = partition;
-  const warn = atMostEvery(UNCHECKED_EVERY_MS, clock, (reason) =>
-    log.warn("rate_limit.unchecked", { reason }),
-  );
+  const takeToken = TAKE.on(redis);
+  const blocks = createBlocks(now);
+  const warn = atMostEvery(UNCHECKED_EVERY_MS, now, (reason) => log.warn("rate_limit.unchecked", { reason }));
 
   /** Takes a token of the bucket at this key. Returns after how many milliseconds to come back, if there is none. */
-  function createBucket(rate: Rate) {
-    const bucket = new Bucket(redis, rate);
-    return async (key: string): Promise<number | undefined> => {
-      const outcome = await within(timeoutMs, bucket.take(key));
-      if (outcome.kind === "done") return outcome.result;
-      warn(outcome.kind === "late" ? `no answer within ${timeoutMs} ms` : messageOf(outcome.error));
+  function createBucket({ perSecond, burst }: Rate) {
+    const one = Math.max(1, Math.round(MICROS / perSecond));
+    const whole = one * burst;
+
+    async function take(bucket: string): Promise<number> {
+      const ms = await takeToken({ bucket }, { one, whole });
+      if (ms > 0) blocks.add(bucket, ms);
+      return ms;
+    }
+
+    return async (bucket: string): Promise<number | undefined> => {
+      const blockedMs = blocks.msLeft(bucket);
+      if (blockedMs > 0) return blockedMs;
+      const outcome = await within(timeoutMs, take(bucket));
+      if (outcome.kind === "done") return outcome.result || undefined;
+      warn(
+        outcome.kind === "late" ? `Redis did not answer within ${timeoutMs} ms` : messageOf(outcome.error),
+      );
       return undefined;
     };
   }
@@ -101,77 +115,35 @@ function overLimit(reason: string, retryAfterMs: number, publicDetail?: string):
   });
 }
 
-const TAKE = defineScript({
-  source: takeTokenLua,
-  keys: "bucket",
-  args: "one, whole",
-  reply: tuple(integer, integer),
-});
-
 const MICROS = 1e6;
 
-/** The library looks through all its blocks at each new one, so they are few. Forgetting one costs a round trip. */
-const BLOCKS_MAX = 5000;
+const TAKE = defineScript({ source: takeTokenLua, keys: "bucket", args: "one, whole", reply: integer });
 
-/** The buckets of one rate, by key. A key without tokens is blocked in this process too until the next one. */
-class Bucket {
-  readonly #limiter: RateLimiterRedis;
-  readonly #oneToken: number;
-  #blocks = 0;
+/** Beyond this many the oldest block goes, and Redis answers the next request of its bucket. */
+const BLOCKS_MAX = 10_000;
 
-  constructor(redis: Redis, { perSecond, burst }: Rate) {
-    this.#oneToken = Math.max(1, Math.round(MICROS / perSecond));
-    const points = this.#oneToken * burst;
-    this.#limiter = new RateLimiterRedis({
-      storeClient: clientFor(redis),
-      customIncrTtlLuaScript: TAKE.lua,
-      keyPrefix: "",
-      points,
-      duration: 1, // the script tells how long a key lives
-      inMemoryBlockOnConsumed: points + 1,
-    });
-  }
-
-  /** Resolves with the time until there is a token, if there is none. */
-  async take(key: string): Promise<number | undefined> {
-    try {
-      await this.#limiter.consume(key, this.#oneToken);
-      return undefined;
-    } catch (thrown) {
-      if (!(thrown instanceof RateLimiterRes)) throw thrown;
-      const isNewBlock = thrown.consumedPoints > 0;
-      if (isNewBlock) this.#countBlock();
-      return Math.max(1, thrown.msBeforeNext);
-    }
-  }
-
-  #countBlock(): void {
-    this.#blocks += 1;
-    if (this.#blocks < BLOCKS_MAX) return;
-    this.#blocks = 0;
-    this.#limiter.deleteInMemoryBlockedAll();
-  }
-}
-
-/**
- * A client for one limiter. The library defines its script under one name on the client that it gets. On the connection
- * itself, a limiter of the host's with another script would replace it.
- */
-function clientFor(redis: Redis): object {
-  const take = TAKE.on(redis);
+/** Buckets that have no token until a time, by key. */
+function createBlocks(now: () => number) {
+  const blocks = new BoundedMap<string, number>(BLOCKS_MAX);
   return {
-    defineCommand(name: string): void {
-      const run = ([bucket = "", one, _seconds, whole]: string[]) => take({ bucket }, { one, whole });
-      Object.assign(this, { [name]: run });
+    msLeft: (bucket: string): number => Math.ceil((blocks.get(bucket) ?? 0) - now()),
+
+    add(bucket: string, ms: number): void {
+      blocks.delete(bucket);
+      blocks.set(bucket, now() + ms);
     },
   };
 }
 
-function atMostEvery(ms: number, clock: Clock, work: (reason: string) => void): (reason: string) => void {
+function atMostEvery(
+  ms: number,
+  now: () => number,
+  work: (reason: string) => void,
+): (reason: string) => void {
   let last = Number.NEGATIVE_INFINITY;
   return (reason) => {
-    if (clock() - last < ms) return;
-    last = clock();
+    if (now() - last < ms) return;
+    last = now();
     work(reason);
   };
 }

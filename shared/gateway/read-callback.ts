@@ -41,11 +41,11 @@ export function createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }
 
   function fromClient(req: IncomingMessage): CallbackAsked {
     const [text = "", ...more] = names.flatMap((name) => headerValues(req, name));
-    const read = more.length > 0 ? { problem: "came more than once" } : readTarget(text);
+    const read = more.length > 0 ? { problem: "was sent more than once" } : readTarget(text);
     if ("problem" in read)
       throw AppError.public("request.malformed", `the header ${headers[0]} ${read.problem}`);
     const match = allowed.match(read.url);
-    if (match === undefined) throw refused("its host is none that may be called back from here");
+    if (match === undefined) throw refused("its host is not in callback_hosts");
     const target = toTarget(read.url);
     assertReceiverOpen(target.receiver);
     return { target, byWildcard: match === "wildcard" };
@@ -54,11 +54,11 @@ export function createReadCallback({ metadataPrefix, hosts, assertReceiverOpen }
   return (req, own) => {
     if (names.every((name) => req.headers[name] === undefined))
       return own && { target: own, byWildcard: false };
-    if (own !== undefined) throw refused("the calls here are told to somebody else");
+    if (own !== undefined) throw refused("this endpoint or job has its own callback_url");
     return fromClient(req);
   };
 }
 
 function refused(why: string): AppError {
-  return AppError.public("callback.refused", `the request asks to be called back, but ${why}`);
+  return AppError.public("callback.refused", `the request names a callback URL, but ${why}`);
 }

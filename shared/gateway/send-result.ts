@@ -53,15 +53,15 @@ function toResultError(read: Unanswered): AppError {
   switch (read.kind) {
     case "failed":
     case "failure":
-      return AppError.public("result.call_failed", read.detail ?? read.title ?? "the call failed for good");
+      return AppError.public("result.call_failed", read.detail ?? read.title ?? "the call failed");
     case "too_long":
-      return AppError.public("result.gone", "the answer was longer than is kept");
+      return AppError.public("result.gone", "the result was too large to keep");
     case "gone":
-      return AppError.public("result.gone", "the result is kept no more");
+      return AppError.public("result.gone", "the result is no longer kept");
     case "pending":
       return AppError.public("result.pending", "the call has no result yet", { retryAfterMs: 2000 });
     case "none kept":
-      return AppError.public("result.none_kept", "this job keeps no results");
+      return AppError.public("result.none_kept", "this job does not keep results");
     default:
       return AppError.public("request.not_found", "no such call");
   }

@@ -3,7 +3,6 @@
 -- Answers the hash of the secret that the endpoint has now; nothing if it is not open. The handshake with the same secret may be repeated,
 -- because its answer may be lost.
 --@include "../redis/now.lua"
-if tonumber(redis.call('HGET', KEYS.opened, 'v') or 1) > VERSIONS.opened then return redis.error_reply('NEWER opened') end
 local found = redis.call('HMGET', KEYS.opened, 'session', 'secret')
 if not found[1] then return nil end
 if found[2] then return redis.sha1hex(found[2]) end

@@ -10,8 +10,8 @@ export function decodeBase64Json(header: string): { value: object } | { problem:
   if (header.length > HEADER_BYTES_MAX) return { problem: `is over ${HEADER_BYTES_MAX} bytes` };
   if (header === "" || !BASE64.test(header)) return { problem: "is not base64" };
   const parsed = parseBoundedJson(Buffer.from(header, "base64"));
-  if (!parsed.ok) return { problem: `holds text that ${parsed.problem}` };
+  if (!parsed.ok) return { problem: `contains text that ${parsed.problem}` };
   const { value } = parsed;
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return { value };
-  return { problem: "does not hold a JSON object" };
+  return { problem: "does not contain a JSON object" };
 }

@@ -116,7 +116,7 @@ class Lease implements BodyLease {
     if (inFlight <= bytesMax || this.#state !== "unproven") return;
     this.#add(-bytes);
     throw overBudget(
-      `it was to take ${bytes} more bytes, and all bodies in flight have ${this.#books.inFlight}`,
+      `the request needs ${bytes} more bytes, and all bodies in flight use ${this.#books.inFlight}`,
     );
   }
 
@@ -165,7 +165,7 @@ function makeRoom(books: Books): void {
     const largest = largestOf(heaviestOf(books.shares));
     if (largest === undefined) return;
     books.cuts.count("", { bytesMax: books.bytesMax });
-    const reason = `it had ${largest.bytes} bytes, and all bodies in flight have ${books.inFlight}`;
+    const reason = `the request used ${largest.bytes} bytes, and all bodies in flight use ${books.inFlight}`;
     largest.cut(overBudget(reason));
   }
 }

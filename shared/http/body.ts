@@ -172,7 +172,7 @@ function isTaken(req: IncomingMessage): boolean {
 
 function bodyConsumed(): AppError {
   const detail =
-    "the body was read by something before the handler that needs its bytes: mount this handler before express.json() and every other body parser";
+    "the body was read before this handler, which needs its bytes: mount this handler before express.json() and every other body parser";
   return AppError.public("request.body_consumed", detail);
 }
 
@@ -189,7 +189,7 @@ export function tooLarge(limitBytes: number): AppError {
 
 function clientGone(cause?: unknown): AppError {
   return new AppError("request.malformed", {
-    reason: "the client went away before its body was whole",
+    reason: "the client disconnected before the whole body arrived",
     cause,
   });
 }

@@ -26,7 +26,7 @@ export async function decodeBody(bytes: Buffer, coding: string, bytesMax: number
     return await decoder(bytes, { maxOutputLength: Math.max(bytesMax, 1) });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(bytesMax);
-    const publicDetail = `the body is not ${coding}`;
+    const publicDetail = `the body is not valid ${coding}`;
     throw new AppError("request.encoding_broken", { reason: messageOf(cause), publicDetail, cause });
   }
 }
@@ -45,7 +45,7 @@ export function assertNotEncoded(req: IncomingMessage): void {
 
 export function codingUnsupported(coding: string, detail: string): AppError {
   return new AppError("request.encoding_unsupported", {
-    reason: `${detail}; it is ${coding}`,
+    reason: `${detail}; found ${coding}`,
     publicDetail: detail,
   });
 }

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { lingerOnClose } from "./linger.ts";
 import { isProven } from "./proof.ts";
+import { trackAnswer, unansweredOn } from "./unanswered.ts";
 
 type Connection = Duplex & { readonly bytesRead?: number };
 
@@ -8,22 +10,21 @@ type Connection = Duplex & { readonly bytesRead?: number };
 type UnderWay = {
   /** The request that began last. */
   last?: IncomingMessage;
-  /** The requests that are not answered yet, in their order. */
-  readonly unanswered: Set<ServerResponse>;
+  readonly unanswered: ReadonlySet<ServerResponse>;
   /** When the last answer ended, and how many bytes had come by then: more bytes are a request that has begun to arrive. */
   idle: { since: number; bytesRead: number };
 };
 
-/**
- * The requests under way on each connection of a server. A client may pipeline (RFC 9112, section 9.3.2), so there may be several,
- * and an answer written to the socket itself must wait for theirs.
- */
+/** A connection takes at most so many requests that wait for their answers, and ends with the answer to the last of them. */
+const PIPELINED_MAX = 64;
+
+/** The requests under way on each connection of a server. An answer written to the socket itself must wait for theirs. */
 export class Exchanges {
   readonly #bySocket = new Map<Connection, UnderWay>();
   #isEnding = false;
 
   connected(socket: Connection): void {
-    this.#bySocket.set(socket, { unanswered: new Set(), idle: idleNow(socket) });
+    this.#bySocket.set(socket, { unanswered: unansweredOn(socket), idle: idleNow(socket) });
     socket.once("close", () => this.#bySocket.delete(socket));
   }
 
@@ -34,12 +35,17 @@ export class Exchanges {
   begin(req: IncomingMessage, res: ServerResponse): boolean {
     const known = this.#bySocket.get(req.socket);
     if (known === undefined) return false; // the connection is gone
-    for (const earlier of known.unanswered) if (!earlier.shouldKeepAlive) return false;
+    for (const earlier of known.unanswered) {
+      if (earlier.shouldKeepAlive) continue;
+      // Node keeps each request that it reads until the connection ends, so no more is read. Node reads on after each request, so later.
+      setImmediate(() => req.socket.pause());
+      lingerOnClose(req.socket);
+      return false;
+    }
     known.last = req;
-    known.unanswered.add(res);
-    if (this.#isEnding) res.shouldKeepAlive = false;
+    trackAnswer(res);
+    if (this.#isEnding || known.unanswered.size >= PIPELINED_MAX) res.shouldKeepAlive = false;
     res.once("close", () => {
-      known.unanswered.delete(res);
       known.idle = idleNow(req.socket);
     });
     return true;

@@ -1,14 +1,34 @@
-import { Agent, type RequestInit, type Response, fetch as undiciFetch } from "undici";
+import { Agent, type Dispatcher, request } from "undici";
 import { createConnector } from "./connector.ts";
-
-export type { Response };
 
 const agent = new Agent({ connect: createConnector({}) });
 
-/** A body is sent whole: the connector does not support streams. */
-type Options = Omit<RequestInit, "body" | "dispatcher"> & { body?: string | Uint8Array };
+type Options = {
+  method?: Dispatcher.HttpMethod;
+  headers?: Readonly<Record<string, string>>;
+  body?: string | Uint8Array;
+  /** No redirect is followed: it is an error, or an answer like any other. */
+  redirect: "error" | "manual";
+  /** Ends the request, and the reading of its answer. */
+  signal?: AbortSignal;
+};
 
-/** The standard `fetch`, on connections that skip informational responses. */
-export function fetch(url: URL | string, options: Options = {}): Promise<Response> {
-  return undiciFetch(url, { ...options, dispatcher: agent });
+/** The body must be read, or destroyed. */
+export type Response = Pick<Dispatcher.ResponseData, "body"> & { status: number; headers: Headers };
+
+/**
+ * One request on a connection that skips informational responses. It is not undici's `fetch`, which holds `signal` by a weak reference:
+ * after a garbage collection no deadline would end it.
+ */
+export async function fetch(url: URL | string, { redirect, ...options }: Options): Promise<Response> {
+  const { statusCode: status, headers, body } = await request(url, { ...options, dispatcher: agent });
+  body.on("error", () => {}); // the reader gets it; without one it would end the process
+  if (redirect === "error" && status >= 300 && status < 400 && headers["location"] !== undefined) {
+    body.destroy();
+    throw new Error(`the answer is a redirect (${status}), which is not followed`);
+  }
+  const fields = Object.entries(headers).flatMap(([name, values = []]) =>
+    [values].flat().map((value): [string, string] => [name, value]),
+  );
+  return { status, headers: new Headers(fields), body };
 }

@@ -133,21 +133,21 @@ function destroyLater(socket: Duplex): void {
 
 const refuseExpectation: RequestListener = (req, res) => {
   const reason = `Expect: ${req.headers.expect}`;
-  const publicDetail = "the only expectation that is met is 100-continue";
+  const publicDetail = "the only supported expectation is 100-continue";
   sendProblem(req, res, new AppError("request.expectation_failed", { reason, publicDetail }));
 };
 
 /** RFC 9112, section 3: a request line names its version. Node takes one without it for HTTP/0.9, which has neither headers nor bodies. */
 function versionProblem({ httpVersionMajor }: IncomingMessage): AppError | undefined {
   if (httpVersionMajor >= 1) return undefined;
-  return AppError.public("request.malformed", "the request line names no HTTP version");
+  return AppError.public("request.malformed", "the request line has no HTTP version");
 }
 
 /** RFC 9112, section 3.2: a request has one Host, and may have none before HTTP/1.1. Node drops a second one without a word. */
 function hostProblem(req: IncomingMessage): AppError | undefined {
   const hosts = hostsOf(req);
   if (hosts === 1 || (hosts === 0 && req.httpVersion !== "1.1")) return undefined;
-  const problem = hosts === 0 ? "is missing" : "comes more than once";
+  const problem = hosts === 0 ? "is missing" : "was sent more than once";
   return AppError.public("request.malformed", `the header Host ${problem}`);
 }
 
@@ -171,7 +171,7 @@ export function parseAddress(address: string): ListenAddress {
   const read = readListenAddress(address);
   if (typeof read !== "string") return read;
   throw new AppError("start.config_invalid", {
-    reason: `the address to listen on, ${JSON.stringify(address)}, ${read}`,
+    reason: `the listen address ${JSON.stringify(address)} ${read}`,
   });
 }
 
@@ -228,7 +228,7 @@ async function quietTurn(): Promise<void> {
 /** Closes a connection for another one, without an answer: its sender decides when it takes one, and would keep its place. */
 function crowdOut(exchanges: Exchanges, socket: Duplex): void {
   const unfinished = exchanges.unfinished(socket);
-  const reason = "its connection gave way to a new one";
+  const reason = "the connection was closed to make room for a new one";
   if (unfinished !== undefined) abortRequest(unfinished, new AppError("request.over_budget", { reason }));
   socket.destroy();
 }

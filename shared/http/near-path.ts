@@ -10,7 +10,7 @@ const PATH_MAX = 512;
 const LETTERS_MIN = 5;
 
 /**
- * Finds the configured path that a request's path misses by a slash at the end, case, percent-encoding, one slip of the hand, or
+ * Finds the configured path that a request's path misses by a trailing slash, case, percent-encoding, one slip of the hand, or
  * what a proxy or a host's server has left before it. One search compares the path with the configured paths of about its length,
  * so it is for sampled requests.
  */
@@ -55,7 +55,7 @@ export function createFindNear(paths: Iterable<string>): (path: string) => NearP
 }
 
 /** For an operator, who may have mounted the gateway elsewhere than it believes. */
-const PREFIXED = "by what is before it, which the mount path or a proxy has to take away";
+const PREFIXED = "by its prefix, which the mount path or a proxy must remove";
 
 /** What paths have in common that only slashes, case or percent-encoding tell apart. */
 function formOf(path: string): string {
@@ -74,8 +74,8 @@ function decoded(path: string): string {
 function difference(sent: string, meant: string): string {
   const [a, b] = [withoutSlash(sent), withoutSlash(meant)];
   const differs: string[] = [];
-  if (sent.includes("//") !== meant.includes("//")) differs.push("a slash too many");
-  if (sent.endsWith("/") !== meant.endsWith("/")) differs.push("a slash at the end");
+  if (sent.includes("//") !== meant.includes("//")) differs.push("an extra slash");
+  if (sent.endsWith("/") !== meant.endsWith("/")) differs.push("a trailing slash");
   if (a.toLowerCase() !== b.toLowerCase()) differs.push("percent-encoding");
   if (withoutSlash(decoded(a)) !== withoutSlash(decoded(b))) differs.push("case");
   return `by ${differs.join(" and ")}`;

@@ -108,5 +108,7 @@ export function serve(app: Express, onNotFound?: (req: IncomingMessage) => void)
 }
 
 function nothingAt(target: string | undefined): AppError {
-  return new AppError("request.not_found", { reason: `nothing at ${withoutTokens(rawPath(target ?? ""))}` });
+  return new AppError("request.not_found", {
+    reason: `no such path: ${withoutTokens(rawPath(target ?? ""))}`,
+  });
 }

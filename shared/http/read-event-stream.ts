@@ -46,6 +46,6 @@ async function* linesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
     const lines = rest.split(/\r\n|\n|\r(?!$)/);
     rest = lines.pop() ?? "";
     yield* lines;
-    if (rest.length > LINE_CHARS_MAX) throw new Error("the stream has a line without an end");
+    if (rest.length > LINE_CHARS_MAX) throw new Error("a line of the stream is too long");
   }
 }

@@ -17,7 +17,7 @@ export function mountedAt(mountPath: string, handler: RequestListener): RequestL
     const whole = wholeTarget(req);
     const rest = whole.startsWith(mountPath) ? whole.slice(mountPath.length) : undefined;
     if (rest === undefined || !/^(?:[/?]|$)/.test(rest)) {
-      const reason = `nothing at ${whole}: it is not below ${mountPath}`;
+      const reason = `no such path: ${whole} is not below ${mountPath}`;
       return sendProblem(req, res, new AppError("request.not_found", { reason }));
     }
     req.originalUrl = whole;

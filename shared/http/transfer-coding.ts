@@ -14,9 +14,9 @@ export function transferCodingProblem({ headers }: IncomingMessage): AppError | 
     .map((coding) => coding.trim().toLowerCase())
     .reverse();
   if (last !== "chunked")
-    return AppError.public("request.malformed", "Transfer-Encoding does not end with chunked");
+    return AppError.public("request.malformed", "Transfer-Encoding must end with chunked");
   if (others.length === 0) return undefined;
-  const publicDetail = "the only transfer coding that is read is chunked";
+  const publicDetail = "the only supported transfer coding is chunked";
   const reason = `Transfer-Encoding: ${codings}`;
   return new AppError("request.transfer_coding_unsupported", { reason, publicDetail });
 }

@@ -32,16 +32,14 @@ export function createAddressList(entries: readonly string[]): AddressList {
 export function addressRangeProblem(entry: string): string | undefined {
   const [, address = "", bits] = /^([^/%]+)(?:\/(0|[1-9]\d{0,2}))?$/.exec(entry) ?? [];
   if (!isIPv4(address) && !isIPv6(address)) {
-    return "must be an address or a range, as 203.0.113.0/24 or 2001:db8::/32";
+    return "must be an address or a range, such as 203.0.113.0/24 or 2001:db8::/32";
   }
   const width = isIPv4(address) ? 32 : 128;
   if (bits !== undefined && Number(bits) > width) return `has a prefix longer than ${width} bits`;
   const [parsed, prefix] = toRange(entry);
   if (parsed instanceof ipaddr.IPv6 && parsed.isIPv4MappedAddress()) return "must be written as IPv4";
   const network = networkOf(parsed, prefix);
-  return parsed.toString() === network
-    ? undefined
-    : `has bits beyond its prefix: ${network}/${prefix} is the range`;
+  return parsed.toString() === network ? undefined : `has bits beyond its prefix: write ${network}/${prefix}`;
 }
 
 /**

@@ -5,7 +5,7 @@ export type ListenAddress = { host: string; port: number };
 
 const THIS_MACHINE = "127.0.0.1";
 const PORT_MAX = 65_535;
-const EXAMPLE = 'as "127.0.0.1:9090", or "0.0.0.0:9090" for every address of this machine';
+const EXAMPLE = 'such as "127.0.0.1:9090", or "0.0.0.0:9090" for every address of this machine';
 
 /**
  * Reads `host:port`. A port alone, with or without a colon before it, is one of this machine alone: who serves others has to say
@@ -13,7 +13,7 @@ const EXAMPLE = 'as "127.0.0.1:9090", or "0.0.0.0:9090" for every address of thi
  */
 export function readListenAddress(text: string): ListenAddress | string {
   const port = /^:?(\d+)$/.exec(text)?.[1];
-  if (port !== undefined && Number(port) === 0) return `names no port: ${EXAMPLE}`;
+  if (port !== undefined && Number(port) === 0) return `must have a host and a port, ${EXAMPLE}`;
   if (port !== undefined) return withPort(THIS_MACHINE, port);
   const parts = /^(?<host>\[[^\]]*\]|[^:[\]]+):(?<port>\d+)$/.exec(text)?.groups;
   return parts === undefined ? whyUnclear(text) : withPort(parts["host"] ?? "", parts["port"] ?? "");
@@ -35,20 +35,22 @@ const HOST_NAME = /^(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*$/;
 function readHost(written: string): { host: string } | string {
   const inner = /^\[(.*)\]$/.exec(written)?.[1];
   if (inner !== undefined)
-    return isIPv6(inner) ? { host: inner } : `has no IPv6 address in its brackets, as "[::1]:9090"`;
+    return isIPv6(inner)
+      ? { host: inner }
+      : `must have an IPv6 address in its brackets, such as "[::1]:9090"`;
   // One server listens on one address, and clients of this machine find this one first or second.
   if (written.toLowerCase() === "localhost") return { host: THIS_MACHINE };
-  if (written === "*") return `names no host: write "0.0.0.0" for every IPv4 address, "[::]" for IPv6 too`;
+  if (written === "*") return `has no host: write "0.0.0.0" for every IPv4 address, "[::]" for IPv6 too`;
   const looksNumeric = /^[\d.]+$/.test(written);
   if (looksNumeric ? isIPv4(written) : HOST_NAME.test(written)) return { host: written };
-  return `has no host that can be listened on: ${EXAMPLE}`;
+  return `must have a host name or an IP address, ${EXAMPLE}`;
 }
 
 function whyUnclear(text: string): string {
   if (text === "") return "is empty";
-  if (text.includes("/")) return `is a URL or a path, and must be "host:port", ${EXAMPLE}`;
+  if (text.includes("/")) return `is a URL or a path: must be "host:port", ${EXAMPLE}`;
   if (isIPv6(text) || /^[0-9a-fA-F:]*::[0-9a-fA-F:]*$/.test(text))
-    return 'must have an IPv6 address in brackets, as "[::1]:9090"';
+    return 'must have its IPv6 address in brackets, such as "[::1]:9090"';
   if (/^(?:\[[^\]]*\]|[^:]+):?$/.test(text)) return `has no port: must be "host:port", ${EXAMPLE}`;
   return `must be "host:port", ${EXAMPLE}`;
 }

@@ -60,6 +60,18 @@ export function isWithin(text: string, ranges: AddressList): boolean {
   return ranges.matches(innermost(withoutZone(text)));
 }
 
+/** Names that no public DNS has (RFC 6761, RFC 6762, RFC 8375, and ICANN's `internal`). */
+const PRIVATE_NAME = /(?:^|\.)(?:localhost|local|internal|test|example|invalid|home\.arpa)\.?$/;
+
+/** Whether the host of a URL can be reached from the public internet, as far as its name tells. A name without a dot cannot. */
+export function isPublicHost(host: string): boolean {
+  const address = host.replace(/^\[(.*)\]$/, "$1");
+  if (isIPv4(address) || isIPv6(address)) return mayConnectTo(address, NO_ADDRESS);
+  return /[^.]\.[^.]/.test(host) && !PRIVATE_NAME.test(host);
+}
+
+const NO_ADDRESS = createAddressList([]);
+
 function withoutZone(text: string): string {
   return text.replace(/%.*$/, "");
 }

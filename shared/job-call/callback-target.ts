@@ -15,9 +15,9 @@ export function readTarget(text: string): { url: URL } | { problem: string } {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) return { problem: "must be an https URL" };
   if (url.username !== "" || url.password !== "" || /^[^/]*\/\/[^/?#]*@/.test(text))
-    return { problem: "must have no user or password" };
-  if (hasEmptyLabel(url)) return { problem: "must have a host without empty labels" };
-  if (text.includes("#")) return { problem: "must have no fragment" };
+    return { problem: "must not contain a user or password" };
+  if (hasEmptyLabel(url)) return { problem: "must have no empty label in its host" };
+  if (text.includes("#")) return { problem: "must not contain a fragment" };
   return { url };
 }
 
@@ -45,7 +45,8 @@ export function readReceiver(text: string): { receiver: string } | { problem: st
     isPlain && URL.canParse(`https://${written}:${port}`) ? new URL(`https://${written}:${port}`) : undefined;
   if (host === "" || url === undefined || hasEmptyLabel(url))
     return {
-      problem: "is not a host, as hooks.example.com, or a host and a port, as hooks.example.com/8443",
+      problem:
+        "must be a host, such as hooks.example.com, or a host and a port, such as hooks.example.com/8443",
     };
   return { receiver: receiverOf(url) };
 }
@@ -102,9 +103,10 @@ function readEntry(text: string): Entry | string {
   const [, scheme = "https://", below, host = ""] = /^(http:\/\/)?(\*\.)?([^/*@?#]+)$/.exec(text) ?? [];
   const url = URL.canParse(`${scheme}${host}`) ? new URL(`${scheme}${host}`) : undefined;
   if (url === undefined)
-    return 'must be a host, as "hooks.example.com" or "*.example.com", with its port if that is not 443';
+    return 'must be a host, such as "hooks.example.com" or "*.example.com", with its port if that is not 443';
   if (url.host !== host) return `must be written as ${url.host}`;
   const isBelow = below !== undefined;
-  if (isBelow && !/^[^.[]+\.[^.]/.test(host)) return "would let in a whole top-level domain";
+  if (isBelow && !/^[^.[]+\.[^.]/.test(host))
+    return "allows a whole top-level domain: name a domain below it";
   return { protocol: url.protocol, port: url.port, hostname: url.hostname, isBelow };
 }

@@ -2,7 +2,6 @@ import { z } from "zod";
 import { sha256Hex } from "../crypto/compare.ts";
 import { AppError } from "../errors/app-error.ts";
 import { isLarge } from "../redis/large.ts";
-import { VERSIONS } from "../redis/version.ts";
 import { CALL_ID } from "./call-id.ts";
 import { Callback, Told } from "./callback.ts";
 import { ORIGINS } from "./origin.ts";
@@ -11,7 +10,6 @@ import { ORIGINS } from "./origin.ts";
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 
 const known = z.object({
-  v: z.literal(VERSIONS.call),
   id: z.string().regex(CALL_ID),
   origin: z.enum(ORIGINS),
   service_id: z.int().min(0),
@@ -39,7 +37,7 @@ export const JobCall: z.ZodType<JobCall> = known.loose();
 
 type NewCall = Omit<
   JobCall,
-  "v" | "body" | "bytes" | "sha256" | "content_type" | "traceparent" | "keep_result" | "callback" | "told"
+  "body" | "bytes" | "sha256" | "content_type" | "traceparent" | "keep_result" | "callback" | "told"
 > & {
   body: Buffer;
   bodySha256: string;
@@ -54,7 +52,6 @@ export function toJobCall(made: NewCall): JobCall {
   const { body, contentType, traceparent } = made;
   const isHeldAsBytes = isLarge(storedBytesOf(body.length));
   const call: JobCall = {
-    v: VERSIONS.call,
     id: made.id,
     origin: made.origin,
     service_id: made.service_id,
@@ -109,30 +106,17 @@ export function storedBytesOf(bodyBytes: number): number {
   return 4 * Math.ceil(bodyBytes / 3);
 }
 
-/**
- * Checks what the queue held. Throws `call.newer` if a newer release has to read it, and `call.corrupt` if it is no call or its
- * bytes changed.
- */
+/** Checks what the queue held. Throws `call.corrupt` if it is no call or its bytes changed. */
 export function parseJobCall(stored: unknown): { call: CallHead; body: Buffer } {
-  const parsed = JobCall.safeParse(stored);
-  if (!parsed.success) throw notOurs(stored, parsed.error);
-  const { body: encoded, ...call } = parsed.data;
+  const { data, error } = JobCall.safeParse(stored);
+  if (error !== undefined)
+    throw new AppError("call.corrupt", { reason: z.prettifyError(error), cause: error });
+  const { body: encoded, ...call } = data;
   const body = Buffer.from(encoded, "base64");
   if (body.length !== call.bytes || sha256Hex(body) !== call.sha256) {
     throw new AppError("call.corrupt", { reason: `body does not match its sha256 ${call.sha256}` });
   }
   return { call, body };
-}
-
-const newer = z.looseObject({ v: z.int().gt(VERSIONS.call) });
-
-function notOurs(stored: unknown, error: z.ZodError): AppError {
-  const { data } = newer.safeParse(stored);
-  if (data === undefined)
-    return new AppError("call.corrupt", { reason: z.prettifyError(error), cause: error });
-  return new AppError("call.newer", {
-    reason: `the call is of version ${data.v}, and this release reads ${VERSIONS.call}`,
-  });
 }
 
 /** A call's metadata keys, which are also headers of the request to the runner. */

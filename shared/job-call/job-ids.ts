@@ -43,14 +43,16 @@ export function isJobName(text: string): boolean {
   return JOB_NAME.test(text);
 }
 
-export const NOT_A_SERVICE_ID = "is not a service id: 0 to 2^53-1, in decimal, without leading zeros";
-export const NOT_A_JOB_INDEX = "is not a job index: 0 to 2^32-1, in decimal, without leading zeros";
+export const NOT_A_SERVICE_ID = "must be a service id from 0 to 2^53-1, in decimal, without leading zeros";
+export const NOT_A_JOB_INDEX = "must be a job index from 0 to 2^32-1, in decimal, without leading zeros";
 
 /** Why this text is not a job's key; undefined if it is one. A job of webhooks may have a greater index than one that is sold. */
 export function whyNoJobKey(text: string): string | undefined {
   const [service = "", job, ...more] = text.split("/");
-  if (job === undefined || more.length > 0) return "is not <service id>/<job index>, as 7/1";
-  if (parseServiceId(service) === undefined) return `${JSON.stringify(service)} ${NOT_A_SERVICE_ID}`;
+  if (job === undefined || more.length > 0) return "must be <service id>/<job index>, such as 7/1";
+  const range = "from 0 to 2^53-1, in decimal, without leading zeros, not";
+  if (parseServiceId(service) === undefined)
+    return `must have a service id ${range} ${JSON.stringify(service)}`;
   if (parseId(job, Number.MAX_SAFE_INTEGER) !== undefined) return undefined;
-  return `${JSON.stringify(job)} is not a job index: 0 to 2^53-1, in decimal, without leading zeros`;
+  return `must have a job index ${range} ${JSON.stringify(job)}`;
 }

@@ -32,7 +32,7 @@ export function toJobInput(
   if (example === undefined) return { ok: false, problem: { of: "example", message: "is missing" } };
   const unfit = mismatch(Buffer.from(JSON.stringify(example)));
   if (unfit !== undefined) {
-    const message = `does not fit the schema: ${unfit.pointer} ${unfit.what}`;
+    const message = `does not match the schema: ${unfit.pointer} ${unfit.what}`;
     return { ok: false, problem: { of: "example", message } };
   }
   return { ok: true, input: { schema: compiled.schema, example, mismatch } };

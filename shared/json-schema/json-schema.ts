@@ -26,11 +26,13 @@ export function compileSchema(
   schema: unknown,
 ): { ok: true; schema: JsonSchema; check: Check } | { ok: false; problem: string } {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema))
-    return { ok: false, problem: "must be a JSON object, a JSON Schema" };
+    return { ok: false, problem: "must be a JSON Schema object" };
   const its = schema as JsonSchema;
   const dialect = dialectOf(its);
-  if (dialect === undefined) return { ok: false, problem: `has an unknown $schema (known: ${KNOWN})` };
-  if (its["$async"] !== undefined) return { ok: false, problem: "has $async, which is no JSON Schema" };
+  if (dialect === undefined)
+    return { ok: false, problem: `has an unsupported $schema (supported: ${KNOWN})` };
+  if (its["$async"] !== undefined)
+    return { ok: false, problem: "must not contain $async, which JSON Schema does not define" };
   try {
     const text = JSON.stringify(its);
     const validate = compilerFor(dialect, text).compile(its);
@@ -88,7 +90,7 @@ function newCompiler(dialect: Dialect): Compiler {
 function compileProblem(error: unknown): string {
   const { missingRef } = error as { missingRef?: unknown };
   if (typeof missingRef === "string")
-    return `refers to ${missingRef}, which is not in it; nothing is read from elsewhere`;
+    return `refers to ${missingRef}, which it does not contain; other documents are not loaded`;
   return `does not compile (${messageOf(error)})`;
 }
 
@@ -116,7 +118,7 @@ function toMismatch(errors: readonly ErrorObject[]): Mismatch {
   const named = typeof extra === "string" ? `: ${JSON.stringify(shortened(extra, 64))}` : "";
   return {
     pointer: fragment(error?.instancePath ?? ""),
-    what: `${shortened(error?.message ?? "does not fit", 200)}${named}`,
+    what: `${shortened(error?.message ?? "does not match", 200)}${named}`,
   };
 }
 

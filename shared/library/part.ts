@@ -4,6 +4,7 @@ import { type Listening, listen } from "../http/listen.ts";
 import { sendProblem } from "../http/problem.ts";
 import type { Readiness } from "../http/readiness.ts";
 import { mountedAt } from "../http/target.ts";
+import { trackAnswer } from "../http/unanswered.ts";
 import type { Logger } from "../log/logger.ts";
 import { within } from "../time/clock.ts";
 import type { Connection } from "./redis-option.ts";
@@ -110,6 +111,7 @@ export function createServedPart({ handler, mountPath, ...life }: Served): Serve
   let isStopped = false;
   const mounted = mountPath === undefined ? handler : mountedAt(mountPath, handler);
   const counted: RequestListener = (req, res) => {
+    if (req.socket.destroyed) return; // nobody gets the answer, which may have emitted its last event
     underWay.begin(res);
     if (isStopped) res.shouldKeepAlive = false;
     if (mayLackHeaders(req)) sendProblem(req, res, tooManyHeaders());
@@ -155,7 +157,7 @@ function mayLackHeaders({ rawHeaders, socket }: IncomingMessage): boolean {
 }
 
 function tooManyHeaders(): AppError {
-  return AppError.public("request.headers_too_large", "there are more headers than this server keeps");
+  return AppError.public("request.headers_too_large", "the request has more headers than this server keeps");
 }
 
 /** The requests that are not answered yet. */
@@ -164,6 +166,7 @@ class UnderWay {
   #onEnded: (() => void)[] = [];
 
   begin(res: ServerResponse): void {
+    trackAnswer(res);
     this.#count += 1;
     res.once("close", () => {
       this.#count -= 1;

@@ -2,9 +2,6 @@ import type { Secret } from "../crypto/secret.ts";
 import type { Logger } from "../log/logger.ts";
 import { connectForRequests, connectForWork, inItsDatabase, type Redis } from "../redis/connect.ts";
 
-/** A URL, or a connection of the host's own. */
-export type RedisOption = string | Redis;
-
 /** What a connection is for: to answer requests, so that it must fail fast, or to do work, so that it must wait. */
 export type Need = "requests" | "work";
 
@@ -31,25 +28,23 @@ const RULES: Readonly<Record<Need, readonly Rule[]>> = {
 };
 
 const WHY: Readonly<Record<Need, string>> = {
-  requests: "requests are answered while Redis is away, and no write is sent twice",
-  work: "calls wait for Redis to return",
+  requests: "requests are answered while Redis is unavailable, and no write is sent twice",
+  work: "calls wait until Redis is available again",
 };
 
-/** @internal Why this is no Redis that a part can use; undefined if it is. A URL is checked by the rule of `[redis] url`. */
+/** @internal Why a part cannot use this as its connection; undefined if it can. */
 export function redisProblem(redis: unknown, need: Need): string | undefined {
-  if (typeof redis === "string") return undefined;
-  if (redis === undefined) return "is missing: a redis:// URL, or a connection of ioredis";
-  if (!isConnection(redis)) return "must be a redis:// URL, or a connection of ioredis";
+  if (!isConnection(redis)) return "must be an ioredis connection; set a URL as redis.url of postern";
   const { options } = redis;
-  if (options["keyPrefix"]) return "must have no keyPrefix: the keys of all parts have to be the same";
+  if (options["keyPrefix"]) return "must have no keyPrefix: all parts must use the same keys";
   const wrong = RULES[need].filter(([setting, isGood]) => !isGood(options[nameOf(setting)]));
   if (wrong.length === 0) return undefined;
-  return `must be made with ${wrong.map(([setting]) => setting).join(", ")}: so ${WHY[need]}`;
+  return `must be created with ${wrong.map(([setting]) => setting).join(", ")}, so that ${WHY[need]}`;
 }
 
-/** @internal Connects, or takes the host's connection, which `close` leaves open. `url` is the checked one. */
-export function openConnection(redis: RedisOption, url: Secret, need: Need, log: Logger): Connection {
-  if (typeof redis !== "string") {
+/** @internal Takes the host's connection, which `close` leaves open, or connects to `url`. */
+export function openConnection(redis: Redis | undefined, url: Secret, need: Need, log: Logger): Connection {
+  if (redis !== undefined) {
     inItsDatabase(redis);
     if (redis.status === "wait") redis.connect().catch(() => {}); // lazyConnect: nothing else would
     // One that is open may have begun in another database.

@@ -1,5 +1,6 @@
 import { AppError } from "../errors/app-error.ts";
 import type { Clock } from "../time/clock.ts";
+import { BoundedMap } from "./bounded-map.ts";
 
 type Options = {
   /** What each party may use at once, and gets back in a minute. */
@@ -23,7 +24,7 @@ type Bucket = { left: number; at: number };
 
 /** A token bucket for each party, in the memory of this process. */
 export function createAllowance({ perMinute, what, publicDetail, clock }: Options): Allowance {
-  const buckets = new Map<string, Bucket>();
+  const buckets = new BoundedMap<string, Bucket>(PARTIES_MAX);
   const msEach = 60_000 / perMinute;
 
   function bucketOf(party: string): Bucket {
@@ -36,8 +37,6 @@ export function createAllowance({ perMinute, what, publicDetail, clock }: Option
     }
     const bucket = { left: perMinute, at: now };
     buckets.set(party, bucket);
-    const oldest = buckets.size > PARTIES_MAX ? buckets.keys().next().value : undefined;
-    if (oldest !== undefined) buckets.delete(oldest);
     return bucket;
   }
 
@@ -45,7 +44,7 @@ export function createAllowance({ perMinute, what, publicDetail, clock }: Option
     use(party) {
       const bucket = bucketOf(party);
       if (bucket.left < 1) {
-        const reason = `${party} is over ${perMinute} ${what} a minute`;
+        const reason = `${party} exceeded ${perMinute} ${what} a minute`;
         const retryAfterMs = Math.ceil((1 - bucket.left) * msEach);
         throw new AppError("request.rate_limited", { reason, publicDetail, retryAfterMs });
       }

@@ -60,27 +60,47 @@ function wordIn<Word extends string>(env: Env, name: string, words: readonly Wor
   if (word !== undefined) return word;
   const hint = didYouMean(text, words, (each) => JSON.stringify(each));
   const list = words.map((each) => JSON.stringify(each)).join(", ");
-  throw new AppError("start.config_invalid", { reason: `${name}: must be one of ${list}${hint}` });
+  throw new AppError("start.config_invalid", {
+    reason: `${name}: must be one of ${list}, not ${JSON.stringify(text)}${hint}`,
+  });
 }
+
+/** Names that `variablesNamedIn` would find in a file. */
+const OUR_NAME = /^POSTERN_\w*$/;
 
 /** Kubernetes sets these for each service beside a pod, also for one that is named postern. */
 const OF_KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)?)$/;
 
 /**
- * A warning for each variable that begins as ours do and that nothing reads: neither the program nor a file in `dir`. Without a
- * directory only the program's own are known, so only what looks like a misspelt one of them is warned of.
+ * A warning for each variable that begins as ours do and that nothing reads: neither the program nor a file in `dir`. One that looks like
+ * a misspelt name gets a hint. `misspeltOnly` leaves out the others, as does an absent `dir`: a terminal may hold variables of another
+ * configuration.
  */
-export function environmentWarnings(env: Env, dir: string | undefined): string[] {
-  const ours = Object.keys(env).filter((name) => name.startsWith("POSTERN_") && !OF_KUBERNETES.test(name));
+export function environmentWarnings(
+  env: Env,
+  dir: string | undefined,
+  { misspeltOnly = false }: { misspeltOnly?: boolean } = {},
+): string[] {
+  const { unused, names } = unusedIn(env, dir);
+  return unused
+    .map((name) => ({ name, hint: didYouMean(name, names) }))
+    .filter(({ hint }) => (dir !== undefined && !misspeltOnly) || hint !== "")
+    .map(({ name, hint }) => `${name}: this variable is not used${hint}`);
+}
+
+/** The environment of processes whose parent has given these warnings: without the variables that nothing reads. */
+export function withoutUnused(env: Env, dir: string | undefined): Env {
+  const { unused } = unusedIn(env, dir);
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !unused.includes(name)));
+}
+
+/** Variables that begin as ours do and that nothing reads, and the names that are read. */
+function unusedIn(env: Env, dir: string | undefined): { unused: string[]; names: string[] } {
+  const ours = Object.keys(env).filter((name) => OUR_NAME.test(name) && !OF_KUBERNETES.test(name));
   const unknown = ours.filter((name) => !KNOWN.includes(name));
-  if (unknown.length === 0) return [];
-  const named = variablesNamedIn(dir);
-  if (named === undefined) return [];
-  return unknown
-    .filter((name) => !named.has(name))
-    .map((name) => ({ name, hint: didYouMean(name, [...KNOWN, ...named]) }))
-    .filter(({ hint }) => dir !== undefined || hint !== "")
-    .map(({ name, hint }) => `${name}: nothing reads this variable${hint}`);
+  const named = unknown.length === 0 ? undefined : variablesNamedIn(dir);
+  if (named === undefined) return { unused: [], names: KNOWN };
+  return { unused: unknown.filter((name) => !named.has(name)), names: [...KNOWN, ...named] };
 }
 
 /**

@@ -57,7 +57,7 @@ export function createFairLimit({ max, waitingMax, waitMs, what, code }: Options
   function wait(party: string): Promise<void> {
     const line = lines.get(party) ?? new Set();
     if (line.size >= waitingMax)
-      throw refusal("request.rate_limited", `${line.size} ${what} of ${party} wait already`);
+      throw refusal("request.rate_limited", `${line.size} ${what} of ${party} are already waiting`);
     return new Promise((resolve, reject) => {
       const waiter = {
         enter() {
@@ -68,7 +68,7 @@ export function createFairLimit({ max, waitingMax, waitMs, what, code }: Options
       const timer = setTimeout(() => {
         line.delete(waiter);
         if (line.size === 0) lines.delete(party);
-        reject(refusal(code, `${max} ${what} are under way, and none ended within ${waitMs} ms`));
+        reject(refusal(code, `${max} ${what} are in flight, and none ended within ${waitMs} ms`));
       }, waitMs);
       lines.set(party, line.add(waiter));
     });

@@ -20,11 +20,23 @@ export const EXIT = { ok: 0, failed: 1, usage: 2, config: 3 } as const;
  * started is closed in reverse order. Resolves with the exit code. POSTERN_FAILPOINT arms a failpoint, for tests. A SIGHUP is
  * logged and changes nothing, because no configuration is read again, unless `onHangup` is "stop".
  */
-export async function runService(
+export function runService(
   name: string,
-  { env, pretty, configDir }: ServiceOptions & { configDir?: string | undefined },
-  start: (service: Service) => Promise<{ fatal?: Promise<void> }>,
+  options: RunOptions,
+  start: Start,
   { onHangup = "ignore" }: { onHangup?: OnHangup } = {},
+): Promise<number> {
+  return withStopSignal((stopped) => run(name, options, start, { onHangup, stopped }), { onHangup });
+}
+
+type RunOptions = ServiceOptions & { configDir?: string | undefined };
+type Start = (service: Service) => Promise<{ fatal?: Promise<void> }>;
+
+async function run(
+  name: string,
+  { env, pretty, configDir }: RunOptions,
+  start: Start,
+  { onHangup, stopped }: { onHangup: OnHangup; stopped: Promise<NodeJS.Signals> },
 ): Promise<number> {
   const { createProcessLogger } = await import("../log/pino-logger.ts"); // a command uses this file too, and logs nothing
   const level = levelOf(env);
@@ -38,7 +50,6 @@ export async function runService(
     for (const warning of environmentWarnings(env, configDir)) log.warn("config.warning", { warning });
     if (onHangup === "ignore")
       process.on("SIGHUP", () => log.info("service.hangup_ignored", { reason: NO_RELOAD }));
-    const stopped = stopSignal({ onHangup });
     const { fatal } = await start({ log, shutdown });
     const failed = new Promise<never>((_, reject) => fatal?.catch(reject));
     const signal = await Promise.race([stopped, failed]);
@@ -52,7 +63,7 @@ export async function runService(
   return clean ? exitCode : EXIT.failed;
 }
 
-const NO_RELOAD = "a configuration is read at the start only; restart the process after an edit";
+const NO_RELOAD = "the configuration is read only at startup; restart the process to apply a change";
 
 /** The level to log at, or why there is none: a wrong one is logged too. */
 function levelOf(env: NodeJS.ProcessEnv): string | { wrong: unknown } {
@@ -72,21 +83,32 @@ function refuse(log: Logger, error: AppError): number {
 }
 
 /**
- * Resolves with the name of the first SIGTERM or SIGINT; the second one ends the process at once with exit code 1. A SIGHUP
- * counts as the first, unless somebody else handles it. It ends nothing at once: a terminal that closes sends several.
+ * Does work that a signal stops, and listens to signals no longer than that. `stopped` resolves with the name of the first
+ * SIGTERM or SIGINT; the second one ends the process at once with exit code 1. A SIGHUP counts as the first, unless
+ * `onHangup` is "ignore". It ends nothing at once: a terminal that closes sends several.
  */
-export function stopSignal({ onHangup = "stop" }: { onHangup?: OnHangup } = {}): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    let seen = false;
-    const onSignal = (signal: NodeJS.Signals): void => {
-      if (seen && signal !== "SIGHUP") process.exit(1);
-      seen = true;
-      resolve(signal);
-    };
-    process.on("SIGTERM", onSignal);
-    process.on("SIGINT", onSignal);
-    if (onHangup === "stop") process.on("SIGHUP", onSignal);
+export async function withStopSignal<Result>(
+  work: (stopped: Promise<NodeJS.Signals>) => Promise<Result>,
+  { onHangup = "stop" }: { onHangup?: OnHangup } = {},
+): Promise<Result> {
+  const signals: NodeJS.Signals[] = ["SIGTERM", "SIGINT"];
+  if (onHangup === "stop") signals.push("SIGHUP");
+  let stop = (_signal: NodeJS.Signals): void => {};
+  const stopped = new Promise<NodeJS.Signals>((resolve) => {
+    stop = resolve;
   });
+  let seen = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (seen && signal !== "SIGHUP") process.exit(1);
+    seen = true;
+    stop(signal);
+  };
+  for (const signal of signals) process.on(signal, onSignal);
+  try {
+    return await work(stopped);
+  } finally {
+    for (const signal of signals) process.off(signal, onSignal);
+  }
 }
 
 /** How each part that was started is closed: last registered, first closed. */

@@ -1,4 +1,5 @@
 import { type Clock, type Settled, settled } from "../time/clock.ts";
+import { BoundedMap } from "./bounded-map.ts";
 
 type Options<Value> = {
   /** How long an outcome is kept. */
@@ -23,13 +24,11 @@ const ENTRIES_MAX = 10_000;
 export function createShortCache<Value>(options: Options<Value>): ShortCache<Value> {
   const { keptMs, entriesMax = ENTRIES_MAX, keeps = ({ kind }) => kind === "done", clock } = options;
   const pending = new Map<string, Promise<Value>>();
-  const kept = new Map<string, Kept<Value>>();
+  const kept = new BoundedMap<string, Kept<Value>>(entriesMax);
 
   function keep(key: string, outcome: Promise<Value>): void {
     kept.delete(key);
     kept.set(key, { outcome, until: clock() + keptMs });
-    const oldest = kept.size > entriesMax ? kept.keys().next().value : undefined;
-    if (oldest !== undefined) kept.delete(oldest);
   }
 
   async function begin(key: string, work: () => Promise<Value>): Promise<Value> {

@@ -1,14 +1,16 @@
+import { createAudit } from "../audit/audit.ts";
+import { newRunId } from "../runs/run.ts";
 import { createReadAuditTrail, type ReadAuditTrail } from "./audit-trail.ts";
-import { type BulkApi, createBulk } from "./bulk.ts";
+import { type BulkApi, createBulkCommand } from "./bulk.ts";
 import { type BulkRunsApi, createBulkRunsApi } from "./bulk-runs.ts";
 import { type CallsApi, createCallsApi } from "./calls.ts";
 import { createReadConfiguredNames, type ReadConfiguredNames } from "./configured-names.ts";
 import { createFailedApi, type FailedApi } from "./failed.ts";
 import { createJobsApi, type JobsApi } from "./jobs.ts";
-import { type AuditMoney, createAuditMoney } from "./money-audit.ts";
+import { type AuditMoney, auditSelection, createAuditMoney } from "./money-audit.ts";
 import { createMoneyRunsApi, type MoneyRunsApi } from "./money-runs.ts";
 import { createPaymentsApi, type PaymentsApi } from "./payments.ts";
-import { type CheckRefunds, createCheckRefunds } from "./refund-check.ts";
+import { ALL_PENDING, type CheckRefunds, createCheckRefunds } from "./refund-check.ts";
 import { createRefundsApi, type RefundsApi } from "./refunds.ts";
 import { createRejectedApi, type RejectedApi } from "./rejected.ts";
 
@@ -39,7 +41,7 @@ export type Operations = AtOnce & {
 
 /** What the two need. `by` stands in the audit. */
 export type OperationsDeps = Parameters<typeof createFailedApi>[0] &
-  Parameters<typeof createBulk>[0] &
+  Parameters<typeof createBulkCommand>[0] &
   Parameters<typeof createCallsApi>[0] &
   Parameters<typeof createPaymentsApi>[0];
 
@@ -71,8 +73,27 @@ export function createOperatorApi(deps: OperatorDeps): OperatorApi {
 export function createOperations(deps: OperationsDeps): Operations {
   return {
     ...createAtOnce(deps),
-    bulk: createBulk(deps),
-    auditMoney: createAuditMoney(deps.partition, deps.tokens),
-    checkRefunds: createCheckRefunds(deps),
+    bulk: createBulkCommand(deps),
+    ...createMoneyCommands(deps),
+  };
+}
+
+/** Each begins with a line in the audit, as the runs of the console do. */
+function createMoneyCommands(deps: OperationsDeps): Pick<Operations, "auditMoney" | "checkRefunds"> {
+  const { partition, tokens, clock, log, by } = deps;
+  const audit = createAudit(partition, log);
+  const auditMoney = createAuditMoney(partition, tokens);
+  const checkRefunds = createCheckRefunds(deps);
+  return {
+    async auditMoney(order, work) {
+      const selection = auditSelection(order);
+      await audit({ at: clock(), action: "begin_audit", run: newRunId(), by, selection });
+      return auditMoney(order, work);
+    },
+    async checkRefunds(signal) {
+      const run = newRunId();
+      await audit({ at: clock(), action: "begin_refund_check", run, by, selection: ALL_PENDING });
+      return checkRefunds({ by, selection: "by a refund check", run }, signal);
+    },
   };
 }

@@ -1,9 +1,10 @@
 import { z } from "zod";
-import { isAuditAction } from "../audit/audit.ts";
+import { AUDIT_STREAMS, isAuditAction } from "../audit/actions.ts";
 import { createReadAudit } from "../audit/read.ts";
 import { CALL_ID } from "../job-call/call-id.ts";
 import { readGate } from "../queue/queue-name.ts";
 import type { Partition } from "../redis/partition.ts";
+import { RUN_ID } from "../runs/run.ts";
 import { toIso } from "../time/iso.ts";
 import { next, type PageAsked } from "./cursor.ts";
 import { askedMs, askedTime, isoTime } from "./view.ts";
@@ -11,6 +12,7 @@ import { askedMs, askedTime, isoTime } from "./view.ts";
 /** What somebody did, and why. What it is about depends on the action. */
 export const AuditEntryView = z.object({
   id: z.string(),
+  stream: z.enum(AUDIT_STREAMS),
   at: isoTime,
   action: z.string(),
   /** A token's name, or `user@host` of a command. */
@@ -18,17 +20,26 @@ export const AuditEntryView = z.object({
   call_id: z.string().optional(),
   job: z.string().optional(),
   path: z.string().optional(),
-  /** The filters, ids or names that chose it. */
+  session: z.string().optional(),
+  rejected_id: z.string().optional(),
+  /** The run that it is about, or that did it. */
+  run: z.string().optional(),
+  /** The filters, ids or names that chose it; or from where, for how long or how. */
   selection: z.string(),
   reason: z.string().optional(),
-  /** The transaction that was named as a payment's. */
+  /** The transaction that was named as a payment's, or that has paid back. */
   transaction: z.string().optional(),
 });
 export type AuditEntryView = z.infer<typeof AuditEntryView>;
 
 /** Selects entries that meet every field present. */
 export const AuditFilter = z.strictObject({
-  action: z.string().refine(isAuditAction, "is no action of the audit, as pause or replay").optional(),
+  /** Without it acts and money, or the stream of the action. */
+  stream: z.enum(AUDIT_STREAMS).optional(),
+  action: z
+    .string()
+    .refine(isAuditAction, "must be an action of the audit trail, such as pause or replay")
+    .optional(),
   by: z.string().max(256).optional(),
   call_id: z.string().regex(CALL_ID).optional(),
   job: z
@@ -41,6 +52,7 @@ export const AuditFilter = z.strictObject({
       return z.NEVER;
     })
     .optional(),
+  run: z.string().regex(RUN_ID).optional(),
   since: askedTime.optional(),
   until: askedTime.optional(),
 });
@@ -56,6 +68,8 @@ export type AuditPage = z.infer<typeof AuditPage>;
 /** The newest first. */
 export type ReadAuditTrail = (filter: AuditFilter, page: PageAsked) => Promise<AuditPage>;
 
+type AuditPageRead = Awaited<ReturnType<ReturnType<typeof createReadAudit>>>;
+
 /** What operators did, by the console or by commands. */
 export function createReadAuditTrail(partition: Partition): ReadAuditTrail {
   const read = createReadAudit(partition);
@@ -69,13 +83,17 @@ export function createReadAuditTrail(partition: Partition): ReadAuditTrail {
       { limit, after: cursor },
     );
     return {
-      entries: page.entries.map(({ id, at, fields }) => toView(id, at, fields)),
+      entries: page.entries.map(toView),
       next: page.next ?? null,
     };
   };
 }
 
-function toView(id: string, at: number, fields: Readonly<Record<string, string>>): AuditEntryView {
-  const { action = "?", by = "?", selection = "?", call_id, job, path, reason, transaction } = fields;
-  return { id, at: toIso(at), action, by, call_id, job, path, selection, reason, transaction };
+function toView({ id, stream, at, fields }: AuditPageRead["entries"][number]): AuditEntryView {
+  const { action = "?", by = "?", selection = "?", reason, transaction } = fields;
+  const { call_id, job, path, session, rejected_id, run } = fields;
+  return {
+    ...{ id, stream, at: toIso(at), action, by, call_id, job, path, session, rejected_id, run },
+    ...{ selection, reason, transaction },
+  };
 }

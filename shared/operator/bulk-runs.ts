@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { logAudited } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import { CALL_ID } from "../job-call/call-id.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
@@ -7,8 +8,19 @@ import { RUN_STATES, type Run } from "../runs/run.ts";
 import { createRunStore } from "../runs/store.ts";
 import type { DoRun } from "../runs/worker.ts";
 import { toIso } from "../time/iso.ts";
-import { BULK_ACTIONS, type BulkAction, type BulkRequest, Counted, createBulk, selectionOf } from "./bulk.ts";
+import {
+  BEGINS,
+  BULK_ACTIONS,
+  type BulkAction,
+  type BulkProgress,
+  type BulkRequest,
+  Counted,
+  createBulk,
+  NOTHING_BEFORE,
+  selectionOf,
+} from "./bulk.ts";
 import { FailedFilter } from "./failed.ts";
+import { PaidSum, PartialSum } from "./paid-sum.ts";
 import { count, isoOrNull, isoTime } from "./view.ts";
 
 export const IDS_MAX = 1000;
@@ -33,7 +45,12 @@ export type BulkOrder = z.infer<typeof BulkOrder>;
 
 const Stored = BulkOrder.extend({ reason: z.string().optional() });
 
-const Progress = z.object({ counted: Counted.optional(), done: count, left: count });
+const Progress = z.object({
+  counted: Counted.optional(),
+  done: count,
+  left: count,
+  refundsDue: PartialSum.nullable(),
+});
 
 /** A replay or discard of many failed calls, as far as it is. */
 export const BulkRunView = z.object({
@@ -55,6 +72,8 @@ export const BulkRunView = z.object({
   /** Null until the calls are counted. Calls that need force are left out. */
   matched: count.nullable(),
   by_code: z.record(z.string(), count).nullable(),
+  /** Of a discard: what was paid for these calls, whose refunds become due by it. Null until the calls are counted. */
+  paid: PaidSum.nullable(),
   needs_force_count: count.nullable(),
   /** The first of them. */
   needs_force: z.array(z.string()),
@@ -63,6 +82,11 @@ export const BulkRunView = z.object({
   done: count,
   /** Replayed or discarded by somebody else meanwhile, or in the moment in which a process of the service died. */
   left_meanwhile: count,
+  /**
+   * Of a discard: what was paid for the calls that it has ended, and is due back now. Null before the first. It is not whole if calls have
+   * left meanwhile, or another discard had begun with them: they may have been ended by a process that died.
+   */
+  refunds_due: PartialSum.nullable(),
   remaining: count.nullable(),
   /** Why it stopped. */
   failure: z.object({ code: z.string(), reason: z.string() }).nullable(),
@@ -93,7 +117,7 @@ export function createBulkRunsApi({ partition, clock, log, by, wake }: Deps): Bu
   async function find(action: BulkAction, id: string): Promise<Run> {
     const run = await runs.find(id);
     if (run?.kind === action) return run;
-    throw AppError.public("run.unknown", `there is no ${action} ${id} (any more)`);
+    throw AppError.public("run.unknown", `there is no bulk ${action} ${id}, or it is no longer kept`);
   }
 
   return {
@@ -101,8 +125,13 @@ export function createBulkRunsApi({ partition, clock, log, by, wake }: Deps): Bu
       // What fails from now on is not chosen, however late the calls are counted.
       const isOpen = order.call_ids === undefined && order.filter.until === undefined;
       const filter = isOpen ? { ...order.filter, until: toIso(clock()) } : order.filter;
-      const run = await runs.create({ kind: action, by, request: { ...order, filter } });
-      log.info("run.begun", { id: run.id, kind: action, by, selection: toView(run).selection });
+      const { reason, dry_run: isDry } = order;
+      const selection = selectionOf({ filter, ids: order.call_ids });
+      const at = clock();
+      const actOf = (run: string) => ({ at, action: BEGINS[action], run, by, selection, reason }) as const;
+      const request = { kind: action, by, request: { ...order, filter } };
+      const run = await runs.create(request, isDry ? undefined : actOf);
+      if (!isDry) logAudited(log, actOf(run.id));
       wake();
       return toView(run);
     },
@@ -113,16 +142,18 @@ export function createBulkRunsApi({ partition, clock, log, by, wake }: Deps): Bu
 
     async cancel(action, id) {
       await find(action, id);
-      log.info("run.cancelled", { id, kind: action, by });
-      const run = await runs.cancel(id);
+      const act = { at: clock(), action: "cancel_run", run: id, by, selection: action } as const;
+      const run = await runs.cancel(act);
+      logAudited(log, act);
       wake();
       return toView(run);
     },
 
     async resume(action, id) {
       await find(action, id);
-      const run = await runs.resume(id, by);
-      log.info("run.resumed", { id, kind: action, by });
+      const act = { at: clock(), action: "resume_run", run: id, by, selection: action } as const;
+      const run = await runs.resume(act);
+      logAudited(log, act);
       wake();
       return toView(run);
     },
@@ -130,13 +161,11 @@ export function createBulkRunsApi({ partition, clock, log, by, wake }: Deps): Bu
 }
 
 /** How a process does such runs, whoever began them. Of calls that are done already nothing is done again. */
-export function bulkRuns(
-  deps: Omit<OperateDeps, "by"> & { runnerMemoryMs: number },
-): Record<BulkAction, DoRun> {
+export function bulkRuns(deps: Omit<Parameters<typeof createBulk>[0], "by">): Record<BulkAction, DoRun> {
   const doRun: DoRun = async ({ run, signal, tell, told }) => {
     const bulk = createBulk({ ...deps, by: run.resumedBy ?? run.by });
     const { dry_run: isDry, ...order } = Stored.parse(run.request);
-    const request = toRequest(run.kind as BulkAction, order);
+    const request = { ...toRequest(run.kind as BulkAction, order), run: run.id };
     const { counted: known, ...before } = progressOf(run);
     const counted = known ?? (await bulk.count(request, signal));
     if (known === undefined) {
@@ -145,13 +174,14 @@ export function bulkRuns(
       failpoint("console.after_counted");
     }
     if (isDry || signal.aborted) return;
-    const { done, left, failure } = await bulk.operate(request, counted, {
-      ...{ signal, before },
-      onProgress: (progress) => tell({ counted, done: progress.done, left: progress.left }),
+    const onProgress = ({ done, left, refundsDue }: BulkProgress) =>
+      tell({ counted, done, left, refundsDue });
+    const result = await bulk.operate(request, counted, {
+      ...{ signal, before, onProgress },
       onDone: () => failpoint("console.after_operated"),
     });
-    tell({ counted, done, left });
-    if (failure !== undefined) throw failure;
+    onProgress(result);
+    if (result.failure !== undefined) throw result.failure;
   };
   return { replay: doRun, discard: doRun };
 }
@@ -164,13 +194,13 @@ function toRequest(
 }
 
 function progressOf({ progress }: Run): z.infer<typeof Progress> {
-  return Progress.parse(progress ?? { done: 0, left: 0 });
+  return Progress.parse(progress ?? NOTHING_BEFORE);
 }
 
 function toView(run: Run): BulkRunView {
   const { id, kind, state, by, resumedBy, isCancelling, at, endedAt, failure } = run;
   const { filter, call_ids: ids, dry_run, force, limit, reason } = Stored.parse(run.request);
-  const { counted, done, left } = progressOf(run);
+  const { counted, done, left, refundsDue } = progressOf(run);
   const isOpen = state === "waiting" || state === "running";
   return {
     ...{ id, action: kind as BulkAction, state: isCancelling && isOpen ? "cancelling" : state },
@@ -179,10 +209,11 @@ function toView(run: Run): BulkRunView {
     ...{ limit: limit ?? null, begun_at: toIso(at), ended_at: isoOrNull(endedAt) },
     matched: counted?.matched ?? null,
     by_code: counted?.by_code ?? null,
+    paid: counted?.paid ?? null,
     needs_force_count: counted === undefined ? null : counted.matched - counted.chosen,
     needs_force: counted?.needs_force ?? [],
     missing: counted?.missing ?? [],
-    ...{ done, left_meanwhile: left },
+    ...{ done, left_meanwhile: left, refunds_due: refundsDue },
     remaining: counted === undefined ? null : counted.chosen - done - left,
     failure: failure ?? null,
   };

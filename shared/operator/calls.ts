@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { createAudit } from "../audit/audit.ts";
 import { createForget } from "../calls/forget.ts";
 import { CALL_STATES, type FoundCall } from "../calls/found-call.ts";
 import { type CallLife, createReadBody, createReadLife } from "../calls/life.ts";
@@ -46,18 +47,18 @@ export const CallSearch = z.strictObject({
   endpoint: z.string().min(1).max(2048).optional(),
   payer: z
     .string()
-    .refine(isAddress, "is no address: 0x and 40 hex digits")
+    .refine(isAddress, "must be an address: 0x and 40 hex digits")
     .transform((text) => text.toLowerCase())
     .optional(),
   transaction: z
     .string()
-    .regex(/^0x[0-9a-fA-F]{64}$/, "is no transaction: 0x and 64 hex digits")
+    .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
     .transform((text) => text.toLowerCase())
     .optional(),
   origin: z.enum(ORIGINS).optional(),
   job: z
     .string()
-    .refine((text) => whyNoJobKey(text) === undefined, "is not <service id>/<job index>, as 7/1")
+    .refine((text) => whyNoJobKey(text) === undefined, "must be <service id>/<job index>, such as 7/1")
     .optional(),
   state: z.enum(CALL_STATES).optional(),
   since: askedTime.optional(),
@@ -69,6 +70,8 @@ export type CallSearch = z.infer<typeof CallSearch>;
 const Step = z.object({
   at: isoTime,
   what: z.string(),
+  /** How many attempts right before it are no longer kept. */
+  missing: count.optional(),
   n: z.int().optional(),
   code: z.string().optional(),
   reason: z.string().optional(),
@@ -100,10 +103,8 @@ export const CallLifeView = z.object({
   service_id: count.nullable(),
   job_id: count.nullable(),
   queue: z.object({ name: z.string(), as: z.string(), due_at: isoTime.nullable() }).nullable(),
-  /** The oldest first. Of the failed attempts only the newest. */
+  /** The oldest first. Of failed attempts, failures and replays only the newest five of each. */
   timeline: z.array(Step),
-  /** How many failed attempts came before those. */
-  attempts_before: count,
   content_type: z.string().nullable(),
   bytes: count.nullable(),
   sha256: z.string().nullable(),
@@ -111,7 +112,10 @@ export const CallLifeView = z.object({
   metadata: z.record(z.string(), z.string()).nullable(),
   path: z.string().nullable(),
   delivery_id: z.string().nullable(),
+  /** How many attempts there were in all, across replays. Null if that is no longer known. */
   attempts: count.nullable(),
+  /** How often it was replayed, while its attempts are kept. */
+  replays: count,
   body_kept: z.boolean(),
   /** `answer`, and otherwise why there is none. */
   result: z.object({
@@ -150,7 +154,7 @@ export type CallsApi = {
   find(search: CallSearch, page: PageAsked): Promise<FoundCalls>;
   /** Throws `call.unknown`, as the others do. */
   show(id: string): Promise<CallLifeView>;
-  /** Throws `call.no_body` if it is not kept (any more). */
+  /** With a line in the audit, as `result`. Throws `call.no_body` if it is not kept (any more). */
   body(id: string): Promise<Buffer>;
   /** Throws `call.no_result` if there is none with a body. */
   result(id: string): Promise<Buffer>;
@@ -171,18 +175,19 @@ const PATIENCE_MS = 10_000;
 
 /** What an operator sees of calls, wherever they are, and has forgotten of them. */
 export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): CallsApi {
-  const { partition } = deps;
+  const { partition, clock, log, by } = deps;
   const decimalsOf = decimalsFrom(tokens);
   const search = createSearchCalls(partition, { paths, patienceMs: PATIENCE_MS });
   const readLife = createReadLife(partition);
   const readBody = createReadBody(patient);
   const results = createResults(patient);
   const forget = createForget(deps);
+  const audit = createAudit(partition, log);
 
   async function show(id: string): Promise<CallLifeView> {
     const life = await readLife(id);
     if (life !== undefined) return toLifeView(life, decimalsOf);
-    const detail = `${id}: nothing is known of such a call (any more); one that has ended is remembered for console.history_secs`;
+    const detail = `${id} is unknown: there was no such call, or it ended longer ago than console.history_secs`;
     throw AppError.public("call.unknown", detail);
   }
 
@@ -205,16 +210,22 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
 
     async body(id) {
       const body = await readBody(id);
-      if (body !== undefined) return body;
+      if (body !== undefined) {
+        await audit({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
+        return body;
+      }
       const { state } = await show(id);
       throw AppError.public("call.no_body", `${id}: its body is not kept; the call is ${state}`);
     },
 
     async result(id) {
       const read = await results.read(id);
-      if (read.kind === "answer") return read.body;
+      if (read.kind === "answer") {
+        await audit({ at: clock(), action: "read_result", callId: id, by, selection: "by id" });
+        return read.body;
+      }
       await show(id);
-      throw AppError.public("call.no_result", `${id}: it has no result with a body: ${RESULT[read.kind]}`);
+      throw AppError.public("call.no_result", `${id} has no result: ${RESULT[read.kind]}`);
     },
 
     async forget(id, reason) {
@@ -227,13 +238,13 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
 
 const RESULT = {
   answer: "kept",
-  too_long: "the runner's answer was longer than is kept",
-  failure: "its runner delivered that it failed for good",
-  failed: "it failed for good",
-  pending: "not there yet",
-  gone: "kept no more",
-  "none kept": "its job keeps none",
-  unknown: "not there yet",
+  too_long: "it was too large to keep",
+  failure: "the runner reported a permanent failure",
+  failed: "the call failed permanently",
+  pending: "not available yet",
+  gone: "no longer kept",
+  "none kept": "its job does not keep results",
+  unknown: "not available yet",
 } satisfies Record<CallLife["result"]["kind"], string>;
 
 /** What a result is, by the word for it. */
@@ -250,7 +261,7 @@ function toFoundView({ deliveryId, acceptedAt, endedAt, at, ...call }: FoundCall
 }
 
 function toLifeView(life: CallLife, decimalsOf: DecimalsOf): CallLifeView {
-  const { id, state, changedAt, origin, job, place, head, steps, attemptsBefore, result, payment } = life;
+  const { id, state, changedAt, origin, job, place, head, steps, result, payment } = life;
   const ids = job === undefined ? undefined : idsOfKey(job);
   return {
     call_id: id,
@@ -261,7 +272,6 @@ function toLifeView(life: CallLife, decimalsOf: DecimalsOf): CallLifeView {
     job_id: ids?.jobIndex ?? null,
     queue: place === undefined ? null : { name: place.queue, as: place.as, due_at: isoOrNull(place.dueAt) },
     timeline: steps.map(({ kind, at, ...more }) => ({ at: toIso(at), what: kind, ...snakeCased(more) })),
-    attempts_before: attemptsBefore,
     content_type: head?.content_type ?? null,
     bytes: head?.bytes ?? payment?.terms.body_bytes ?? null,
     sha256: head?.sha256 ?? null,
@@ -269,7 +279,8 @@ function toLifeView(life: CallLife, decimalsOf: DecimalsOf): CallLifeView {
     metadata: head?.metadata ?? null,
     path: head?.metadata[WEBHOOK_PATH] ?? life.remembered?.endpoint ?? null,
     delivery_id: head?.metadata[WEBHOOK_DELIVERY_ID] ?? life.remembered?.deliveryId ?? null,
-    attempts: life.remembered?.attempts ?? null,
+    attempts: life.attempts ?? null,
+    replays: life.replays,
     body_kept: life.storedBytes > 0,
     result: toResultView(result),
     payment: payment === undefined ? null : toPaymentView(payment, decimalsOf),

@@ -22,7 +22,7 @@ export function fromCursor<Place extends z.ZodType>(
   try {
     return place.parse(JSON.parse(Buffer.from(cursor, "base64url").toString("utf8")));
   } catch (cause) {
-    throw AppError.public("request.malformed", "cursor: is not the `next` of an answer of this list", {
+    throw AppError.public("request.malformed", "cursor: must be the `next` of an answer of this list", {
       cause,
     });
   }

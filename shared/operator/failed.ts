@@ -1,14 +1,16 @@
 import { z } from "zod";
+import { createAudit } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import { isErrorCode } from "../errors/codes.ts";
 import { CALL_ID } from "../job-call/call-id.ts";
 import type { CallHead } from "../job-call/job-call.ts";
 import { ORIGINS } from "../job-call/origin.ts";
-import { createCallRecords, type FailedAttempt } from "../queue/call-record.ts";
+import type { RecordState } from "../job-call/record-state.ts";
+import type { FailedAttempt } from "../queue/call-log.ts";
+import { createCallRecords } from "../queue/call-record.ts";
 import { createDiscard } from "../queue/discard.ts";
 import { type CallFilter, createFailedCalls, type FailedCall } from "../queue/failed.ts";
 import type { Operate, OperateDeps } from "../queue/operate.ts";
-import type { RecordState } from "../queue/protocol.ts";
 import { jobIdsOf, originOf } from "../queue/queue-name.ts";
 import { openRegistry } from "../queue/registry.ts";
 import { createReplay } from "../queue/replay.ts";
@@ -55,7 +57,7 @@ export const FailedCallDetail = FailedCallView.extend({
   metadata: z.record(z.string(), z.string()).optional(),
   /** The newest, oldest first. */
   failed_attempts: z.array(AttemptView),
-  /** What lies in the queue, if it is no call of this version. */
+  /** The stored data, if it is unreadable as a call. */
   stored: z.unknown().optional(),
 });
 export type FailedCallDetail = z.infer<typeof FailedCallDetail>;
@@ -80,7 +82,7 @@ export const FailedFilter = z.strictObject({
   endpoint: z.string().min(1).max(2048).optional(),
   service_id: count.optional(),
   job_id: count.optional(),
-  code: z.string().refine(isErrorCode, "is no error code: docs/errors.md lists them").optional(),
+  code: z.string().refine(isErrorCode, "must be an error code of docs/errors.md").optional(),
   since: askedTime.optional(),
   until: askedTime.optional(),
 });
@@ -108,7 +110,7 @@ export type FailedApi = {
   groups(filter: FailedFilter, signal?: AbortSignal): Promise<FailedGroupView[]>;
   /** Throws `call.not_failed`, `call.forgotten` or `call.unknown`, which say where the call is. So do the others that take an id. */
   show(id: string): Promise<FailedCallDetail>;
-  /** Throws `call.corrupt` if what is stored is no call of this version. */
+  /** With a line in the audit. Throws `call.corrupt` if the stored data is unreadable as a call. */
   body(id: string): Promise<Buffer>;
   /** Throws `call.too_old` of a call that its runner may run twice, unless `force` is given. */
   replay(id: string, why: { reason: string; force: boolean }): Promise<void>;
@@ -124,10 +126,11 @@ type Deps = OperateDeps & {
 
 /** What an operator sees of failed calls, and does to a single one, with a line in the audit. */
 export function createFailedApi(deps: Deps): FailedApi {
-  const { partition, clock, runnerMemoryMs } = deps;
+  const { partition, clock, log, by, runnerMemoryMs } = deps;
   const calls = createFailedCalls(partition);
   const bodies = createFailedCalls(deps.patient);
   const records = createCallRecords(partition);
+  const audit = createAudit(partition, log);
   const [replay, discard] = [createReplay(deps), createDiscard(deps)];
 
   async function find(id: string): Promise<FailedCall> {
@@ -187,8 +190,11 @@ export function createFailedApi(deps: Deps): FailedApi {
     async body(id) {
       const stored = await bodies.stored(await find(id));
       if (stored === undefined) throw await whereIs(partition, id);
-      if (stored.call !== undefined) return Buffer.from(stored.call.body, "base64");
-      throw AppError.public("call.corrupt", `${id}: what is stored is no call of this version`);
+      if (stored.call !== undefined) {
+        await audit({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
+        return Buffer.from(stored.call.body, "base64");
+      }
+      throw AppError.public("call.corrupt", `${id}: the stored data is unreadable as a call`);
     },
 
     async replay(id, { reason, force }) {
@@ -210,8 +216,11 @@ export function isTooOld({ acceptedAt }: FailedCall, runnerMemoryMs: number, now
 }
 
 function tooOld(id: string): AppError {
-  const why = "it was accepted longer ago than the runner remembers keys (runner.memory_secs)";
-  return AppError.public("call.too_old", `${id}: ${why}, so the runner may run it twice; it needs force`);
+  const why = "it was accepted more than runner.memory_secs ago";
+  return AppError.public(
+    "call.too_old",
+    `${id}: ${why}, so the runner may have forgotten it and may run it twice; set force to replay it`,
+  );
 }
 
 export function toCallFilter(filter: FailedFilter): CallFilter {
@@ -258,20 +267,19 @@ function toDetail(
 /** Says in a sentence where a call is that is not among the failed ones. */
 export async function whereIs(partition: Partition, id: string): Promise<AppError> {
   const place = (await openRegistry(partition).find(id))?.state;
-  if (place !== undefined)
-    return notFailed(`${id} is not among the failed calls: it is ${place} in the queue`);
+  if (place !== undefined) return notFailed(`${id} is not a failed call: it is ${place} in the queue`);
   const records = createCallRecords(partition);
   const [record, forgottenAt] = await Promise.all([records.state(id), records.forgottenAt(id)]);
   if (forgottenAt !== undefined) {
-    const reason = `${id} was forgotten at ${toIso(forgottenAt)}: there is nothing of it to be shown or run again`;
+    const reason = `${id} was forgotten at ${toIso(forgottenAt)}: it can no longer be shown or replayed`;
     return AppError.public("call.forgotten", reason);
   }
   if (record === undefined)
     return AppError.public(
       "call.unknown",
-      `${id} is not among the failed calls, and nothing is known of it (any more)`,
+      `${id} is unknown: there was no such call, or it is no longer kept`,
     );
-  return notFailed(`${id} is not among the failed calls${recorded(record)}`);
+  return notFailed(`${id} is not a failed call${recorded(record)}`);
 }
 
 function notFailed(reason: string): AppError {
@@ -280,11 +288,11 @@ function notFailed(reason: string): AppError {
 
 function recorded(record: RecordState): string {
   if (record === "REFUND_PENDING" || record === "REFUNDED")
-    return `: ${REFUNDS[record]}, so it neither runs again nor is discarded`;
-  return `: its record says ${record.toLowerCase()}`;
+    return `: ${REFUNDS[record]}, so it cannot be replayed or discarded`;
+  return `: it is ${record.toLowerCase()}`;
 }
 
 const REFUNDS = {
   REFUND_PENDING: "the refund of its payment is exported",
-  REFUNDED: "its payment was paid back",
+  REFUNDED: "its payment was refunded",
 } as const;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ORIGINS } from "../job-call/origin.ts";
 import { redisClock } from "../redis/clock.ts";
 import type { Partition } from "../redis/partition.ts";
-import { percentile, type Step } from "../series/buckets.ts";
+import { percentile, STEPS, type Step } from "../series/buckets.ts";
 import { type Counts, type Details, originOf, sumOf, totalOf, totalsOfOrigin } from "../series/counts.ts";
 import { type Bucket, createReadSeries } from "../series/read.ts";
 import type { Clock } from "../time/clock.ts";
@@ -19,7 +19,7 @@ const FlowLine = z.object({
   refused: z.array(count),
   injected: z.array(count),
   failed: z.array(count),
-  /** From accepted to the runner's answer; null where no call was injected. */
+  /** From accepted to the runner's answer, an estimate to two digits; null where no call was injected. */
   p50_ms: z.array(ms),
   p99_ms: z.array(ms),
 });
@@ -41,15 +41,13 @@ const FlowJob = z.object({
   p99_ms: ms,
 });
 
-/** What the processes have counted. They tell every ten seconds, so the newest spans may still grow. */
+/** Counts of all processes. The last span has only begun: processes report every ten seconds, and it grows. */
 export const FlowView = z.object({
   /** When the first span begins. */
   from: isoTime,
   step_ms: count,
   lines: z.array(FlowLine),
   jobs: z.array(FlowJob),
-  /** Whether a later release has counted too, which this one cannot read. */
-  is_incomplete: z.boolean(),
 });
 export type FlowView = z.infer<typeof FlowView>;
 
@@ -71,7 +69,11 @@ export type EndpointCounts = z.infer<typeof EndpointCounts>;
 export const FLOW_SPANS = ["1h", "24h"] as const;
 export type FlowSpan = (typeof FLOW_SPANS)[number];
 
-const STEP_OF: Record<FlowSpan, Step> = { "1h": "fine", "24h": "coarse" };
+/** Number of buckets in a span, and of the newest buckets, which still grow. A span of ten seconds would be mostly noise. */
+const SPANS: Record<FlowSpan, { step: Step; size: number; growing: number }> = {
+  "1h": { step: "fine", size: 6, growing: 2 },
+  "24h": { step: "coarse", size: 1, growing: 1 },
+};
 
 export type FlowApi = {
   /** Of one job only, if it is given; then nothing is refused, since that belongs to no job. */
@@ -89,15 +91,16 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
   const series = createReadSeries(partition, clock);
 
   async function readAll(span: FlowSpan): Promise<(job?: string) => FlowView> {
-    const { stepMs, buckets, isIncomplete } = await series.buckets(STEP_OF[span]);
-    const from = toIso(buckets[0]?.at ?? clock());
+    const { step, size, growing } = SPANS[span];
+    const { buckets } = await series.buckets(step);
+    const spans = inSpans(buckets, size, growing);
+    const from = toIso(spans[0]?.at ?? clock());
     return (job) => {
-      const wanted = buckets.map(({ at, counted }) => ({ at, counted: ofJob(counted, job) }));
+      const wanted = spans.map(({ at, counted }) => ({ at, counted: ofJob(counted, job) }));
       return {
-        ...{ from, step_ms: stepMs },
+        ...{ from, step_ms: STEPS[step].ms * size },
         lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
         jobs: toJobs(wanted),
-        is_incomplete: isIncomplete,
       };
     };
   }
@@ -117,6 +120,16 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
       return new Map(known);
     },
   };
+}
+
+/** Joins whole buckets into spans of `size`, and the growing ones into the last span. A span may have several counts of a subject. */
+function inSpans(buckets: readonly Bucket[], size: number, growing: number): Bucket[] {
+  const whole = buckets.length - growing;
+  const ends = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + (i + 1) * size);
+  return [...ends.map((end) => buckets.slice(end - size, end)), buckets.slice(whole)].flatMap((some) => {
+    const [first] = some;
+    return first === undefined ? [] : [{ at: first.at, counted: some.flatMap(({ counted }) => counted) }];
+  });
 }
 
 type Counted = Bucket["counted"];
@@ -139,8 +152,8 @@ function toLine(origin: string, buckets: readonly Bucket[]): z.infer<typeof Flow
     refused: totals.map(({ refused }) => refused),
     injected: totals.map(({ injected }) => injected),
     failed: totals.map(({ failed }) => failed),
-    p50_ms: totals.map(({ p50Ms }) => rounded(p50Ms)),
-    p99_ms: totals.map(({ p99Ms }) => rounded(p99Ms)),
+    p50_ms: totals.map(({ p50Ms }) => p50Ms ?? null),
+    p99_ms: totals.map(({ p99Ms }) => p99Ms ?? null),
   };
 }
 
@@ -161,8 +174,8 @@ function toJobs(buckets: readonly Bucket[]): z.infer<typeof FlowJob>[] {
       delayed: totalOf(delayed),
       failed: totalOf(failed),
       failures: bothOf(delayed, failed),
-      p50_ms: rounded(percentile(times, 0.5)),
-      p99_ms: rounded(percentile(times, 0.99)),
+      p50_ms: percentile(times, 0.5) ?? null,
+      p99_ms: percentile(times, 0.99) ?? null,
     };
   });
 }
@@ -193,9 +206,4 @@ function toEndpointCounts({
       Object.entries(newest).map(([reason, at]) => [reason, toIso(at)]),
     ),
   };
-}
-
-/** It is known by classes only. */
-function rounded(value: number | undefined): number | null {
-  return value === undefined ? null : Math.round(value);
 }

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { createAudit } from "../audit/audit.ts";
+import { logAudited } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import { portsOfReceiver } from "../job-call/callback-target.ts";
 import { idsOfKey } from "../job-call/job-ids.ts";
-import { type JobGate, openJobs } from "../queue/jobs.ts";
+import { gateAct, type JobGate, openJobs } from "../queue/jobs.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import {
   CALLBACKS_GATE,
@@ -73,7 +73,6 @@ export type JobsApi = {
 export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsApi {
   const jobs = openJobs(partition);
   const registry = openRegistry(partition);
-  const audit = createAudit(partition, log);
 
   /** By gate: its queues, none if it has only a setting. All callbacks together count only if they have a setting or are asked for. */
   async function known(asked?: string): Promise<Map<string, QueueName[]>> {
@@ -130,20 +129,21 @@ export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsA
     async show(job) {
       const found = await find(job);
       if (found === undefined)
-        throw AppError.public("job.not_found", `job ${job} has no queue and no setting`);
+        throw AppError.public("job.not_found", `job ${job} has no queue and no settings`);
       return found;
     },
 
     async pause(job, reason) {
-      const at = clock();
-      const changed = await jobs.pause(job, { at, by, reason });
-      if (changed) await audit({ at, action: "pause", job, by, selection: "by name", reason });
+      const why = { at: clock(), by, reason };
+      const changed = await jobs.pause(job, why);
+      if (changed) logAudited(log, gateAct("pause", job, why));
       return toChange(job, changed);
     },
 
     async resume(job, reason) {
-      const changed = await jobs.resume(job);
-      if (changed) await audit({ at: clock(), action: "resume", job, by, selection: "by name", reason });
+      const why = { at: clock(), by, reason };
+      const changed = await jobs.resume(job, why);
+      if (changed) logAudited(log, gateAct("resume", job, why));
       return toChange(job, changed);
     },
   };

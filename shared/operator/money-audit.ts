@@ -7,11 +7,12 @@ import { createMatchTransfers, type Finding, type Mismatch } from "../payments/a
 import { createPaymentList } from "../payments/list.ts";
 import { createRefunds } from "../payments/refunds.ts";
 import type { Partition } from "../redis/partition.ts";
+import { shellLine } from "../text/shell-quote.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
 import { count } from "./view.ts";
 
-const block = z.string().regex(/^\d{1,18}$/, "is no block: a whole number in decimal");
+const block = z.string().regex(/^\d{1,18}$/, "must be a block number in decimal digits");
 
 /** Which transfers are matched with the payments. */
 export const AuditOrder = z.strictObject({
@@ -115,6 +116,16 @@ export function createAuditMoney(
   };
 }
 
+/** The range, as the options of a command. */
+export function auditSelection({ network, from_block: from, to_block: to }: AuditOrder): string {
+  const given = [
+    ["--network", network],
+    ["--from-block", from],
+    ["--to-block", to],
+  ].flatMap(([flag, value]) => (flag === undefined || value === undefined ? [] : [flag, value]));
+  return given.length === 0 ? "the newest blocks" : shellLine(given);
+}
+
 /** The configured tokens that are audited, with their chains. Throws as `AuditMoney` does. */
 export function chooseTokens(source: TokenSource, { network, ...blocks }: AuditOrder): Audited[] {
   assertInOrder(blocks);
@@ -122,14 +133,14 @@ export function chooseTokens(source: TokenSource, { network, ...blocks }: AuditO
   const networks = [...new Set(accepted.map((token): string => token.network))];
   const hasBlock = Object.values(blocks).some((each) => each !== undefined);
   if (network === undefined ? hasBlock && networks.length > 1 : !networks.includes(network))
-    throw AppError.public("request.malformed", `network: choose one of ${networks.join(", ")}`);
+    throw AppError.public("request.malformed", `network: must be one of ${networks.join(", ")}`);
   const tokens = accepted.filter((token) => network === undefined || token.network === network);
   const audited = tokens.flatMap((token) => {
     const chain = source.chainOf(token);
     return chain === undefined ? [] : [{ token, chain }];
   });
   if (audited.length === tokens.length) return audited;
-  const detail = "x402.toml: a token has no rpc_url, so its chain cannot be asked";
+  const detail = "x402.toml: a token has no rpc_url, so its chain cannot be queried; set rpc_url";
   if (audited.length === 0 || network !== undefined || networks.length === 1)
     throw AppError.public("token.unconfigured", detail);
   return audited;
@@ -154,7 +165,10 @@ function assertInOrder({
   to_block: to,
 }: Pick<AuditOrder, "from_block" | "to_block">): void {
   if (from === undefined || to === undefined || BigInt(from) <= BigInt(to)) return;
-  throw AppError.public("request.malformed", `from_block: block ${from} is after block ${to}`);
+  throw AppError.public(
+    "request.malformed",
+    `from_block: must not be after to_block: ${from} is after ${to}`,
+  );
 }
 
 function emptyAudit(

@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { logAudited } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
+import type { Logger } from "../log/logger.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import type { Partition } from "../redis/partition.ts";
 import { RUN_STATES, type Run } from "../runs/run.ts";
@@ -7,8 +9,8 @@ import { createRunStore } from "../runs/store.ts";
 import type { DoRun } from "../runs/worker.ts";
 import type { Clock } from "../time/clock.ts";
 import { toIso } from "../time/iso.ts";
-import { AuditOrder, chooseTokens, createAuditMoney, MoneyAudit } from "./money-audit.ts";
-import { createCheckRefunds, RefundCheck } from "./refund-check.ts";
+import { AuditOrder, auditSelection, chooseTokens, createAuditMoney, MoneyAudit } from "./money-audit.ts";
+import { ALL_PENDING, createCheckRefunds, RefundCheck } from "./refund-check.ts";
 import type { TokenSource } from "./tokens.ts";
 import { isoOrNull, isoTime } from "./view.ts";
 
@@ -59,31 +61,38 @@ const LISTED_MAX = 200;
 const AUDIT = "audit";
 const REFUND_CHECK = "refund-check";
 
+type Kind = typeof AUDIT | typeof REFUND_CHECK;
+
+const BEGINS = { [AUDIT]: "begin_audit", [REFUND_CHECK]: "begin_refund_check" } as const;
+
 type Deps = OperateDeps & { tokens: TokenSource; wake: () => void };
 
 /** Work on the money that takes long, since it asks the chain about many blocks. */
-export function createMoneyRunsApi({ partition, log, by, wake, tokens }: Deps): MoneyRunsApi {
+export function createMoneyRunsApi({ partition, clock, log, by, wake, tokens }: Deps): MoneyRunsApi {
   const runs = createRunStore(partition);
 
-  function runsOf<View>(kind: string, toView: (run: Run) => View) {
+  function runsOf<View>(kind: Kind, toView: (run: Run) => View) {
     async function find(id: string): Promise<Run> {
       const run = await runs.find(id);
       if (run?.kind === kind) return run;
-      throw AppError.public("run.unknown", `there is no ${kind} ${id} (any more)`);
+      throw AppError.public("run.unknown", `there is no ${kind} ${id}, or it is no longer kept`);
     }
     return {
       list: async (limit: number) => (await runs.list(kind, { limit, withProgress: false })).map(toView),
       show: async (id: string) => toView(await find(id)),
       async cancel(id: string) {
         await find(id);
-        log.info("run.cancelled", { id, kind, by });
-        const run = await runs.cancel(id);
+        const act = { at: clock(), action: "cancel_run", run: id, by, selection: kind } as const;
+        const run = await runs.cancel(act);
+        logAudited(log, act);
         wake();
         return toView(run);
       },
-      async start(request: unknown) {
-        const run = await runs.create({ kind, by, request });
-        log.info("run.begun", { id: run.id, kind, by, selection: JSON.stringify(request) });
+      async start(request: unknown, selection: string) {
+        const at = clock();
+        const actOf = (run: string) => ({ at, action: BEGINS[kind], run, by, selection }) as const;
+        const run = await runs.create({ kind, by, request }, actOf);
+        logAudited(log, actOf(run.id));
         wake();
         return toView(run);
       },
@@ -97,14 +106,14 @@ export function createMoneyRunsApi({ partition, log, by, wake, tokens }: Deps): 
       ...audits,
       async begin(order) {
         chooseTokens(tokens, order);
-        return startAudit(order);
+        return startAudit(order, auditSelection(order));
       },
     },
     refundChecks: {
       ...refundChecks,
       async begin() {
         tokens.chains();
-        return startCheck({});
+        return startCheck({}, ALL_PENDING);
       },
     },
   };
@@ -115,7 +124,8 @@ export function moneyRuns(deps: {
   partition: Partition;
   tokens: TokenSource;
   clock: Clock;
-}): Record<typeof AUDIT | typeof REFUND_CHECK, DoRun> {
+  log: Logger;
+}): Record<Kind, DoRun> {
   const auditMoney = createAuditMoney(deps.partition, deps.tokens, { listedMax: LISTED_MAX });
   const checkRefunds = createCheckRefunds(deps);
   return {
@@ -123,8 +133,8 @@ export function moneyRuns(deps: {
       const result = await auditMoney(AuditOrder.parse(run.request), { signal, tell });
       await told(result);
     },
-    async [REFUND_CHECK]({ signal, told }) {
-      await told(await checkRefunds(signal));
+    async [REFUND_CHECK]({ run, signal, told }) {
+      await told(await checkRefunds({ by: run.by, selection: "by a refund check", run: run.id }, signal));
     },
   };
 }

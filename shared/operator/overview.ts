@@ -5,7 +5,7 @@ import { createUnresolved } from "../payments/list.ts";
 import { createReadProcesses, type Processes } from "../processes/list.ts";
 import { lastBeats } from "../queue/heartbeat.ts";
 import { openJobs } from "../queue/jobs.ts";
-import { originOf } from "../queue/queue-name.ts";
+import { jobOf, originOf } from "../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
 import { type RedisStatus, redisStatus } from "../queue/status.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -15,12 +15,14 @@ import { toIso } from "../time/iso.ts";
 import { createEndpointsApi, type EndpointsApi } from "./endpoints.ts";
 import { createFlowApi, type FlowApi } from "./flow.ts";
 import { createPricesApi, type PricesApi } from "./prices.ts";
+import { createReadRefundTotals, RefundTotals } from "./refund-totals.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
 import { RunnerView, runnerViews } from "./runners.ts";
+import { createTokenSource, decimalsFrom } from "./tokens.ts";
 import { count, isoOrNull, isoTime } from "./view.ts";
 
-/** All queues of an origin together. */
-const QueuesView = z.object({
+/** Counts of an origin's queues together: all of them, or those of one job. */
+export const QueuesView = z.object({
   origin: z.string(),
   waiting: count,
   delayed: count,
@@ -28,6 +30,7 @@ const QueuesView = z.object({
   failed: count,
   oldest_age_ms: count.nullable(),
 });
+export type QueuesView = z.infer<typeof QueuesView>;
 
 const ProcessView = z.object({
   kind: z.string(),
@@ -52,7 +55,7 @@ export const OverviewView = z.object({
   /** Producers that are alive. */
   workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
   processes: z.array(ProcessView),
-  /** So many more are of a later release. */
+  /** Further processes, whose record is unreadable. */
   processes_unreadable: count,
   /** Of producers that report; a producer inside a program of somebody else's may have none. */
   runners: z.array(RunnerView),
@@ -60,6 +63,7 @@ export const OverviewView = z.object({
     settling: PaymentsWaiting,
     review: PaymentsWaiting,
     refund_pending: PaymentsWaiting,
+    refunds: RefundTotals,
   }),
   redis: z.object({
     durability: z.string(),
@@ -77,6 +81,8 @@ export type OverviewView = z.infer<typeof OverviewView>;
 /** What an operator sees of a deployment as a whole, whatever its number of processes. */
 export type Overview = {
   read(): Promise<OverviewView>;
+  /** Reads the queues of a job and of the callbacks about its calls; without a job, all queues. */
+  queues(job?: string): Promise<QueuesView[]>;
   flow: FlowApi;
   endpoints: EndpointsApi;
   prices: PricesApi;
@@ -87,37 +93,54 @@ type Deps = Durability & { partition: Partition; configDir: string; env: Env; cl
 
 export function createOverview(deps: Deps): Overview {
   const flow = createFlowApi(deps);
+  const queues = createReadQueues(deps);
   return {
-    read: createReadOverview(deps),
-    flow,
+    ...{ read: createReadOverview(deps, queues), queues, flow },
     endpoints: createEndpointsApi({ ...deps, flow }),
     prices: createPricesApi(deps),
     revenue: createReadRevenue(deps),
   };
 }
 
-function createReadOverview({ partition, mode, declared, clock }: Deps): Overview["read"] {
+function createReadQueues({ partition, clock }: Deps): Overview["queues"] {
   const registry = openRegistry(partition);
+  return async function readQueues(job) {
+    const names = await registry.names();
+    const depths = await registry.depths(
+      job === undefined ? names : names.filter((queue) => jobOf(queue) === job),
+    );
+    const now = clock();
+    return originsOf(depths).map((origin) =>
+      toQueues(origin, now, sumOfDepths(depths.filter(({ queue }) => originOf(queue) === origin))),
+    );
+  };
+}
+
+function createReadOverview(
+  { partition, mode, declared, configDir, env, clock }: Deps,
+  readQueues: Overview["queues"],
+): Overview["read"] {
   const jobs = openJobs(partition);
   const readProcesses = createReadProcesses(partition);
   const readUnresolved = createUnresolved(partition);
+  const decimalsOf = decimalsFrom(createTokenSource({ configDir, env, clock }));
+  const readRefundTotals = createReadRefundTotals(partition, decimalsOf);
 
   return async function readOverview() {
-    const [depths, gates, workers, processes, unresolved, redis] = await Promise.all([
-      registry.depths(),
+    const [queues, gates, workers, processes, unresolved, refunds, redis] = await Promise.all([
+      readQueues(),
       jobs.gates(),
       lastBeats(partition),
       readProcesses(),
       readUnresolved(),
+      readRefundTotals(),
       redisStatus(partition.redis, { mode, declared }),
     ]);
     const now = clock();
     const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);
     return {
       at: toIso(now),
-      queues: originsOf(depths).map((origin) => {
-        return toQueues(origin, now, sumOfDepths(depths.filter(({ queue }) => originOf(queue) === origin)));
-      }),
+      queues,
       paused_jobs: paused.map(([job]) => job),
       workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
       ...toProcesses(processes),
@@ -126,6 +149,7 @@ function createReadOverview({ partition, mode, declared, clock }: Deps): Overvie
         settling: toWaiting(unresolved.settling),
         review: toWaiting(unresolved.review),
         refund_pending: toWaiting(unresolved.refund_pending),
+        refunds,
       },
       redis: toRedis(redis),
     };
@@ -136,11 +160,7 @@ function originsOf(depths: readonly { queue: string }[]): string[] {
   return [...new Set<string>([...ORIGINS, ...depths.map(({ queue }) => originOf(queue))])];
 }
 
-function toQueues(
-  origin: string,
-  now: number,
-  { oldestSince, ...counts }: Depth,
-): z.infer<typeof QueuesView> {
+function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth): QueuesView {
   const { waiting, delayed, active, failed } = counts;
   const oldest = oldestSince === undefined ? null : Math.max(0, now - oldestSince);
   return { origin, waiting, delayed, active, failed, oldest_age_ms: oldest };

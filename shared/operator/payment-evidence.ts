@@ -5,15 +5,15 @@ import { toIso } from "../time/iso.ts";
 
 /** What a state says of the money and of the job. */
 export const MEANINGS: Readonly<Record<PaymentState, string>> = {
-  SETTLING: "whether it is paid is not known yet",
-  QUEUED: "paid; its call is in the queue",
-  FAILED: "paid; its call failed and waits for an operator",
-  INJECTED: "paid; its call was given to the runner",
-  DISCARDED: "paid; an operator discarded its call, or dropped its body before it was paid",
-  REFUND_PENDING: "paid; its refund is exported, and not seen on the chain yet",
-  REFUNDED: "paid, and paid back",
-  VOID: "not paid, and it cannot be any more",
-  REVIEW: "the evidence does not tell whether it is paid",
+  SETTLING: "the outcome is not known yet",
+  QUEUED: "the payment was made, and its call waits for the runner",
+  FAILED: "the payment was made, but its call failed; replay the call or refund the payment",
+  INJECTED: "the payment was made, and its call was injected",
+  DISCARDED: "the payment was made, but an operator discarded its call or dropped its body",
+  REFUND_PENDING: "the refund is exported, but not yet on the chain",
+  REFUNDED: "the payment was refunded",
+  VOID: "the payment was not made and can no longer be made",
+  REVIEW: "the evidence does not show whether the payment was made",
 };
 
 /** What an operator may do about a payment. */
@@ -69,7 +69,7 @@ export function evidenceOf(payment: Payment): string[] {
   const why = isDisputed(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
   return [
     ...(reason === undefined ? [] : [`${why}: ${reason}.`]),
-    `It was sent to ${facilitator} to be settled ${times}, the last time at ${toIso(dispatchedAt)}.`,
+    `${facilitator} was asked to settle it ${times}, last at ${toIso(dispatchedAt)}.`,
     ...ofChain(payment),
     ...ofSettlement(payment),
     ...ofJob(payment),
@@ -77,38 +77,38 @@ export function evidenceOf(payment: Payment): string[] {
     ...(dropped === undefined
       ? []
       : [
-          `${dropped.by} dropped its body: ${dropped.reason}. No settle is sent any more, and it never runs.`,
+          `${dropped.by} dropped its body: ${dropped.reason}. It is no longer settled, and its call never runs.`,
         ]),
     ...(decided === undefined ? [] : [`${decided.by} decided: ${decided.reason}.`]),
-    ...(acknowledged === undefined ? [] : [`${acknowledged.by} has seen it: ${acknowledged.reason}.`]),
+    ...(acknowledged === undefined ? [] : [`${acknowledged.by} acknowledged it: ${acknowledged.reason}.`]),
   ];
 }
 
 const WHY: Partial<Record<PaymentState, string>> = { VOID: "Not paid", REVIEW: "In review" };
 
 function ofChain({ sinceBlock, searched, settlement, terms }: Payment): string[] {
-  if (sinceBlock === 0n) return ["No chain was asked: its token has no node."];
+  if (sinceBlock === 0n) return ["The chain was not checked: the token has no node."];
   const valid = `The authorization of ${terms.payer} ${untilText(terms.valid_before)}.`;
   if (settlement !== undefined) return [];
-  if (searched === undefined) return [`It can be paid from block ${sinceBlock} on.`, valid];
-  return [`No use of its authorization was found from block ${sinceBlock} to block ${searched}.`, valid];
+  if (searched === undefined) return [`It can only have been paid in block ${sinceBlock} or later.`, valid];
+  return [`Its authorization was not used in blocks ${sinceBlock} to ${searched}.`, valid];
 }
 
 /** Payers may sign any number, also one that is no time. */
 function untilText(validBefore: string): string {
   const ms = Number(validBefore) * 1000;
-  return ms <= 8.64e15 ? `ends at ${toIso(ms)}` : "never ends";
+  return ms <= 8.64e15 ? `expires at ${toIso(ms)}` : "never expires";
 }
 
 function ofSettlement({ settlement, proven }: Payment): string[] {
-  if (settlement === undefined) return ["No transaction is known that has paid it."];
+  if (settlement === undefined) return ["No transaction that paid it is known."];
   const { transaction, by } = settlement;
   const shown = proven
-    ? "the chain has shown that at the configured depth"
+    ? "the chain confirms it at the configured depth"
     : by === "operator"
-      ? "he has answered for it"
-      : "the chain has not shown that at the configured depth (yet)";
-  return [`Transaction ${transaction} has paid it, says ${SAYS[by]}; ${shown}.`];
+      ? "on the operator's responsibility"
+      : "the chain does not confirm it at the configured depth yet";
+  return [`Transaction ${transaction} paid it, according to ${SAYS[by]}; ${shown}.`];
 }
 
 const SAYS = { facilitator: "the facilitator", chain: "the chain", operator: "an operator" } as const;
@@ -117,7 +117,7 @@ function ofJob(payment: Payment): string[] {
   if (!isRefundable(payment) && payment.state !== "REFUND_PENDING") return [];
   return [
     payment.effect === "none"
-      ? "Its job has had no effect: each attempt was refused, or never reached the runner."
+      ? "Its job had no effect: each attempt was refused or did not reach the runner."
       : "Its job may have had an effect: the outcome of an attempt is unknown.",
   ];
 }
@@ -127,7 +127,7 @@ function ofRefund({ refund, refunded, lateAt }: Payment): string[] {
     ...(refund === undefined
       ? []
       : [`Its refund is in export ${refund.export}, made at block ${refund.block}.`]),
-    ...(refunded === undefined ? [] : [`It was paid back by transaction ${refunded.transaction}.`]),
-    ...(lateAt === undefined ? [] : [`The runner took its call at ${toIso(lateAt)}, after the export.`]),
+    ...(refunded === undefined ? [] : [`It was refunded by transaction ${refunded.transaction}.`]),
+    ...(lateAt === undefined ? [] : [`Its call was injected at ${toIso(lateAt)}, after the export.`]),
   ];
 }

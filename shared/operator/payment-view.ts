@@ -44,8 +44,6 @@ export const PaymentView = z.object({
     .nullable(),
   /** When the runner took the call although its refund was exported. */
   late_at: isoTime.nullable(),
-  /** Whether a later release wrote it; what cannot be read of it is unknown here. */
-  newer: z.boolean(),
   /** What an operator may do about it. */
   actions: z.array(z.enum(PAYMENT_ACTIONS)),
 });
@@ -71,10 +69,7 @@ export const PaymentDetail = PaymentView.extend({
 });
 export type PaymentDetail = z.infer<typeof PaymentDetail>;
 
-export function toPaymentView(
-  payment: Omit<PaymentSummary, "isNewer"> & { isNewer?: boolean },
-  decimalsOf: DecimalsOf,
-): PaymentView {
+export function toPaymentView(payment: PaymentSummary, decimalsOf: DecimalsOf): PaymentView {
   const { id, state, claimedAt, changedAt, terms, settlement, proven, dispatches, reason, sinceBlock } =
     payment;
   return {
@@ -94,7 +89,6 @@ export function toPaymentView(
     refund: payment.refund ?? null,
     refunded: payment.refunded ?? null,
     late_at: isoOrNull(payment.lateAt),
-    newer: payment.isNewer ?? false,
     actions: actionsFor(payment),
   };
 }
@@ -117,7 +111,7 @@ export function toPaymentDetail(
     body_sha256: bodySha256,
     body_kept: callBytes > 0,
     content_type: contentType ?? null,
-    meaning: MEANINGS[payment.state] ?? "a later release knows what that means",
+    meaning: MEANINGS[payment.state],
     evidence: evidenceOf(payment),
   };
 }

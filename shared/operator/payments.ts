@@ -1,11 +1,10 @@
 import { z } from "zod";
-import { createAudit } from "../audit/audit.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import { AppError } from "../errors/app-error.ts";
 import { isAddress } from "../ethereum/address.ts";
 import type { EventOrder } from "../ethereum/eip3009.ts";
 import { CALL_ID } from "../job-call/call-id.ts";
-import { createPaymentJournal, type Found } from "../payments/journal.ts";
+import { type Found, PaymentJournal } from "../payments/journal.ts";
 import { createPaymentList, type PaymentFilter as Filter } from "../payments/list.ts";
 import { type Payment, type PaymentState, toAuthorization } from "../payments/payment.ts";
 import { createResolve, type Verdict } from "../payments/resolve.ts";
@@ -30,7 +29,7 @@ export const PaymentFilter = z.strictObject({
   state: z.enum(PAYMENT_STATE_VIEWS).optional(),
   payer: z
     .string()
-    .refine(isAddress, "is no address: 0x and 40 hex digits")
+    .refine(isAddress, "must be an address: 0x and 40 hex digits")
     .transform((text) => text.toLowerCase())
     .optional(),
   since: askedTime.optional(),
@@ -92,10 +91,10 @@ type Deps = OperateDeps & {
 export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): PaymentsApi {
   const { partition, clock, log, by } = deps;
   const payments = createPaymentList(partition);
-  const journal = createPaymentJournal(partition);
+  const journal = new PaymentJournal(partition);
   const callHead = CALL_HEAD.on(partition.redis);
   const decide = createResolve({
-    ...{ journal, audit: createAudit(partition, log), clock, log, by },
+    ...{ journal, clock, log, by },
     ...(countsEarned && { count: createCountOnce(partition, clock) }),
   });
   const decimalsOf = decimalsFrom(tokens);
@@ -113,7 +112,7 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
   }
 
   return {
-    ...createReconcile(partition, clock),
+    ...createReconcile(deps),
     spentElsewhere: createListSpentElsewhere(partition, tokens),
 
     async page(filter, { limit, cursor }) {
@@ -147,7 +146,7 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
 
 /** Says that an id is not in the journal. */
 export function unknownPayment(id: string): AppError {
-  const detail = `${id} is unknown: there was no such payment, or it is older than the journal remembers (30 days from its call's end)`;
+  const detail = `${id} is unknown: there was no such payment, or its call ended more than 30 days ago`;
   return AppError.public("payment.unknown", detail);
 }
 
@@ -163,7 +162,7 @@ function toFilter({ state, payer, since, until, open, disputed }: PaymentFilter)
 function whyLeft({ id, decided, acknowledged }: Payment, verdict: Verdict, state: Found): AppError {
   if (state === TRANSFER_TAKEN) {
     const transaction = verdict.kind === "settled" ? verdict.transaction : "";
-    const detail = `this transfer of ${transaction} pays for another call; nothing was changed`;
+    const detail = `the transfer in transaction ${transaction} pays for another call; nothing was changed`;
     return AppError.public("payment.transfer_taken", detail);
   }
   const isAcknowledged = verdict.kind === "acknowledged";
@@ -188,7 +187,7 @@ const ONLY = {
 async function settledBy(tokens: TokenSource, { id, terms }: Payment, transaction: string): Promise<Verdict> {
   const token = tokenOf(tokens.chains(), terms);
   if (token === undefined) {
-    const detail = `x402.toml has no token ${terms.asset} on ${terms.network}, so its chain cannot be asked`;
+    const detail = `x402.toml has no token ${terms.asset} on ${terms.network}, so its chain cannot be queried`;
     throw AppError.public("token.unconfigured", detail);
   }
   const chain = tokens.chainOf(token);
@@ -203,8 +202,9 @@ async function settledBy(tokens: TokenSource, { id, terms }: Payment, transactio
 
 const NOT_SHOWN = {
   gone: (transaction: string) => `the chain has no transaction ${transaction}`,
-  none: (transaction: string) => `transaction ${transaction} does not pay this`,
+  none: (transaction: string) => `transaction ${transaction} does not pay for this call`,
   unpaired: (transaction: string, order: EventOrder | undefined) =>
-    `transaction ${transaction} does not have use and transfer beside each other as event_order = "${order}" has them`,
-  short: (transaction: string) => `transaction ${transaction} has brought less than the payment's amount`,
+    `transaction ${transaction} does not have the events of the authorization and the transfer next to each other, in the order event_order = "${order}"`,
+  short: (transaction: string) =>
+    `transaction ${transaction} transferred less than the amount of the payment`,
 };

@@ -59,7 +59,8 @@ async function sharedRate(partition: Partition, token: AcceptedToken & LiveToken
   const { known, failure, now } = await createSharedValue(partition, token).peek();
   const lastFailure = failure && { reason: failure.reason, ageMs: Math.max(0, now - failure.at) };
   const report = { ...rateReport(token), ...(lastFailure && { lastFailure }) };
-  if (known === undefined) return { ...report, reason: "no gateway has read it yet, or not for long" };
+  if (known === undefined)
+    return { ...report, reason: "no gateway has read it yet, or the last value has expired" };
   const { value: last, ageMs } = known;
   const tooOld = ageMs > token.max_rate_age_secs * 1000;
   const reason = tooOld ? `${last} is older than max_rate_age_secs` : outsideOf(last, token);

@@ -1,10 +1,11 @@
 import { z } from "zod";
+import { createAudit } from "../audit/audit.ts";
 import { CALL_ID } from "../job-call/call-id.ts";
-import { createPaymentJournal } from "../payments/journal.ts";
+import { PaymentJournal } from "../payments/journal.ts";
 import { createDue, createPaymentList, LOOKED_AT_MAX } from "../payments/list.ts";
 import type { PaymentState } from "../payments/payment.ts";
-import type { Partition } from "../redis/partition.ts";
-import { type Clock, delay } from "../time/clock.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { delay } from "../time/clock.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 
 const POLL_MS = 100;
@@ -28,11 +29,12 @@ const DuePlace = z.strictObject({ at: z.number(), id: z.string().regex(CALL_ID) 
 export const InFlightPage = z.object({ call_ids: z.array(z.string()), next });
 export type InFlightPage = z.infer<typeof InFlightPage>;
 
-/** Makes payments due, and watches what the gateways make of them. One that takes a payment up moves its next due time, or takes it off. */
-export function createReconcile(partition: Partition, clock: Clock) {
+/** Makes payments due, with a line in the audit, and watches what the gateways make of them. One that takes a payment up moves its next due time, or takes it off. */
+export function createReconcile({ partition, clock, log, by }: OperateDeps) {
   const due = createDue(partition);
-  const journal = createPaymentJournal(partition);
+  const journal = new PaymentJournal(partition);
   const payments = createPaymentList(partition);
+  const audit = createAudit(partition, log);
 
   async function look(id: string) {
     const [[payment], dueAt] = await Promise.all([payments.read([id]), due.at(id)]);
@@ -58,6 +60,7 @@ export function createReconcile(partition: Partition, clock: Clock) {
       const known = { call_id: id, state_before: before?.toLowerCase() ?? null };
       if (before === undefined || dueAt === undefined)
         return { ...known, state: known.state_before, looked: null };
+      await audit({ at: clock(), action: "reconcile", callId: id, by, selection: "by id" });
       const pushedAt = await journal.lookAgain(id, 0);
       const { state, looked } = await watch(id, before, pushedAt, clock() + waitMs);
       return { ...known, state: state?.toLowerCase() ?? null, looked };

@@ -3,8 +3,9 @@ import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
 import { messageOf } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
-import { type ClosedRefund, createCloseRefunds } from "../payments/close-refunds.ts";
-import { createPaymentJournal } from "../payments/journal.ts";
+import type { Logger } from "../log/logger.ts";
+import { type ClosedRefund, type Closer, createCloseRefunds } from "../payments/close-refunds.ts";
+import { PaymentJournal } from "../payments/journal.ts";
 import type { Payment } from "../payments/payment.ts";
 import { createRefunds } from "../payments/refunds.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -38,11 +39,17 @@ export type RefundCheck = z.infer<typeof RefundCheck>;
 /** Once the signal is aborted it looks no further, and resolves with what was found. */
 export type CheckRefunds = (signal?: AbortSignal) => Promise<RefundCheck>;
 
-type Deps = { partition: Partition; tokens: TokenSource; clock: Clock };
+/** What a refund check looks for, as its line in the audit says it. */
+export const ALL_PENDING = "all pending refunds";
 
-/** Looks on the chain for what the senders in `refund_from` have paid back, and closes those cases. Throws `start.config_invalid`. */
-export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRefunds {
-  const journal = createPaymentJournal(partition);
+type Deps = { partition: Partition; tokens: TokenSource; clock: Clock; log: Logger };
+
+/**
+ * Looks on the chain for what the senders in `refund_from` have paid back, and closes those cases, each with its line in the audit. Throws
+ * `start.config_invalid`.
+ */
+export function createCheckRefunds({ partition, tokens, clock, log }: Deps) {
+  const journal = new PaymentJournal(partition);
   const refunds = createRefunds(partition);
 
   async function readPending(problems: string[]): Promise<Payment[]> {
@@ -60,12 +67,12 @@ export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRef
     token: AcceptedToken,
     pending: readonly Payment[],
     closed: ClosedRefund[],
-    signal: AbortSignal | undefined,
+    { closer, signal }: { closer: Closer; signal: AbortSignal | undefined },
   ): Promise<void> {
     const cases = pending.filter(({ terms }) => tokenOf([token], terms) !== undefined);
     const chain = tokens.chainOf(token);
     if (cases.length === 0 || chain === undefined) return;
-    const closeRefunds = createCloseRefunds({ chain, refunds, clock });
+    const closeRefunds = createCloseRefunds({ chain, refunds, clock, log, closer });
     const wanted = { asset: token.asset, senders: token.refund_from };
     for await (const found of closeRefunds({ ...wanted, cases, signal })) {
       failpoint("money.after_closed");
@@ -73,14 +80,14 @@ export function createCheckRefunds({ partition, tokens, clock }: Deps): CheckRef
     }
   }
 
-  return async function checkRefunds(signal) {
+  return async function checkRefunds(closer: Closer, signal?: AbortSignal): Promise<RefundCheck> {
     const accepted = tokens.chains();
     const problems: string[] = [];
     const pending = await readPending(problems);
     const closed: ClosedRefund[] = [];
     for (const token of accepted) {
       if (signal?.aborted) break;
-      const looked = closeOf(token, pending, closed, signal);
+      const looked = closeOf(token, pending, closed, { closer, signal });
       await looked.catch((error) => {
         if (!signal?.aborted) problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`);
       });

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { createAudit, logAudited } from "../audit/audit.ts";
+import { logAudited } from "../audit/audit.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
 import { AppError, messageOf } from "../errors/app-error.ts";
 import { CALL_ID } from "../job-call/call-id.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
-import { createPaymentJournal } from "../payments/journal.ts";
+import { PaymentJournal } from "../payments/journal.ts";
 import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
 import type { Payment, PaymentState } from "../payments/payment.ts";
 import { EXPORT_ID, EXPORTED_MAX, newExportId } from "../payments/refund-export.ts";
@@ -21,6 +21,7 @@ import { toIso } from "../time/iso.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { PaymentPlace, unknownPayment } from "./payments.ts";
+import { createRefundReport } from "./refund-report.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { count, isoOrNull, isoTime } from "./view.ts";
 
@@ -73,6 +74,8 @@ export type RefundsApi = {
   page(page: PageAsked): Promise<RefundPage>;
   /** The same, only some in memory at a time. */
   list(): AsyncIterable<RefundCase>;
+  /** All of them as a table for bookkeeping, in pieces of CSV. It changes nothing. */
+  report(signal?: AbortSignal): AsyncIterable<string>;
   /**
    * Exports those of these payments that are still cases, in one step with their lines of the audit; undefined if none is. Asked for again
    * under its id it is the same. Throws `payment.undecidable` if that export is of other payments, `token.unconfigured` if their refunds
@@ -94,9 +97,8 @@ type Deps = OperateDeps & { tokens: TokenSource };
 export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
   const { partition, clock, log, by } = deps;
   const payments = createPaymentList(partition);
-  const journal = createPaymentJournal(partition);
+  const journal = new PaymentJournal(partition);
   const refunds = createRefunds(partition);
-  const audit = createAudit(partition, log);
   const decimalsOf = decimalsFrom(tokens);
 
   function toCase(payment: PaymentSummary): RefundCase {
@@ -115,14 +117,18 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
 
   return {
     async page({ limit, cursor }) {
-      const after = fromCursor(PaymentPlace, cursor);
-      const found = await payments.page({ states: STATES }, { after, limit });
+      const found = await payments.page(
+        { states: STATES },
+        { after: fromCursor(PaymentPlace, cursor), limit },
+      );
       return { payments: found.payments.map(toCase), next: toCursor(found.next) };
     },
 
     async *list() {
       for await (const payment of payments.matching({ states: STATES })) yield toCase(payment);
     },
+
+    report: createRefundReport(partition, decimalsOf),
 
     async export({ id = newExportId(), call_ids: ids, effect_unknown: effectUnknown }, reason) {
       const known = await refunds.find(id);
@@ -141,8 +147,8 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       const made = await refunds
         .export({ id, at, by, network, block, cases, effectUnknown, lineOf })
         .catch((cause: unknown) => {
-          const why = `whether export ${id} was made is unknown: ${messageOf(cause)}`;
-          const detail = `${why}; print it with --export ${id}, and make no other before`;
+          const why = `it is unknown whether export ${id} was made: ${messageOf(cause)}`;
+          const detail = `${why}; print it with --export ${id} before you make another one`;
           throw AppError.public("queue.unavailable", detail, { cause });
         });
       if (made === undefined) return undefined;
@@ -154,29 +160,30 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
     async show(exportId) {
       const made = await refunds.find(exportId);
       if (made !== undefined) return toExportView(made);
-      const detail = `there is no export ${exportId}, or all of it was paid back so long ago that it is forgotten`;
+      const detail = `there is no export ${exportId}, or it was fully refunded and is no longer kept`;
       throw AppError.public("refund.unknown", detail);
     },
 
     async withdraw(id, reason) {
       const payment = await journal.look(id);
       if (payment === undefined) throw unknownPayment(id);
-      const at = clock();
-      if (!(await refunds.withdraw(payment, at))) {
-        const which = "only a pending refund whose call the runner has taken since can be withdrawn";
-        const detail = `${id} is ${payment.state.toLowerCase()}: ${which}; nothing was changed`;
+      const act = { at: clock(), action: "withdraw", callId: id, by, selection: "by id", reason } as const;
+      if (!(await refunds.withdraw(payment, act))) {
+        const detail = `${id} is ${payment.state.toLowerCase()}: ${WITHDRAWABLE}; nothing was changed`;
         throw AppError.public("payment.undecidable", detail);
       }
-      await audit({ at, action: "withdraw", callId: id, by, selection: "by id", reason });
+      logAudited(log, act);
     },
   };
 }
+
+const WITHDRAWABLE = "only a pending refund whose call was injected after the export can be withdrawn";
 
 /** Throws if an export that was made before has other payments than these. */
 function requireSame(made: RefundExport, ids: readonly string[]): RefundExport {
   const other = made.rows.find(({ call }) => !ids.includes(call));
   if (other === undefined) return made;
-  const detail = `export ${made.id} was made before, with ${other.call}, which is not named; nothing was exported`;
+  const detail = `export ${made.id} was made before and also has ${other.call}, which is not in this request; nothing was exported`;
   throw AppError.public("payment.undecidable", detail);
 }
 
@@ -193,7 +200,10 @@ function networkOf(payments: readonly PaymentSummary[]): string | undefined {
   const [network, ...others] = [...new Set(payments.map(({ terms }) => terms.network))];
   if (others.length === 0) return network;
   const all = [network, ...others].join(", ");
-  throw AppError.public("request.malformed", `an export is of one network, and these are on ${all}`);
+  throw AppError.public(
+    "request.malformed",
+    `an export must be of one network, but these payments are on ${all}`,
+  );
 }
 
 /** Throws if a case could never be closed. */
@@ -207,9 +217,10 @@ function requireClosable(payments: readonly PaymentSummary[], accepted: readonly
 function problemOf({ terms }: PaymentSummary, token: AcceptedToken | undefined): string | undefined {
   const name = `token ${terms.asset} on ${terms.network}`;
   if (token === undefined) return `${name} is not among the accepted_tokens`;
-  if (token.rpc_url === undefined) return `${name} has no rpc_url, so nobody could see that it was paid back`;
+  if (token.rpc_url === undefined)
+    return `${name} has no rpc_url, so its refund could not be seen on the chain`;
   if (token.refund_from.length > 0) return undefined;
-  return `${name} has no refund_from: list there the addresses that pay back, as your multisig's`;
+  return `${name} has no refund_from: list the addresses that pay refunds, such as your multisig's`;
 }
 
 /** The furthest head of the nodes: what is in an earlier block was sent before. */

@@ -1,9 +1,10 @@
 import { z } from "zod";
+import { createAudit } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import { isErrorCode } from "../errors/codes.ts";
-import type { Partition } from "../redis/partition.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { CREDENTIAL_KINDS } from "../rejected/advice.ts";
 import { createRejectedList, type RejectedFilter as Filter, type RejectedRequest } from "../rejected/list.ts";
-import type { Clock } from "../time/clock.ts";
 import { toIso } from "../time/iso.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
@@ -26,6 +27,8 @@ export const RejectedView = z.object({
     came: z.array(z.string()).nullable(),
     wanted: z.array(z.string()).nullable(),
   }),
+  /** How the sender had to prove who it is; null if it was not refused for that. */
+  credential: z.enum(CREDENTIAL_KINDS).nullable(),
   /** How many bytes of the body arrived, or were declared. */
   bytes: count.nullable(),
   /** How many came between it and the one before, and were not kept. */
@@ -46,7 +49,7 @@ export const RejectedFilter = z.strictObject({
   /** Sent to a path that no endpoint has. */
   unknown: z.boolean().optional(),
   since: askedTime.optional(),
-  code: z.string().refine(isErrorCode, "is no error code: docs/errors.md lists them").optional(),
+  code: z.string().refine(isErrorCode, "must be an error code of docs/errors.md").optional(),
 });
 export type RejectedFilter = z.infer<typeof RejectedFilter>;
 
@@ -63,13 +66,14 @@ const Place = z.strictObject({ at: z.number(), id: z.string() });
 export type RejectedApi = {
   /** The newest first. */
   page(filter: RejectedFilter, page: PageAsked): Promise<RejectedPage>;
-  /** The one whose id begins so. Throws `rejected.unknown`, and `rejected.ambiguous` if there are several. */
+  /** The one whose id begins so; with a line in the audit if a body was kept. Throws `rejected.unknown`, and `rejected.ambiguous` if there are several. */
   show(beginning: string): Promise<RejectedDetail>;
 };
 
 /** What an operator sees of the requests that were refused. */
-export function createRejectedApi({ partition, clock }: { partition: Partition; clock: Clock }): RejectedApi {
+export function createRejectedApi({ partition, clock, log, by }: OperateDeps): RejectedApi {
   const rejected = createRejectedList(partition, clock);
+  const audit = createAudit(partition, log);
   return {
     async page(filter, { limit, cursor }) {
       const after = fromCursor(Place, cursor);
@@ -86,14 +90,17 @@ export function createRejectedApi({ partition, clock }: { partition: Partition; 
     async show(beginning) {
       const [request, ...others] = await rejected.find(beginning);
       if (request === undefined) {
-        const detail = `${beginning} is unknown: there was no such request, or newer ones have taken its place`;
+        const detail = `${beginning} is unknown: there was no such request, or newer ones have replaced it`;
         throw AppError.public("rejected.unknown", detail);
       }
       if (others.length > 0) {
-        const detail = `${beginning} is ambiguous: the ids of ${others.length + 1} requests begin so, as ${request.id}`;
+        const detail = `${beginning} is ambiguous: ${others.length + 1} request ids start with it, such as ${request.id}`;
         throw AppError.public("rejected.ambiguous", detail);
       }
-      return { ...toView(request), body_base64: request.body ?? null };
+      const { id, body } = request;
+      if (body !== undefined)
+        await audit({ at: clock(), action: "read_rejected", rejectedId: id, by, selection: "by id" });
+      return { ...toView(request), body_base64: body ?? null };
     },
   };
 }
@@ -115,6 +122,7 @@ function toView(request: RejectedRequest): RejectedView {
       came: request.came === undefined ? null : [...request.came],
       wanted: request.wanted === undefined ? null : [...request.wanted],
     },
+    credential: request.credential ?? null,
     bytes: request.bytes ?? null,
     missed_before: missed,
   };

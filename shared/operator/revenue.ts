@@ -6,7 +6,7 @@ import { createReadSeries } from "../series/read.ts";
 import type { Clock } from "../time/clock.ts";
 import { count } from "./view.ts";
 
-/** What the payments for a job brought in a token on a day. */
+/** Payments and refunds of a job in a token on a day. */
 export const EarnedView = z.object({
   /** UTC, as 2026-03-01. */
   day: z.iso.date(),
@@ -19,8 +19,12 @@ export const EarnedView = z.object({
   /** `<service id>/<job index>`; null of the jobs that found no place. */
   job: z.string().nullable(),
   payments: count,
-  /** The token's smallest units, a decimal string. */
+  /** The token's smallest units, a decimal string. Refunds are not taken off. */
   amount: z.string(),
+  /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
+  refunds: count,
+  /** The token's smallest units, a decimal string. */
+  refunded: z.string(),
 });
 export type EarnedView = z.infer<typeof EarnedView>;
 
@@ -31,19 +35,22 @@ export type ReadRevenue = (days: number) => Promise<EarnedView[]>;
 
 type Deps = { partition: Partition; configDir: string; env: Env; clock: Clock };
 
-/** What an operator sees of what came in: payments count on the day on which they were settled. */
+/** Reads revenue. A payment counts on the day on which it was settled, a refund on the day on which it was seen. */
 export function createReadRevenue({ partition, configDir: dir, env, clock }: Deps): ReadRevenue {
   const series = createReadSeries(partition, clock);
   return async function readRevenue(days) {
     const earned = await series.earned(days);
     if (earned.length === 0) return [];
     const tokens = loadAcceptedTokens({ dir, env }, "names") ?? [];
-    return earned.map(({ day, network, asset, job, payments, amount }) => {
+    return earned.map(({ day, network, asset, job, payments, amount, refunds, refunded }) => {
       const token = tokens.find(
         (each) => each.network === network && each.asset.toLowerCase() === asset.toLowerCase(),
       );
       const { symbol, decimals } = { symbol: token?.symbol ?? null, decimals: token?.decimals ?? null };
-      return { day, network, asset, symbol, decimals, job: job ?? null, payments, amount: String(amount) };
+      return {
+        ...{ day, network, asset, symbol, decimals, job: job ?? null },
+        ...{ payments, amount: String(amount), refunds, refunded: String(refunded) },
+      };
     });
   };
 }

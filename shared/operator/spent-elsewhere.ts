@@ -73,7 +73,7 @@ async function fateOf(tokens: TokenSource, payment: SpentElsewhere): Promise<Fat
   if (token === undefined || chain === undefined) return { text: "x402.toml has no rpc_url for its token" };
   const authorization = toAuthorization(payment, token.event_order);
   const spend = await chain.spentBefore(authorization, BigInt(payment.block));
-  if (spend === undefined) return { text: "no transaction of the ten thousand blocks before has spent it" };
+  if (spend === undefined) return { text: "no transaction in the 10,000 blocks before the request spent it" };
   const { transaction, how } = spend;
   if (how === "cancelled") return { transaction, paid: false, text: `cancelled in ${transaction}` };
   return { transaction, ...(await moneyIn(chain, transaction, authorization)) };
@@ -82,6 +82,6 @@ async function fateOf(tokens: TokenSource, payment: SpentElsewhere): Promise<Fat
 async function moneyIn(chain: Chain, transaction: string, authorization: ReturnType<typeof toAuthorization>) {
   const proof = await chain.proofOf(transaction as `0x${string}`, authorization);
   if (proof?.kind === "paid") return { paid: true, text: `paid to you in ${transaction}` };
-  if (proof?.kind === "none") return { paid: false, text: `spent in ${transaction}, not on you` };
-  return { text: `spent in ${transaction}, which does not show whether it has paid you` };
+  if (proof?.kind === "none") return { paid: false, text: `spent in ${transaction}, but not paid to you` };
+  return { text: `spent in ${transaction}, which does not show whether it was paid to you` };
 }

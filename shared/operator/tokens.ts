@@ -35,7 +35,7 @@ export function createTokenSource({ configDir: dir, env, clock }: Options): Toke
   const chains = knownFor(KNOWN_MS, clock, () => {
     const tokens = loadAcceptedTokens({ dir, env }, "chains");
     if (tokens !== undefined) return tokens;
-    const publicDetail = "there is no x402.toml, so no token and no chain is known";
+    const publicDetail = "x402.toml not found, so tokens and chains are unknown";
     throw new AppError("token.unconfigured", { reason: `${dir}: ${publicDetail}`, publicDetail });
   });
   const opened = new WeakMap<AcceptedToken, Chain | undefined>();

@@ -1,12 +1,12 @@
 -- Defines `addPaid(settlement)`, which adds the call that a payment keeps to its queue, and puts the transaction of its
 -- settlement among the metadata. Nobody outside decides what stands before the metadata (job-call.ts). Needs
--- KEYS payment and ARGV prefix, job, queue and id. Returns an error if a later release wrote the call.
+-- KEYS payment and ARGV prefix, job, queue and id. Returns an error if the call cannot be read.
 local prefix = ARGV.prefix .. ':'
 --@include "../queue/add.lua"
 local function addPaid(settlement)
   local call = redis.call('HGET', KEYS.payment, 'call')
-  if tonumber(string.match(call, '^{"v":(%d+)') or 1) > VERSIONS.call then return redis.error_reply('NEWER call') end
-  local _, at = string.find(call, '"metadata":{', 1, true)
+  local _, at = string.find(call or '', '"metadata":{', 1, true)
+  if not at then return redis.error_reply('UNREADABLE the call of the payment') end
   local transaction = '"' .. X402_TRANSACTION .. '":' .. cjson.encode(cjson.decode(settlement).transaction)
   local comma = string.sub(call, at + 1, at + 1) == '}' and '' or ','
   add(ARGV.job, ARGV.queue, ARGV.id, string.sub(call, 1, at) .. transaction .. comma .. string.sub(call, at + 1))

@@ -12,9 +12,8 @@
 --@include "../redis/now.lua"
 --@include "./usage.lua"
 local id, bh, rt = ARGV.id, ARGV.bodySha256, ARGV.route
-local known = redis.call('HMGET', KEYS.record, 'st', 'bh', 'rt', 'by', 'v')
+local known = redis.call('HMGET', KEYS.record, 'st', 'bh', 'rt', 'by')
 if known[1] then
-  if tonumber(known[5] or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
   if known[2] ~= bh or known[3] ~= rt then return {'CONFLICT'} end
   local isOwn = known[4] == ARGV.by and known[1] == 'SETTLING'
   local claimedAt, dropped = unpack(redis.call('HMGET', KEYS.payment, 'claimed_at', 'dropped'))
@@ -23,9 +22,8 @@ if known[1] then
 end
 local names, named = {KEYS.identifier, KEYS.idempotencyKey}, nil
 for _, name in ipairs(names) do
-  local same = name == KEYS.payment and {} or redis.call('HMGET', name, 'id', 'bh', 'rt', 'v')
+  local same = name == KEYS.payment and {} or redis.call('HMGET', name, 'id', 'bh', 'rt')
   if same[1] then
-    if tonumber(same[4] or 1) > VERSIONS.identifier then return redis.error_reply('NEWER identifier') end
     if same[2] ~= bh or same[3] ~= rt or (named and named ~= same[1]) then return {'IDENTIFIER_CONFLICT'} end
     named = same[1]
   end
@@ -45,14 +43,14 @@ for i = FIRST.fields, #ARGV do bytes = bytes + #ARGV[i] end
 local refused = refusesUsage(KEYS.usageBy, clients, bytes, tonumber(ARGV.unsettledBytesMax))
 if refused then return {refused} end
 addUsage(KEYS.usage, KEYS.usageBy, id, clients, bytes)
-redis.call('HSET', KEYS.record, 'v', VERSIONS.record, 'st', 'SETTLING', 'unsure', 0, 'bh', bh, 'rt', rt, 'w', ARGV.windowMs, 'at', now, 'by', ARGV.by)
+redis.call('HSET', KEYS.record, 'st', 'SETTLING', 'unsure', 0, 'bh', bh, 'rt', rt, 'w', ARGV.windowMs, 'at', now, 'by', ARGV.by)
 redis.call('HSET', KEYS.payment, 'claimed_at', now, 'dispatched_at', now, unpack(ARGV, FIRST.fields))
 redis.call('ZADD', KEYS.due, now + ARGV.dueInMs, id)
 redis.call('ZADD', KEYS.payments, now, id)
 redis.call('ZADD', KEYS.unresolved, now, id)
 redis.call('SADD', KEYS.open, id)
 for _, name in ipairs(names) do
-  if name ~= KEYS.payment then redis.call('HSET', name, 'v', VERSIONS.identifier, 'id', id, 'bh', bh, 'rt', rt) end
+  if name ~= KEYS.payment then redis.call('HSET', name, 'id', id, 'bh', bh, 'rt', rt) end
 end
 if ARGV.nonceUntil ~= '0' then redis.call('SET', KEYS.callerNonce, id, 'PX', nonceMs) end
 if ARGV.quoteUntil ~= '0' then redis.call('SET', KEYS.quote, id, 'PX', quoteMs) end

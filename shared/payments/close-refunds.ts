@@ -1,9 +1,15 @@
+import type { AuditEntry } from "../audit/actions.ts";
+import { logAudited } from "../audit/audit.ts";
 import type { Chain } from "../ethereum/chain.ts";
 import type { Hex } from "../ethereum/encoding.ts";
 import type { SentTransfer } from "../ethereum/transfers.ts";
+import type { Logger } from "../log/logger.ts";
 import type { Clock } from "../time/clock.ts";
 import type { Payment } from "./payment.ts";
 import type { Refunds } from "./refunds.ts";
+
+/** Who has the cases looked for, and in which run, for the line of each that is closed. */
+export type Closer = Pick<AuditEntry<"money">, "by" | "selection" | "run">;
 
 /** The pending cases of one token, and where their money comes from. */
 export type TokenCases = {
@@ -26,10 +32,14 @@ export function createCloseRefunds({
   chain,
   refunds,
   clock,
+  log,
+  closer,
 }: {
   chain: Pick<Chain, "freshHead" | "transfersFrom" | "confirmations">;
   refunds: Pick<Refunds, "close">;
   clock: Clock;
+  log: Logger;
+  closer: Closer;
 }) {
   return async function* closeRefunds({
     asset,
@@ -57,14 +67,15 @@ export function createCloseRefunds({
     open: Set<Payment>,
   ): Promise<Payment | undefined> {
     for (const payment of fitting) {
-      const found = await refunds.close(
-        payment,
-        { transaction, position, block: String(block), from },
-        clock(),
-      );
+      const act: AuditEntry<"money"> = {
+        ...{ at: clock(), action: "close_refund", callId: payment.id, ...closer, transaction },
+      };
+      const found = await refunds.close(payment, { transaction, position, block: String(block), from }, act);
       if (found === "taken") return undefined;
       open.delete(payment);
-      if (found === "closed") return payment;
+      if (found === "left") continue;
+      logAudited(log, act);
+      return payment;
     }
     return undefined;
   }

@@ -1,8 +1,13 @@
--- KEYS record, payment
+-- KEYS record, payment, job, attempts
 -- ARGV prefix, job, queue, id
--- Adds the call of a QUEUED payment to its queue again. Answers the state found.
+-- Adds the call of a QUEUED payment to its queue again. Its takes are counted on from those in its log. Answers the state found.
 --@include "../queue/change-record.lua"
 --@include "./add-paid.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS.payment, 'settlement'))
+if st == 'QUEUED' and not refused then
+  local newest = redis.call('LINDEX', KEYS.attempts, -1)
+  local taken = newest and cjson.decode(newest).taken
+  if taken then redis.call('HSETNX', KEYS.job, 'ats', string.format('%.0f', taken)) end
+end
 return refused or st

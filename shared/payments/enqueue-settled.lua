@@ -1,12 +1,14 @@
--- KEYS record, payment, due, open, unresolved, inReview, transfer, usage, usageBy
--- ARGV prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, ...from
+-- KEYS record, payment, due, open, unresolved, inReview, discarded, transfer, usage, usageBy, money
+-- ARGV prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, line, ...from
 -- Adds the call to its queue, and changes one of the states `from` to QUEUED. If an operator has dropped the call,
--- nothing is added and the state becomes DISCARDED: the money is due back. Answers the state found, CALL_DROPPED, or
+-- nothing is added and the state becomes DISCARDED: the money is due back. `line` is that of an operator in the
+-- audit, or empty. Answers the state found, CALL_DROPPED, or
 -- TRANSFER_TAKEN.
 --@include "../queue/change-record.lua"
 --@include "./add-paid.lua"
 --@include "./take-transfer.lua"
 --@include "./usage.lua"
+--@include "../audit/by-age.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 for i = FIRST.from, #ARGV do
   if st == ARGV[i] then
@@ -14,10 +16,12 @@ for i = FIRST.from, #ARGV do
     local isDropped = redis.call('HEXISTS', KEYS.payment, 'dropped') == 1
     local refused = not isDropped and addPaid(ARGV.settlement)
     if refused then return refused end
+    if ARGV.line ~= '' then addByAge(KEYS.money, ARGV.line) end
     redis.call('HSET', KEYS.record, 'st', isDropped and 'DISCARDED' or 'QUEUED', 'at', now)
     tellChange(ARGV.id)
     redis.call('HSET', KEYS.payment, 'settlement', ARGV.settlement, 'proven', ARGV.proven, 'settled_at', now)
     redis.call('ZADD', KEYS.due, now + ARGV.dueInMs, ARGV.id)
+    if isDropped then redis.call('ZADD', KEYS.discarded, now, ARGV.id) end
     redis.call('SREM', KEYS.open, ARGV.id)
     redis.call('ZREM', KEYS.unresolved, ARGV.id)
     redis.call('ZREM', KEYS.inReview, ARGV.id)

@@ -1,39 +1,39 @@
--- KEYS export, rows, refunds, due, bytes, audit,
+-- KEYS export, rows, refunds, due, discarded, bytes, money,
 --   ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)
 -- ARGV now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)
 -- Moves the cases to an export. `transfer` is the one that paid, and `job` the call in its queue; a key that a case does
--- not have repeats its payment. `effectUnknown` is 1 if an unknown effect is accepted. `line` has the words of XADD for
--- the case's line of the audit, as a JSON array of strings.
+-- not have repeats its payment. `effectUnknown` is 1 if an unknown effect is accepted. `line` is that of the case in the
+-- audit.
 --
 -- Each case is tested once more here: it is FAILED and lies among the failed calls, or DISCARDED; it is paid for
 -- certain; and its effect is known, unless an unknown one is accepted. It leaves its queue, and lives until it is
 -- closed. Answers how many were moved, and 0 if the export was made before.
 --
--- All JSON is decoded before the first write, because Redis keeps what a script has written before it fails.
+-- The settlements are decoded before the first write, because Redis keeps what a script has written before it fails.
 --@include "../redis/even-if-full.lua"
 --@include "../results/tell-change.lua"
+--@include "../audit/by-age.lua"
 if redis.call('EXISTS', KEYS.export) == 1 then return 0 end
 
 local function isPaid(payment)
-  local proven, reason, settlement, v = unpack(redis.call('HMGET', payment, 'proven', 'reason', 'settlement', 'v'))
-  if not settlement or tonumber(v or 1) > VERSIONS.payment then return false end
+  local proven, reason, settlement = unpack(redis.call('HMGET', payment, 'proven', 'reason', 'settlement'))
+  if not settlement then return false end
   return cjson.decode(settlement).by == 'operator' or (proven == '1' and not reason)
 end
 
 local function isCase(id, record, payment, failed)
-  local st, unsure, v = unpack(redis.call('HMGET', record, 'st', 'unsure', 'v'))
-  if tonumber(v or 1) > VERSIONS.record then return false end
+  local st, unsure = unpack(redis.call('HMGET', record, 'st', 'unsure'))
   if st ~= 'DISCARDED' and not (st == 'FAILED' and redis.call('ZSCORE', failed, id)) then return false end
   return (unsure == '0' or ARGV.effectUnknown == '1') and isPaid(payment)
 end
 
--- The words of the audit line of each case, by id.
+-- The line of each case, by id.
 local lines, at = {}, FIRST.caseKeys
 for i = FIRST.cases, #ARGV, WIDTH.cases do
   local id, _, _, line = unpack(ARGV, i, i + WIDTH.cases - 1)
   local record, payment, _, _, _, _, _, failed = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
   at = at + WIDTH.caseKeys
-  if isCase(id, record, payment, failed) then lines[id] = cjson.decode(line) end
+  if isCase(id, record, payment, failed) then lines[id] = line end
 end
 
 local moved = 0
@@ -43,13 +43,14 @@ for i = FIRST.cases, #ARGV, WIDTH.cases do
   local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
   at = at + WIDTH.caseKeys
   if lines[id] then
-    redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV.now, 'v', VERSIONS.record)
+    redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV.now)
     tellChange(id)
     redis.call('HSET', payment, 'refund', ARGV.refund)
     redis.call('HSETNX', payment, 'ended_at', ARGV.now)
     redis.call('HDEL', payment, 'call', 'request')
     for _, key in ipairs({record, payment, attempts, identifier, idempotencyKey, transfer}) do redis.call('PERSIST', key) end
     redis.call('ZREM', KEYS.due, id)
+    redis.call('ZREM', KEYS.discarded, id)
     redis.call('ZREM', since, id)
     if redis.call('ZREM', failed, id) == 1 then
       redis.call('HINCRBY', KEYS.bytes, queue, -redis.call('HSTRLEN', job, 'data'))
@@ -57,12 +58,12 @@ for i = FIRST.cases, #ARGV, WIDTH.cases do
     end
     redis.call('ZADD', KEYS.refunds, ARGV.now, id)
     redis.call('RPUSH', KEYS.rows, row)
-    redis.call('XADD', KEYS.audit, unpack(lines[id]))
+    addByAge(KEYS.money, lines[id])
     lines[id] = nil
     moved = moved + 1
   end
 end
 if moved > 0 then
-  redis.call('HSET', KEYS.export, 'open', moved, 'v', VERSIONS.refund, 'at', ARGV.now, 'by', ARGV.by, 'network', ARGV.network)
+  redis.call('HSET', KEYS.export, 'open', moved, 'at', ARGV.now, 'by', ARGV.by, 'network', ARGV.network)
 end
 return moved

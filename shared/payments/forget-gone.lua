@@ -1,8 +1,11 @@
--- KEYS payments, ...records
+-- KEYS payments, discarded, ...records
 -- ARGV ...ids
--- Removes ids without a record from the list. Answers how many.
+-- Removes ids without a record from the lists. Answers how many payments.
 local gone = 0
 for i, id in ipairs(ARGV) do
-  if redis.call('EXISTS', KEYS[FIRST.records + i - 1]) == 0 then gone = gone + redis.call('ZREM', KEYS.payments, id) end
+  if redis.call('EXISTS', KEYS[FIRST.records + i - 1]) == 0 then
+    gone = gone + redis.call('ZREM', KEYS.payments, id)
+    redis.call('ZREM', KEYS.discarded, id)
+  end
 end
 return gone

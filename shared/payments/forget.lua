@@ -1,10 +1,10 @@
--- KEYS record, payment, due, payments, unresolved, inReview, usage, usageBy
+-- KEYS record, payment, due, payments, unresolved, inReview, discarded, usage, usageBy
 -- ARGV id, openPrefix
 -- Takes a payment without a record off every list. `openPrefix` is how the keys of the sets of open payments begin.
 --@include "../redis/even-if-full.lua"
 --@include "./usage.lua"
 if redis.call('EXISTS', KEYS.record) == 1 then return end
 releaseUsage(KEYS.usage, KEYS.usageBy, ARGV.id)
-for _, list in ipairs({KEYS.due, KEYS.payments, KEYS.unresolved, KEYS.inReview}) do redis.call('ZREM', list, ARGV.id) end
+for _, list in ipairs({KEYS.due, KEYS.payments, KEYS.unresolved, KEYS.inReview, KEYS.discarded}) do redis.call('ZREM', list, ARGV.id) end
 local ok, terms = pcall(cjson.decode, redis.call('HGET', KEYS.payment, 'terms') or '')
 if ok and type(terms) == 'table' and terms.payer then redis.call('SREM', ARGV.openPrefix .. terms.payer, ARGV.id) end

@@ -1,11 +1,11 @@
 import { defineScript } from "../redis/define-script.ts";
-import { toScored } from "../redis/pages.ts";
+import { lowestFirst, toBound, toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, list, optional, text } from "../redis/reply.ts";
-import { isNewer } from "../redis/version.ts";
 import forgetGoneLua from "./forget-gone.lua";
 import {
   type Decision,
+  PAYMENT_STATES,
   type Payment,
   type PaymentState,
   PaymentTerms,
@@ -35,10 +35,7 @@ export type PaymentSummary = Pick<
   | "refund"
   | "refunded"
   | "lateAt"
-> & {
-  /** A later release wrote it. What cannot be read of it is unknown here. */
-  isNewer: boolean;
-};
+>;
 
 /** Where a list has ended: with this payment, which was claimed then (unix ms). */
 export type PaymentPlace = { at: number; id: string };
@@ -64,14 +61,14 @@ const PRUNED_AT_ONCE = 500;
 
 const READ_MANY = defineScript({
   source: readManyLua,
-  keys: "payments, ...calls(record, payment)",
+  keys: "payments, discarded, ...calls(record, payment)",
   args: "...ids",
   reply: list(list(optional(text))),
 });
 
 const FORGET_GONE = defineScript({
   source: forgetGoneLua,
-  keys: "payments, ...records",
+  keys: "payments, discarded, ...records",
   args: "...ids",
   reply: integer,
 });
@@ -82,13 +79,13 @@ export type PaymentList = ReturnType<typeof createPaymentList>;
 export function createPaymentList(partition: Partition) {
   const { redis, keys } = partition;
   const [readMany, forgetGone] = [READ_MANY.on(redis), FORGET_GONE.on(redis)];
-  const { payments } = keys;
+  const { payments, paymentsDiscarded: discarded } = keys;
 
   /** In the order of `ids`. Undefined for an id that is unknown or has expired. */
   async function read(ids: readonly string[]): Promise<(PaymentSummary | undefined)[]> {
     if (ids.length === 0) return [];
     const calls = ids.map((id) => ({ record: keys.record(id), payment: keys.payment(id) }));
-    const found = await readMany({ payments, calls }, { ids });
+    const found = await readMany({ payments, discarded, calls }, { ids });
     return ids.map((id, i) => toSummary(id, found[i] ?? []));
   }
 
@@ -111,7 +108,7 @@ export function createPaymentList(partition: Partition) {
   async function prune(rank: number): Promise<number> {
     for (let from = rank; ; ) {
       const ids = await redis.zrange(payments, String(from), String(from + PRUNED_AT_ONCE - 1));
-      const gone = await forgetGone({ payments, records: ids.map(keys.record) }, { ids });
+      const gone = await forgetGone({ payments, discarded, records: ids.map(keys.record) }, { ids });
       if (ids.length < PRUNED_AT_ONCE) return 0;
       from += ids.length - gone;
       if (gone === 0) return from;
@@ -229,12 +226,8 @@ async function* newestFirst(
   }
 }
 
-function toBound(at: number): number | string {
-  return Number.isFinite(at) ? at : `${at < 0 ? "-" : "+"}inf`;
-}
-
 function toSummary(id: string, fields: readonly (string | undefined)[]): PaymentSummary | undefined {
-  const [state, changedAt, recordV, unsure, late, ...ofPayment] = fields;
+  const [state, changedAt, unsure, late, ...ofPayment] = fields;
   const [
     terms,
     claimedAt,
@@ -243,33 +236,31 @@ function toSummary(id: string, fields: readonly (string | undefined)[]): Payment
     settlement,
     proven,
     reason,
-    v,
     refund,
     refunded,
     acknowledged,
     dropped,
   ] = ofPayment;
-  const isLater = isNewer("record", recordV) || isNewer("payment", v);
-  if (state === undefined || (terms === undefined && !isLater)) return undefined;
+  if (state === undefined || terms === undefined) return undefined;
   const known = PaymentTerms.safeParse(parseIfPossible(terms));
+  const isReadable = known.success && PAYMENT_STATES.some((each) => each === state);
   return {
     id,
     state: state as PaymentState,
-    terms: known.success ? known.data : { ...UNKNOWN_TERMS, ...(isLater && parseIfPossible(terms)) },
+    terms: known.success ? known.data : UNKNOWN_TERMS,
     claimedAt: Number(claimedAt ?? 0),
     changedAt: Number(changedAt ?? 0),
-    sinceBlock: isLater ? 0n : BigInt(sinceBlock ?? 0),
+    sinceBlock: /^\d+$/.test(sinceBlock ?? "") ? BigInt(sinceBlock ?? 0) : 0n,
     dispatches: Number(dispatches ?? 0),
     settlement: parseIfPossible(settlement) as Settlement | undefined,
     proven: proven === "1",
-    reason: reason ?? (known.success || isLater ? undefined : "what is stored of it cannot be read"),
+    reason: reason ?? (isReadable ? undefined : "the stored payment cannot be read"),
     acknowledged: parseIfPossible(acknowledged) as Decision | undefined,
     dropped: parseIfPossible(dropped) as Decision | undefined,
     effect: toEffect(unsure),
     refund: parseIfPossible(refund) as Refund | undefined,
     refunded: parseIfPossible(refunded) as RefundTransfer | undefined,
     lateAt: late === undefined ? undefined : Number(late),
-    isNewer: isLater,
   };
 }
 
@@ -288,6 +279,11 @@ const UNKNOWN_TERMS: PaymentTerms = {
   ...{ amount: "0", valid_after: "0", valid_before: "0", quote_digest: "?", x402_version: 2, body_bytes: 0 },
   transfer_method: "eip3009",
 };
+
+/** Whether the terms of a payment can be read, and so what was paid. */
+export function areTermsKnown({ terms }: Pick<PaymentSummary, "terms">): boolean {
+  return terms.network !== UNKNOWN_TERMS.network;
+}
 
 function parseIfPossible(text: string | null | undefined) {
   try {
@@ -340,21 +336,9 @@ export function createDue({ redis, keys }: Partition) {
 
     /** The places on the list beyond `after`, those that are due soonest first. One whose time moves meanwhile may come twice. */
     async *soonestFirst(after?: PaymentPlace): AsyncGenerator<PaymentPlace[]> {
-      let last: PaymentPlace = after ?? { at: Number.NEGATIVE_INFINITY, id: "" };
-      /** How many of that time may have been there before. */
-      let seen = 0;
-      for (;;) {
-        const count = READ_AT_ONCE + seen;
-        const bounds = [toBound(last.at), "+inf"] as const;
-        const reply = await redis.zrangebyscore(keys.paymentsDue, ...bounds, "WITHSCORES", "LIMIT", 0, count);
-        const page = toScored(reply).map(({ member, score }) => ({ at: score, id: member }));
-        const { at, id } = last;
-        const fresh = page.filter((place) => place.at !== at || place.id > id);
-        if (fresh.length > 0) yield fresh;
-        if (page.length < count) return;
-        last = fresh.at(-1) ?? last;
-        seen = page.filter((place) => place.at === last.at).length;
-      }
+      const beyond = after && { member: after.id, score: after.at };
+      for await (const page of lowestFirst(redis, keys.paymentsDue, { size: READ_AT_ONCE, after: beyond }))
+        yield page.map(({ member, score }) => ({ at: score, id: member }));
     },
   };
 }

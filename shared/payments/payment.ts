@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { messageOf } from "../errors/app-error.ts";
 import type { EventOrder } from "../ethereum/eip3009.ts";
 import { PERMIT2 } from "../ethereum/permit2.ts";
 import type { Proof } from "../ethereum/proof.ts";
@@ -10,9 +10,9 @@ import {
 } from "../ethereum/transfer-rules.ts";
 import { callIdFrom } from "../job-call/call-id.ts";
 import { JobCall, toJson } from "../job-call/job-call.ts";
-import { RECORD_STATES } from "../queue/protocol.ts";
+import { STATES, type State, toState } from "../job-call/record-state.ts";
 import { toObject } from "../redis/pages.ts";
-import { isNewer, isNewerError, newer, PLAIN_PAYMENT, VERSIONS } from "../redis/version.ts";
+import { unreadable } from "../redis/unreadable.ts";
 
 /**
  * The states of a paid call, in its one record (`{postern}:call:<id>`). They only move forward:
@@ -27,8 +27,8 @@ import { isNewer, isNewerError, newer, PLAIN_PAYMENT, VERSIONS } from "../redis/
  *
  * From QUEUED on it is a call like any other (shared/queue/protocol.ts). A record expires only in a final state.
  */
-export const PAYMENT_STATES = ["SETTLING", "VOID", "REVIEW", ...RECORD_STATES] as const;
-export type PaymentState = (typeof PAYMENT_STATES)[number];
+export const PAYMENT_STATES = STATES;
+export type PaymentState = State;
 
 const decimal = z.string().regex(/^\d+$/);
 
@@ -49,8 +49,7 @@ export const PaymentTerms = z.object({
   valid_before: decimal,
   quote_digest: z.string(),
   x402_version: z.literal([1, 2]),
-  /** Absent in the records of releases that knew only one. */
-  transfer_method: z.enum(TRANSFER_METHODS).default("eip3009"),
+  transfer_method: z.enum(TRANSFER_METHODS),
   /** The size of the request's body. */
   body_bytes: z.number(),
 });
@@ -149,7 +148,7 @@ export type Payment = {
   callerNonce: string | undefined;
   bodySha256: string;
   route: string;
-  /** Whether what the runner answers is kept. False of what an earlier release has claimed, of which that is not known. */
+  /** Whether what the runner answers is kept. */
   keepsResult: boolean;
   effect: Effect;
   refund: Refund | undefined;
@@ -183,7 +182,6 @@ export function fieldsOf(payment: NewPayment): (string | number | Buffer)[] {
   const { call, terms, request, facilitator, sinceBlock, callerNonce } = payment;
   const { identifier, idempotencyKey, signedSha256 } = payment;
   const fields = [
-    ["v", isPlain(payment) ? PLAIN_PAYMENT : VERSIONS.payment],
     ["call", toJson(call)],
     ["terms", JSON.stringify(terms)],
     ["request", JSON.stringify(request)],
@@ -199,15 +197,9 @@ export function fieldsOf(payment: NewPayment): (string | number | Buffer)[] {
   return fields.flat() as (string | number | Buffer)[];
 }
 
-/** Whether releases that know neither idempotency keys nor Permit2 can finish it. */
-function isPlain({ idempotencyKey, terms }: NewPayment): boolean {
-  return idempotencyKey === undefined && terms.transfer_method === "eip3009";
-}
-
 /**
  * Makes a payment of its record and its hash, each a flat list of names and values, and of when they were read. Undefined if one of
- * them is missing.
- * Throws `record.newer`, and `record.unreadable` if what is stored is no payment.
+ * them is missing. Throws `record.unreadable` if what is stored is no payment.
  */
 export function toPayment(
   id: string,
@@ -215,14 +207,11 @@ export function toPayment(
 ): Payment | undefined {
   const record = toObject(recordFields);
   const payment = toObject(paymentFields);
-  if (isNewer("record", record["v"]) || isNewer("payment", payment["v"])) throw newer();
   if (record["st"] === undefined || payment["terms"] === undefined) return undefined;
   try {
     return { ...read(id, record, payment), readAt };
   } catch (cause) {
-    if (isNewerError(cause)) throw cause;
-    const reason = `what is stored of ${id} cannot be read: ${messageOf(cause)}`;
-    throw new AppError("record.unreadable", { reason, retryAfterMs: 60_000, cause });
+    throw unreadable(`the stored payment ${id} (${messageOf(cause)})`, cause);
   }
 }
 
@@ -232,9 +221,9 @@ function read(id: string, record: Fields, payment: Fields): Omit<Payment, "readA
   const settlement = parsed<Settlement>(payment["settlement"]);
   return {
     id,
-    state: record["st"] as PaymentState,
+    state: toState(id, record["st"] ?? ""),
     terms: PaymentTerms.parse(JSON.parse(payment["terms"] ?? "")),
-    call: payment["call"] === undefined ? undefined : toCall(payment["call"]),
+    call: payment["call"] === undefined ? undefined : JobCall.parse(JSON.parse(payment["call"])),
     callBytes: Number(payment["call_bytes"] ?? Buffer.byteLength(payment["call"] ?? "")),
     request: parsed<FacilitatorRequest>(payment["request"]),
     facilitator: payment["facilitator"] ?? "",
@@ -268,13 +257,6 @@ function read(id: string, record: Fields, payment: Fields): Omit<Payment, "readA
 /** `unsure` is that of the record (shared/queue/protocol.ts). Nobody has watched a call without it. */
 export function toEffect(unsure: string | null | undefined): Effect {
   return unsure === "0" ? "none" : "unknown";
-}
-
-/** Reads the call that a payment keeps. Throws `record.newer`. */
-export function toCall(text: string): JobCall {
-  const stored = JSON.parse(text) as { v?: unknown };
-  if (isNewer("call", stored.v)) throw newer();
-  return JobCall.parse(stored);
 }
 
 function parsed<Value>(text: string | undefined): Value | undefined {
@@ -328,7 +310,7 @@ export function settledFields(
 /**
  * The call id of a payment. The payer, the nonce that the payer chose, and the contract that takes this nonce once identify a payment,
  * so every replica knows the id before the payment settles, and afterwards the chain alone is enough to compute it. That contract is
- * the token (EIP-3009), or Permit2 for all its tokens.
+ * the token (EIP-3009), or Permit2 for all its tokens. docs/payments.md has a vector.
  */
 export function paymentCallId({
   chainId,

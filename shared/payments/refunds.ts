@@ -1,15 +1,17 @@
 import { z } from "zod";
-import { type AuditEntry, auditWords } from "../audit/audit.ts";
+import type { AuditEntry } from "../audit/actions.ts";
+import { AUDIT, toLine } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
+import { jobKey } from "../job-call/job-ids.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, integer, oneOf, optional } from "../redis/reply.ts";
-import { isNewer, newer } from "../redis/version.ts";
-import { wellFormedJson } from "../text/well-formed-json.ts";
+import { dayOf, rowOf } from "../series/series.ts";
+import { SERIES } from "../series/write.ts";
 import closeCaseLua from "./close-case.lua";
 import exportRefundsLua from "./export-refunds.lua";
 import { nameKeys, paidQueueOf, transferKey } from "./journal.ts";
-import { isDisputed, type PaymentSummary } from "./list.ts";
+import { areTermsKnown, type PaymentSummary } from "./list.ts";
 import { PAYMENT_STATES, type Payment, type Refund, type RefundTransfer } from "./payment.ts";
 import { TRANSFER_TAKEN } from "./scripts.ts";
 import withdrawCaseLua from "./withdraw-case.lua";
@@ -27,8 +29,9 @@ import withdrawCaseLua from "./withdraw-case.lua";
 /** An export moves all its cases at once, so that no case is ever in two exports, and none that was moved is outside of its export. */
 const EXPORT = defineScript({
   source: exportRefundsLua,
-  keys: "export, rows, refunds, due, bytes, audit, ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)",
+  keys: "export, rows, refunds, due, discarded, bytes, money, ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)",
   args: "now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)",
+  constants: { AUDIT },
   reply: integer,
 });
 
@@ -37,29 +40,30 @@ const CLOSED = "CLOSED";
 
 const CLOSE = defineScript({
   source: closeCaseLua,
-  keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, refundedBy",
-  args: "id, now, transfer",
-  constants: { CLOSED, TRANSFER_TAKEN },
+  keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, refundedBy, refunded, money",
+  args: "id, now, transfer, row, amount, line",
+  constants: { AUDIT, CLOSED, TRANSFER_TAKEN, SERIES },
   reply: optional(oneOf(...PAYMENT_STATES, CLOSED, TRANSFER_TAKEN)),
 });
 
 const WITHDRAW = defineScript({
   source: withdrawCaseLua,
-  keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy",
-  args: "id, now",
+  keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, money",
+  args: "id, now, line",
+  constants: { AUDIT },
   reply: flag,
 });
 
 /** Why a payment whose call failed, or was discarded, is not simply to be paid back. */
-export type Obstacle =
+type Obstacle =
   /** An attempt may have had its effect. An operator may decide to pay it back all the same. */
   | "effect unknown"
   /** The money may not have come. */
   | "disputed"
-  | "not proven"
+  | "not confirmed"
   /** Anybody can move nothing from anybody, and such a transfer would close the case. */
-  | "of no amount"
-  | "of a later release";
+  | "zero amount"
+  | "unreadable";
 
 /** The states in which a payment can be paid back. */
 export function isRefundable({ state }: Pick<PaymentSummary, "state">): boolean {
@@ -67,11 +71,12 @@ export function isRefundable({ state }: Pick<PaymentSummary, "state">): boolean 
 }
 
 export function obstacleOf(payment: PaymentSummary): Obstacle | undefined {
-  const { settlement, proven, effect, terms, isNewer: isLater } = payment;
-  if (isLater) return "of a later release";
-  if (BigInt(terms.amount) === 0n) return "of no amount";
-  if (isDisputed(payment)) return "disputed";
-  if (settlement === undefined || (!proven && settlement.by !== "operator")) return "not proven";
+  const { settlement, proven, effect, terms, reason } = payment;
+  if (!areTermsKnown(payment)) return "unreadable";
+  if (BigInt(terms.amount) === 0n) return "zero amount";
+  // It stays contradicted after an operator has seen that.
+  if (reason !== undefined && settlement?.by !== "operator") return "disputed";
+  if (settlement === undefined || (!proven && settlement.by !== "operator")) return "not confirmed";
   return effect === "unknown" ? "effect unknown" : undefined;
 }
 
@@ -99,6 +104,8 @@ export type RefundExport = {
   rows: RefundRow[];
 };
 
+type MoneyAct = AuditEntry<"money">;
+
 type NewExport = Omit<RefundExport, "rows"> & {
   cases: readonly { payment: Payment; row: RefundRow }[];
   /** The head of the chain: only a transfer in a later block closes one of the cases. */
@@ -106,7 +113,7 @@ type NewExport = Omit<RefundExport, "rows"> & {
   /** Whether cases are exported of which the effect is unknown. */
   effectUnknown: boolean;
   /** The line of the audit for each call that is exported. */
-  lineOf: (callId: string) => AuditEntry;
+  lineOf: (callId: string) => MoneyAct;
 };
 
 type Place = Pick<RefundTransfer, "transaction" | "position">;
@@ -133,7 +140,6 @@ export function createRefunds(partition: Partition) {
       redis.hgetall(keys.refund(id)),
       redis.lrange(keys.refundRows(id), 0, -1),
     ]);
-    if (isNewer("refund", fields["v"])) throw newer();
     if (rows.length === 0) return undefined;
     const { at, by = "", network = "" } = fields;
     return { id, at: Number(at), by, network, rows: rows.map(toRow) };
@@ -147,15 +153,16 @@ export function createRefunds(partition: Partition) {
      */
     async export(made: NewExport): Promise<(RefundExport & { isNew: boolean }) | undefined> {
       const { id, at, by, network, block, cases, effectUnknown, lineOf } = made;
-      const { refundsPending: refunds, paymentsDue: due, bytes, audit } = keys;
+      const { refundsPending: refunds, paymentsDue: due, paymentsDiscarded: discarded, bytes } = keys;
       const caseKeys = cases.map(({ payment }) => keysOfCase(payment));
       const touched = {
         export: keys.refund(id),
         rows: keys.refundRows(id),
         refunds,
         due,
+        discarded,
         bytes,
-        audit,
+        money: keys.audit("money"),
         caseKeys,
       };
       const refund = JSON.stringify({ export: id, at, block: String(block) });
@@ -163,7 +170,7 @@ export function createRefunds(partition: Partition) {
         id: payment.id,
         queue: paidQueueOf(payment.terms),
         row: JSON.stringify(row),
-        line: wellFormedJson(auditWords(lineOf(payment.id)).map(String)),
+        line: toLine(lineOf(payment.id)),
       }));
       const moved = await toExport(touched, { now: at, refund, effectUnknown, by, network, cases: words });
       const found = await find(id);
@@ -202,31 +209,39 @@ function createEnds({ redis, keys }: Partition) {
     return {
       ...{ record: keys.record(payment.id), payment: keys.payment(payment.id), refunds: keys.refundsPending },
       ...{ export: keys.refund(made), rows: keys.refundRows(made), ...keysBeside(keys, payment) },
+      money: keys.audit("money"),
     };
   }
 
   return {
-    /** REFUND_PENDING becomes REFUNDED by this transfer, unless the transfer has closed another case, or the case was closed. */
+    /**
+     * REFUND_PENDING becomes REFUNDED by this transfer, with its line in the audit, unless the transfer has closed another case, or the case
+     * was closed. The refund counts on this day (UTC).
+     */
     async close(
       payment: Payment,
       transfer: RefundTransfer,
-      now: number,
+      act: MoneyAct,
     ): Promise<"closed" | "taken" | "left"> {
       const { id, terms, refund } = payment;
       if (refund === undefined) return "left";
       const { transaction, position } = transfer;
-      const refundedBy = keys.refundTransfer(terms.network, transaction, position);
-      const touched = { ...pendingKeys(payment, refund), refundedBy };
-      const answer = await toClose(touched, { id, now, transfer: JSON.stringify(transfer) });
+      const { network, asset, amount, service_id: serviceId, job_index: jobIndex } = terms;
+      const refundedBy = keys.refundTransfer(network, transaction, position);
+      const touched = { ...pendingKeys(payment, refund), refundedBy, refunded: keys.refunded(dayOf(act.at)) };
+      const row = rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
+      const answer = await toClose(touched, {
+        ...{ id, now: act.at, transfer: JSON.stringify(transfer), row, amount, line: toLine(act) },
+      });
       if (answer === CLOSED) return "closed";
       return answer === TRANSFER_TAKEN ? "taken" : "left";
     },
 
-    /** REFUND_PENDING becomes INJECTED, if the runner took the call after the export. False for any other. */
-    async withdraw(payment: Payment, now: number): Promise<boolean> {
+    /** REFUND_PENDING becomes INJECTED, with its line in the audit, if the runner took the call after the export. False for any other. */
+    async withdraw(payment: Payment, act: MoneyAct): Promise<boolean> {
       const { id, refund } = payment;
       if (refund === undefined) return false;
-      return await toWithdraw(pendingKeys(payment, refund), { id, now });
+      return await toWithdraw(pendingKeys(payment, refund), { id, now: act.at, line: toLine(act) });
     },
   };
 }
@@ -234,5 +249,5 @@ function createEnds({ redis, keys }: Partition) {
 function toRow(text: string): RefundRow {
   const parsed = Row.safeParse(JSON.parse(text));
   if (parsed.success) return parsed.data;
-  throw new AppError("record.unreadable", { reason: "a row of this export cannot be read" });
+  throw new AppError("record.unreadable", { reason: "a row of the export cannot be read" });
 }

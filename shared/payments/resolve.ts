@@ -1,4 +1,5 @@
-import { type Audit, type AuditEntry, auditWords, logAudited } from "../audit/audit.ts";
+import type { AuditEntry } from "../audit/actions.ts";
+import { logAudited } from "../audit/audit.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import type { Logger } from "../log/logger.ts";
 import type { CountOnce } from "../series/count-once.ts";
@@ -23,25 +24,24 @@ type Resolved = { kind: "done" } | { kind: "left"; state: Found };
 
 const ACTIONS = { settled: "settle", void: "void", acknowledged: "acknowledge", dropped: "drop" } as const;
 
+type Act = AuditEntry<"money">;
+
 /** The reason that the payer sees. */
-const BY_OPERATOR = "by the operator's decision";
+const BY_OPERATOR = "decided by the operator";
 
 /**
  * Ends a REVIEW by an operator's decision; `by` is the operator. The call of a settled payment is in its queue then; a void
- * payment loses its body; one that is acknowledged stays as it is. Operator and reason are stored with the change, and then in the
- * audit. The body of a payment in SETTLING or in REVIEW can be dropped, in one step with its line in the audit. A payment in any other
- * state is left alone.
+ * payment loses its body; one that is acknowledged stays as it is. The body of a payment in SETTLING or in REVIEW can be dropped. Operator
+ * and reason are stored with the change, and the line of the audit is written in the same step. A payment in any other state is left alone.
  */
 export function createResolve({
   journal,
-  audit,
   count,
   clock,
   log,
   by,
 }: {
   journal: PaymentJournal;
-  audit: Audit;
   /** Counts what was earned. */
   count?: CountOnce;
   clock: Clock;
@@ -51,40 +51,42 @@ export function createResolve({
   return async function resolve(payment: Payment, verdict: Verdict, reason: string): Promise<Resolved> {
     const { kind } = verdict;
     const decision = { by, reason };
-    const entry = { at: clock(), action: ACTIONS[kind], callId: payment.id, by, selection: "by id", reason };
-    if (kind === "dropped") return drop(payment, decision, entry);
-    const resolved = await (kind === "acknowledged"
-      ? acknowledge(payment, decision)
-      : decide(payment, verdict, decision));
-    if (resolved.kind === "left") return resolved;
-    await audit({ ...entry, ...(kind === "settled" && { transaction: verdict.transaction }) });
+    const act: Act = {
+      ...{ at: clock(), action: ACTIONS[kind], callId: payment.id, by, selection: "by id", reason },
+      ...(kind === "settled" && { transaction: verdict.transaction }),
+    };
+    const resolved = await (kind === "dropped"
+      ? drop(payment, decision, act)
+      : kind === "acknowledged"
+        ? acknowledge(payment, decision, act)
+        : decide(payment, verdict, decision, act));
+    if (resolved.kind === "done") logAudited(log, act);
     return resolved;
   };
 
-  async function drop({ id }: Payment, decision: Decision, entry: AuditEntry): Promise<Resolved> {
+  async function drop({ id }: Payment, decision: Decision, act: Act): Promise<Resolved> {
     failpoint("operator.before_dropped");
-    const found = await journal.drop(id, decision, auditWords(entry));
+    const found = await journal.drop(id, decision, act);
     failpoint("operator.after_dropped");
-    if (found !== DROPPED) return { kind: "left", state: found };
-    logAudited(log, entry);
-    return { kind: "done" };
+    return found === DROPPED ? { kind: "done" } : { kind: "left", state: found };
   }
 
-  async function acknowledge({ id, state }: Payment, decision: Decision): Promise<Resolved> {
-    return (await journal.acknowledge(id, decision)) ? { kind: "done" } : { kind: "left", state };
+  async function acknowledge({ id, state }: Payment, decision: Decision, act: Act): Promise<Resolved> {
+    return (await journal.acknowledge(id, decision, act)) ? { kind: "done" } : { kind: "left", state };
   }
 
   async function decide(
     payment: Payment,
     verdict: Exclude<Verdict, { kind: "acknowledged" | "dropped" }>,
     decided: Decision,
+    act: Act,
   ): Promise<Resolved> {
     if (verdict.kind === "void") {
-      const ending = { reason: BY_OPERATOR, decided };
+      const ending = { reason: BY_OPERATOR, decided, act };
       const state = await journal.markVoid(payment, ending, { now: clock(), from: ["REVIEW"] });
       return state === "REVIEW" ? { kind: "done" } : { kind: "left", state };
     }
-    const found = await enqueue(payment, verdict, decided);
+    const found = await enqueue(payment, verdict, decided, act);
     if (found !== "REVIEW" && found !== CALL_DROPPED) return { kind: "left", state: found };
     const { transaction } = verdict;
     await count?.("payment.settled", settledFields(payment, { transaction, by: "operator" }));
@@ -95,12 +97,13 @@ export function createResolve({
     payment: Payment,
     { transaction, positions }: Extract<Verdict, { kind: "settled" }>,
     decided: Decision,
+    act: Act,
   ): Promise<Found> {
     const places = positions.length === 0 ? [{}] : positions.map((position) => ({ position }));
     let found: Found = TRANSFER_TAKEN;
     for (const place of places) {
       const settlement = { ...toSettlement(payment, { transaction, by: "operator", ...place }), decided };
-      const from = { from: ["REVIEW"], dueInMs: 0 } as const;
+      const from = { from: ["REVIEW"], dueInMs: 0, act } as const;
       found = await journal.enqueueSettled(payment, { settlement, proven: false }, from);
       if (found !== TRANSFER_TAKEN) break;
     }

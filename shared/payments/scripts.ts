@@ -1,3 +1,4 @@
+import { AUDIT } from "../audit/audit.ts";
 import { X402_TRANSACTION } from "../job-call/job-call.ts";
 import { QUEUE_CONSTANTS } from "../queue/lua-constants.ts";
 import { defineScript } from "../redis/define-script.ts";
@@ -33,7 +34,7 @@ import voidLua from "./void.lua";
 
 /*
  * Every change of a payment is one script, so that nothing comes between check and change. The `st` of the call's record is the state of
- * both the call and its payment. No script changes what a later release wrote. A full Redis refuses a claim, and nothing that follows it.
+ * both the call and its payment. No script changes a record that it cannot read. A full Redis refuses a claim, and nothing that follows it.
  *
  * Every time that they write, and every age that they compare, is by Redis' clock: no gateway's clock decides when a payment is due or how
  * old a claim is. Only the chain's times are by the chain's clock.
@@ -90,7 +91,7 @@ function toClaimed(reply: unknown): Claimed {
     case "TOO_LARGE":
       return { kind: "too_large" };
     default:
-      return unexpected(reply, "what became of a claim");
+      return unexpected(reply, "the outcome of a claim");
   }
 }
 
@@ -114,15 +115,15 @@ export const TRANSFER_TAKEN = "TRANSFER_TAKEN";
 
 export const ENQUEUE_SETTLED = defineScript({
   source: enqueueSettledLua,
-  keys: "record, payment, due, open, unresolved, inReview, transfer, usage, usageBy",
-  args: "prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, ...from",
-  constants: { ...QUEUE_CONSTANTS, X402_TRANSACTION, CALL_DROPPED, TRANSFER_TAKEN },
+  keys: "record, payment, due, open, unresolved, inReview, discarded, transfer, usage, usageBy, money",
+  args: "prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, line, ...from",
+  constants: { AUDIT, ...QUEUE_CONSTANTS, X402_TRANSACTION, CALL_DROPPED, TRANSFER_TAKEN },
   reply: optional(oneOf(...PAYMENT_STATES, CALL_DROPPED, TRANSFER_TAKEN)),
 });
 
 export const ENQUEUE_AGAIN = defineScript({
   source: enqueueAgainLua,
-  keys: "record, payment",
+  keys: "record, payment, job, attempts",
   args: "prefix, job, queue, id",
   constants: { ...QUEUE_CONSTANTS, X402_TRANSACTION },
   reply: optional(oneOf(...PAYMENT_STATES)),
@@ -130,8 +131,9 @@ export const ENQUEUE_AGAIN = defineScript({
 
 export const VOID = defineScript({
   source: voidLua,
-  keys: "record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy",
-  args: "id, keepMs, reason, decided, dispatches, ...from",
+  keys: "record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy, money",
+  args: "id, keepMs, reason, decided, dispatches, line, ...from",
+  constants: { AUDIT },
   reply: optional(oneOf(...PAYMENT_STATES)),
 });
 
@@ -147,15 +149,15 @@ export const DROPPED = "DROPPED";
 
 export const DROP = defineScript({
   source: dropLua,
-  keys: "record, payment, usage, usageBy, audit",
-  args: "id, decision, ...line",
-  constants: { DROPPED },
+  keys: "record, payment, usage, usageBy, money",
+  args: "id, decision, line",
+  constants: { AUDIT, DROPPED },
   reply: optional(oneOf(...PAYMENT_STATES, DROPPED)),
 });
 
 export const FORGET = defineScript({
   source: forgetLua,
-  keys: "record, payment, due, payments, unresolved, inReview, usage, usageBy",
+  keys: "record, payment, due, payments, unresolved, inReview, discarded, usage, usageBy",
   args: "id, openPrefix",
   reply: nothing,
 });
@@ -177,8 +179,9 @@ export const PROVEN = defineScript({
 
 export const ACKNOWLEDGE = defineScript({
   source: acknowledgeLua,
-  keys: "record, payment",
-  args: "decision",
+  keys: "record, payment, money",
+  args: "decision, line",
+  constants: { AUDIT },
   reply: flag,
 });
 

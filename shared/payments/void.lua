@@ -1,16 +1,20 @@
--- KEYS record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy
--- ARGV id, keepMs, reason, decided, dispatches, ...from
+-- KEYS record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy,
+--   money
+-- ARGV id, keepMs, reason, decided, dispatches, line, ...from
 -- Changes one of the states `from` to VOID and drops the body. The payer's identifier and idempotency key, the caller's
--- nonce and the quote can be used again. `decided` is an operator's decision, or empty. Answers the state found; nil if
+-- nonce and the quote can be used again. `decided` is an operator's decision, and `line`
+-- its line of the audit; both may be empty. Answers the state found; nil if
 -- `dispatches` is not empty, and another number of settle requests was sent.
 --@include "../queue/change-record.lua"
 --@include "../redis/now.lua"
 --@include "./usage.lua"
 --@include "../results/tell-change.lua"
+--@include "../audit/by-age.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if ARGV.dispatches ~= '' and redis.call('HGET', KEYS.payment, 'dispatches') ~= ARGV.dispatches then return nil end
 for i = FIRST.from, #ARGV do
   if st == ARGV[i] then
+    if ARGV.line ~= '' then addByAge(KEYS.money, ARGV.line) end
     redis.call('HSET', KEYS.record, 'st', 'VOID', 'at', now)
     tellChange(ARGV.id)
     redis.call('HSET', KEYS.payment, 'reason', ARGV.reason, 'ended_at', now)

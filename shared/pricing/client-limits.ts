@@ -23,7 +23,7 @@ export function clientWarnings(x402: Shop, prices: PriceList): string[] {
 const SEE = '(docs/payments.md, "Buyers")';
 
 function unknown({ asset }: AcceptedToken): string {
-  return `@x402/fetch pays in no token that it does not know, unless its buyer names ${asset} in spendControls.allowedAssets ${SEE}`;
+  return `@x402/fetch does not know this token, and pays in it only if the payer adds ${asset} to spendControls.allowedAssets ${SEE}`;
 }
 
 /** At the fixed rate, or at the highest that is taken. If there is neither, nothing is known. */
@@ -35,5 +35,5 @@ function tooDear(token: AcceptedToken, sold: readonly bigint[], dollar: bigint):
   const dear = amounts.filter((amount) => amount > dollar).length;
   if (dear === 0) return undefined;
   const may = typeof rate === "string" ? "cost" : "may cost";
-  return `${dear} of ${sold.length} jobs ${may} more than a dollar, which @x402/fetch refuses unless its buyer raises spendControls.maxAmountPerPayment ${SEE}`;
+  return `${dear} of ${sold.length} jobs ${may} more than a dollar, which @x402/fetch pays only if the payer raises spendControls.maxAmountPerPayment ${SEE}`;
 }

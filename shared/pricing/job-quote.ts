@@ -132,7 +132,7 @@ function jsonIn(value: string): unknown {
 function decimal(max: bigint) {
   return z
     .string()
-    .regex(/^(?:0|[1-9]\d{0,77})$/, "must be an integer in decimal, as a string")
+    .regex(/^(?:0|[1-9]\d{0,77})$/, "must be a decimal integer in a string")
     .transform(BigInt)
     .refine((value) => value <= max, "is too large");
 }

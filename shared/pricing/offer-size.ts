@@ -2,7 +2,7 @@ import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
 import { discoveryOf, resourceOf } from "./discovery.ts";
-import { signingExtra, tokenAmount } from "./prices.ts";
+import { SCHEME, signingExtra, tokenAmount } from "./prices.ts";
 
 /**
  * What proxies have for the head of an answer, if nobody says otherwise: nginx a page of memory, which is 4 kB on most machines.
@@ -29,9 +29,10 @@ export function headWarnings(x402: Shop, prices: PriceList): string[] {
   ];
   const offers = count === 1 ? "one offer" : `${count} offers`;
   const schema = job && discoveryOf(job.input) ? `, and the input schema of job ${jobKey(job)},` : "";
-  const what = count === 1 ? "set" : `set ${set}, or`;
+  const what = count === 1 ? "Set" : `Set ${set}, or set`;
+  const verb = count === 1 && schema === "" ? "makes" : "make";
   return [
-    `accepted_tokens: ${offers}${schema} make the head of a 402 up to ${bytes} bytes, and a proxy with 4 kB for it (nginx as it comes) answers 502 instead; ${what} its proxy_buffer_size to 16k (docs/payments.md, "Many tokens")`,
+    `accepted_tokens: ${offers}${schema} ${verb} the head of a 402 up to ${bytes} bytes long. A proxy that allows 4 kB (the default of nginx) answers 502 instead. ${what} proxy_buffer_size of nginx to 16k (docs/payments.md, "Many tokens")`,
   ];
 }
 
@@ -77,7 +78,7 @@ function offerBytes(token: AcceptedToken, priceWei: bigint, maxTimeoutSeconds: n
   });
   const quote = { quoteDigest: "x".repeat(66), quoteExpiry: 2_000_000_000, quoteMac: "x".repeat(43) };
   const offer = {
-    ...{ scheme: "exact", network, asset, amount: String(amount), payTo, maxTimeoutSeconds },
+    ...{ scheme: SCHEME, network, asset, amount: String(amount), payTo, maxTimeoutSeconds },
     extra: { ...signingExtra(token), ...quote },
   };
   return Buffer.byteLength(JSON.stringify(offer));

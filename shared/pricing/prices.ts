@@ -51,8 +51,8 @@ function dividedUp(dividend: bigint, divisor: bigint): bigint {
 
 /** Why an authorization cannot carry this amount; undefined if it can. */
 function amountProblem(amount: bigint): string | undefined {
-  if (amount < 1n) return "comes to no unit";
-  return amount > UINT256_MAX ? "comes to more than 2^256-1 units" : undefined;
+  if (amount < 1n) return "is 0 units";
+  return amount > UINT256_MAX ? "is more than 2^256-1 units" : undefined;
 }
 
 /** A rate of the token at `index` in x402.toml. If the rate changes, it is one of the bounds of the token's rate. */
@@ -94,6 +94,9 @@ export function currentOffers<Token extends Omit<TokenRate, "rate_per_native_uni
 /** The part of a token that its payer needs. */
 type SettlementToken = { network: string; asset: string; symbol: string; payTo: string };
 
+/** The x402 scheme of all offers. */
+export const SCHEME = "exact";
+
 /** One way to pay for a job off chain: `amount` in the token's smallest units. */
 export type SettlementOption = {
   network: string;
@@ -101,13 +104,13 @@ export type SettlementOption = {
   symbol: string;
   amount: string;
   pay_to: string;
-  scheme: "exact";
+  scheme: typeof SCHEME;
 };
 
 /** An offer in the form of the gateway's price list and of a pricing engine's answer. */
 export function toSettlementOption({ token, amount }: TokenPrice<SettlementToken>): SettlementOption {
   const { network, asset, symbol, payTo } = token;
-  return { network, asset, symbol, amount: String(amount), pay_to: payTo, scheme: "exact" };
+  return { network, asset, symbol, amount: String(amount), pay_to: payTo, scheme: SCHEME };
 }
 
 /** The URL at which a job is paid for; `endpoint` is the gateway's public URL. */

@@ -51,7 +51,7 @@ export function checkProof(proof: Uint8Array, puzzle: Puzzle, difficulty: number
   const nonce = bytes.readBigUInt64LE(8 + HASH_BYTES);
   const hash = workHash(challengeOf(puzzle), nonce);
   if (!encodeProof(hash, nonce).equals(bytes)) {
-    return { ok: false, problem: "is not a proof for this service_id and challenge_timestamp" };
+    return { ok: false, problem: "does not match this service_id and challenge_timestamp" };
   }
   if (!hasLeadingZeroBits(hash, difficulty)) {
     return { ok: false, problem: `must have ${difficulty} leading zero bits in its hash` };

@@ -1,19 +1,71 @@
 import { z } from "zod";
-import { callbackHostWarnings } from "../config/callbacks-toml.ts";
+import { NO_CALLBACKS, x402BudgetProblems } from "../config/between-files.ts";
+import { callbackHostWarnings, closedReceiver } from "../config/callbacks-toml.ts";
+import type { CheckedTables } from "../config/checked-tables.ts";
 import { decimals, markupBps, rate } from "../config/evm-fields.ts";
-import { isLoopback } from "../config/fields.ts";
-import type { PriceList } from "../config/job-pricing-toml.ts";
+import { isLoopback, isTable } from "../config/fields.ts";
+import { type PriceList, parseJobPricing, type ReadJob } from "../config/job-pricing-toml.ts";
+import type { PosternToml } from "../config/postern-toml.ts";
+import { type Problem, problem } from "../config/problem.ts";
 import { fixedRateIn } from "../config/rate-source.ts";
+import { type Config, readConfig } from "../config/read-config.ts";
+import type { Reader } from "../config/read-postern.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
-import { withTokenDefaults, type X402Toml } from "../config/x402-toml.ts";
+import type { Env } from "../config/secrets.ts";
+import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
 import { jobKey } from "../job-call/job-ids.ts";
+import { clientWarnings } from "./client-limits.ts";
 import { headWarnings } from "./offer-size.ts";
-import { jobsOnSale, type RateAt } from "./prices.ts";
+import { jobsOnSale, priceProblems, type RateAt } from "./prices.ts";
 
 /* What lies between x402.toml and the prices of jobs. */
 
+const POSTERN = "postern.toml";
 const X402 = "x402.toml";
 const JOB_PRICING = "job_pricing.toml";
+
+export type X402Config = Config & {
+  /** Absent without the file: the gateway is off. */
+  x402: X402Toml | undefined;
+  /** Every job of job_pricing.toml. */
+  prices: PriceList;
+};
+
+/** Reads the files of the x402 gateway. */
+export function readX402Config(files: CheckedTables, env: Env, reader: Reader | undefined): X402Config {
+  const config = readConfig(files, env, reader);
+  const table = files.table(X402);
+  const x402 = files.read({
+    name: X402,
+    schema: x402Toml({ env, dir: files.dir }),
+    optional: true,
+    problemsIn: x402Problems,
+  });
+  if (files.has(X402))
+    files.reportBetween<[PosternToml]>(POSTERN, [POSTERN], (postern) =>
+      x402BudgetProblems(postern, table, X402),
+    );
+  const { jobs: prices, read, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, files.dir);
+  files.report(JOB_PRICING, [...problems, ...priceProblems(prices.values(), ratesOf(table))]);
+  const namesHosts = isTable(table) && table["callback_hosts"] !== undefined;
+  files.reportBetween<[PosternToml]>(X402, [POSTERN], ({ callbacks }) =>
+    namesHosts && callbacks === undefined ? [problem("callback_hosts", NO_CALLBACKS)] : [],
+  );
+  files.reportBetween<[PosternToml]>(JOB_PRICING, [POSTERN], ({ callbacks }) => untold(read, callbacks));
+
+  const { warnings, ...common } = files.checked(config);
+  return { ...common, x402, prices, warnings: [...warnings, ...(x402 ? x402Warnings(x402, prices) : [])] };
+}
+
+/** Jobs whose own receiver no producer tells. */
+function untold(jobs: readonly ReadJob[], callbacks: PosternToml["callbacks"]): Problem[] {
+  return jobs.flatMap(({ path, callbackUrl }) => {
+    if (callbackUrl === undefined) return [];
+    const message =
+      callbacks === undefined ? NO_CALLBACKS : closedReceiver(callbackUrl, callbacks.allow_cidrs);
+    return message ? [problem([...path, "callback_url"], message)] : [];
+  });
+}
 
 const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
 
@@ -21,7 +73,7 @@ const priced = z.object({ decimals, markup_bps: markupBps.default(0) });
  * The fixed rates of the file, and the bounds of the others. It takes the file unchecked, so that a mistake elsewhere in it
  * hides no problem of a price.
  */
-export function ratesOf(table: unknown): RateAt[] {
+function ratesOf(table: unknown): RateAt[] {
   const tokens = (withTokenDefaults(table ?? {}) as { accepted_tokens?: unknown }).accepted_tokens;
   if (!Array.isArray(tokens)) return [];
   return tokens.flatMap((token: Readonly<Record<string, unknown>>, index) => {
@@ -39,19 +91,21 @@ function ratesIn(token: Readonly<Record<string, unknown>>) {
   });
 }
 
-/** What is allowed and unwise, one line each. `ofClients` is what the official clients will not pay (client-limits.ts). */
-export function x402Warnings(x402: X402Toml, prices: PriceList, ofClients: readonly string[] = []): string[] {
+/** What is allowed and unwise, one line each. */
+function x402Warnings(x402: X402Toml, prices: PriceList): string[] {
   const unpriced = x402.job_policies.filter(
     ({ service_id: serviceId, job_index: jobIndex }) => !prices.has(jobKey({ serviceId, jobIndex })),
   );
   const warnings = [
-    ...(isPlainHttp(x402.public_url) ? ["public_url: is http; whoever is on the way can read payments"] : []),
+    ...(isPlainHttp(x402.public_url)
+      ? ["public_url: uses http, so others on the network can read payments"]
+      : []),
     ...(x402.trust_facilitator
-      ? ["trust_facilitator: is on; a facilitator is believed where the chain could be asked"]
+      ? ["trust_facilitator: is on, so settlements of tokens without rpc_url are not checked on the chain"]
       : []),
     ...x402.accepted_tokens.flatMap(unboundedRate),
     ...headWarnings(x402, prices),
-    ...ofClients,
+    ...clientWarnings(x402, prices),
     ...noneOnSale(x402, prices),
     ...unpriced.map(
       ({ service_id, job_index }) =>
@@ -66,10 +120,10 @@ export function x402Warnings(x402: X402Toml, prices: PriceList, ofClients: reado
 }
 
 function noneOnSale(x402: X402Toml, prices: PriceList): string[] {
-  if (prices.size === 0) return [`accepted_tokens: no job has a price in ${JOB_PRICING}, so none is sold`];
+  if (prices.size === 0) return [`accepted_tokens: no job has a price in ${JOB_PRICING}, so no job is sold`];
   if (jobsOnSale(x402, prices).length > 0) return [];
   const key = x402.default_invocation_mode === "disabled" ? "default_invocation_mode" : "job_policies";
-  return [`${key}: the policy of each job that has a price is disabled, so none is sold`];
+  return [`${key}: every job with a price is disabled, so no job is sold`];
 }
 
 type Token = X402Toml["accepted_tokens"][number];
@@ -81,7 +135,7 @@ function unboundedRate({ rate_per_native_unit, min_rate, max_rate }: Token, inde
   ];
   if (typeof rate_per_native_unit === "string" || missing.length === 0) return [];
   return [
-    `accepted_tokens[${index}]: its rate comes from ${rate_per_native_unit.source}, and has no ${missing.join(" and no ")}; a source that is wrong sets any price`,
+    `accepted_tokens[${index}]: the rate from ${rate_per_native_unit.source} has no ${missing.join(" and no ")}, so a wrong source can set any price`,
   ];
 }
 

@@ -3,10 +3,9 @@ import { defineScript } from "../redis/define-script.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, list, text, tuple } from "../redis/reply.ts";
-import { isNewer } from "../redis/version.ts";
 import listLua from "./list.lua";
 import { KINDS, type Process, REPORT_KEPT_MS } from "./process.ts";
-import { parseRunners } from "./runner-health.ts";
+import { StoredRunners } from "./runner-health.ts";
 
 const LIST = defineScript({
   source: listLua,
@@ -25,7 +24,7 @@ const Stored = z
     durability: z.enum(["strict", "relaxed"]),
     started_at: z.coerce.number(),
     clock_ahead_ms: z.coerce.number().default(0),
-    runners: z.string().default("[]").transform(parseRunners),
+    runners: StoredRunners.prefault("[]"),
   })
   .transform(({ started_at, clock_ahead_ms: clockAheadMs, ...rest }) => ({
     ...rest,
@@ -36,7 +35,7 @@ const Stored = z
 export type Processes = {
   /** By kind, host and start. */
   processes: Process[];
-  /** How many more there are of later releases, which this one cannot read. */
+  /** Processes whose record is damaged, or has a value that this release does not know. */
   unreadable: number;
 };
 
@@ -54,7 +53,7 @@ export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
     for (const [i, { member: id, score }] of seen.entries()) {
       const record = records[i] ?? {};
       if (Object.keys(record).length === 0) continue; // it has just stopped
-      const stored = isNewer("process", record["v"]) ? undefined : Stored.safeParse(record).data;
+      const stored = Stored.safeParse(record).data;
       if (stored === undefined) unreadable += 1;
       else processes.push({ id, ...stored, silentMs: Math.max(0, now - score) });
     }

@@ -6,7 +6,6 @@
 local layout = redis.call('GET', KEYS.layout)
 if layout and not string.find(layout, '"layout":' .. LAYOUT .. '[,}]') then return end
 --@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.process, 'v') or 1) > VERSIONS.process then return redis.error_reply('NEWER process') end
 --@include "../redis/now.lua"
 --@include "../series/add-counted.lua"
 local last = redis.call('HGET', KEYS.process, 'batch')

@@ -10,7 +10,6 @@ import { defineScript } from "../redis/define-script.ts";
 import { LAYOUT, RELEASE } from "../redis/layout.ts";
 import { type Partition, partitionOf } from "../redis/partition.ts";
 import { nothing } from "../redis/reply.ts";
-import { VERSIONS } from "../redis/version.ts";
 import { createSeriesMeters } from "../series/from-log.ts";
 import { Series } from "../series/series.ts";
 import { type Batch, SERIES, toBatches } from "../series/write.ts";
@@ -78,7 +77,6 @@ export function openReports(options: Options): Reports {
   const series = new Series(options.clock ?? now);
   let runners: WatchedRunners | undefined;
   const record = {
-    v: VERSIONS.process,
     kind,
     host: hostname(),
     pid: process.pid,

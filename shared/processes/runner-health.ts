@@ -49,10 +49,18 @@ export function storeRunners(runners: readonly RunnerHealth[]): string {
   );
 }
 
-/** Throws if it is anything else. */
-export function parseRunners(text: string): RunnerHealth[] {
-  return Stored.parse(JSON.parse(text));
-}
+/** Reads what `storeRunners` wrote. */
+export const StoredRunners = z
+  .string()
+  .transform((text, { addIssue }): unknown => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      addIssue("must be JSON");
+      return z.NEVER;
+    }
+  })
+  .pipe(Stored);
 
 /** A runner as several producers see it. */
 export type RunnerStatus = RunnerHealth & {

@@ -11,7 +11,7 @@ import delayLua from "./delay.lua";
 import discardLua from "./discard.lua";
 import failLua from "./fail.lua";
 import { AFTER_REFUND, answerOf, QUEUE_CONSTANTS } from "./lua-constants.ts";
-import { RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
+import { RANDOM_ID_KEEP_MS } from "./protocol.ts";
 import { gateOf, type QueueName } from "./queue-name.ts";
 import replayLua from "./replay.lua";
 import requeueLua from "./requeue.lua";
@@ -27,13 +27,16 @@ export type FetchedCall = {
   /** When it came into the queue, unix ms. */
   queuedAt: number;
   attemptsMade: number;
+  /** How often it was taken, also across replays. */
   attemptsStarted: number;
+  /** How many attempts are in its log: all before this one, also across replays. */
+  attemptsBefore: number;
   /** How many processes have ended with it in hand. */
   crashes: number;
   /** How many calls of its queue waited still; 0 if it was taken at the end of another one, or if its job has limits. */
   waiting: number;
-  /** The state that its record had, if it has one; NEWER if a later release wrote it. */
-  record: RecordState | "NEWER" | undefined;
+  /** The state that its record had, if it has one. It is not checked. */
+  record: string | undefined;
   /** The window of the record, if it has one. */
   windowMs: number | undefined;
 };
@@ -91,9 +94,17 @@ const SURROUNDED = {
   moveToDelayed: { keys: 11, script: surround(delayLua) },
   moveJobFromActiveToWait: { keys: 9, script: surround(requeueLua) },
   moveStalledJobsToWait: { keys: 9, script: surround(takeBackLua) },
-  reprocessJob: { keys: 9, script: surround(replayLua) },
   removeJob: { keys: 2, script: surround(discardLua) },
 };
+
+/** The Lua around BullMQ's `reprocessJob`, with a note for the call's log. */
+const REPLAY = defineScript({
+  source: replayLua,
+  keys: "...keys",
+  args: "prefix, gate, queue, note, ...words",
+  constants: QUEUE_CONSTANTS,
+  reply: integer,
+});
 
 function surround(source: string) {
   const args = "prefix, gate, queue, ...words";
@@ -152,6 +163,18 @@ export class QueueBackend extends RedisQueueBackend {
     return this.#end(id, token, fetchNext);
   }
 
+  /** A failed call waits again, with all its attempts; `note` says in its log who did it and why. */
+  async replay(id: string, note: string): Promise<void> {
+    const { partition, replay } = this.#opened;
+    const { gate, queue } = this.#names;
+    // As BullMQ's retryFinishedJob gives them.
+    const names = [id, "events", "failed", "wait", "meta", "active", "marker", "prioritized", "pc"];
+    const keys = names.map((name) => partition.keys.inQueue(queue, name));
+    const words = [id, "LPUSH", "failedReason", "failed", "1", "0"];
+    const code = await replay({ keys }, { prefix: partition.prefix, gate, queue, note, words });
+    if (code !== 1) throw this.finishedErrors({ code, jobId: id, command: "reprocessJob", state: "failed" });
+  }
+
   async #end(
     id: string,
     token: string,
@@ -174,7 +197,7 @@ export class QueueBackend extends RedisQueueBackend {
   /** BullMQ's one way to Redis for its scripts. `args` are the KEYS, followed by the ARGV. */
   override execCommand(...[, command, args]: Parameters<RedisQueueBackend["execCommand"]>): unknown {
     const surrounded = this.#opened.scripts.get(command);
-    if (surrounded === undefined) throw new Error(`no Lua of ours is around BullMQ's script ${command}`);
+    if (surrounded === undefined) throw new Error(`BullMQ's script ${command} is not wrapped in our Lua`);
     const { keys, run } = surrounded;
     const { prefix } = this.#opened.partition;
     const words = args as Word[];
@@ -188,6 +211,7 @@ export class QueueBackend extends RedisQueueBackend {
 type OpenedPartition = {
   partition: Partition;
   scripts: ReturnType<typeof scriptsOn>;
+  replay: ReturnType<typeof REPLAY.on>;
   steps: Steps;
 };
 
@@ -224,6 +248,7 @@ export function openBackends(partition: Partition, work?: Work): Backends {
   const opened = {
     partition,
     scripts: scriptsOn(partition.redis),
+    replay: REPLAY.on(partition.redis),
     steps: createSteps(partition, work),
   };
   const backends = new Map<QueueName, QueueBackend>();
@@ -254,7 +279,7 @@ function scriptsOn(redis: Redis) {
 /** The runner has taken a call whose refund was exported meanwhile. Its record says when; its state stays. */
 export class AfterRefund extends Error {
   constructor() {
-    super("the runner took the call after its refund was exported");
+    super("the call was injected after its refund was exported");
   }
 }
 
@@ -274,7 +299,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
-const CALL = tuple(text, integer, integer, integer, integer, text, text);
+const CALL = tuple(text, integer, integer, integer, integer, integer, text, text);
 const textOrNumber: Decode<string | number> = (reply) => (typeof reply === "number" ? reply : text(reply));
 
 /**
@@ -298,10 +323,10 @@ function toFetched(answer: unknown): Fetched {
 }
 
 function toCall(id: string, waiting: number, call: ReturnType<typeof CALL>): FetchedCall {
-  const [data, queuedAt, attemptsMade, attemptsStarted, crashes, state, windowMs] = call;
+  const [data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, state, windowMs] = call;
   return {
-    ...{ kind: "call", id, data, queuedAt, attemptsMade, attemptsStarted, crashes, waiting },
-    record: (state || undefined) as FetchedCall["record"],
+    ...{ kind: "call", id, data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, waiting },
+    record: state || undefined,
     windowMs: windowMs ? Number(windowMs) : undefined,
   };
 }

@@ -1,8 +1,9 @@
--- KEYS record, since, failed
--- ARGV now, id, failedAt
--- Answers 1 if the change was made.
+-- KEYS record, since, failed, acts, repeats, actCount
+-- ARGV now, id, failedAt, line
+-- Answers 1 if the change was made. A replay that was begun before, and died, has its line of the audit already.
 --@include "./while-failed.lua"
 --@include "./is-ended.lua"
+--@include "../audit/add-act.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'INJECTED' and isEnded(st) then return 0 end
 if st == 'FAILED' then
@@ -10,5 +11,5 @@ if st == 'FAILED' then
   redis.call('PERSIST', KEYS.record)
   tellChange(ARGV.id)
 end
-redis.call('ZADD', KEYS.since, ARGV.now, ARGV.id)
+if redis.call('ZADD', KEYS.since, ARGV.now, ARGV.id) == 1 then addAct(ARGV.line) end
 return 1

@@ -1,12 +1,17 @@
+import type { AuditEntry } from "../audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../audit/audit.ts";
+import type { RecordState } from "../job-call/record-state.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { flag, nothing } from "../redis/reply.ts";
+import { flag, nothing, oneOf } from "../redis/reply.ts";
 import type { ProblemText } from "../results/result.ts";
 import { wellFormedJson } from "../text/well-formed-json.ts";
 import beginDiscardLua from "./begin-discard.lua";
 import beginReplayLua from "./begin-replay.lua";
+import { type FailedAttempt, LOG_KEPT, type NewAttempt, noteOf, toCallLog } from "./call-log.ts";
 import endDiscardLua from "./end-discard.lua";
-import { ENDED_STATES, RANDOM_ID_KEEP_MS, type RecordState } from "./protocol.ts";
+import { ENDED } from "./lua-constants.ts";
+import { RANDOM_ID_KEEP_MS } from "./protocol.ts";
 import type { QueueName } from "./queue-name.ts";
 import recordAttemptLua from "./record-attempt.lua";
 import recordFailureLua from "./record-failure.lua";
@@ -17,20 +22,8 @@ import recordUnsureLua from "./record-unsure.lua";
  * enqueue.ts. Every change is one atomic script; none is retried here.
  */
 
-/** A failed attempt, as a producer writes it. */
-type NewAttempt = { v: number; at: number; code: string; reason: string; worker: string };
-
-/** The `n`-th failed attempt of a call since it was accepted, however often it was replayed. */
-export type FailedAttempt = NewAttempt & { n: number };
-
 /** The call whose record is meant. */
 type CallRef = { id: string; queue: QueueName };
-
-/** How many of a call's failed attempts are kept, the newest; while Redis is nearly full only one. */
-const ATTEMPTS_KEPT = 5;
-
-/** As is-ended.lua searches them. */
-const ENDED = { ENDED_STATES: ` ${ENDED_STATES.join(" ")} ` };
 
 const FAIL = defineScript({
   source: recordFailureLua,
@@ -51,13 +44,19 @@ export type Failure = {
 
 const RECORD_ATTEMPT = defineScript({
   source: recordAttemptLua,
-  keys: "record, attempts, since, historyOff",
-  args: "attempt, acceptedAt, id",
-  constants: { ...ENDED, ATTEMPTS_KEPT },
+  keys: "record, job, attempts, since, historyOff",
+  args: "attempt, take, acceptedAt, id",
+  constants: { ...ENDED, LOG_KEPT },
   reply: nothing,
 });
 
-const UNSURE = defineScript({ source: recordUnsureLua, keys: "record", reply: nothing });
+const UNSURE = defineScript({
+  source: recordUnsureLua,
+  keys: "record, job, attempts, historyOff",
+  args: "take",
+  constants: { ...ENDED, LOG_KEPT },
+  reply: nothing,
+});
 
 export type CallRecords = ReturnType<typeof createCallRecords>;
 
@@ -67,6 +66,11 @@ export function createCallRecords({ redis, keys }: Partition) {
   const recordAttempt = RECORD_ATTEMPT.on(redis);
   const unsure = UNSURE.on(redis);
 
+  const keysOf = ({ id, queue }: CallRef) => ({
+    ...{ record: keys.record(id), job: keys.inQueue(queue, id), attempts: keys.attempts(id) },
+    ...{ since: keys.since(queue), historyOff: keys.historyOff },
+  });
+
   return {
     /** The call failed for good. It no longer counts as waiting. Why is for whoever asks for its result. */
     async failed({ id, queue }: CallRef, now: number, failure?: Failure): Promise<void> {
@@ -75,21 +79,25 @@ export function createCallRecords({ redis, keys }: Partition) {
       await fail({ record: keys.record(id), since: keys.since(queue) }, { now, id, ...why });
     },
 
-    /** Records a failed attempt and, if it is the first, since when the call has waited. */
-    async attemptFailed({ id, queue }: CallRef, attempt: NewAttempt, acceptedAt: number): Promise<void> {
-      const own = { record: keys.record(id), attempts: keys.attempts(id), since: keys.since(queue) };
-      const words = { attempt: wellFormedJson(attempt), acceptedAt, id };
-      await recordAttempt({ ...own, historyOff: keys.historyOff }, words);
+    /** Records a failed attempt and, if it is the first, since when the call has waited. `take` counts how often the call was taken. */
+    async attemptFailed(
+      { take, ...call }: CallRef & { take: number },
+      attempt: NewAttempt,
+      acceptedAt: number,
+    ): Promise<void> {
+      const words = { attempt: wellFormedJson(attempt), take, acceptedAt, id: call.id };
+      await recordAttempt(keysOf(call), words);
     },
 
     /** An attempt has ended, or was given up, and may have had an effect. That stays so, whatever becomes of the call. */
-    async unsure(id: string): Promise<void> {
-      await unsure({ record: keys.record(id) });
+    async unsure({ take, ...call }: CallRef & { take: number }): Promise<void> {
+      await unsure(keysOf(call), { take });
     },
 
     /** The failed attempts that are kept, oldest first. */
     async attempts(id: string): Promise<FailedAttempt[]> {
-      return toAttempts(await redis.lrange(keys.attempts(id), 0, -1));
+      const { entries } = toCallLog(await redis.lrange(keys.attempts(id), 0, -1));
+      return entries.filter((entry) => entry.kind === "attempt");
     },
 
     async state(id: string): Promise<RecordState | undefined> {
@@ -113,13 +121,6 @@ export function createCallRecords({ redis, keys }: Partition) {
   };
 }
 
-/** The attempts that are kept, as they are stored. Those of an earlier release have no number. */
-export function toAttempts(lines: readonly string[]): FailedAttempt[] {
-  const stored = lines.map((line) => JSON.parse(line) as NewAttempt & { n?: number });
-  const newest = stored.at(-1)?.n ?? stored.length;
-  return stored.map((attempt, i) => ({ ...attempt, n: newest - (stored.length - 1 - i) }));
-}
-
 /** Null if there is no record. */
 function toState(reply: unknown): RecordState | undefined {
   return (reply as RecordState | null) ?? undefined;
@@ -130,18 +131,23 @@ export type FailedRef = CallRef & { failedAt: number };
 
 const REPLAY = defineScript({
   source: beginReplayLua,
-  keys: "record, since, failed",
-  args: "now, id, failedAt",
-  constants: ENDED,
+  keys: "record, since, failed, acts, repeats, actCount",
+  args: "now, id, failedAt, line",
+  constants: { ...ENDED, AUDIT },
   reply: flag,
 });
 
 const DISCARD = defineScript({
   source: beginDiscardLua,
-  keys: "record, since, failed",
-  args: "now, id, failedAt, prefix",
-  reply: flag,
+  keys: "record, attempts, since, failed, historyOff, payment, discarded, acts, repeats, actCount",
+  args: "now, id, failedAt, prefix, note, line",
+  constants: { AUDIT, LOG_KEPT },
+  reply: oneOf(0, 1, 2),
 });
+
+/** What DISCARD answers. */
+const DISCARD_ANSWERS = ["left", "done", "finished"] as const;
+type Discarded = (typeof DISCARD_ANSWERS)[number];
 
 const DISCARDED = defineScript({
   source: endDiscardLua,
@@ -160,20 +166,32 @@ export function createFailedRecords({ redis, keys, prefix }: Partition) {
   function keysOf({ id, queue }: CallRef) {
     return {
       ...{ record: keys.record(id), attempts: keys.attempts(id) },
-      ...{ since: keys.since(queue), failed: keys.inQueue(queue, "failed") },
+      ...{ since: keys.since(queue), failed: keys.inQueue(queue, "failed"), historyOff: keys.historyOff },
+      ...{ payment: keys.payment(id), discarded: keys.paymentsDiscarded },
     };
+  }
+
+  /** Keys and words of the change that an act begins with. */
+  function begun(call: FailedRef, act: AuditEntry<"acts">) {
+    return [
+      { ...keysOf(call), ...actKeys(keys, act) },
+      { now: act.at, prefix, ...call, note: noteOf(act.by, act.reason), line: toLine(act) },
+    ] as const;
   }
 
   return {
     /**
-     * FAILED becomes QUEUED, and the call waits from now on. Returns false, and changes nothing, if the call is no longer
-     * failed or is being discarded.
+     * FAILED becomes QUEUED, and the call waits from now on; with its line in the audit. Returns false, and changes nothing, if the call is
+     * no longer failed or is being discarded.
      */
-    beginReplay: (call: FailedRef, now: number): Promise<boolean> => replay(keysOf(call), { now, ...call }),
+    beginReplay: (call: FailedRef, act: AuditEntry<"acts">): Promise<boolean> => replay(...begun(call, act)),
 
-    /** FAILED becomes DISCARDED, also for a producer that takes the call later. False if the call is no longer failed. */
-    beginDiscard: (call: FailedRef, now: number): Promise<boolean> =>
-      discard(keysOf(call), { now, prefix, ...call }),
+    /**
+     * FAILED becomes DISCARDED, also for a producer that takes the call later; with its line in the audit and in the call's log. `left` if
+     * the call is no longer failed, `finished` if another discard has made the change.
+     */
+    beginDiscard: async (call: FailedRef, act: AuditEntry<"acts">): Promise<Discarded> =>
+      DISCARD_ANSWERS[await discard(...begun(call, act))],
 
     /** The job of a discarded call is gone: the window begins again. */
     endDiscard: (call: CallRef, now: number): Promise<void> =>

@@ -2,7 +2,6 @@ import { sha256Hex } from "../crypto/compare.ts";
 import { type Callback, callbackId, type Ending, type Failure, type Told } from "../job-call/callback.ts";
 import type { CallHead, JobCall } from "../job-call/job-call.ts";
 import { jobKeyOf } from "../job-call/job-ids.ts";
-import { VERSIONS } from "../redis/version.ts";
 import {
   callbackQueueOf,
   gateOf,
@@ -67,7 +66,6 @@ function toCall(
   traceparent?: string,
 ) {
   return {
-    v: VERSIONS.call,
     id: callbackId(told.call_id, told.type),
     origin: "callback",
     ...{ service_id, job_id, metadata: {}, ...NO_BODY, accepted_at: at },

@@ -1,3 +1,3 @@
--- Begins each change of the record of a call that was taken before. Refuses a record that a later release has written.
+-- Begins each change of the record of a call that was taken before. Ends the script if the record cannot be read.
 --@include "../redis/even-if-full.lua"
-if tonumber(redis.call('HGET', KEYS.record, 'v') or 1) > VERSIONS.record then return redis.error_reply('NEWER record') end
+--@include "./known-state.lua"

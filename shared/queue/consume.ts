@@ -15,12 +15,15 @@ import { callFields, type QueueName } from "./queue-name.ts";
 import { type Turn, Turns } from "./turns.ts";
 import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 
-/** A call taken from its queue. `attempt` counts from 1. */
-export type Taken = Pick<FetchedCall, "id" | "record" | "crashes" | "queuedAt"> & {
+/** A call taken from its queue. */
+export type Taken = Pick<FetchedCall, "id" | "record" | "crashes" | "queuedAt" | "attemptsBefore"> & {
   queue: QueueName;
   /** Of what was written there; undefined if it is no JSON. Only the first call has it, so that no large body stays behind. */
   takeStored: () => unknown;
+  /** Counts from 1 the attempts that are spent since the call was queued or last replayed. */
   attempt: number;
+  /** How often it was taken. */
+  take: number;
 };
 
 /** Delivers one call and decides what happens to it. Should stop early if `hold` is lost. Must not throw. */
@@ -109,7 +112,7 @@ export function consume(options: ConsumeOptions): Consumer {
       lostTakes.stop();
       listen.stop();
       if ((await within(graceMs, ended)).kind === "late") {
-        holds.loseAll("the worker stops");
+        holds.loseAll("the producer is stopping");
         await within(GIVE_BACK_MS, ended);
       }
       clearInterval(renewing);
@@ -225,7 +228,7 @@ function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upke
   /** Meanwhile other workers go on with the queues that this one was told of. */
   async function beAlone(queue: QueueName, callId: string): Promise<void> {
     if (turns.isAlone) return;
-    log.warn("call.alone", callFields(callId, queue));
+    log.warn("call.isolated", callFields(callId, queue));
     turns.alone(queue);
     await tell.later(turns.ready.filter((other) => other !== queue));
   }
@@ -247,19 +250,19 @@ function toHeld(
   token: string,
   { id, windowMs, attemptsStarted, crashes }: FetchedCall,
 ): Held {
-  return { queue, id, token, hold: new Hold(), windowMs, retried: attemptsStarted > 1, crashes };
+  return { queue, id, token, hold: new Hold(), windowMs, take: attemptsStarted, crashes };
 }
 
 function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
-  const { id, record, attemptsMade, crashes, queuedAt } = fetched;
+  const { id, record, attemptsMade, attemptsBefore, attemptsStarted, crashes, queuedAt } = fetched;
   return {
     id,
     queue,
     takeStored: () => parsed(fetched),
     record,
     attempt: attemptsMade + 1,
-    crashes,
-    queuedAt,
+    take: attemptsStarted,
+    ...{ attemptsBefore, crashes, queuedAt },
   };
 }
 

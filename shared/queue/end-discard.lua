@@ -7,7 +7,7 @@
 local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'DISCARDED' and isEnded(st) then return end
 local w = redis.call('HGET', KEYS.record, 'w') or ARGV.keepMs
-redis.call('HSET', KEYS.record, 'st', 'DISCARDED', 'at', ARGV.now, 'v', PLAIN_RECORD)
+redis.call('HSET', KEYS.record, 'st', 'DISCARDED', 'at', ARGV.now)
 redis.call('PEXPIRE', KEYS.record, w)
 redis.call('PEXPIRE', KEYS.attempts, w)
 redis.call('ZREM', KEYS.since, ARGV.id)

@@ -1,7 +1,7 @@
 -- KEYS registry
 -- ARGV prefix, ...calls(job, queue, id, data, by, bodySha256, windowMs)
 -- Adds calls as stored to their queues, unless they are known. `by` is empty without a claim. Answers for each call NEW, CONFLICT, the state
--- and job found, or NEWER, or ERROR and the error: one that fails fails alone. The record comes after the add, so that it never says QUEUED
+-- and job found, or ERROR and the error: one that fails fails alone. The record comes after the add, so that it never says QUEUED
 -- of a call that is not there.
 local prefix = ARGV.prefix .. ':'
 --@include "./add.lua"
@@ -11,12 +11,11 @@ local function enqueue(jobName, name, id, data, by, bodySha256, windowMs)
     return 'NEW'
   end
   local record = prefix .. 'call:' .. id
-  local st, bh, known, v, job = unpack(redis.call('HMGET', record, 'st', 'bh', 'by', 'v', 'jb'))
-  if tonumber(v or 1) > VERSIONS.record then return 'NEWER' end
+  local st, bh, known, job = unpack(redis.call('HMGET', record, 'st', 'bh', 'by', 'jb'))
   if st and bh and bh ~= bodySha256 then return 'CONFLICT' end
   if st then return known == by and 'NEW' or st .. ' ' .. (job or '') end
   add(jobName, name, id, data)
-  redis.call('HSET', record, 'v', PLAIN_RECORD, 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by,
+  redis.call('HSET', record, 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by,
     'jb', jobName)
   return 'NEW'
 end

@@ -1,14 +1,13 @@
 import { type JobCall, storedBytes, toJson } from "../job-call/job-call.ts";
 import { jobKeyOf } from "../job-call/job-ids.ts";
+import { type RecordState, type RefundState, toState } from "../job-call/record-state.ts";
 import { Batches } from "../redis/batches.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { list, text } from "../redis/reply.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
-import { newer } from "../redis/version.ts";
 import enqueueLua from "./enqueue.lua";
 import { answerOf, QUEUE_CONSTANTS } from "./lua-constants.ts";
-import type { RecordState, RefundState } from "./protocol.ts";
 import { queueOf } from "./queue-name.ts";
 
 /** How a call that its sender can repeat is remembered, in its record. */
@@ -32,7 +31,7 @@ export type Enqueued =
 
 /**
  * Adds a call to the queue of its job, unless a claim shows that it is known, and resolves once Redis has replied. An add without a
- * claim is new, and does nothing while the call is in its queue. Throws `record.newer`.
+ * claim is new, and does nothing while the call is in its queue. Throws `record.unreadable`.
  */
 export type Enqueue = (call: JobCall, claim?: Claim, lane?: Lane) => Promise<Enqueued>;
 
@@ -60,7 +59,7 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
       lane === "small"
         ? await small.add(added, storedBytes(call))
         : (await enqueue.large(registry, { prefix, calls: [added] }))[0];
-    return toEnqueued(answerOf(answer) as string);
+    return toEnqueued(call.id, answerOf(answer) as string);
   };
 }
 
@@ -73,10 +72,9 @@ function toAdded(call: JobCall, claim: Claim | undefined): Added {
   return { job, queue, id: call.id, data: toJson(call), by, bodySha256, windowMs };
 }
 
-function toEnqueued(answer: string): Enqueued {
+function toEnqueued(id: string, answer: string): Enqueued {
   if (answer === "NEW") return { kind: "new" };
   if (answer === "CONFLICT") return { kind: "conflict" };
-  if (answer === "NEWER") throw newer();
-  const [state, job] = answer.split(" ");
-  return { kind: "known", state: state as UnpaidState, ...(job && { job }) };
+  const [state = "", job] = answer.split(" ");
+  return { kind: "known", state: toState(id, state) as UnpaidState, ...(job && { job }) };
 }

@@ -6,7 +6,6 @@ import {
   X402_PAYER,
   X402_TRANSACTION,
 } from "../job-call/job-call.ts";
-import { isNewer, VERSIONS } from "../redis/version.ts";
 
 /** The field beside the body, in BullMQ's hash of a failed call, that holds its head. */
 export const HEAD_FIELD = "head";
@@ -47,12 +46,11 @@ export function headOfStored(stored: unknown): FailedHead {
   return data === undefined ? {} : headOf(data);
 }
 
-export function encodeHead(head: FailedHead): string {
-  return JSON.stringify({ v: VERSIONS.failedHead, ...head });
-}
-
-/** Empty if a later release wrote it. It is not checked any further, because a command reads a million of them. */
+/** Reads what `JSON.stringify(head)` has written. It is not checked, because a command reads a million of them. */
 export function decodeHead(text: string): FailedHead {
-  const head = JSON.parse(text) as FailedHead & { v: number };
-  return isNewer("failedHead", head.v) ? {} : head;
+  try {
+    return JSON.parse(text) as FailedHead;
+  } catch {
+    return {};
+  }
 }

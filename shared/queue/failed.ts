@@ -23,7 +23,7 @@ export type FailedCall = FailedRef & {
   head: FailedHead;
 };
 
-/** What lies in the queue; `call` is undefined if that is not a call of this version. */
+/** The stored data; `call` is undefined if it is unreadable as a call. */
 export type StoredCall = { call: JobCall | undefined; stored: unknown };
 
 /** The same without the body. */
@@ -262,7 +262,8 @@ export function toFailure(text: string): { code: ErrorCode; reason: string } {
   return { code, reason: text.slice(end + 2) };
 }
 
-function toCode(text: string): ErrorCode {
+/** `internal.unexpected` for a text that is no code of this release. */
+export function toCode(text: string): ErrorCode {
   return isErrorCode(text) ? text : UNKNOWN;
 }
 

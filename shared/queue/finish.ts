@@ -15,7 +15,7 @@ import {
 } from "./backend.ts";
 import type { CallRecords } from "./call-record.ts";
 import { PREPARED_FIELD, type PreparedCallback } from "./callbacks.ts";
-import { encodeHead, type FailedHead, HEAD_FIELD } from "./failed-head.ts";
+import { type FailedHead, HEAD_FIELD } from "./failed-head.ts";
 import type { Held, Holds } from "./hold.ts";
 import { JOB_OPTIONS } from "./protocol.ts";
 import { callFields } from "./queue-name.ts";
@@ -74,7 +74,7 @@ type FinishDeps = {
 export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDeps): Finish {
   async function once(held: Held, verdict: Verdict, fetchNext: FetchNext): Promise<Fetched | undefined> {
     // Before the call can be taken again, or be found among the failed.
-    if (verdict.unsure) await records.unsure(held.id);
+    if (verdict.unsure) await records.unsure(held);
     const fetched = await apply(backendOf(held.queue), held, verdict, fetchNext);
     failpoint("producer.after_finish");
     if (verdict.kind === "injected") verdict.onRecorded();
@@ -84,7 +84,7 @@ export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDe
   /** The one place where a verdict becomes what BullMQ understands. */
   async function apply(
     backend: QueueBackend,
-    { id, token, windowMs, retried, crashes }: Held,
+    { id, token, windowMs, take, crashes }: Held,
     verdict: Verdict,
     fetchNext: FetchNext,
   ): Promise<Fetched | undefined> {
@@ -98,7 +98,7 @@ export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDe
     switch (verdict.kind) {
       case "injected":
         return backend.injected(id, token, {
-          ...{ fetchNext, windowMs, retried },
+          ...{ fetchNext, windowMs, retried: take > 1 },
           ...{ result: verdict.result, callback: verdict.callback },
         });
       case "ended":
@@ -107,7 +107,7 @@ export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDe
         const job = { id, opts: { attempts: JOB_OPTIONS.attempts } } as MinimalJob;
         const { head, callback } = verdict;
         const fields = {
-          ...(head && { [HEAD_FIELD]: encodeHead(head) }),
+          ...(head && { [HEAD_FIELD]: JSON.stringify(head) }),
           ...(callback !== undefined && { [PREPARED_FIELD]: callback }),
         };
         const fieldsToUpdate = Object.keys(fields).length > 0 ? fields : undefined;
@@ -136,7 +136,11 @@ export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDe
     const gone = isGone(error);
     // The record says INJECTED all the same.
     if (gone && verdict.kind === "injected") verdict.onRecorded();
-    else log.warn(gone ? "call.lost" : "queue.error", { ...callFields(id, queue), reason: messageOf(error) });
+    else
+      log.warn(gone ? "call.lease_lost" : "queue.error", {
+        ...callFields(id, queue),
+        reason: messageOf(error),
+      });
     return gone || hold.lost;
   }
 

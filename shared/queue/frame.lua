@@ -143,13 +143,13 @@ local function head(q)
   return id, redis.call('HSTRLEN', job, 'data'), tonumber(redis.call('HGET', job, 'stc') or 0)
 end
 
--- The record of a call just taken may still hold the state it had outside the queue; and a producer of an earlier release does not note
--- that nobody knows how far the one came from which it took the call back. Answers the state found and the window, or NEWER if a later
--- release wrote the record.
+-- The record of a call just taken may still hold the state it had outside the queue. Nobody knows how far the one came from which the call
+-- was taken back. Answers the state found and the window, or UNREADABLE if a key of another type is there.
 local function queued(id, crashes)
   local record = prefix .. 'call:' .. id
-  local st, windowMs, v = unpack(redis.call('HMGET', record, 'st', 'w', 'v'))
-  if tonumber(v or 1) > VERSIONS.record then return 'NEWER', '' end
+  local found = redis.pcall('HMGET', record, 'st', 'w')
+  if found.err then return 'UNREADABLE', '' end
+  local st, windowMs = unpack(found)
   if st and crashes > 0 then redis.call('HSET', record, 'unsure', 1) end
   if st == 'FAILED' then
     redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
@@ -157,6 +157,12 @@ local function queued(id, crashes)
     tellChange(id)
   end
   return st or '', windowMs or ''
+end
+
+-- How many attempts a call had before, which was taken so many times.
+local function attemptsOf(id, takes)
+  local newest = takes > 1 and redis.call('LINDEX', prefix .. 'attempts:' .. id, -1)
+  return newest and cjson.decode(newest).n or 0
 end
 
 -- After a fetch by BullMQ. Answers whether it took a call. What is to be known of it comes in the reply's last place, where BullMQ
@@ -173,8 +179,8 @@ local function fetched(q, reply, limits)
   local job, fields = {}, reply[1]
   for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
   reply[1] = 0
-  local crashes = tonumber(job.stc or 0)
-  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), tonumber(job.ats or 0), crashes, queued(reply[2], crashes)}
+  local id, takes, crashes = reply[2], tonumber(job.ats or 0), tonumber(job.stc or 0)
+  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), takes, attemptsOf(id, takes), crashes, queued(id, crashes)}
   local taken = prefix .. 'taken:' .. q.jobName
   if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true

@@ -56,8 +56,8 @@ export type Held = {
   hold: Hold;
   /** The window of its record, if it has one. */
   windowMs: number | undefined;
-  /** Whether it was taken before. */
-  retried: boolean;
+  /** How often it was taken, this time included. */
+  take: number;
   /** How many processes have ended with it in hand. */
   crashes: number;
 };
@@ -92,7 +92,7 @@ export function createHolds({ redis, keys }: Partition, lockMs: number) {
       active: keys.inQueue(queue, "active"),
     }));
     const lost = await renew({ callKeys }, { lockMs, calls: renewed });
-    for (const at of lost) renewed[at]?.hold.lose("the lock on the call was lost");
+    for (const at of lost) renewed[at]?.hold.lose("the lease on the call was lost");
   }
 
   return {

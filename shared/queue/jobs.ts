@@ -1,3 +1,5 @@
+import type { AuditEntry } from "../audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, nothing } from "../redis/reply.ts";
@@ -26,6 +28,14 @@ export type JobGate = JobLimits & {
   throttledUntil: number | undefined;
 };
 
+/** Who pauses or resumes a job, when and why. */
+type GateAct = Pick<AuditEntry, "at" | "by" | "reason">;
+
+/** The line in the audit of a pause or its end. */
+export function gateAct(action: "pause" | "resume", job: string, { at, by, reason }: GateAct) {
+  return { at, action, job, by, selection: "by name", reason };
+}
+
 const THROTTLE = defineScript({
   source: throttleJobLua,
   keys: "job, wake, due",
@@ -35,15 +45,17 @@ const THROTTLE = defineScript({
 
 const PAUSE = defineScript({
   source: pauseJobLua,
-  keys: "job, jobs",
-  args: "name, now, by, reason",
+  keys: "job, jobs, acts, repeats, actCount",
+  args: "name, now, by, reason, line",
+  constants: { AUDIT },
   reply: flag,
 });
 
 const RESUME = defineScript({
   source: resumeJobLua,
-  keys: "job, jobs, registry, wake",
-  args: "name, ...queues",
+  keys: "job, jobs, registry, wake, acts, repeats, actCount",
+  args: "name, line, ...queues",
+  constants: { AUDIT },
   reply: flag,
 });
 
@@ -85,18 +97,19 @@ export function openJobs({ redis, keys }: Partition) {
       await throttle({ job: keys.job(job), wake, due }, { ms, queues: await queuesBehind(job) });
     },
 
-    /** No producer takes calls of the job until it is resumed. False if it is paused already. */
-    async pause(
-      job: string,
-      { at, by, reason }: { at: number; by: string; reason: string },
-    ): Promise<boolean> {
-      return pause({ job: keys.job(job), jobs }, { name: job, now: at, by, reason });
+    /** No producer takes calls of the job until it is resumed. With its line in the audit; false if it is paused already. */
+    async pause(job: string, why: GateAct & { reason: string }): Promise<boolean> {
+      const { at: now, by, reason } = why;
+      const act = gateAct("pause", job, why);
+      const touched = { job: keys.job(job), jobs, ...actKeys(keys, act) };
+      return pause(touched, { name: job, now, by, reason, line: toLine(act) });
     },
 
-    /** False if the job was not paused. */
-    async resume(job: string): Promise<boolean> {
-      const touched = { job: keys.job(job), jobs, registry, wake };
-      return resume(touched, { name: job, queues: await queuesBehind(job) });
+    /** With its line in the audit; false if the job was not paused. */
+    async resume(job: string, why: GateAct): Promise<boolean> {
+      const act = gateAct("resume", job, why);
+      const touched = { job: keys.job(job), jobs, registry, wake, ...actKeys(keys, act) };
+      return resume(touched, { name: job, line: toLine(act), queues: await queuesBehind(job) });
     },
 
     /** Sets the limits of these jobs, and removes those of all others. */

@@ -42,7 +42,7 @@ export function createLostTakes(
       if (isUnknown) isDue = true;
       if (isUnknown || slots.get(token) === callId) continue;
       await backendOf(queue).moveJobFromActiveToWait(callId, token).catch(unlessGone);
-      log.warn("call.given_back", callFields(callId, queue));
+      log.warn("call.released", callFields(callId, queue));
     }
   }
 

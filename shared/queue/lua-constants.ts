@@ -1,5 +1,8 @@
 import { JOB_ORIGINS } from "../job-call/origin.ts";
+import { ENDED_STATES } from "../job-call/record-state.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
+import { fromScript } from "../redis/unreadable.ts";
+import { LOG_KEPT } from "./call-log.ts";
 import { AWAITED_KEEP_MS, PREPARED_FIELD } from "./callbacks.ts";
 import { CRASHES, JOB_NAME, JOB_OPTIONS } from "./protocol.ts";
 import { CALLBACKS_GATE } from "./queue-name.ts";
@@ -10,10 +13,13 @@ const FAILED_ALONE = "ERROR: ";
 /** The answer of a worker's step if the runner has taken a call whose refund was exported meanwhile. */
 export const AFTER_REFUND = "AFTER_REFUND";
 
+/** As is-ended.lua searches them. */
+export const ENDED = { ENDED_STATES: ` ${ENDED_STATES.join(" ")} ` };
+
 /** Constants of the Lua around BullMQ's, for each script that includes it. */
 export const QUEUE_CONSTANTS = {
   ...{ CALLBACKS_GATE, JOB_ORIGINS: JOB_ORIGINS.join(" "), JOB_NAME, JOB_OPTIONS, PREPARED_FIELD },
-  ...{ AWAITED_KEEP_MS, CRASHES, BATCH_BYTES_MAX, FAILED_ALONE, AFTER_REFUND },
+  ...{ AWAITED_KEEP_MS, CRASHES, BATCH_BYTES_MAX, FAILED_ALONE, AFTER_REFUND, LOG_KEPT, ...ENDED },
   /** When a worker that may not take calls alone looks again. */
   ALONE_AGAIN_MS: 1000,
 };
@@ -21,5 +27,5 @@ export const QUEUE_CONSTANTS = {
 /** The answer for one item of a batch. Throws if it has failed alone. */
 export function answerOf<Answer>(answer: Answer): Answer {
   if (typeof answer !== "string" || !answer.startsWith(FAILED_ALONE)) return answer;
-  throw new Error(answer.slice(FAILED_ALONE.length));
+  throw fromScript(new Error(answer.slice(FAILED_ALONE.length)));
 }

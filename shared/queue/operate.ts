@@ -8,11 +8,14 @@ import type { CallFilter, FailedCall, FailedCalls } from "./failed.ts";
 /** Replays or discards one failed call. */
 export type Operate = (failed: FailedRef, why: Why) => Promise<Operated>;
 
-/** `left`: another operator replayed or discarded the call in between; nothing was done. */
-type Operated = "done" | "left";
+/**
+ * `left`: another operator replayed or discarded the call in between; nothing was done. `finished`: it is done, but another discard had
+ * begun it, which died or does the same at this moment.
+ */
+export type Operated = "done" | "finished" | "left";
 
-/** For the audit: the filters or ids that chose the call, and the operator's reason if there is one. */
-export type Why = { selection: string; reason?: string | undefined };
+/** For the audit: the filters or ids that chose the call, the operator's reason if there is one, and the bulk operation's run. */
+export type Why = { selection: string; reason?: string | undefined; run?: string | undefined };
 
 /** What replay and discard need; `by` is the operator. */
 export type OperateDeps = { partition: Partition; clock: Clock; log: Logger; by: string };
@@ -82,7 +85,7 @@ export async function operateMany(
     // Aborted, the selection may end early.
     if (next.done && !signal.aborted) exhausted = true;
     if (next.done || signal.aborted || failure !== undefined) return;
-    progress[await operate(next.value, why)] += 1;
+    progress[(await operate(next.value, why)) === "left" ? "left" : "done"] += 1;
     onProgress({ ...progress });
   }
 

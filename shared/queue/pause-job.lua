@@ -1,8 +1,10 @@
--- KEYS job, jobs
--- ARGV name, now, by, reason
+-- KEYS job, jobs, acts, repeats, actCount
+-- ARGV name, now, by, reason, line
 -- Answers 1 if the job was not paused.
 --@include "../redis/even-if-full.lua"
+--@include "../audit/add-act.lua"
 if redis.call('HEXISTS', KEYS.job, 'paused') == 1 then return 0 end
+addAct(ARGV.line)
 redis.call('HSET', KEYS.job, 'paused', ARGV.now, 'by', ARGV.by, 'reason', ARGV.reason)
 redis.call('SADD', KEYS.jobs, ARGV.name)
 return 1

@@ -19,28 +19,14 @@ import type { JobsOptions } from "bullmq";
  *
  * A paid call begins as a payment (shared/payments/payment.ts), and its record is here once it is QUEUED. The record of a call
  * without a delivery id appears when it ends, or fails and its job keeps results. QUEUED and FAILED records do not expire. At INJECTED and DISCARDED the window begins.
- * Fields: v version, st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call, jb its job
+ * Fields: st state, bh body sha256, w window in ms, at time of the last change, by the request that claimed the call, jb its job
  * (`<service id>/<job index>`; of a call without a delivery id only once its result is known of); of a
  * paid call also rt, the route that it was bought at; unsure, 0 while each attempt is known to have had no effect, 1 from the first one
- * on of which that is not known (absent: an earlier release claimed it, which did not watch); and late, when a 2xx came too late.
+ * on of which that is not known; and late, when a 2xx came too late.
  * Of a call whose job keeps results: rs, what is known of its result (shared/results/keep-result.lua); and if it failed for good, until it
  * ends well: fc, the code, and fp, the title and detail of its runner's problem document, as JSON.
  * Of a call that an operator had forgotten: fg, when. Nothing of its sender is kept from then on (shared/calls/forget.ts).
  */
-export type RecordState = (typeof RECORD_STATES)[number];
-
-/** Of paid calls only (shared/payments/refunds.ts). Such a call is in no queue, and never runs again. */
-const REFUND_STATES = ["REFUND_PENDING", "REFUNDED"] as const;
-export type RefundState = (typeof REFUND_STATES)[number];
-
-export const RECORD_STATES = ["QUEUED", "FAILED", "INJECTED", "DISCARDED", ...REFUND_STATES] as const;
-
-/** States that no attempt and no replay leaves. */
-export const ENDED_STATES = [
-  "INJECTED",
-  "DISCARDED",
-  ...REFUND_STATES,
-] as const satisfies readonly RecordState[];
 
 /** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */
 export const RANDOM_ID_KEEP_MS = 3_600_000;

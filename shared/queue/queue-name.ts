@@ -84,7 +84,7 @@ export function queuesOf(job: string): QueueName[] {
   return JOB_ORIGINS.map((origin) => `${origin}/${job}`);
 }
 
-/** Calls of an origin that only a newer release knows wait for that release. */
+/** A producer leaves the calls of a queue with an unknown origin. */
 export function isKnown(queue: QueueName): boolean {
   return (ORIGINS as readonly string[]).includes(originOf(queue));
 }

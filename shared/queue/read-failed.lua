@@ -4,12 +4,11 @@
 -- of a call begins (empty: any), `texts` a JSON array of what must be in its head as it stands there. Answers how
 -- many of the calls it looked at; if they are only to be counted, a JSON object of those that match, by code; and a
 -- row for each other call that matches, or of which only the caller can say. A call has no head if its producer did
--- not read it (`call.poison_pill`, `call.corrupt`), or if an earlier release or BullMQ itself has failed it. The last
+-- not read it (`call.poison_pill`, `call.corrupt`, `record.unreadable`), or if BullMQ itself has failed it. The last
 -- place of its row has the stored call without the body.
 --@include "./bodiless.lua"
 local rows, counted, done, budget = {}, {}, 0, tonumber(ARGV.budget)
 local reason, texts, counts = ARGV.reason, cjson.decode(ARGV.texts), ARGV.countOnly == '1'
-local ofThisVersion = '^{"v":' .. VERSIONS.failedHead .. '[,}]'
 local function hasTexts(head)
   for _, text in ipairs(texts) do
     if not string.find(head, text, 1, true) then return false end
@@ -23,7 +22,7 @@ for i = FIRST.calls, #ARGV, WIDTH.calls do
   local head, at, hasLeft = row[5], tonumber(row[1]), not row[1]
   row[1] = done
   if hasLeft then -- it is no longer among the failed calls
-  elseif head and string.find(head, ofThisVersion) then
+  elseif head then
     if string.sub(row[2] or '', 1, #reason) == reason and hasTexts(head) then
       if counts then
         local code = string.match(row[2] or '', '^([%l%d_.]+): ') or ''
@@ -34,11 +33,9 @@ for i = FIRST.calls, #ARGV, WIDTH.calls do
       else rows[#rows + 1] = row end
     end
   else
-    if not head then
-      budget = budget - redis.call('HSTRLEN', key, 'data')
-      if budget < 0 and done > 0 then break end
-      row[6] = bodiless(key, 'data')
-    end
+    budget = budget - redis.call('HSTRLEN', key, 'data')
+    if budget < 0 and done > 0 then break end
+    row[6] = bodiless(key, 'data')
     rows[#rows + 1] = row
   end
   done = done + 1

@@ -10,7 +10,6 @@ if st or tells then
   redis.call('PERSIST', KEYS.record)
   tellChange(ARGV.id)
 end
-if not st and tells then redis.call('HSET', KEYS.record, 'v', PLAIN_RECORD) end
 if tells then
   redis.call('HSET', KEYS.record, 'fc', ARGV.code)
   if ARGV.problem == '' then redis.call('HDEL', KEYS.record, 'fp') else redis.call('HSET', KEYS.record, 'fp', ARGV.problem) end

@@ -1,8 +1,11 @@
--- KEYS job, jobs, registry, wake
--- ARGV name, ...queues
+-- KEYS job, jobs, registry, wake, acts, repeats, actCount
+-- ARGV name, line, ...queues
 -- `queues` are the job's. Answers 1 if the job was paused.
 --@include "../redis/even-if-full.lua"
-if redis.call('HDEL', KEYS.job, 'paused', 'by', 'reason') == 0 then return 0 end
+--@include "../audit/add-act.lua"
+if redis.call('HEXISTS', KEYS.job, 'paused') == 0 then return 0 end
+addAct(ARGV.line)
+redis.call('HDEL', KEYS.job, 'paused', 'by', 'reason')
 if redis.call('EXISTS', KEYS.job) == 0 then redis.call('SREM', KEYS.jobs, ARGV.name) end
 --@include "./awake-queues.lua"
 awakeQueues(FIRST.queues)

@@ -5,9 +5,9 @@ const RESERVED_PART = 1 / 8;
 
 /**
  * The slots of a producer; each is a call in hand or a fetch under way. A job that holds some takes another only if as many are free
- * then as it holds, and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots, k such
- * jobs together leave one part of k + 1 free, and the reserve is for jobs that hold none: it lasts for as many jobs more that begin to
- * hang one after the other.
+ * then as it holds, and while more are free than the reserve. So a job whose calls hang gets no more than half of the slots. If the
+ * calls of k jobs begin to hang together, these jobs leave one part of k + 1 free; if one after the other, they leave the reserve.
+ * The reserve is for jobs that hold none: it lasts for as many more jobs as it has slots.
  *
  * All callbacks together are like one job, and of half of the slots their receivers hold parts by the same rule. So receivers that hang,
  * and strangers may name any number of them, leave the jobs what one job that hangs would leave.

@@ -2,6 +2,8 @@
 -- ARGV prefix, gate, queue, ...words
 -- Takes back the calls of dead workers. Nobody knows how far these came.
 --@include "./surround.lua"
+--@include "./call-log.lua"
+--@include "./is-ended.lua"
 words[3] = timestamp
 local function bullmq(KEYS, ARGV)
 --@include "bullmq:moveStalledJobsToWait-9"
@@ -9,7 +11,12 @@ end
 local ids = bullmq(KEYS, words)
 for _, id in ipairs(ids) do
   local record = prefix .. 'call:' .. id
-  if redis.call('EXISTS', record) == 1 then redis.call('HSET', record, 'unsure', 1) end
+  local st = redis.call('HGET', record, 'st')
+  if st then redis.call('HSET', record, 'unsure', 1) end
+  if not isEnded(st) then
+    local take = tonumber(redis.call('HGET', q.jobs .. id, 'ats') or 0)
+    logLost(prefix .. 'attempts:' .. id, prefix .. 'history-off', take, timestamp)
+  end
 end
 tell(q)
 updateInHand(q)

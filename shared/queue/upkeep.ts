@@ -82,7 +82,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
 
   async function takeBack(queue: QueueName): Promise<void> {
     for (const callId of await backendOf(queue).moveStalledJobsToWait()) {
-      log.warn("call.taken_back", callFields(callId, queue));
+      log.warn("call.lease_expired", callFields(callId, queue));
     }
   }
 

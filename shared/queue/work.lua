@@ -85,12 +85,12 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared)
     hasChanged(id)
     return false
   end
-  if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', PLAIN_RECORD)
+  if result == '' then redis.call('HSET', record, 'st', 'INJECTED', 'at', now)
   else
     results = results or newResults()
     local isKnown = result == 'awaited' or result == 'gone'
     known = results.move(id, known, isKnown and result or 'kept', isKnown and '' or result)
-    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'v', PLAIN_RECORD, 'rs', known, 'jb', q.jobName)
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'rs', known, 'jb', q.jobName)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
     keepMs = results.outlasts(keepMs)
   end

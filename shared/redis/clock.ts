@@ -25,7 +25,7 @@ export function registerClock(metrics: Metrics, redis: Redis): void {
   const { aheadMs } = redisClock(redis);
   const ahead = metrics.gauge(
     "postern_clock_ahead_seconds",
-    "How far the clock of this process is ahead of Redis'; negative if it is behind",
+    "How far this process's clock is ahead of Redis' clock; negative if it is behind",
   );
   metrics.beforeScrape(() => ahead.set((aheadMs() ?? Number.NaN) / 1000));
 }

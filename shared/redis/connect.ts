@@ -66,11 +66,11 @@ export function inItsDatabase(redis: Redis): Redis {
 function logged(redis: Redis, log: Logger): Redis {
   let reachable: boolean | undefined;
   redis.on("ready", () => {
-    if (reachable === false) log.info("redis.returned");
+    if (reachable === false) log.info("redis.reconnected");
     reachable = true;
   });
   redis.on("error", (error: Error) => {
-    if (reachable !== false) log.warn("redis.lost", { reason: messageOf(error) });
+    if (reachable !== false) log.warn("redis.unreachable", { reason: messageOf(error) });
     reachable = false;
   });
   return redis;

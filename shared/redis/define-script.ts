@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { Decode } from "./reply.ts";
-import { fromScript, PLAIN_RECORD, VERSIONS } from "./version.ts";
+import { fromScript } from "./unreadable.ts";
 
 /** A word of ARGV. Booleans become 1 and 0, and undefined becomes empty text. */
 export type Word = string | number | Buffer | boolean | undefined;
@@ -15,7 +15,6 @@ type Definition<Keys extends string, Args extends string, Value> = {
   /** As the first lines of the Lua have them. */
   keys: Keys;
   args?: Args;
-  /** Beside `VERSIONS` and `PLAIN_RECORD`, which every script may read. */
   constants?: Constants;
   /** Strings of the reply are Buffers with "bytes". */
   strings?: "text" | "bytes";
@@ -72,11 +71,7 @@ export function defineScript<const Keys extends string, Value, const Args extend
   reply,
 }: Definition<Keys, Args, Value>): Script<Given<Keys, string>, Given<Args, Word>, Value> {
   const [ofKeys, ofArgs] = [listOf(keys), listOf(args ?? "")];
-  const lua = withoutNames(source, ofKeys, ofArgs, {
-    VERSIONS,
-    PLAIN_RECORD: String(PLAIN_RECORD),
-    ...constants,
-  });
+  const lua = withoutNames(source, ofKeys, ofArgs, constants);
   const sha = createHash("sha1").update(lua).digest("hex");
   return {
     lua,
@@ -133,12 +128,11 @@ function withoutNames(source: string, keys: List, args: List, constants: Constan
   const [header, ...named] = HEADER.exec(source) ?? [""];
   for (const [i, list] of [keys, args].entries()) {
     const found = (named[i] ?? "").replaceAll(/\n-- +/g, " ");
-    if (found !== list.text) throw new Error(`the Lua names "${found}", and its caller "${list.text}"`);
+    if (found !== list.text) throw new Error(`the Lua lists "${found}", but its caller lists "${list.text}"`);
   }
   const names = [...positions("KEYS", keys), ...positions("ARGV", args), ...literals(constants)];
   const known = new Map(names);
-  if (known.size < names.length)
-    throw new Error(`a name of "${keys.text}" or "${args.text}" stands for two things`);
+  if (known.size < names.length) throw new Error(`a name occurs twice in "${keys.text}" or "${args.text}"`);
   const locals = new Set(["KEYS", "ARGV"]);
   return source.slice(header.length).replaceAll(TOKEN, (token: string, ...found: unknown[]) => {
     const { locals: declared, name, field = "" } = found.at(-1) as Partial<Record<string, string>>;

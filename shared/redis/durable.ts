@@ -37,7 +37,7 @@ export class DurableRedis {
   readonly #log: Logger;
   readonly #patienceMs: () => number;
   readonly #timer: NodeJS.Timeout | undefined;
-  #state: State = { kind: "starting", reason: "Redis has not been reached yet" };
+  #state: State = { kind: "starting", reason: "not connected to Redis yet" };
   #connection = 0;
   #checkedAt = Number.NEGATIVE_INFINITY;
   /** Whether Redis had a `maxmemory` when it was asked last. */
@@ -164,14 +164,15 @@ export class DurableRedis {
     const reason = messageOf(error);
     if (failure === "denied") this.#become({ kind: "refused", error: deniedAs("start.redis_denied", error) });
     else if (this.#state.kind === "starting")
-      this.#state = { kind: "starting", reason: `not reached yet: ${reason}` };
+      this.#state = { kind: "starting", reason: `not connected to Redis yet: ${reason}` };
     // A connection that is closed because of what was denied tells nothing new.
     else if (failure !== "unsent") this.#state = { kind: "away", reason };
   };
 
   readonly #onClose = (): void => {
     this.#checkedAt = Number.NEGATIVE_INFINITY;
-    if (this.#state.kind === "ready") this.#state = { kind: "away", reason: "connection to Redis is closed" };
+    if (this.#state.kind === "ready")
+      this.#state = { kind: "away", reason: "the connection to Redis is closed" };
   };
 
   async #check(): Promise<void> {
@@ -225,7 +226,7 @@ export class DurableRedis {
 
   /** A connection on which nothing comes back may be dead without having closed; a new one shows whether Redis is alive. */
   #reconnect(): void {
-    this.#log.warn("redis.silent");
+    this.#log.warn("redis.unresponsive");
     this.redis.disconnect(true);
   }
 
@@ -234,11 +235,11 @@ export class DurableRedis {
     if (next.kind === "refused") {
       const before = this.#state.kind === "refused" ? this.#state.error.message : undefined;
       const { code, message: reason } = next.error;
-      if (reason !== before) this.#log.error("redis.refused", { code, reason });
+      if (reason !== before) this.#log.error("redis.unusable", { code, reason });
       return;
     }
     if (next.kind === this.#state.kind) return;
-    if (next.kind === "away") this.#log.warn("redis.away", { reason: next.reason });
+    if (next.kind === "away") this.#log.warn("redis.unavailable", { reason: next.reason });
     if (next.kind === "ready")
       this.#log.info("redis.ready", { durability: this.durability.mode, proof: next.server.proof });
   }

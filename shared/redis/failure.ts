@@ -63,7 +63,7 @@ export function deniedAs(code: "queue.denied" | "start.redis_denied", cause: unk
   const message = messageOf(cause);
   const [what, remedy] = whatIsDenied(message, cause);
   return new AppError(code, {
-    reason: `${what} (${message}). Remedy: ${remedy}.`,
+    reason: `${what} (${message}). To fix this, ${remedy}.`,
     retryAfterMs: 5000,
     cause,
   });
@@ -72,24 +72,24 @@ export function deniedAs(code: "queue.denied" | "start.redis_denied", cause: unk
 function whatIsDenied(message: string, cause: unknown): readonly [what: string, remedy: string] {
   if (isOfSelect(cause))
     return [
-      "Redis does not let this process into the database of its URL",
-      "let [redis] url name a database that there is, and let its user run SELECT",
+      "Redis denies the database in [redis] url",
+      "set an existing database in [redis] url, and allow SELECT to its user",
     ];
   if (/^-?(?:NOAUTH|WRONGPASS)/.test(message))
-    return ["Redis does not accept the user and the password", "put the right ones into [redis] url"];
+    return ["Redis denies the user or the password", "set the right user and password in [redis] url"];
   if (/^-?(?:MOVED|ASK)/.test(message))
     return [
-      "Redis is a node of a cluster that does not have the keys",
-      "point [redis] url at the node that has their slot",
+      "Redis is a cluster node that does not hold the keys",
+      "set [redis] url to the node that holds their slot",
     ];
   if (/^-?ERR unknown/i.test(message))
     return [
-      "Redis does not have a command that is needed",
-      "run Redis 7.0 or newer, or Valkey, with all commands",
+      "Redis lacks a command that Postern needs",
+      "install Redis 7.0 or newer, or Valkey, with all commands enabled",
     ];
   return [
-    "Redis does not give this user the rights that are needed",
-    "give it those that `postern redis-acl` prints for this process",
+    "Redis denies this user a right that Postern needs",
+    "grant the rights that `postern redis-acl` prints for this process",
   ];
 }
 

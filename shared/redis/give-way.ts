@@ -77,7 +77,7 @@ export class GiveWay {
     try {
       await this.#giveWay(durable.server());
     } catch (error) {
-      log.warn(`${what}.not_looked_at`, { reason: messageOf(error) });
+      log.warn(`${what}.eviction_failed`, { reason: messageOf(error) });
     } finally {
       this.#looking = false;
     }
@@ -100,13 +100,13 @@ export class GiveWay {
   #begin({ usedMemoryBytes, maxMemoryBytes }: Memory): void {
     const { what, begin, log } = this.#options;
     this.#giving = { letGo: begin(), gone: 0 };
-    log.warn(`${what}.give_way`, { usedMemoryBytes, maxMemoryBytes });
+    log.warn(`${what}.evicted`, { usedMemoryBytes, maxMemoryBytes });
   }
 
   #end(letGo: number): void {
     const { what, log } = this.#options;
     this.#giving = undefined;
-    log.info(`${what}.kept_again`, { letGo });
+    log.info(`${what}.eviction_ended`, { letGo });
   }
 }
 

@@ -23,7 +23,8 @@
  *   {postern}:named-receivers:<party>       zset: those of one endpoint, `endpoint:<path>`, or of one payer, `payer:<address>`
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
- *   {postern}:attempts:<id>                 list: the failed attempts of a call, as JSON, oldest first
+ *   {postern}:attempts:<id>                 list: the log of a call: its failed attempts, replays and discard, as JSON, oldest first
+ *                                           (shared/queue/call-log.ts)
  *   {postern}:result:<id>                   string: the result of a call, while it is kept (shared/results)
  *   {postern}:result:<id>:progress          string: what the runner of a long call last said of its progress, as JSON
  *   {postern}:results                       zset: what is kept of both, as `<bytes> <id>`, by the time it is let go
@@ -37,6 +38,7 @@
  *   {postern}:payments:due                  zset: payments the reconciler has to look at, by the time it has to
  *   {postern}:payments:unresolved           zset: payments that are SETTLING, by the time they were claimed
  *   {postern}:payments:review               zset: payments in REVIEW, by the time they were claimed
+ *   {postern}:payments:discarded           zset: payments whose call was discarded and whose refund is not exported, by when
  *   {postern}:payments:open:<payer>         set: a payer's payments that are SETTLING or in REVIEW
  *   {postern}:payments:usage                hash: what a payment counts that is SETTLING or in REVIEW and has its body, as JSON:
  *                                           `[bytes, client, ...]`, by its id
@@ -73,6 +75,7 @@
  *   {postern}:events                        channel: what happens, told while somebody follows; it is kept nowhere
  *   {postern}:series:<step>:<start>         hash: what all processes counted in a span of time, by subject (shared/series)
  *   {postern}:earned:<day>                  hash: payments and what they brought, by token and job
+ *   {postern}:refunded:<day>                hash: refunds and their amounts, by token and job
  *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
  *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
@@ -80,10 +83,10 @@
  *   {postern}:runs                          zset: these, by the time they were begun
  *   {postern}:runs:open                     zset: those that have not ended, by the time from which anybody may take them
  *   {postern}:ended-session:<id>            string: there while a session of an operator would hold that was ended before its time
- *   {postern}:audit                         stream: who replayed, discarded, forgot, refunded, resolved, opened, paused or resumed what
- *
- * Each hash, entry and JSON here has a version of its own, `v` (version.ts). Plain ids, counters, token buckets and sorted sets
- * have none: they are covered by the layout's.
+ *   {postern}:audit:<stream>                stream: who did what: `acts`; the `repeats` of a loop or bulk operation; `money`; and `reads` of
+ *                                           bodies and results (shared/audit)
+ *   {postern}:audit:count:<action>:<name>   string: how many lines of this action an operator has left in a day
+ *   {postern}:session-salt                  string: signed by each session of an operator (services/operator/auth)
  *
  * The hash tag, in braces, keeps them in one slot of a Redis Cluster.
  */
@@ -159,6 +162,7 @@ export function keysOf(prefix: string) {
 /** Of what is there for whoever operates the deployment, and no call needs. */
 function operatorKeys(prefix: string) {
   return {
+    paymentsDiscarded: `${prefix}:payments:discarded`,
     rejected: (path: string) => `${prefix}:rejected:${path}`,
     rejectedBytes: `${prefix}:rejected`,
     historyBlock: (id: string) => `${prefix}:history:${id}`,
@@ -168,19 +172,23 @@ function operatorKeys(prefix: string) {
     historyOff: `${prefix}:history-off`,
     series: (step: string, start: number) => `${prefix}:series:${step}:${start}`,
     earned: (day: string) => `${prefix}:earned:${day}`,
+    refunded: (day: string) => `${prefix}:refunded:${day}`,
     process: (id: string) => `${prefix}:process:${id}`,
     processes: `${prefix}:processes`,
     run: (id: string) => `${prefix}:run:${id}`,
     runs: `${prefix}:runs`,
     openRuns: `${prefix}:runs:open`,
     endedSession: (id: string) => `${prefix}:ended-session:${id}`,
-    audit: `${prefix}:audit`,
+    audit: (stream: "acts" | "repeats" | "money" | "reads") => `${prefix}:audit:${stream}`,
+    auditCount: (action: string, name: string) => `${prefix}:audit:count:${action}:${name}`,
+    sessionSalt: `${prefix}:session-salt`,
   } as const;
 }
 
 /*
  * The keys of the runners on one Redis, which need not be the gateways'. services/runner/call-store.ts has the fields.
  *
+ *   {postern-runner}:layout       string: the layout of these keys, and the release that wrote it (shared/redis/layout.ts)
  *   {postern-runner}:call:<key>   hash: what is remembered of a call, by its Idempotency-Key
  *   {postern-runner}:calls        zset: the calls that are listed, by the time they are no longer (+inf: not before they end)
  *   {postern-runner}:due          zset: long calls, by the time a runner has to look at them. A waiting call is due at once
@@ -194,6 +202,7 @@ function operatorKeys(prefix: string) {
 export const RUNNER_PREFIX = "{postern-runner}";
 
 export const runnerKeys = {
+  layout: `${RUNNER_PREFIX}:layout`,
   call: (idempotencyKey: string) => `${RUNNER_PREFIX}:call:${idempotencyKey}`,
   calls: `${RUNNER_PREFIX}:calls`,
   due: `${RUNNER_PREFIX}:due`,

@@ -166,7 +166,7 @@ export class LargeWrites {
       // If this process stood still, its timer ends before it reads what has come meanwhile.
       setImmediate(() => {
         if (isOver || socket.bytesRead !== bytesRead) return;
-        if (performance.now() - answeredAt < ANSWERED_MS) cut("redis.silent");
+        if (performance.now() - answeredAt < ANSWERED_MS) cut("redis.unresponsive");
         else ask().catch(() => {}); // no answer: it is asked again
       });
     };
@@ -202,6 +202,6 @@ function connectForLarge(redis: Redis): Redis {
 
 /** Redis runs nothing that it does not have whole. */
 function unsent(cause: unknown): AppError {
-  const reason = `the connection to Redis ended before it had the whole call: ${messageOf(cause)}`;
+  const reason = `the connection to Redis closed before the whole call was sent: ${messageOf(cause)}`;
   return new AppError("queue.unavailable", { reason, retryAfterMs: 5000, cause });
 }

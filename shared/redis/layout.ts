@@ -2,12 +2,21 @@ import { createRequire } from "node:module";
 import { z } from "zod";
 import { AppError } from "../errors/app-error.ts";
 import claimLayoutLua from "./claim-layout.lua";
+import type { Redis } from "./connect.ts";
 import { defineScript } from "./define-script.ts";
+import { runnerKeys } from "./keys.ts";
 import type { Partition } from "./partition.ts";
 import { text } from "./reply.ts";
+import { fromScript, isUnreadable } from "./unreadable.ts";
 
-/** The version of the keys and of what is stored under them, as keys.ts lists them. A change that an older release cannot read is a new one. */
-export const LAYOUT = 4;
+/**
+ * Number of the layout of the keys in keys.ts. docs/decisions.md says which changes raise it: those that alter what is settled, voided,
+ * refunded or run again.
+ */
+export const LAYOUT = 5;
+
+/** Number of the layout of the runner's keys, which are never emptied. */
+export const RUNNER_LAYOUT = 1;
 
 /** Found by the package's own name, so from the sources and from dist/ alike. */
 const { version } = createRequire(import.meta.url)("postern/package.json") as { version: string };
@@ -17,9 +26,15 @@ export const RELEASE = version;
 /** What lies under the key of the layout: `release` wrote it. */
 const Stored = z.object({ layout: z.int(), release: z.string() });
 
-const OWN = JSON.stringify({ layout: LAYOUT, release: version } satisfies z.infer<typeof Stored>);
+const encode = (layout: number) =>
+  JSON.stringify({ layout, release: version } satisfies z.infer<typeof Stored>);
 
-const CLAIM = defineScript({ source: claimLayoutLua, keys: "layout", args: "own", reply: text });
+const CLAIM = defineScript({
+  source: claimLayoutLua,
+  keys: "layout, sign",
+  args: "own, refusesSign",
+  reply: text,
+});
 
 /**
  * For processes that write. What this returns writes the own layout where there is none, and throws `start.layout_mismatch`
@@ -28,35 +43,60 @@ const CLAIM = defineScript({ source: claimLayoutLua, keys: "layout", args: "own"
  */
 export function createClaimLayout({ redis, keys }: Partition): () => Promise<void> {
   const claim = CLAIM.on(redis);
-  return async () => requireOwn(await claim({ layout: keys.layout }, { own: OWN }).catch(unlessUnreadable));
+  const touched = { layout: keys.layout, sign: keys.layout };
+  const words = { own: encode(LAYOUT), refusesSign: false };
+  return async () => requireOwn(await claim(touched, words).catch(unlessUnreadable), LAYOUT, drain);
+}
+
+/**
+ * Claims the layout of the runner's keys, which keep calls from running twice. Keys without a layout are refused too, because their writer
+ * is unknown. A runner that has found its layout before writes it again: Redis has lost its data, and a call may have come first.
+ */
+export function createClaimRunnerLayout(redis: Redis): () => Promise<void> {
+  const claim = CLAIM.on(redis);
+  const touched = { layout: runnerKeys.layout, sign: runnerKeys.calls };
+  const own = encode(RUNNER_LAYOUT);
+  let hasHeld = false;
+  return async () => {
+    const found = await claim(touched, { own, refusesSign: !hasHeld }).catch(unlessUnreadable);
+    requireOwn(found, RUNNER_LAYOUT, keepKeys);
+    hasHeld = true;
+  };
 }
 
 /** For commands, which must not claim an empty Redis: throws `start.layout_mismatch` if another layout is there. */
 export async function checkLayout({ redis, keys }: Partition): Promise<void> {
-  requireOwn((await redis.get(keys.layout).catch(unlessUnreadable)) ?? OWN);
+  const found = await redis.get(keys.layout).catch(unlessUnreadable);
+  if (found !== null) requireOwn(found, LAYOUT, drain);
 }
 
 /** What is no string is another layout too. */
 function unlessUnreadable(error: unknown): string {
-  if (error instanceof Error && error.message.startsWith("WRONGTYPE")) return "";
+  if (isUnreadable(fromScript(error))) return "";
   throw error;
 }
 
-function requireOwn(stored: string): void {
+function requireOwn(stored: string, own: number, remedyWith: (release: string) => string): void {
   const found = read(stored);
-  if (found?.layout === LAYOUT) return;
-  const [what, drain] =
+  if (found?.layout === own) return;
+  const [what, release] =
     found === undefined
-      ? ["a layout that cannot be read", "the release that wrote it"]
+      ? ["keys of an unknown layout", "the release that wrote them"]
       : [`layout ${found.layout}, written by release ${found.release}`, `release ${found.release}`];
   throw new AppError("start.layout_mismatch", {
-    reason:
-      `Redis holds ${what}, and this release (${version}) has layout ${LAYOUT}. Drain it with ${drain}: stop its ` +
-      "webhooks gateways, run its producers and `postern x402 --drain` until the log has `drain.done` and `postern status` " +
-      "shows empty queues, and empty it then. Do not start this release on another Redis meanwhile if it sells jobs to the " +
-      'same pay_to: a payment could be sold twice (docs/operations.md, "Another release")',
+    reason: `Redis holds ${what}, but this release (${version}) needs layout ${own}. ${remedyWith(release)}`,
   });
 }
+
+const drain = (release: string) =>
+  `Drain Redis with ${release}: stop its ` +
+  "webhooks gateways. Run its producers and `postern x402 --drain` until the log has `drain.done` and `postern status` " +
+  "shows empty queues. Then empty Redis. Until then, do not start this release on another Redis if it sells jobs to the " +
+  "same pay_to: a payment could be sold twice (docs/upgrade.md)";
+
+const keepKeys = (release: string) =>
+  `Run ${release} there, or give this runner a Redis of its own ([runner.redis] url). Do not delete the runner's keys: ` +
+  "they keep calls from running twice (docs/upgrade.md)";
 
 function read(stored: string): z.infer<typeof Stored> | undefined {
   try {

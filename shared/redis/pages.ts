@@ -1,10 +1,52 @@
+import type { Redis } from "./connect.ts";
+
+export type Scored = { member: string; score: number };
+
 /** The reply of a command WITHSCORES, a flat list in which members and scores alternate, as pairs. */
-export function toScored(reply: readonly string[]): { member: string; score: number }[] {
-  const pairs: { member: string; score: number }[] = [];
+export function toScored(reply: readonly string[]): Scored[] {
+  const pairs: Scored[] = [];
   for (let i = 0; i + 1 < reply.length; i += 2) {
     pairs.push({ member: String(reply[i]), score: Number(reply[i + 1]) });
   }
   return pairs;
+}
+
+/** A score as a bound of ZRANGEBYSCORE and ZREVRANGEBYSCORE. */
+export function toBound(score: number): number | string {
+  return Number.isFinite(score) ? score : `${score < 0 ? "-" : "+"}inf`;
+}
+
+/**
+ * The members of a sorted set beyond `after`, in pages, those with the lowest scores first. A member whose score moves meanwhile may come
+ * twice. Members that leave meanwhile do not shift the others.
+ */
+export async function* lowestFirst(
+  redis: Redis,
+  key: string,
+  { size, after }: { size: number; after?: Scored | undefined },
+): AsyncGenerator<Scored[]> {
+  let last: Scored = after ?? { score: Number.NEGATIVE_INFINITY, member: "" };
+  /** How many members of that score may have been there before. */
+  let seen = 0;
+  for (;;) {
+    const count = size + seen;
+    const reply = await redis.zrangebyscore(
+      key,
+      toBound(last.score),
+      "+inf",
+      "WITHSCORES",
+      "LIMIT",
+      0,
+      count,
+    );
+    const page = toScored(reply);
+    const { score, member } = last;
+    const fresh = page.filter((each) => each.score !== score || each.member > member);
+    if (fresh.length > 0) yield fresh;
+    if (page.length < count) return;
+    last = fresh.at(-1) ?? last;
+    seen = page.filter((each) => each.score === last.score).length;
+  }
 }
 
 /** Groups items into pages of `size`; only the last page may be shorter, and none is empty. */

@@ -61,5 +61,5 @@ function arrayOf(reply: unknown): readonly unknown[] {
 /** For decoders of one script. */
 export function unexpected(reply: unknown, wanted: string): never {
   const found = Buffer.isBuffer(reply) ? reply.toString() : JSON.stringify(reply);
-  throw new Error(`a script answered ${String(found).slice(0, 200)} in place of ${wanted}`);
+  throw new Error(`a Redis script returned ${String(found).slice(0, 200)} instead of ${wanted}`);
 }

@@ -6,7 +6,7 @@ import { failureOf, isLasting, isUnwritten, unlessRedis } from "./failure.ts";
 import { extraMs, isLarge, ownMs } from "./large.ts";
 import type { LargeWrites } from "./large-writes.ts";
 import type { Partition } from "./partition.ts";
-import { isNewerError } from "./version.ts";
+import { isUnreadable } from "./unreadable.ts";
 
 const PAUSE_MS_MAX = 400;
 
@@ -26,7 +26,7 @@ export function byLane<Keys, Args, Reply>(
  * Repeats an idempotent write until its outcome is known or the deadline has passed. It goes over the lane that `write` is
  * told, by its size; without one it is small. A rejection does not mean that nothing was written, since only the reply may
  * be lost. Throws `queue.outcome_unknown` if a try may have been written, else the reason for which no call can be taken
- * (`queue.unavailable`, `queue.denied`, `queue.not_durable`). What does not pass by itself is thrown at once, as is `record.newer`.
+ * (`queue.unavailable`, `queue.denied`, `queue.not_durable`). What does not pass by itself is thrown at once, as is `record.unreadable`.
  */
 export type RetryWrite = <Result>(write: (lane: Lane) => Promise<Result>, bytes?: number) => Promise<Result>;
 
@@ -77,9 +77,9 @@ export function createBeginWrite({ small, large, clock, deadlineMs }: Options): 
 
 const SILENT = "Redis did not answer within the deadline";
 
-/** What a later release wrote is not for this one to change, however often it tries. */
+/** What cannot be read stays so, however often the write is repeated. */
 function unlessFinal(error: unknown): unknown {
-  if (isNewerError(error)) throw error;
+  if (isUnreadable(error)) throw error;
   return error;
 }
 

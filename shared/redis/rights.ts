@@ -34,7 +34,7 @@ export const RIGHTS = {
       ...BASE,
       ...QUEUE,
       ...words(`
-        bzpopmin hsetnx lpos lrange lrem ltrim rpoplpush rpush scard sismember srem sscan unlink xtrim zcount zpopmin
+        bzpopmin hsetnx lpos lrange lrem lset ltrim rpoplpush rpush scard sismember srem sscan unlink xtrim zcount zpopmin
         zremrangebyrank zrevrange zrevrangebyscore`),
     ],
   },

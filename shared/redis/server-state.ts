@@ -22,7 +22,8 @@ export type Durability = {
 };
 
 /** What it means that Redis has no `maxmemory`. */
-export const UNBOUNDED = "Redis has no maxmemory, so it never says that it is full";
+export const UNBOUNDED =
+  "maxmemory is 0 (no limit), so Redis never reports that it is full. To set a limit, run: redis-cli CONFIG SET maxmemory <bytes>";
 
 /** A server that can keep what a 202 promises. */
 export type ServerState = {
@@ -50,7 +51,7 @@ function requirePrimary({ role }: Record<string, string>): void {
   if (role === undefined || role === "master") return;
   throw new AppError("start.redis_not_durable", {
     reason:
-      "Redis cannot keep what a 202 promises: it is a replica, and writes to it are lost. Remedy: point [redis] url at the primary.",
+      "Redis can lose accepted calls: it is a replica, so writes to it are lost. To fix this, set [redis] url to the primary.",
   });
 }
 
@@ -71,9 +72,9 @@ async function diskProof(
   if (SETTINGS.every((name) => shown?.[name] !== undefined)) return "always";
   if (declared !== undefined) return `${DECLARED}: ${declared}`;
   throw notDurable(
-    "it does not show appendfsync and no-appendfsync-on-rewrite",
-    "allow CONFIG GET to its user; or, if the service that runs it promises `appendfsync always` and " +
-      '`no-appendfsync-on-rewrite no`, say so in postern.toml: [redis] declared = "<what the service promises>"',
+    "CONFIG GET does not show appendfsync and no-appendfsync-on-rewrite",
+    "allow CONFIG GET to the user of [redis] url; or, if the Redis service promises `appendfsync always` and " +
+      '`no-appendfsync-on-rewrite no`, set [redis] declared = "<what the service promises>" in postern.toml',
   );
 }
 
@@ -82,9 +83,9 @@ const REQUIRED = { appendfsync: "always", "no-appendfsync-on-rewrite": "no" } as
 const SETTINGS = Object.keys(REQUIRED) as (keyof typeof REQUIRED)[];
 
 const LOSSES: Readonly<Record<keyof typeof REQUIRED, (found: string) => string>> = {
-  appendfsync: (found) => `appendfsync is ${found}, which can lose calls already answered with 202`,
+  appendfsync: (found) => `appendfsync is ${found}, but must be always`,
   "no-appendfsync-on-rewrite": () =>
-    "no-appendfsync-on-rewrite is yes, so it syncs nothing while it rewrites its append-only file",
+    "no-appendfsync-on-rewrite is yes, but must be no: Redis does not sync while it rewrites its append-only file",
 };
 
 /** Before it, Redis treats scripts of a full Redis in another way, and nothing here was tried with it. */
@@ -94,21 +95,22 @@ const MAJOR_MIN = 7;
 function requireVersion({ redis_version: version }: Record<string, string>): void {
   if (version !== undefined && Number.parseInt(version, 10) >= MAJOR_MIN) return;
   throw notDurable(
-    `its version is ${version ?? "not shown"}, and releases before ${MAJOR_MIN}.0 are not supported`,
-    `run Redis ${MAJOR_MIN}.0 or newer, or Valkey`,
+    `its version is ${version ?? "not shown"}, but must be ${MAJOR_MIN}.0 or newer`,
+    `install Redis ${MAJOR_MIN}.0 or newer, or Valkey`,
   );
 }
 
 function requireAof(info: Record<string, string>, showsConfig: boolean): void {
   if (info["aof_enabled"] !== "1") {
-    if (showsConfig) throw notDurable("appendonly is no", toSet("appendonly", "yes", showsConfig));
+    if (showsConfig)
+      throw notDurable("appendonly is no, but must be yes", toSet("appendonly", "yes", showsConfig));
     throw notDurable(
-      "it keeps no append-only file, and its settings cannot be changed from here",
-      "this service cannot be used unless it offers an append-only file with an fsync before each reply",
+      "appendonly is no, and CONFIG is not allowed",
+      "enable an append-only file with an fsync before each reply in the settings of the Redis service; a service without that cannot be used",
     );
   }
   if (info["aof_last_write_status"] !== "ok") {
-    throw notDurable("its last write to the append-only file failed", "look at Redis' log and its disk");
+    throw notDurable("its last write to the append-only file failed", "check Redis' log and its disk");
   }
 }
 
@@ -117,14 +119,16 @@ function requireNoEviction(info: Record<string, string>, showsConfig: boolean): 
   const { maxmemory_policy: policy } = info;
   if (policy === "noeviction") return;
   const what =
-    policy === undefined ? "INFO does not say its maxmemory-policy" : `maxmemory-policy is ${policy}`;
+    policy === undefined
+      ? "INFO does not show maxmemory-policy, which must be noeviction"
+      : `maxmemory-policy is ${policy}, but must be noeviction`;
   throw notDurable(what, toSet("maxmemory-policy", "noeviction", showsConfig));
 }
 
 function toSet(name: string, value: string, showsConfig: boolean): string {
   return showsConfig
-    ? `set \`${name} ${value}\` in redis.conf (or run: redis-cli CONFIG SET ${name} ${value})`
-    : `set \`${name} ${value}\` where the service that runs it keeps its settings`;
+    ? `run \`redis-cli CONFIG SET ${name} ${value}\` now, and set \`${name} ${value}\` in redis.conf`
+    : `set \`${name} ${value}\` in the settings of the Redis service`;
 }
 
 type Shown = Partial<Record<string, string>>;
@@ -157,6 +161,6 @@ function parseInfo(text: string): Record<string, string> {
 
 function notDurable(what: string, remedy: string): AppError {
   return new AppError("start.redis_not_durable", {
-    reason: `Redis cannot keep what a 202 promises: ${what}. Remedy: ${remedy}; or set durability = "relaxed" in postern.toml to accept the loss.`,
+    reason: `Redis can lose accepted calls: ${what}. To fix this, ${remedy}. To accept the loss, set durability = "relaxed" in postern.toml.`,
   });
 }

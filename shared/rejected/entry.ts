@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { ErrorCode } from "../errors/codes.ts";
 import { rawPath } from "../http/headers.ts";
-import { VERSIONS } from "../redis/version.ts";
 import { visible } from "../text/visible.ts";
 import { withoutTokens } from "../text/without-tokens.ts";
+import type { CredentialKind } from "./advice.ts";
 
 /** A refused request, as the gateway that refused it describes it. */
 export type Rejection = {
@@ -14,8 +14,10 @@ export type Rejection = {
   code: ErrorCode;
   /** For operators. It holds nothing of a credential. */
   reason: string;
-  /** The names of the credential headers that came, and where the endpoint wanted a credential. */
-  signatures?: { came: readonly string[]; wanted: readonly string[] } | undefined;
+  /** The names of the credential headers that came, where the endpoint wanted a credential, and of which kind. */
+  signatures?:
+    | { came: readonly string[]; wanted: readonly string[]; kind?: CredentialKind | undefined }
+    | undefined;
   /** How many bytes of the body arrived. Without it the entry has the size that the request declared. */
   bytes?: number | undefined;
   /** The body, or its beginning, only if the endpoint keeps the bodies of rejected requests. */
@@ -24,7 +26,6 @@ export type Rejection = {
 
 /** What is kept of a refused request. It holds no header value, no query value, no user of a URL and no token of a result. */
 export type RejectedEntry = {
-  v: number;
   id: string;
   /** Unix ms. */
   at: number;
@@ -39,6 +40,7 @@ export type RejectedEntry = {
   headers: readonly string[];
   came?: readonly string[];
   wanted?: readonly string[];
+  credential?: CredentialKind;
   bytes?: number;
   /** The beginning of the body, in base64. */
   body?: string;
@@ -59,7 +61,6 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
   const target = req.url ?? "";
   const bytes = rejection.bytes ?? declaredBytes(req);
   return {
-    v: VERSIONS.rejected,
     id: rejectedId(at),
     at,
     address: visible(address, NAME_MAX),
@@ -75,6 +76,7 @@ export function toEntry(rejection: Rejection, at: number, missed: number): Rejec
     ...(signatures && {
       came: bounded(signatures.came, FEW_MAX),
       wanted: bounded(signatures.wanted, FEW_MAX),
+      ...(signatures.kind && { credential: signatures.kind }),
     }),
     ...(bytes !== undefined && { bytes }),
     ...(body && { body: body.subarray(0, REJECTED_BODY_BYTES_MAX).toString("base64") }),

@@ -1,6 +1,5 @@
 import type { ErrorCode } from "../errors/codes.ts";
 import type { Partition } from "../redis/partition.ts";
-import { isNewer } from "../redis/version.ts";
 import { type Clock, systemClock } from "../time/clock.ts";
 import { type RejectedEntry, timesOf } from "./entry.ts";
 import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
@@ -34,7 +33,7 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
   async function read(place: string, from: number, to: number): Promise<RejectedRequest[]> {
     const stored = await redis.zrevrangebyscore(keys.rejected(place), to, from);
     return stored.map((text) => ({
-      ...toEntry(JSON.parse(text) as RejectedEntry),
+      ...(JSON.parse(text) as RejectedEntry),
       endpoint: place === UNKNOWN ? undefined : place,
     }));
   }
@@ -71,13 +70,3 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
 function newestFirst(a: Pick<RejectedEntry, "at" | "id">, b: Pick<RejectedEntry, "at" | "id">): number {
   return b.at - a.at || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
 }
-
-/** A later release's entry as far as it can be read. */
-function toEntry(stored: RejectedEntry): RejectedEntry {
-  return isNewer("rejected", stored.v) ? { ...UNKNOWN_ENTRY, ...stored } : stored;
-}
-
-const UNKNOWN_ENTRY = {
-  ...{ id: "?", at: 0, address: "?", method: "?", path: "?", query: [], headers: [], missed: 0 },
-  ...{ code: "internal.unexpected", reason: "a later release refused it" },
-} as const satisfies Omit<RejectedEntry, "v">;

@@ -1,4 +1,5 @@
 import { addressKey } from "../ip/address.ts";
+import { BoundedMap } from "../lifecycle/bounded-map.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag } from "../redis/reply.ts";
@@ -132,15 +133,13 @@ function take(tokens: Tokens, now: number): boolean {
 
 /** Who was recorded where lately; of too many, the last ones. */
 function createLately() {
-  const times = new Map<string, number>();
+  const times = new BoundedMap<string, number>(ADDRESSES_MAX);
   return {
     has: (from: string, now: number) => now - (times.get(from) ?? Number.NEGATIVE_INFINITY) < QUIET_MS,
     forget: (from: string) => void times.delete(from),
     add(from: string, now: number): void {
       times.delete(from);
       times.set(from, now);
-      const [oldest] = times.keys();
-      if (times.size > ADDRESSES_MAX && oldest !== undefined) times.delete(oldest);
     },
   };
 }

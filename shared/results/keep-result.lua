@@ -34,7 +34,7 @@ end
 
 local resultRank = {awaited = 1, gone = 2, kept = 3, failed = 4, delivered = 5}
 -- How the stored text of a delivery begins (`encodeResult`).
-local deliveredHead = '{"v":' .. VERSIONS.result .. ',"by":"delivery",'
+local deliveredHead = '{"by":"delivery",'
 
 -- Whether a stored text was delivered: as `failed` or as `delivered`; nil if it was not.
 local function deliveredAs(text)

@@ -1,2 +1,2 @@
 -- Defines `record`, the fields that `toRead` knows.
-local record = redis.call('HMGET', KEYS.record, 'v', 'st', 'at', 'rs', 'fc', 'fp', 'fg')
+local record = redis.call('HMGET', KEYS.record, 'st', 'at', 'rs', 'fc', 'fp', 'fg')

@@ -1,5 +1,4 @@
-import { AppError } from "../errors/app-error.ts";
-import { isNewer, newer, VERSIONS } from "../redis/version.ts";
+import { unreadable } from "../redis/unreadable.ts";
 
 /*
  * The result of a call: what its runner answered, or delivered later. It is stored as one line of JSON and the bytes of the body.
@@ -32,7 +31,6 @@ export type ProblemText = { title?: string; detail?: string };
 
 /** The first line. What a script reads of it comes first (`deliveredHead` in keep-result.lua). */
 type Head = {
-  v: number;
   by: By;
   at: number;
   kind: StoredResult["kind"];
@@ -45,7 +43,7 @@ const LINE_FEED = 0x0a;
 export function encodeResult(result: StoredResult): Buffer {
   const { by, at, kind, status, contentType } = result;
   const head: Head = {
-    ...{ v: VERSIONS.result, by, at, kind, status },
+    ...{ by, at, kind, status },
     ...(contentType !== undefined && { content_type: contentType }),
     ...(kind === "failure" && textOf(result)),
   };
@@ -53,7 +51,7 @@ export function encodeResult(result: StoredResult): Buffer {
   return kind === "answer" ? Buffer.concat([line, result.body]) : line;
 }
 
-/** Throws `record.newer` if a later release stored it, and `record.unreadable` if it is none. */
+/** Throws `record.unreadable` if it is none. */
 export function decodeResult(stored: Buffer): StoredResult {
   const end = stored.indexOf(LINE_FEED);
   const head = parsed(stored.toString("utf8", 0, Math.max(0, end)));
@@ -74,12 +72,11 @@ const KINDS: readonly string[] = ["answer", "too_long", "failure"] satisfies Sto
 function parsed(line: string): Head {
   try {
     const head = JSON.parse(line) as Head;
-    if (isNewer("result", head.v)) throw newer();
     if (KINDS.includes(head.kind)) return head;
-  } catch (error) {
-    if (error instanceof AppError) throw error;
+  } catch {
+    // no JSON, or no object
   }
-  throw new AppError("record.unreadable", { reason: "what is stored as the result of the call is none" });
+  throw unreadable("the stored result of the call");
 }
 
 /** What of a problem document is kept: enough for people, and nothing that may be a program's own. */

@@ -1,8 +1,8 @@
-import { AppError } from "../errors/app-error.ts";
+import { toState } from "../job-call/record-state.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { bytes, list, oneOf, optional } from "../redis/reply.ts";
-import { isNewer, newer, VERSIONS } from "../redis/version.ts";
+import { readFailed } from "../redis/unreadable.ts";
 import { RESULT_LIMITS, type ResultLimits } from "./limits.ts";
 import readLua from "./read.lua";
 import readStatusLua from "./read-status.lua";
@@ -59,7 +59,7 @@ const TELL_PROGRESS = defineScript({
   reply: oneOf("stored", "ended"),
 });
 
-/** Reads and changes the results of one partition's calls. Nothing is retried here. A change throws `record.newer`. */
+/** Reads and changes the results of one partition's calls. Nothing is retried here. A change throws `record.unreadable`. */
 export function createResults(partition: Partition, limits: ResultLimits = RESULT_LIMITS) {
   const { redis, keys, prefix } = partition;
   const { resultMs, bytesMax } = limits;
@@ -71,39 +71,37 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
   });
 
   return {
-    /** What is known of a call's result. This and the other reads throw `queue.unavailable`, `record.newer` and `record.unreadable`. */
+    /** What is known of a call's result. This and the other reads throw `queue.unavailable` and `record.unreadable`. */
     async read(id: string): Promise<ResultRead> {
-      return toRead(await read(placesOf(id)).catch(unreadable));
+      return toRead(id, await read(placesOf(id)).catch(rethrow));
     },
 
     /** Whether the call was paid for: the record of a paid call has the route that it was bought at. */
     async isPaid(id: string): Promise<boolean> {
-      return (await redis.hexists(keys.record(id), "rt").catch(unreadable)) === 1;
+      return (await redis.hexists(keys.record(id), "rt").catch(rethrow)) === 1;
     },
 
     /** The key of the call's job, as far as its record tells: that of a call without a delivery id does once it has ended. */
     async jobOf(id: string): Promise<string | undefined> {
-      const [job, route] = await redis.hmget(keys.record(id), "jb", "rt").catch(unreadable);
+      const [job, route] = await redis.hmget(keys.record(id), "jb", "rt").catch(rethrow);
       return jobOfRecord(job, route);
     },
 
     /** How a call stands, without the body of its result; undefined if there is no record of it. */
     async status(id: string): Promise<CallStatus | undefined> {
       const touched = { ...placesOf(id), attempts: keys.attempts(id) };
-      return toStatus(await readStatus(touched).catch(unreadable));
+      return toStatus(id, await readStatus(touched).catch(rethrow));
     },
 
     /** The state of a call's record; undefined if there is none. */
     async state(id: string): Promise<string | undefined> {
-      const [v, st] = await redis.hmget(keys.record(id), "v", "st").catch(unreadable);
-      if (isNewer("record", v)) throw newer();
-      return st ?? undefined;
+      const st = await redis.hget(keys.record(id), "st").catch(rethrow);
+      return st === null ? undefined : toState(id, st);
     },
 
     /** Remembers what a runner says of its progress, JSON, until it says something else or delivers. */
     async tellProgress(id: string, progress: Progress): Promise<ProgressTold> {
-      const line = JSON.stringify({ v: VERSIONS.result, ...progress });
-      const words = { prefix, id, resultMs, bytesMax, progress: line };
+      const words = { prefix, id, resultMs, bytesMax, progress: JSON.stringify(progress) };
       return tellProgress({ record: keys.record(id) }, words);
     },
   };
@@ -117,38 +115,33 @@ export function jobOfRecord(
   return jb ?? /[^/]+\/[^/]+$/.exec(rt ?? "")?.[0];
 }
 
-function unreadable(cause: unknown): never {
-  if (cause instanceof AppError) throw cause;
-  throw new AppError("queue.unavailable", { reason: "no result can be read", retryAfterMs: 2000, cause });
-}
+const rethrow = readFailed("the result cannot be read");
 
 /** The fields of a record, as text. */
 type Found = { st: string | undefined; at: number; rs: string | undefined; failed: ResultRead | undefined };
 
-/** What is stored of a result, of its progress, and in the record (read-record.lua). Throws `record.newer` and `record.unreadable`. */
-export function toRead([stored, progress, v, st, at, rs, fc, fp, fg]: (
-  | Buffer
-  | null
-  | undefined
-)[]): ResultRead {
-  if (isNewer("record", v)) throw newer();
+/** What is stored of a result, of its progress, and in the record (read-record.lua). Throws `record.unreadable`. */
+export function toRead(
+  id: string,
+  [stored, progress, st, at, rs, fc, fp, fg]: (Buffer | null | undefined)[],
+): ResultRead {
+  const state = st ? toState(id, st.toString()) : undefined;
   if (fg) return { kind: "gone" };
   if (stored) return decodeResult(stored);
   const code = fc?.toString();
-  const found: Found = { st: st?.toString(), at: Number(at ?? 0), rs: rs?.toString(), failed: undefined };
+  const found: Found = { st: state, at: Number(at ?? 0), rs: rs?.toString(), failed: undefined };
   if (code !== undefined) found.failed = { kind: "failed", code, at: found.at, ...toProblem(fp) };
   return withoutStored(found, progress ?? undefined);
 }
 
-function toStatus(found: readonly (Buffer | undefined)[]): CallStatus | undefined {
-  const [newest, kept, ...read] = found;
-  const [, , , st, at] = read;
+function toStatus(id: string, found: readonly (Buffer | undefined)[]): CallStatus | undefined {
+  const [newest, ...read] = found;
+  const [, , st, at] = read;
   const state = st?.toString();
   if (state === undefined) return undefined;
-  // An attempt of an earlier release has no number.
-  const { n = Number(kept) } = newest ? (JSON.parse(newest.toString()) as { n?: number }) : {};
+  const { n } = newest ? (JSON.parse(newest.toString()) as { n: number }) : { n: 0 };
   const attempts = state === "INJECTED" ? n + 1 : n;
-  return { state, changedAt: Number(at ?? 0), attempts, result: toRead(read) };
+  return { state, changedAt: Number(at ?? 0), attempts, result: toRead(id, read) };
 }
 
 function withoutStored({ st, at, rs, failed }: Found, progress: Buffer | undefined): ResultRead {
@@ -169,14 +162,14 @@ function withoutStored({ st, at, rs, failed }: Found, progress: Buffer | undefin
     case "VOID":
       return missing;
   }
-  return { kind: "pending", state: st, changedAt: at, progress: progress && toProgress(progress) };
+  return {
+    kind: "pending",
+    state: st,
+    changedAt: at,
+    progress: progress && (JSON.parse(progress.toString()) as Progress),
+  };
 }
 
 function toProblem(fp: Buffer | null | undefined): ProblemText {
   return fp ? (JSON.parse(fp.toString()) as ProblemText) : {};
-}
-
-function toProgress(stored: Buffer): Progress | undefined {
-  const { v, at, json } = JSON.parse(stored.toString()) as Progress & { v: number };
-  return v > VERSIONS.result ? undefined : { at, json };
 }

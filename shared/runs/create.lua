@@ -1,9 +1,11 @@
--- KEYS run, runs, open
--- ARGV id, kind, by, request, prefix
--- Adds a run. Answers 1, or 0 if too many are open.
+-- KEYS run, runs, open, acts, repeats, actCount
+-- ARGV id, kind, by, request, prefix, line
+-- Adds a run, with its line of the audit unless that is empty. Answers 1, or 0 if too many are open.
 --@include "../redis/now.lua"
+--@include "../audit/add-act.lua"
 if redis.call('ZCARD', KEYS.open) >= OPEN_RUNS_MAX then return 0 end
-redis.call('HSET', KEYS.run, 'v', VERSIONS.run, 'kind', ARGV.kind, 'by', ARGV.by, 'request', ARGV.request, 'st', 'waiting',
+if ARGV.line ~= '' then addAct(ARGV.line) end
+redis.call('HSET', KEYS.run, 'kind', ARGV.kind, 'by', ARGV.by, 'request', ARGV.request, 'st', 'waiting',
   'at', string.format('%.0f', now))
 redis.call('ZADD', KEYS.runs, now, ARGV.id)
 redis.call('ZADD', KEYS.open, now, ARGV.id)

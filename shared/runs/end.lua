@@ -2,7 +2,7 @@
 -- ARGV id, holder, state, progress, code, reason
 -- Ends the run in this state. Progress, code and reason may be empty. Answers 0 if somebody else holds the run, else
 -- 1.
---@include "./change-run.lua"
+--@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 if redis.call('HGET', KEYS.run, 'holder') ~= ARGV.holder then return 0 end
 redis.call('HDEL', KEYS.run, 'holder', 'cancel', 'code', 'reason')

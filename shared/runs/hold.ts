@@ -50,15 +50,15 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
     written = text;
     if (answer === "go on") return;
     if (became === "held") became = answer === "lost" ? "lost" : "cancelled";
-    ended.abort(new Error(`the run is to end: ${became}`));
+    ended.abort(new Error(`the run must end: ${became}`));
   }
 
   const timer = setInterval(() => {
-    renew().catch((error: unknown) => log.warn("run.unheld", { id, reason: messageOf(error) }));
+    renew().catch((error: unknown) => log.warn("run.renew_failed", { id, reason: messageOf(error) }));
   }, everyMs);
   if (run.isCancelling) {
     became = "cancelled";
-    ended.abort(new Error("the run is to end: cancelled"));
+    ended.abort(new Error("the run must end: cancelled"));
   }
 
   /** Undefined: it waits for whoever goes on with it. */
@@ -82,7 +82,7 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
     },
     async finish(failure) {
       clearInterval(timer);
-      if (became === "lost") return log.warn("run.lost", { id, kind, by });
+      if (became === "lost") return log.warn("run.lease_lost", { id, kind, by });
       failpoint("console.before_ended");
       const state = stateAfter(failure);
       if (state === undefined) {

@@ -2,7 +2,7 @@
 -- ARGV id, holder, progress
 -- The run waits again, for anybody. Stores the progress unless it is empty. Does nothing if somebody else holds the
 -- run.
---@include "./change-run.lua"
+--@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"
 if redis.call('HGET', KEYS.run, 'holder') ~= ARGV.holder then return 0 end
 redis.call('HDEL', KEYS.run, 'holder')

@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+
 /*
  * A run is work of an operator's that outlives the request that began it: some process of `postern operator` does it, and another one goes
  * on with it if that one dies. So it has to be work of which each step may be done again.
@@ -15,6 +17,10 @@ export type RunState = (typeof RUN_STATES)[number];
 
 /** `run_` and 32 hex digits. */
 export const RUN_ID = /^run_[0-9a-f]{32}$/;
+
+export function newRunId(): string {
+  return `run_${randomBytes(16).toString("hex")}`;
+}
 
 export type Run = {
   id: string;

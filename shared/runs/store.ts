@@ -1,18 +1,18 @@
-import { randomBytes } from "node:crypto";
+import type { AuditEntry } from "../audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../audit/audit.ts";
 import { AppError } from "../errors/app-error.ts";
 import { failpoint } from "../lifecycle/failpoint.ts";
 import { defineScript } from "../redis/define-script.ts";
 import { toObject } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, list, nothing, oneOf, optional, text, tuple } from "../redis/reply.ts";
-import { isNewer, newer } from "../redis/version.ts";
 import cancelLua from "./cancel.lua";
 import createLua from "./create.lua";
 import endLua from "./end.lua";
 import holdLua from "./hold.lua";
 import releaseLua from "./release.lua";
 import resumeLua from "./resume.lua";
-import { OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT, type Run, type RunState } from "./run.ts";
+import { newRunId, OPEN_RUNS_MAX, RUN_KEPT_MS, RUNS_KEPT, type Run, type RunState } from "./run.ts";
 import takeLua from "./take.lua";
 
 /*
@@ -22,9 +22,9 @@ import takeLua from "./take.lua";
 
 const CREATE = defineScript({
   source: createLua,
-  keys: "run, runs, open",
-  args: "id, kind, by, request, prefix",
-  constants: { OPEN_RUNS_MAX, RUNS_KEPT },
+  keys: "run, runs, open, acts, repeats, actCount",
+  args: "id, kind, by, request, prefix, line",
+  constants: { AUDIT, OPEN_RUNS_MAX, RUNS_KEPT },
   reply: flag,
 });
 
@@ -58,18 +58,29 @@ const END = defineScript({
   reply: flag,
 });
 
-const CANCEL = defineScript({ source: cancelLua, keys: "run, open", args: "id", reply: nothing });
+const CANCEL = defineScript({
+  source: cancelLua,
+  keys: "run, open, acts, repeats, actCount",
+  args: "id, line",
+  constants: { AUDIT },
+  reply: nothing,
+});
 
 const RESUME = defineScript({
   source: resumeLua,
-  keys: "run, open",
-  args: "id, by",
-  constants: { OPEN_RUNS_MAX },
+  keys: "run, open, acts, repeats, actCount",
+  args: "id, by, line",
+  constants: { AUDIT, OPEN_RUNS_MAX },
   reply: oneOf(0, 1, 2),
 });
 
 /** What is known of a run beside its progress, and who holds it. */
-const FIELDS = ["v", "kind", "by", "request", "st", "cancel", "code", "reason", "at", "ended_at"] as const;
+const FIELDS = ["kind", "by", "request", "st", "cancel", "code", "reason", "at", "ended_at"] as const;
+
+type NewRun = Pick<Run, "kind" | "by" | "request">;
+
+/** What an operator does to a run. */
+type RunAct = AuditEntry<"acts"> & { run: string };
 
 /** What a process holds: it may go on; it is to end the run; or somebody else has it by now. */
 export type Held = "go on" | "cancel" | "lost";
@@ -89,32 +100,33 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
   async function found(id: string): Promise<Run> {
     const run = await find(id);
     if (run !== undefined) return run;
-    throw AppError.public("run.unknown", `there is no run ${id} (any more)`);
+    throw AppError.public("run.unknown", `there is no bulk operation ${id}, or it is no longer kept`);
   }
 
   return {
     ...createHolding({ redis, keys, prefix }),
 
-    /** Throws `run.too_many`. */
-    async create({ kind, by, request }: Pick<Run, "kind" | "by" | "request">): Promise<Run> {
-      const id = `run_${randomBytes(16).toString("hex")}`;
-      const words = { id, kind, by, request: JSON.stringify(request), prefix };
-      if (!(await create({ ...placesOf(id), runs: keys.runs }, words))) throw tooMany();
+    /** With its line in the audit, unless it changes nothing. Throws `run.too_many`. */
+    async create({ kind, by, request }: NewRun, actOf?: (id: string) => RunAct): Promise<Run> {
+      const id = newRunId();
+      const act = actOf?.(id);
+      const words = { id, kind, by, request: JSON.stringify(request), prefix, line: act && toLine(act) };
+      const touched = { ...placesOf(id), runs: keys.runs, ...actKeys(keys, act) };
+      if (!(await create(touched, words))) throw tooMany();
       failpoint("console.after_begun");
       return found(id);
     },
 
     find,
 
-    /** The newest of a kind, the newest first, with what they have told if that is wanted. Those that a later release wrote are left out. */
+    /** The newest of a kind, the newest first, with what they have told if that is wanted. */
     async list(
       kind: string,
       { limit = RUNS_KEPT, withProgress = true }: { limit?: number; withProgress?: boolean } = {},
     ): Promise<Run[]> {
       const ids = await redis.zrevrange(keys.runs, 0, RUNS_KEPT - 1);
-      const heads = await Promise.all(ids.map((id) => redis.hmget(keys.run(id), "kind", "v")));
-      const isListed = (head: (string | null)[] = []) => head[0] === kind && !isNewer("run", head[1]);
-      const listed = ids.filter((_, i) => isListed(heads[i])).slice(0, limit);
+      const kinds = await Promise.all(ids.map((id) => redis.hget(keys.run(id), "kind")));
+      const listed = ids.filter((_, i) => kinds[i] === kind).slice(0, limit);
       const names = withProgress ? [...FIELDS, "progress"] : FIELDS;
       const all = await Promise.all(listed.map((id) => redis.hmget(keys.run(id), ...names)));
       return listed.flatMap((id, i) => {
@@ -127,22 +139,24 @@ export function createRunStore({ redis, keys, prefix }: Partition) {
       });
     },
 
-    /** Asks that it end. One that has ended is left as it is. Throws `run.unknown`. */
-    async cancel(id: string): Promise<Run> {
+    /** Asks that it end, with a line in the audit. One that has ended is left as it is. Throws `run.unknown`. */
+    async cancel(act: RunAct): Promise<Run> {
+      const { run: id } = act;
       await found(id);
-      await cancel(placesOf(id), { id });
+      await cancel({ ...placesOf(id), ...actKeys(keys, act) }, { id, line: toLine(act) });
       return found(id);
     },
 
-    /** Has a cancelled or stopped run go on. Throws `run.unknown`, `run.not_resumable` and `run.too_many`. */
-    async resume(id: string, by: string): Promise<Run> {
+    /** Has a cancelled or stopped run go on, with a line in the audit. Throws `run.unknown`, `run.not_resumable` and `run.too_many`. */
+    async resume(act: RunAct): Promise<Run> {
+      const { run: id, by } = act;
       const { state } = await found(id);
-      const answer = await resume(placesOf(id), { id, by });
+      const answer = await resume({ ...placesOf(id), ...actKeys(keys, act) }, { id, by, line: toLine(act) });
       if (answer === 0) throw tooMany();
       if (answer === 2)
         throw AppError.public(
           "run.not_resumable",
-          `${id} is ${state}: only a cancelled or stopped run goes on`,
+          `${id} is ${state}: only a cancelled or stopped bulk operation can be resumed`,
         );
       return found(id);
     },
@@ -189,7 +203,6 @@ function createHolding({ redis, keys, prefix }: Partition) {
 }
 
 function toRun(id: string, fields: Readonly<Record<string, string>>): Run {
-  if (isNewer("run", fields["v"])) throw newer();
   const { kind = "", by = "", request = "null", st = "waiting", progress, code, reason = "" } = fields;
   return {
     ...{ id, kind, by, resumedBy: fields["resumed_by"], state: st as RunState },
@@ -203,6 +216,6 @@ function toRun(id: string, fields: Readonly<Record<string, string>>): Run {
 }
 
 function tooMany(): AppError {
-  const detail = `${OPEN_RUNS_MAX} runs wait or are under way: wait for one of them, or cancel one`;
+  const detail = `${OPEN_RUNS_MAX} bulk operations are waiting or in progress: wait until one ends, or cancel one`;
   return AppError.public("run.too_many", detail, { retryAfterMs: 5000 });
 }

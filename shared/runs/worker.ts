@@ -61,7 +61,7 @@ export function startRunWorker(options: Options): RunWorker {
         underWay.add(work);
       }
     } catch (error) {
-      log.warn("run.look_failed", { reason: messageOf(error) });
+      log.warn("run.poll_failed", { reason: messageOf(error) });
     } finally {
       looking = false;
     }
@@ -80,7 +80,7 @@ export function startRunWorker(options: Options): RunWorker {
     try {
       await held.finish(failure);
     } catch (error) {
-      log.warn("run.left", { id, kind, reason: messageOf(error) });
+      log.warn("run.write_failed", { id, kind, reason: messageOf(error) });
     }
   }
 
@@ -93,7 +93,7 @@ export function startRunWorker(options: Options): RunWorker {
     async stop() {
       clearInterval(timer);
       partition.redis.off("ready", onTime);
-      stopped.abort(new Error("the process stops"));
+      stopped.abort(new Error("the process is stopping"));
       await Promise.all(underWay);
     },
   };

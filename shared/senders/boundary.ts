@@ -49,7 +49,7 @@ export function boundaryProblem(
     return !isTime && needsEnd(parts, at) && endBeside(parts, at) === undefined;
   });
   if (open === undefined) return undefined;
-  return `does not tell where {${open.kind}} ends and the next part begins: put text between them`;
+  return `must separate {${open.kind}} from the parts beside it with text: otherwise, its bounds are ambiguous`;
 }
 
 const isBody = ({ kind }: Part) => kind === "body" || kind === "form";

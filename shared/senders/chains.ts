@@ -6,7 +6,7 @@ export const chains = {
     sender: "Alchemy",
     source: "https://www.alchemy.com/docs/reference/notify-api-quickstart",
     setup:
-      "Dashboard > Webhooks: the URL; take the signing key of this webhook (`whsec_…`) and use it as it is.",
+      "Dashboard > Webhooks: set the URL, and copy the signing key of this webhook (`whsec_…`), unchanged.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Alchemy-Signature", algorithm: "hmac-sha256" },
@@ -19,7 +19,8 @@ export const chains = {
     sender: "QuickNode (Streams, Webhooks)",
     source:
       "https://www.quicknode.com/guides/quicknode-products/streams/validating-incoming-streams-webhook-messages",
-    setup: "The stream > Settings: the URL; take the security token. A ping without a signature is refused.",
+    setup:
+      "The stream > Settings: set the URL, and copy the security token. A ping without a signature is refused.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -46,7 +47,7 @@ export const chains = {
     sender: "Helius",
     source: "https://www.helius.dev/docs/webhooks",
     setup:
-      "Dashboard > Webhooks: the URL, and an authentication header of your own. `secret` is its whole value.",
+      "Dashboard > Webhooks: set the URL, and your own authentication header. `secret` is its whole value.",
     endpoint: {
       auth: "api-key",
       api_key_header: "Authorization",
@@ -58,7 +59,7 @@ export const chains = {
     sender: "Tenderly",
     source: "https://docs.tenderly.co/alerts/configuring-alert-destinations/configuring-alert-destinations",
     setup:
-      "Alerts > Destinations > Webhook: the URL; take the signing key from its page. A test before the webhook exists is signed with an empty key and refused.",
+      "Alerts > Destinations > Webhook: set the URL, and copy the signing key from its page. A test before the webhook exists is signed with an empty key, and refused.",
     open: ["A proxy that rewrites the header `Date` breaks the signature."],
     endpoint: {
       auth: "signature",
@@ -95,9 +96,10 @@ export const chains = {
   "coinbase-cdp": {
     sender: "Coinbase Developer Platform",
     source: "https://docs.cdp.coinbase.com/webhooks/verify-signatures",
-    setup: "Create the subscription over the API with this URL. `secret` is `metadata.secret` of the answer.",
+    setup:
+      "Create the subscription through the API with this URL. `secret` is `metadata.secret` of the answer.",
     open: [
-      "`h` says which headers are signed: if it names `X-Event-Id`, a replay under another id is refused.",
+      "`h` lists the signed headers. If `X-Event-Id` is one of them, a replay under another id is refused.",
     ],
     endpoint: {
       auth: "signature",

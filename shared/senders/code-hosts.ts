@@ -7,8 +7,8 @@ export const codeHosts = {
     sender: "GitHub",
     source: "https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries",
     setup:
-      "Settings > Webhooks > Add webhook: the payload URL, content type `application/json`, and a secret of your own.",
-    open: ["GitHub never sends a delivery again by itself, whatever the answer."],
+      "Settings > Webhooks > Add webhook: set the payload URL, the content type `application/json`, and your own secret.",
+    open: ["GitHub never retries a delivery by itself, even after an error."],
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "hmac-sha256" },
@@ -21,7 +21,7 @@ export const codeHosts = {
     sender: "GitLab",
     source: "https://docs.gitlab.com/user/project/integrations/webhooks/",
     setup:
-      "Settings > Webhooks > Add new webhook: the URL, and a signing token (`whsec_…`, from GitLab 19.0 on) or a secret token. While GitLab sends both, put both into `secret`.",
+      "Settings > Webhooks > Add new webhook: set the URL, and a signing token (`whsec_…`, from GitLab 19.0 on) or a secret token. While GitLab sends both, put both into `secret`.",
     endpoint: {
       auth: "signature",
       // A request with a signature must have a good one; the token counts only in a request without.
@@ -42,7 +42,7 @@ export const codeHosts = {
     sender: "Bitbucket (Cloud and Data Center)",
     source: "https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/",
     setup:
-      "Repository settings > Webhooks > Add webhook: the URL and a secret of your own. Without a secret nothing is signed.",
+      "Repository settings > Webhooks > Add webhook: set the URL and your own secret. Without a secret, nothing is signed.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature", prefix: "sha256=", algorithm: "hmac-sha256" },
@@ -56,7 +56,7 @@ export const codeHosts = {
   jira: {
     sender: "Jira (webhooks of an administrator)",
     source: "https://developer.atlassian.com/cloud/jira/platform/webhooks/",
-    setup: "System > Webhooks: the URL and a secret of your own.",
+    setup: "System > Webhooks: set the URL and your own secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature", prefix: "sha256=", algorithm: "hmac-sha256" },
@@ -68,7 +68,7 @@ export const codeHosts = {
   linear: {
     sender: "Linear",
     source: "https://linear.app/developers/webhooks",
-    setup: "Settings > API > Webhooks > New webhook: the URL; take the signing secret from its page.",
+    setup: "Settings > API > Webhooks > New webhook: set the URL, and copy the signing secret from its page.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -87,7 +87,7 @@ export const codeHosts = {
   circleci: {
     sender: "CircleCI",
     source: "https://circleci.com/docs/guides/integration/outbound-webhooks/",
-    setup: "Project settings > Webhooks > Add webhook: the URL and a secret token of your own.",
+    setup: "Project settings > Webhooks > Add webhook: set the URL and your own secret token.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -103,7 +103,7 @@ export const codeHosts = {
     sender: "Buildkite",
     source: "https://buildkite.com/docs/apis/webhooks/pipelines",
     setup:
-      'Organization settings > Notification Services > Webhook: the URL, and that the token is sent as an HMAC signature. For a token in clear add `auth = "api-key"` and `api_key_header = "X-Buildkite-Token"`.',
+      'Organization settings > Notification Services > Webhook: set the URL, and choose to send the token as an HMAC signature. For a token in plain text, add `auth = "api-key"` and `api_key_header = "X-Buildkite-Token"`.',
     endpoint: {
       auth: "signature",
       signature: {
@@ -121,7 +121,7 @@ export const codeHosts = {
     sender: "Vercel",
     source: "https://vercel.com/docs/webhooks/webhooks-api",
     setup:
-      "Team settings > Webhooks: the URL; take the secret that is shown once. An integration signs with its client secret.",
+      "Team settings > Webhooks: set the URL, and copy the secret, which is shown once. An integration signs with its client secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "x-vercel-signature", algorithm: "hmac-sha1" },
@@ -143,7 +143,7 @@ export const codeHosts = {
     sender: "Trello",
     source: "https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/",
     setup:
-      "Create the webhook over the REST API with this URL as `callbackURL`. `secret` is the application's secret.",
+      "Create the webhook through the REST API with this URL as `callbackURL`. `secret` is the application's secret.",
     endpoint: {
       auth: "signature",
       signature: {

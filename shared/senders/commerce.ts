@@ -17,7 +17,7 @@ export const commerce = {
     sender: "Stripe",
     source: "https://docs.stripe.com/webhooks/signature",
     setup:
-      "Workbench > Webhooks > Add destination: the URL; reveal the signing secret (`whsec_…`) and use it as it is.",
+      "Workbench > Webhooks > Add destination: set the URL, and copy the signing secret (`whsec_…`), unchanged.",
     endpoint: {
       auth: "signature",
       // v0 is signed for test events with a scheme that proves nothing.
@@ -31,7 +31,7 @@ export const commerce = {
     sender: "Shopify",
     source: "https://shopify.dev/docs/apps/build/webhooks/subscribe/https",
     setup:
-      "Subscribe to topics in the app's configuration or over its API. `secret` is the app's client secret.",
+      "Subscribe to topics in the app's configuration or through its API. `secret` is the app's client secret.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -55,7 +55,7 @@ export const commerce = {
     sender: "Paddle Billing",
     source: "https://developer.paddle.com/webhooks/about/signature-verification",
     setup:
-      "Developer tools > Notifications > New destination: the URL; take its secret key (`pdl_ntfset_…`).",
+      "Developer tools > Notifications > New destination: set the URL, and copy its secret key (`pdl_ntfset_…`).",
     endpoint: {
       auth: "signature",
       signature: {
@@ -75,7 +75,7 @@ export const commerce = {
     sender: "Razorpay",
     source: "https://razorpay.com/docs/webhooks/validate-test/",
     setup:
-      "Account & Settings > Webhooks > Add: the URL and a secret of your own. After a change keep the old secret for a day: retries are signed with it.",
+      "Account & Settings > Webhooks > Add: set the URL and your own secret. After a change, keep the old secret for a day: retries are signed with it.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Razorpay-Signature", algorithm: "hmac-sha256" },
@@ -89,7 +89,7 @@ export const commerce = {
     sender: "Square",
     source: "https://developer.squareup.com/docs/webhooks/step3validate",
     setup:
-      "Developer console > Webhooks > Subscriptions: the URL; take the signature key. `public_url` is the URL as written there.",
+      "Developer console > Webhooks > Subscriptions: set the URL, and copy the signature key. `public_url` is the URL as written there.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -107,7 +107,7 @@ export const commerce = {
   "coinbase-commerce": {
     sender: "Coinbase Commerce",
     source: "https://docs.cdp.coinbase.com/commerce/docs/webhooks-security",
-    setup: "Add this URL as a webhook, and take the webhook shared secret.",
+    setup: "Add this URL as a webhook, and copy the webhook shared secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-CC-Webhook-Signature", algorithm: "hmac-sha256" },
@@ -119,7 +119,7 @@ export const commerce = {
   woocommerce: {
     sender: "WooCommerce",
     source: "https://developer.woocommerce.com/docs/webhooks/",
-    setup: "Settings > Advanced > Webhooks: the URL and a secret of your own.",
+    setup: "Settings > Advanced > Webhooks: set the URL and your own secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-WC-Webhook-Signature", encoding: "base64", algorithm: "hmac-sha256" },
@@ -141,7 +141,7 @@ export const commerce = {
   "lemon-squeezy": {
     sender: "Lemon Squeezy",
     source: "https://docs.lemonsqueezy.com/help/webhooks/signing-requests",
-    setup: "Settings > Webhooks: the URL and a signing secret of your own.",
+    setup: "Settings > Webhooks: set the URL and your own signing secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Signature", algorithm: "hmac-sha256" },
@@ -153,7 +153,7 @@ export const commerce = {
   "checkout-com": {
     sender: "Checkout.com",
     source: "https://www.checkout.com/docs/developer-resources/event-notifications/receive-webhooks",
-    setup: "Create a webhook with this URL, and take its signature key.",
+    setup: "Create a webhook with this URL, and copy its signature key.",
     endpoint: {
       auth: "signature",
       signature: { header: "Cko-Signature", algorithm: "hmac-sha256" },
@@ -165,7 +165,7 @@ export const commerce = {
   gocardless: {
     sender: "GoCardless",
     source: "https://developer.gocardless.com/api-reference/#appendix-webhooks",
-    setup: "Developers > Webhook endpoints: the URL; take its secret.",
+    setup: "Developers > Webhook endpoints: set the URL, and copy its secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "Webhook-Signature", algorithm: "hmac-sha256" },
@@ -177,7 +177,7 @@ export const commerce = {
   paystack: {
     sender: "Paystack",
     source: "https://paystack.com/docs/payments/webhooks/",
-    setup: "Settings > API Keys & Webhooks: the URL. `secret` is the secret API key.",
+    setup: "Settings > API Keys & Webhooks: set the URL. `secret` is the secret API key.",
     endpoint: {
       auth: "signature",
       signature: { header: "x-paystack-signature", algorithm: "hmac-sha512" },
@@ -189,7 +189,7 @@ export const commerce = {
     sender: "Authorize.Net",
     source: "https://developer.authorize.net/api/reference/features/webhooks.html",
     setup:
-      "Account > Settings > Webhooks: the URL. `secret` is the account's signature key, its 128 characters as they stand.",
+      "Account > Settings > Webhooks: set the URL. `secret` is the account's signature key, all 128 characters, unchanged.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -206,7 +206,7 @@ export const commerce = {
   quickbooks: {
     sender: "QuickBooks (Intuit)",
     source: "https://developer.intuit.com/app/developer/qbo/docs/develop/webhooks",
-    setup: "The app's page > Webhooks: the URL; take the verifier token.",
+    setup: "The app's page > Webhooks: set the URL, and copy the verifier token.",
     endpoint: {
       auth: "signature",
       signature: { header: "intuit-signature", encoding: "base64", algorithm: "hmac-sha256" },
@@ -217,7 +217,7 @@ export const commerce = {
   xero: {
     sender: "Xero",
     source: "https://developer.xero.com/documentation/guides/webhooks/configuring-your-server/",
-    setup: "The app's page > Webhooks: the URL; take the webhooks key.",
+    setup: "The app's page > Webhooks: set the URL, and copy the webhooks key.",
     endpoint: {
       auth: "signature",
       signature: { header: "x-xero-signature", encoding: "base64", algorithm: "hmac-sha256" },

@@ -6,7 +6,7 @@ export const documents = {
   dropbox: {
     sender: "Dropbox",
     source: "https://www.dropbox.com/developers/reference/webhooks",
-    setup: "App console > the app > Webhooks: the URL. `secret` is the app secret.",
+    setup: "App console > the app > Webhooks: set the URL. `secret` is the app secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Dropbox-Signature", algorithm: "hmac-sha256" },
@@ -20,7 +20,7 @@ export const documents = {
     sender: "Box",
     source: "https://developer.box.com/guides/webhooks/v2/signatures-v2/",
     setup:
-      "Developer console > the app > Webhooks: the URL. `secret` is the list of its primary and secondary key.",
+      "Developer console > the app > Webhooks: set the URL. `secret` is the list of its primary and secondary key.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -42,8 +42,8 @@ export const documents = {
     sender: "Asana",
     source: "https://developers.asana.com/docs/webhooks-guide",
     setup:
-      "Leave `secret` out, run `postern endpoint open <path>`, and create the webhook over the API with this URL. The command shows the secret that Asana sends: set it as `secret`, and restart the gateways.",
-    open: ["Asana sends an empty delivery every eight hours; it is a call too."],
+      "Leave `secret` out, run `postern endpoint open <path>`, and create the webhook through the API with this URL. The command shows the secret that Asana sends: set it as `secret`, and restart the gateways.",
+    open: ["Asana sends an empty delivery every eight hours, which is also a call."],
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hook-Signature", algorithm: "hmac-sha256" },
@@ -60,7 +60,7 @@ export const documents = {
   airtable: {
     sender: "Airtable",
     source: "https://airtable.com/developers/web/api/webhooks-overview",
-    setup: "Create the webhook over the API with this URL. `secret` is `macSecretBase64` of the answer.",
+    setup: "Create the webhook through the API with this URL. `secret` is `macSecretBase64` of the answer.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -75,7 +75,7 @@ export const documents = {
   typeform: {
     sender: "Typeform",
     source: "https://www.typeform.com/developers/webhooks/secure-your-webhooks/",
-    setup: "The form > Connect > Webhooks: the URL and a secret of your own.",
+    setup: "The form > Connect > Webhooks: set the URL and your own secret.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -91,7 +91,7 @@ export const documents = {
   tally: {
     sender: "Tally",
     source: "https://tally.so/help/webhooks",
-    setup: "The form > Integrations > Webhooks: the URL and a signing secret of your own.",
+    setup: "The form > Integrations > Webhooks: set the URL and your own signing secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "Tally-Signature", encoding: "base64", algorithm: "hmac-sha256" },
@@ -103,7 +103,7 @@ export const documents = {
     sender: "DocuSign Connect",
     source: "https://developers.docusign.com/platform/webhooks/connect/validate/",
     setup:
-      "Settings > Connect: the URL, JSON, and an HMAC key. All keys that are active sign; list those you trust in `secret`.",
+      "Settings > Connect: set the URL, JSON, and an HMAC key. Every active key signs; list the keys that you trust in `secret`.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -119,7 +119,7 @@ export const documents = {
   calendly: {
     sender: "Calendly",
     source: "https://developer.calendly.com/api-docs/4c305798a61d3-webhook-signatures",
-    setup: "Create the subscription over the API with this URL and a `signing_key` of your own.",
+    setup: "Create the subscription through the API with this URL and your own `signing_key`.",
     endpoint: {
       auth: "signature",
       signature: stripeLike("Calendly-Webhook-Signature", 180),
@@ -129,7 +129,7 @@ export const documents = {
   "cal-com": {
     sender: "Cal.com",
     source: "https://cal.com/docs/developing/guides/automation/webhooks",
-    setup: "Settings > Developer > Webhooks: the URL and a secret of your own.",
+    setup: "Settings > Developer > Webhooks: set the URL and your own secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Cal-Signature-256", algorithm: "hmac-sha256" },
@@ -140,7 +140,7 @@ export const documents = {
     sender: "HubSpot (v3)",
     source: "https://developers.hubspot.com/docs/apps/legacy-apps/authentication/validating-requests",
     setup:
-      "The app > Webhooks: the target URL, without percent-escapes. `secret` is the app's client secret, `public_url` the URL as written there.",
+      "The app > Webhooks: set the target URL, without percent-escapes. `secret` is the app's client secret, `public_url` the URL as written there.",
     endpoint: {
       auth: "signature",
       signature: {

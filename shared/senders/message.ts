@@ -82,8 +82,8 @@ export class Message {
     const query = rawQuery(req.url ?? "");
     const goesOn = given === "" || query.startsWith(`${given}&`);
     if (!goesOn || (name === undefined && !hasBodySha256))
-      throw rejected("mismatch", "the query is not that of public_url");
-    if (name !== undefined && query.includes(name)) throw rejected("mismatch", `the query holds ${name}`);
+      throw rejected("mismatch", "the query differs from that of public_url");
+    if (name !== undefined && query.includes(name)) throw rejected("mismatch", `the query contains ${name}`);
   }
 
   before(head: Head, url: string, key: KeyObject): Buffer {
@@ -104,7 +104,7 @@ export class Message {
   /** Throws `webhook.credential_rejected` if bytes could have moved between the body and what is signed beside it. */
   checkBounds(head: Head, values: RequestValues, firstByte: number | undefined): void {
     if (this.#marksBody && firstByte !== undefined && isToken(String.fromCharCode(firstByte)))
-      throw rejected("malformed", "the body begins like the value that is signed before it");
+      throw rejected("malformed", "the body starts like the value that is signed before it");
     if (this.#signsForm && !head.hasBodySha256) this.#checkForm(head, values);
   }
 
@@ -114,9 +114,9 @@ export class Message {
     const name = this.#formBeginsWith;
     if (this.#adds(head)) {
       if (first !== name)
-        throw rejected("mismatch", `behind a longer query the form must begin with ${name}`);
+        throw rejected("mismatch", `after a longer query, the form must start with ${name}`);
     } else if (texts.some((text) => /^[?&]/.test(text)))
-      throw rejected("mismatch", "the form begins like a query");
+      throw rejected("mismatch", "the form starts like a query");
   }
 }
 
@@ -132,7 +132,7 @@ function bytesOfAll(
     pieces.map(({ part, ends }) => {
       const bytes = bytesOf(part, head, url, key, values);
       if (part.kind !== "named-headers" && !isEnded(bytes, ends))
-        throw rejected("malformed", `the value of {${part.kind}} could be part of what follows`);
+        throw rejected("malformed", `the end of {${part.kind}} is ambiguous in the signed text`);
       return bytes;
     }),
   );
@@ -186,7 +186,7 @@ function namedHeaders(names: string, values: RequestValues): string {
   const texts = names.split(" ", NAMED_HEADERS_MAX).map((name) => need(values.header([name])));
   const last = texts.length - 1;
   const areApart = texts.every((text, at) => (at < last ? !text.includes(".") : isToken(text)));
-  if (!areApart) throw rejected("malformed", "the value of a signed header could be part of what follows");
+  if (!areApart) throw rejected("malformed", "the end of a signed header is ambiguous in the signed text");
   return texts.join(".");
 }
 

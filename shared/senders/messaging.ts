@@ -27,8 +27,8 @@ export const messaging = {
     sender: "Slack",
     source: "https://docs.slack.dev/authentication/verifying-requests-from-slack",
     setup:
-      "The app's page > Event Subscriptions: the request URL. `secret` is the signing secret under Basic Information.",
-    open: ["A slash command has no id: within `past_secs`, each copy of it is another call."],
+      "The app's page > Event Subscriptions: set the request URL. `secret` is the signing secret under Basic Information.",
+    open: ["A slash command has no id: within `past_secs`, each copy of it is a new call."],
     endpoint: {
       auth: "signature",
       signature: {
@@ -58,9 +58,9 @@ export const messaging = {
     sender: "Discord interactions (slash commands and buttons; for the events of an app: `discord-events`)",
     source: "https://docs.discord.com/developers/interactions/overview",
     setup:
-      "The application's page > General Information: the interactions endpoint URL. `secret` is the public key on the same page: it is no secret, but it stands there.",
+      "The application's page > General Information: set the interactions endpoint URL. `secret` is the public key on the same page. It is not confidential.",
     open: [
-      'Discord is answered "deferred" (type 5), and the runner must send the reply itself. Autocompletion needs another answer and does not work.',
+      'Postern answers Discord with "deferred" (type 5), and the runner must send the reply itself. Autocompletion needs another answer, so it does not work.',
     ],
     endpoint: {
       auth: "signature",
@@ -76,7 +76,7 @@ export const messaging = {
     sender: "Discord webhook events (for slash commands and buttons: `discord-interactions`)",
     source: "https://docs.discord.com/developers/events/webhook-events",
     setup:
-      "The application's page > Webhooks: the endpoint URL. `secret` is the public key under General Information: it is no secret, but it stands there.",
+      "The application's page > Webhooks: set the endpoint URL. `secret` is the public key under General Information. It is not confidential.",
     endpoint: {
       auth: "signature",
       signature: discord,
@@ -91,9 +91,9 @@ export const messaging = {
     sender: "Twilio",
     source: "https://www.twilio.com/docs/usage/webhooks/webhooks-security",
     setup:
-      "Set the URL, with POST, at the number or service. `secret` is the account's auth token, `public_url` the URL as written there. If a webhook rule signs with a shared key, put the key's secret into the list too: every secret is tried, whichever key the request names.",
+      "Set the URL, with POST, at the number or service. `secret` is the account's auth token, `public_url` the URL as written there. If a webhook rule signs with a shared key, add the key's secret to the list. Every secret is tried, independent of the key that the request names.",
     open: [
-      "Form fields are signed one after the other without separators: `ab=c` and `a=bc` have the same signature. Nothing else of a form body is signed.",
+      "Form fields are signed one after the other, without separators: `ab=c` and `a=bc` have the same signature. Nothing else of a form body is signed.",
     ],
     endpoint: {
       auth: "signature",
@@ -109,7 +109,7 @@ export const messaging = {
     source:
       "https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features",
     setup:
-      "Settings > Mail Settings > Event Webhooks > Security features: turn on signature verification; take the public key.",
+      "Settings > Mail Settings > Event Webhooks > Security features: turn on signature verification, and copy the public key.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -133,7 +133,7 @@ export const messaging = {
     sender: "Zoom",
     source: "https://developers.zoom.us/docs/api/webhooks/",
     setup:
-      "App Marketplace > Manage > the app > Feature > Event Subscriptions: the URL; take the secret token.",
+      "App Marketplace > Manage > the app > Feature > Event Subscriptions: set the URL, and copy the secret token.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -159,7 +159,7 @@ export const messaging = {
     sender: "Meta (WhatsApp, Messenger, Instagram)",
     source: "https://developers.facebook.com/docs/graph-api/webhooks/getting-started",
     setup:
-      "App dashboard > Webhooks: the callback URL and a verify token of your own (`verify_token`). `secret` is the app secret.",
+      "App dashboard > Webhooks: set the callback URL and your own verify token (`verify_token`). `secret` is the app secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "hmac-sha256" },
@@ -179,7 +179,7 @@ export const messaging = {
     sender: "X (webhooks API)",
     source: "https://docs.x.com/x-api/webhooks/introduction",
     setup:
-      "Register the URL over the webhooks API. `secret` is the app's consumer secret; an app with an OAuth 2.0 client secret puts that first in the list.",
+      "Register the URL through the webhooks API. `secret` is the app's consumer secret. If the app has an OAuth 2.0 client secret, put that first in the list.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -203,7 +203,7 @@ export const messaging = {
   twitch: {
     sender: "Twitch EventSub",
     source: "https://dev.twitch.tv/docs/eventsub/handling-webhook-events/",
-    setup: "Create the subscription over the API with this URL as callback and a secret of your own.",
+    setup: "Create the subscription through the API with this URL as callback and your own secret.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -242,7 +242,7 @@ export const messaging = {
   telegram: {
     sender: "Telegram bots",
     source: "https://core.telegram.org/bots/api#setwebhook",
-    setup: "Call setWebhook with this URL and a `secret_token` of your own.",
+    setup: "Call setWebhook with this URL and your own `secret_token`.",
     endpoint: {
       auth: "api-key",
       api_key_header: "X-Telegram-Bot-Api-Secret-Token",
@@ -253,7 +253,7 @@ export const messaging = {
   mailgun: {
     sender: "Mailgun",
     source: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks",
-    setup: "Sending > Webhooks: the URL. `secret` is the HTTP webhook signing key.",
+    setup: "Sending > Webhooks: set the URL. `secret` is the HTTP webhook signing key.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -272,13 +272,13 @@ export const messaging = {
     sender: "Postmark",
     source: "https://postmarkapp.com/developer/webhooks/webhooks-overview",
     setup:
-      "Servers > the stream > Webhooks: the URL with basic authentication. `username` and `secret` are those.",
+      "Servers > the stream > Webhooks: set the URL with basic authentication. `username` and `secret` are its user name and password.",
     endpoint: { auth: "basic", event_type: "{body:/RecordType}", answer: { status: 200 } },
   },
   intercom: {
     sender: "Intercom",
     source: "https://developers.intercom.com/docs/webhooks/webhook-notifications",
-    setup: "Developer hub > the app > Webhooks: the URL. `secret` is the app's client secret.",
+    setup: "Developer hub > the app > Webhooks: set the URL. `secret` is the app's client secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-Hub-Signature", prefix: "sha1=", algorithm: "hmac-sha1" },
@@ -291,8 +291,7 @@ export const messaging = {
   zendesk: {
     sender: "Zendesk",
     source: "https://developer.zendesk.com/documentation/webhooks/verifying/",
-    setup:
-      "Admin Center > Webhooks: the URL, with POST and JSON; show the signing secret and use it as it is.",
+    setup: "Admin Center > Webhooks: set the URL, POST and JSON, and copy the signing secret, unchanged.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -317,7 +316,7 @@ export const messaging = {
     source:
       "https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-outgoing-webhook",
     setup:
-      "The team > Manage team > Apps > Create an outgoing webhook: the URL; take the security token that is shown once.",
+      "The team > Manage team > Apps > Create an outgoing webhook: set the URL, and copy the security token, which is shown once.",
     endpoint: {
       auth: "signature",
       signature: {

@@ -6,7 +6,7 @@ export const monitoring = {
     sender: "Sentry",
     source: "https://docs.sentry.io/organization/integrations/integration-platform/webhooks/",
     setup:
-      "Settings > Custom Integrations > an internal integration: the webhook URL. `secret` is its client secret.",
+      "Settings > Custom Integrations > an internal integration: set the webhook URL. `secret` is its client secret.",
     endpoint: {
       auth: "signature",
       // Sentry-Hook-Timestamp is not signed, so it proves nothing.
@@ -19,7 +19,7 @@ export const monitoring = {
   pagerduty: {
     sender: "PagerDuty (v3)",
     source: "https://developer.pagerduty.com/docs/verifying-webhook-signatures",
-    setup: "Integrations > Generic Webhooks (v3): the URL; take the secret that is shown once.",
+    setup: "Integrations > Generic Webhooks (v3): set the URL, and copy the secret, which is shown once.",
     endpoint: {
       auth: "signature",
       signature: {
@@ -36,8 +36,8 @@ export const monitoring = {
     source:
       "https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/",
     setup:
-      "Alerting > Contact points > Webhook > Optional webhook settings > HMAC Signature: the URL and a secret of your own.",
-    open: ["The same alert comes again while it fires, as another call each time."],
+      "Alerting > Contact points > Webhook > Optional webhook settings > HMAC Signature: set the URL and your own secret.",
+    open: ["While an alert fires, it is sent again, each time as a new call."],
     endpoint: {
       auth: "signature",
       signature: { header: "X-Grafana-Alerting-Signature", algorithm: "hmac-sha256" },
@@ -50,8 +50,8 @@ export const monitoring = {
     sender: "Prometheus Alertmanager",
     source: "https://prometheus.io/docs/alerting/latest/configuration/#webhook_config",
     setup:
-      'In `webhook_configs`: the URL, and `http_config` with `authorization` credentials. For `basic_auth` add `auth = "basic"` and `username`.',
-    open: ["The same alert comes again while it fires, as another call each time."],
+      'In `webhook_configs`: set the URL, and `http_config` with `authorization` credentials. For `basic_auth`, add `auth = "basic"` and `username`.',
+    open: ["While an alert fires, it is sent again, each time as a new call."],
     endpoint: {
       auth: "bearer",
       event_type: "{body:/status}",
@@ -63,13 +63,13 @@ export const monitoring = {
     sender: "TradingView",
     source: "https://www.tradingview.com/support/solutions/43000529348",
     setup:
-      'The alert > Notifications > Webhook URL: the URL with `?token=<secret>`. Or put the secret into the message, which is then JSON, and name its field: `token_field = "/token"`.',
+      'The alert > Notifications > Webhook URL: set the URL with `?token=<secret>`. Or put the secret into the message, which must then be JSON, and set its field: `token_field = "/token"`.',
     endpoint: { auth: "token", token_query: "token", answer: { status: 200 } },
   },
   launchdarkly: {
     sender: "LaunchDarkly",
     source: "https://launchdarkly.com/docs/home/infrastructure/webhooks",
-    setup: "Integrations > Webhooks: the URL; sign the webhook with a secret.",
+    setup: "Integrations > Webhooks: set the URL, and sign the webhook with a secret.",
     endpoint: {
       auth: "signature",
       signature: { header: "X-LD-Signature", algorithm: "hmac-sha256" },
@@ -80,7 +80,8 @@ export const monitoring = {
   okta: {
     sender: "Okta event hooks",
     source: "https://developer.okta.com/docs/concepts/event-hooks/",
-    setup: "Workflow > Event Hooks: the URL, authentication field `Authorization` and a secret of your own.",
+    setup:
+      "Workflow > Event Hooks: set the URL, the authentication field `Authorization`, and your own secret.",
     endpoint: {
       auth: "api-key",
       api_key_header: "Authorization",

@@ -1,7 +1,6 @@
 import { AppError } from "../errors/app-error.ts";
+import type { Reason } from "../rejected/advice.ts";
 import type { Found } from "./template.ts";
-
-type Reason = "missing" | "repeated" | "malformed" | "mismatch" | "stale" | "early";
 
 /**
  * The reason is for the log and the operator; the caller is not told it. `detail` says where and what was wanted, and nothing

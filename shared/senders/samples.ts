@@ -9,7 +9,7 @@ export type Sample = {
 };
 
 /** For an endpoint without a preset. */
-export const PLAIN_SAMPLE: Sample = { body: { message: "a sample of postern send" } };
+export const PLAIN_SAMPLE: Sample = { body: { message: "a sample from postern send" } };
 
 const REPOSITORY = { id: 1, name: "hello-world", full_name: "octo/hello-world" };
 const AT = "2026-01-31T18:00:00.000Z";

@@ -62,16 +62,16 @@ export function formWanted({
   const bytes = SIGNATURE_BYTES[algorithm];
   const size = bytes === undefined ? "" : ` of ${bytes} bytes`;
   const value = `${encoding}${size}`;
-  if (list?.key !== undefined) return `an item ${list.key}${list.assign ?? "="}… is to be ${value}`;
-  if (list !== undefined) return `an item of the list is to be ${value}`;
-  if (prefix === "") return `the signature is to be ${value}`;
-  const article = prefix_optional === true ? "perhaps " : "";
-  return `the signature is to be ${article}${prefix} and ${value}`;
+  if (list?.key !== undefined) return `an item ${list.key}${list.assign ?? "="}… must be ${value}`;
+  if (list !== undefined) return `an item of the list must be ${value}`;
+  if (prefix === "") return `the signature must be ${value}`;
+  const article = prefix_optional === true ? "an optional " : "";
+  return `the signature must be ${article}${prefix} and ${value}`;
 }
 
 /** What `pair` wants, for operators. */
 export function oneItem(key: string): string {
-  return `the signature is to have one item ${key}`;
+  return `the signature must have one item ${key}`;
 }
 
 function itemsOf(texts: readonly string[], { separator, assign = "=" }: NonNullable<Scheme["list"]>): Item[] {

@@ -124,7 +124,7 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
     const values = new RequestValues(req);
     for (const [name, wanted] of required) {
       if (need(values.header([name])) !== wanted)
-        throw rejected("mismatch", `header ${name} is not ${wanted}`);
+        throw rejected("mismatch", `header ${name} must be ${wanted}`);
     }
     const sent = scheme.field === undefined ? readSent(req) : undefined;
     const time = timestamp && timeInHead(timestamp, values, sent);
@@ -161,9 +161,9 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
         head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme), () => formWanted(scheme));
       if (!some(verifiers, (verifier) => verifier.matches(values, candidates))) throw rejected("mismatch");
       if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body))
-        throw rejected("mismatch", `the body's SHA-256 is not ${body_sha256_query}`);
+        throw rejected("mismatch", `the body's SHA-256 differs from ${body_sha256_query}`);
       if (givenAway?.test(body.toString("latin1")) === true)
-        throw rejected("mismatch", "the body is one for which the handshake makes a signature");
+        throw rejected("mismatch", "a handshake could have signed this body");
       if (timestamp?.field !== undefined) checkTime(fieldOf(timestamp.field), timestamp, clock());
     }
     return {
@@ -221,6 +221,6 @@ function hexDigest(req: IncomingMessage, parameter: string): string | undefined 
   const text = need(found);
   return wellFormed(
     /^[0-9a-f]{64}$/.test(text) ? text : undefined,
-    () => `${parameter} is to be a SHA-256 in hex`,
+    () => `${parameter} must be a SHA-256 in hex`,
   );
 }

@@ -45,32 +45,32 @@ export const standardWebhooks = {
     sender: "Standard Webhooks (Replicate, Render, Supabase, Brex and others)",
     source: "https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md",
     setup:
-      "Take the secret (`whsec_…`; at Supabase `v1,whsec_…`) or the public key (`whpk_…`) that the sender shows for the endpoint. If it signs with both, one of them is enough.",
+      "Copy the secret (`whsec_…`; at Supabase `v1,whsec_…`) or the public key (`whpk_…`) that the sender shows for the endpoint. If it signs with both, one of them is enough.",
     endpoint: webhook,
   },
   svix: {
     sender: "Svix",
     source: "https://docs.svix.com/receiving/verifying-payloads/how-manual",
     setup:
-      "Take the signing secret from the endpoint's page. If the sender leaves Svix' name out of the headers (`webhook-id`), use `standard-webhooks`.",
+      "Copy the signing secret from the endpoint's page. If the headers do not have Svix' name (`webhook-id`), use `standard-webhooks`.",
     endpoint: svix,
   },
   clerk: {
     sender: "Clerk",
     source: "https://clerk.com/docs/webhooks/sync-data",
-    setup: "Add an endpoint under Webhooks in the dashboard, and take its signing secret.",
+    setup: "Add an endpoint under Webhooks in the dashboard, and copy its signing secret.",
     endpoint: svix,
   },
   resend: {
     sender: "Resend",
     source: "https://resend.com/docs/dashboard/webhooks/verify-webhooks-requests",
-    setup: "Add a webhook under Webhooks, and take its signing secret.",
+    setup: "Add a webhook under Webhooks, and copy its signing secret.",
     endpoint: svix,
   },
   openai: {
     sender: "OpenAI",
     source: "https://platform.openai.com/docs/guides/webhooks",
-    setup: "Create an endpoint under Webhooks in the project's settings, and take its secret.",
+    setup: "Create an endpoint under Webhooks in the project's settings, and copy its secret.",
     endpoint: { ...webhook, signature: v1("webhook", "text-or-whsec") },
   },
 } as const satisfies Readonly<Record<string, Preset>>;

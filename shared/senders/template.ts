@@ -50,7 +50,7 @@ export function parseTemplate(text: string): readonly Part[] | string {
     const part = piece.startsWith("{")
       ? placeholder(piece.slice(1, -1))
       : ({ kind: "literal", text: piece } as const);
-    if (part === undefined) return `has a placeholder that is not known: ${piece}`;
+    if (part === undefined) return `has an unknown placeholder: ${piece}`;
     parts.push(part);
   }
   return parts;

@@ -17,14 +17,14 @@ export function timeInHead(
 /** Throws `webhook.credential_rejected` unless the time has its form and is within its window. */
 export function checkTime(text: string, timestamp: Timestamp, now: number): void {
   const { unit, past_secs = Number.POSITIVE_INFINITY, future_secs = Number.POSITIVE_INFINITY } = timestamp;
-  const time = wellFormed(parseTime(text, unit), () => `the time is to be ${UNITS[unit]}`);
+  const time = wellFormed(parseTime(text, unit), () => `the time must be ${UNITS[unit]}`);
   const agoSecs = (now - time) / 1000;
   if (agoSecs > past_secs)
-    throw rejected("stale", `signed ${secs(agoSecs)} before this gateway's clock, past_secs is ${past_secs}`);
+    throw rejected("stale", `signed ${secs(agoSecs)} before this gateway's clock; past_secs is ${past_secs}`);
   if (-agoSecs > future_secs)
     throw rejected(
       "early",
-      `signed ${secs(-agoSecs)} after this gateway's clock, future_secs is ${future_secs}`,
+      `signed ${secs(-agoSecs)} after this gateway's clock; future_secs is ${future_secs}`,
     );
 }
 

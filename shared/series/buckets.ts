@@ -54,8 +54,8 @@ export function bucketStart(step: Step, at: number): number {
  * two fifths at worst, and by less than a fifth if times are spread evenly.
  */
 
-/** From about a day on. */
-export const LAST_CLASS = 53;
+/** The last class begins at three years. */
+export const LAST_CLASS = 73;
 
 export function timeClass(ms: number): number {
   return ms <= 1 ? 0 : Math.min(LAST_CLASS, Math.floor(2 * Math.log2(ms)));
@@ -67,16 +67,21 @@ export const TIME = "ms:";
 /** How many times there are of each class. */
 export type Times = ReadonlyMap<number, number>;
 
-/** The time that this part of all is below, between the bounds of its class; undefined if there is none. */
+/** Estimates the time, in whole ms, below which this part of all times is; undefined if there is none. */
 export function percentile(times: Times, part: number): number | undefined {
   const total = [...times.values()].reduce((sum, count) => sum + count, 0);
   if (total === 0) return undefined;
   let below = 0;
   let last = 0;
   for (const [k, count] of [...times].sort(([a], [b]) => a - b)) {
-    if (below + count >= part * total) return 2 ** ((k + (part * total - below) / count) / 2);
+    if (below + count >= part * total) return estimate(2 ** ((k + (part * total - below) / count) / 2));
     below += count;
     last = k;
   }
-  return 2 ** ((last + 1) / 2);
+  return estimate(2 ** ((last + 1) / 2));
+}
+
+/** Keeps two digits, which is as exact as a class. */
+function estimate(ms: number): number {
+  return Math.round(Number(ms.toPrecision(2)));
 }

@@ -32,7 +32,7 @@ export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Reco
       series.count(`endpoint:${String(path)}`, "handshakes", Number(times ?? 1)),
     "webhook.path_unknown": ({ count }) =>
       series.countDetail("origin:webhook", "refused", "request.not_found", Number(count)),
-    "payment.asked_for": ({ serviceId: id, jobIndex, times }) =>
+    "payment.challenged": ({ serviceId: id, jobIndex, times }) =>
       series.count(ofSale(id, jobIndex), "challenged", Number(times)),
     // Copies of a payment that come at once are answered alike, and settled once.
     "payment.accepted": ({ serviceId: id, jobIndex, replayed }) => {

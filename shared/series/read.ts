@@ -1,6 +1,5 @@
 import { redisClock } from "../redis/clock.ts";
 import type { Partition } from "../redis/partition.ts";
-import { isNewer } from "../redis/version.ts";
 import type { Clock } from "../time/clock.ts";
 import { bucketStart, STEPS, type Step } from "./buckets.ts";
 import { type Counts, parseSubject, type Subject, toCounts } from "./counts.ts";
@@ -17,11 +16,9 @@ export type SeriesReading = {
   stepMs: number;
   /** Every bucket of the range, oldest first, also those in which nothing was counted. */
   buckets: Bucket[];
-  /** Whether a later release has counted too, which this one cannot read. */
-  isIncomplete: boolean;
 };
 
-/** What a job has brought in a token on a day (UTC). */
+/** Payments and refunds of a job in a token on a day (UTC). Amounts are exact, in the token's smallest units. */
 export type Earned = {
   day: string;
   network: string;
@@ -29,8 +26,10 @@ export type Earned = {
   /** Undefined of the jobs that found no place. */
   job: string | undefined;
   payments: number;
-  /** The smallest units of the token, exact. */
   amount: bigint;
+  /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
+  refunds: number;
+  refunded: bigint;
 };
 
 export type ReadSeries = {
@@ -64,31 +63,28 @@ export function createReadSeries(
     return Array.from({ length: Math.max(0, (last - first) / ms + 1) }, (_, i) => first + i * ms);
   }
 
-  /** The fields of each bucket; undefined of one of a later release. */
+  /** The fields of each bucket. */
   async function* stored(step: Step, starts: readonly number[]) {
     for (let i = 0; i < starts.length; i += AT_ONCE) {
       const some = starts.slice(i, i + AT_ONCE);
       const found = await Promise.all(some.map((start) => redis.hgetall(keys.series(step, start))));
-      for (const [at, { v, ...fields }] of found.entries())
-        yield { at: some[at] as number, fields: isNewer("series", v) ? undefined : fields };
+      for (const [at, fields] of found.entries()) yield { at: some[at] as number, fields };
     }
   }
 
   return {
     async buckets(step, range) {
       const buckets: Bucket[] = [];
-      let isIncomplete = false;
       for await (const { at, fields } of stored(step, startsIn(step, range))) {
-        isIncomplete ||= fields === undefined;
-        const counted = Object.entries(fields ?? {}).flatMap(([name, json]) => countedOf(name, [json]));
+        const counted = Object.entries(fields).flatMap(([name, json]) => countedOf(name, [json]));
         buckets.push({ at, counted });
       }
-      return { stepMs: STEPS[step].ms, buckets, isIncomplete };
+      return { stepMs: STEPS[step].ms, buckets };
     },
 
     async total(step, range) {
       const all = new Map<string, string[]>();
-      for await (const { fields = {} } of stored(step, startsIn(step, range))) {
+      for await (const { fields } of stored(step, startsIn(step, range))) {
         for (const [name, json] of Object.entries(fields)) {
           const known = all.get(name);
           if (known === undefined) all.set(name, [json]);
@@ -100,12 +96,10 @@ export function createReadSeries(
 
     async earned(days) {
       const wanted = Array.from({ length: Math.min(days, 90) }, (_, i) => dayOf(clock() - i * DAY_MS));
-      const found = await Promise.all(wanted.map((day) => redis.hgetall(keys.earned(day))));
-      return found.flatMap(({ v, ...rows }, i) =>
-        isNewer("series", v)
-          ? []
-          : Object.entries(rows).map(([name, text]) => toEarned(String(wanted[i]), name, text)),
-      );
+      const amounts = (keyOf: (day: string) => string) =>
+        Promise.all(wanted.map(async (day) => toAmounts(await redis.hgetall(keyOf(day)))));
+      const [earned, refunded] = await Promise.all([amounts(keys.earned), amounts(keys.refunded)]);
+      return wanted.flatMap((day, i) => toEarned(day, earned[i] ?? new Map(), refunded[i] ?? new Map()));
     },
   };
 }
@@ -115,13 +109,27 @@ function countedOf(name: string, jsons: readonly string[]) {
   return subject === undefined ? [] : [{ subject, counts: toCounts(jsons) }];
 }
 
-function toEarned(day: string, name: string, text: string): Earned {
-  const [network = "", asset = "", job] = name.split(" ");
-  const [payments = "0", amount = "0"] = text.split(" ");
-  return {
-    ...{ day, network, asset },
-    job: job === "*" ? undefined : job,
-    payments: Number(payments),
-    amount: BigInt(amount),
-  };
+type Amounts = ReadonlyMap<string, { count: number; amount: bigint }>;
+
+const NONE = { count: 0, amount: 0n };
+
+/** Amounts by the name of their row. */
+function toAmounts(rows: Record<string, string>): Amounts {
+  return new Map(
+    Object.entries(rows).map(([name, text]) => {
+      const [count = "0", amount = "0"] = text.split(" ");
+      return [name, { count: Number(count), amount: BigInt(amount) }];
+    }),
+  );
+}
+
+function toEarned(day: string, earned: Amounts, refunded: Amounts): Earned[] {
+  return [...new Set([...earned.keys(), ...refunded.keys()])].map((name) => {
+    const [network = "", asset = "", job] = name.split(" ");
+    const [paid, back] = [earned.get(name) ?? NONE, refunded.get(name) ?? NONE];
+    return {
+      ...{ day, network, asset, job: job === "*" ? undefined : job },
+      ...{ payments: paid.count, amount: paid.amount, refunds: back.count, refunded: back.amount },
+    };
+  });
 }

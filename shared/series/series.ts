@@ -17,6 +17,9 @@ type Counts = Record<string, number>;
 /** What was earned in a token with a job: payments, and whole units of the token. */
 type Earned = { payments: number; amount: bigint };
 
+/** A token, and a job's key. */
+type Source = { network: string; asset: string; job: string };
+
 /** Made once, since a name is needed for each call. */
 const TIME_NAMES = Array.from({ length: LAST_CLASS + 1 }, (_, k) => `${TIME}${k}`);
 
@@ -61,12 +64,12 @@ export class Series {
   }
 
   /** Counts a payment in a token, at the day (UTC) on which it is told. */
-  earn({ network, asset, job }: { network: string; asset: string; job: string }, amount: bigint): void {
+  earn(source: Source, amount: bigint): void {
     const day = dayOf(this.#clock());
     const ofDay = this.#earned.get(day) ?? new Map<string, Earned>();
     this.#earned.set(day, ofDay);
-    const wanted = `${network} ${asset} ${job}`;
-    const key = ofDay.has(wanted) || ofDay.size < SUBJECTS_MAX ? wanted : `${network} ${asset} *`;
+    const wanted = rowOf(source);
+    const key = ofDay.has(wanted) || ofDay.size < SUBJECTS_MAX ? wanted : rowOf({ ...source, job: "*" });
     const known = ofDay.get(key) ?? { payments: 0, amount: 0n };
     ofDay.set(key, { payments: known.payments + 1, amount: known.amount + amount });
   }
@@ -119,6 +122,11 @@ function newCounts(bucket: Map<string, Counts>, wanted: string): Counts {
   const counts = bucket.get(subject) ?? {};
   bucket.set(subject, counts);
   return counts;
+}
+
+/** Names a row among the payments or refunds of a day. */
+export function rowOf({ network, asset, job }: Source): string {
+  return `${network} ${asset} ${job}`;
 }
 
 /** As 2026-01-31, in UTC. */

@@ -46,7 +46,7 @@ export function jsonSizeProblem(bytes: Uint8Array): string | undefined {
         depth += 1;
         values += 1;
     }
-    if (depth > DEPTH_MAX) return `is nested more than ${DEPTH_MAX} deep`;
+    if (depth > DEPTH_MAX) return `is nested more than ${DEPTH_MAX} levels deep`;
     if (values > VALUES_MAX) return `has more than ${VALUES_MAX} values`;
   }
   return undefined;

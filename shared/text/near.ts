@@ -2,10 +2,7 @@
  * How two different texts are one slip of the hand apart: a letter added, left out or replaced, or two neighbours that
  * changed places. Undefined if they are further apart.
  */
-export function slipBetween(
-  a: string,
-  b: string,
-): "one letter" | "two letters that changed places" | undefined {
+export function slipBetween(a: string, b: string): "one letter" | "two swapped letters" | undefined {
   const most = Math.max(a.length, b.length);
   const least = Math.min(a.length, b.length);
   let before = 0;
@@ -15,7 +12,7 @@ export function slipBetween(
   const differ = most - before - after;
   if (differ <= 1) return "one letter";
   const isSwap = most === least && differ === 2 && a[before] === b[before + 1] && a[before + 1] === b[before];
-  return isSwap ? "two letters that changed places" : undefined;
+  return isSwap ? "two swapped letters" : undefined;
 }
 
 /** Nobody means a word of another length, and the comparison takes time by the square of it. */

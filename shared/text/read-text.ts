@@ -14,7 +14,7 @@ export function readBytes(path: string | 0, bytesMax = TEXT_BYTES_MAX): Buffer {
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const isDangling = code === "ENOENT" && path !== 0 && !isAbsent(path);
-    const why = isDangling ? "it is a link that leads nowhere" : message;
+    const why = isDangling ? "it is a symbolic link to a file that does not exist" : message;
     throw new Error(`cannot be read (${why})`, { cause });
   }
   if (bytes.length > bytesMax) throw new Error(`is longer than ${bytesMax} bytes`);
@@ -52,7 +52,7 @@ export function decodeText(bytes: Uint8Array): string {
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw new Error(`is not UTF-8: save it as UTF-8; raw bytes are written as hex or base64`, { cause });
+    throw new Error("is not UTF-8: save it as UTF-8, and write raw bytes as hex or base64", { cause });
   }
   const problem = lostCharacter(text);
   if (problem !== undefined) throw new Error(problem);
@@ -64,9 +64,9 @@ export function decodeText(bytes: Uint8Array): string {
  * UTF-16 that is read as UTF-8 has a NUL beside each letter. Undefined if there is none.
  */
 export function lostCharacter(text: string): string | undefined {
-  if (text.includes("\0")) return "holds a NUL character: save it as UTF-8, without NUL";
+  if (text.includes("\0")) return "contains a NUL character: save it as UTF-8, without NUL";
   if (!text.includes("\ufffd")) return undefined;
-  return "holds U+FFFD, which stands for bytes that were not UTF-8: write it again as UTF-8";
+  return "contains U+FFFD, which replaced bytes that were not UTF-8: write it again as UTF-8";
 }
 
 /** Whether nothing is at this path. A link that leads nowhere is something, and so is what may not be looked at. */

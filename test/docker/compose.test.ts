@@ -4,9 +4,10 @@ import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { type Config, loadConfig, loadPostern } from "../../shared/config/load-config.ts";
+import { loadConfig, loadPostern } from "../../shared/config/load-config.ts";
 import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
 import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
+import type { Config } from "../../shared/config/read-config.ts";
 import { createAddressList } from "../../shared/ip/address-list.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -62,8 +63,14 @@ test("every file that compose mounts exists", () => {
     volumes.map((volume) => volume.split(":")[0] ?? ""),
   );
   const files = sources.filter((source) => source.startsWith("./"));
-  expect(files).toHaveLength(12);
+  expect(files).toHaveLength(13);
   expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
+});
+
+test("the console has the files of the gateways, so that it knows their endpoints", () => {
+  const mounted = (name: string) => services[name]?.volumes ?? [];
+  expect(mounted("webhooks-1")).not.toEqual([]);
+  expect(mounted("operator")).toEqual(expect.arrayContaining(mounted("webhooks-1")));
 });
 
 test("compose gives every process of ours a command that the program has, with options that it takes", () => {

@@ -4,6 +4,7 @@ import { parse } from "smol-toml";
 import { expect, test } from "vitest";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { SCHEMA_NAMES, type Schema, schemaOf } from "./config-schemas.ts";
+import { configTypes } from "./config-types.ts";
 
 const config = new URL("../../config/", import.meta.url);
 const text = (path: string) => readFileSync(new URL(path, config), "utf8");
@@ -36,6 +37,10 @@ test.each(SCHEMA_NAMES)(
     await expect(`${JSON.stringify(schemaOf(name), null, 1)}\n`).toMatchFileSnapshot(path);
   },
 );
+
+test("config/schema/files.ts has the types of these schemas; -u writes it anew", async () => {
+  await expect(configTypes()).toMatchFileSnapshot("../../config/schema/files.ts");
+});
 
 const files = ["example", "devnet"].flatMap((dir) =>
   readdirSync(new URL(dir, config))

@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, type TomlTable } from "smol-toml";
 import { expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
@@ -35,7 +36,16 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",
 };
 
-type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded whole" | "shown";
+type Use =
+  | "run"
+  | "run elsewhere"
+  | "compiled"
+  | "written"
+  | "loaded"
+  | "loaded whole"
+  | "parsed"
+  | "checked elsewhere"
+  | "shown";
 
 /**
  * What becomes of a block; undefined if nothing does. The words of its info string:
@@ -48,11 +58,15 @@ type Use = "run" | "run elsewhere" | "compiled" | "written" | "loaded" | "loaded
  *   toml FILE      a file of the reader's, written; later blocks load it
  *   toml NAME part keys of a configuration file, loaded over the example's
  *   toml NAME whole a configuration file, or a piece of one: all of a document are loaded as one file
+ *   yaml FILE      a file of another program, parsed; test/docs/kubernetes.test.ts looks into its manifests
+ *   systemd FILE   a unit, which test/docs/units.test.ts has systemd check
  *   output         what the block of commands before it prints
  *   drawing        what no machine reads
  */
 function useOf({ language, words }: Block): Use | undefined {
   if (isBuyer({ language })) return words.length === 1 ? "run elsewhere" : undefined;
+  if (language === "yaml") return "parsed";
+  if (language === "systemd") return "checked elsewhere";
   switch ([language, ...words.slice(language === "ts" || language === "toml" ? 1 : 0)].join(" ")) {
     case "sh":
     case "sh service":
@@ -84,6 +98,10 @@ test("every fenced block of README and docs is run, compiled, loaded or marked a
 test("a block of output follows the block of commands that prints it", () => {
   const strays = all.filter((block, i) => block.language === "output" && all[i - 1]?.language !== "sh");
   expect(strays.map(({ at }) => at)).toEqual([]);
+});
+
+test.each(used("parsed"))("the YAML shown at $at is YAML", ({ text }) => {
+  expect(parseAllDocuments(text).flatMap(({ errors, warnings }) => [...errors, ...warnings])).toEqual([]);
 });
 
 test("every command that no document's session runs is run by another check", () => {

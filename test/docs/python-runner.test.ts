@@ -40,11 +40,14 @@ beforeEach(async () => {
   lines = [];
 });
 
-/** Runs the runner of docs/runner.md as it stands, but for its port. */
-async function startRunner(secret: string, deliverTo?: string): Promise<Child> {
+/** Runs the runner of docs/runner.md as it stands, but for its port and the seconds that a job takes. */
+async function startRunner(secret: string, deliverTo?: string, jobSeconds = 0.5): Promise<Child> {
   const block = blocksOf("docs/runner.md").find(({ language }) => language === "python");
   const file = join(dir, "runner.py");
-  writeFileSync(file, String(block?.text).replace('"127.0.0.1", 7000', `"127.0.0.1", ${host.split(":")[1]}`));
+  const program = String(block?.text)
+    .replace('"127.0.0.1", 7000', `"127.0.0.1", ${host.split(":")[1]}`)
+    .replace("time.sleep(0.5)", `time.sleep(${jobSeconds})`);
+  writeFileSync(file, program);
   const env = { ...process.env, POSTERN_RUNNER_SECRET: secret, POSTERN_DELIVER_TO: deliverTo };
   const onLine = (line: string) => lines.push(line);
   const runner = spawnChild({ command: pathOf("python"), args: [file], env, cwd: dir, onLine });
@@ -160,14 +163,16 @@ onlyInLongRun(() => {
     "the runner in Python of docs/runner.md has one effect and one result of each call, under kills and a timeout shorter than the job",
     needs("python"),
     async () => {
-      let runner = await startRunner(RUNNER_SECRET);
+      // A busy machine must answer the repeat of a call before the timeout, while the job still runs.
+      const startSlow = () => startRunner(RUNNER_SECRET, undefined, 3);
+      let runner = await startSlow();
       const calls = Array.from({ length: 12 }, (_, i) =>
         aCall({ keep_result: true, body: Buffer.from(`call ${i}`) }),
       );
       for (const call of calls) await producers.add(call);
       const { saw, log } = producers.start({
         runnerUrl: `http://${host}`,
-        timeoutMs: 200,
+        timeoutMs: 1000,
         attempts: 20,
         concurrency: 4,
       });
@@ -175,7 +180,7 @@ onlyInLongRun(() => {
         const before = lines.length;
         await eventually("jobs run", () => lines.length >= before + 2);
         await runner.kill("SIGKILL");
-        runner = await startRunner(RUNNER_SECRET);
+        runner = await startSlow();
       }
       await saw("call.injected", calls.length);
       expect(effects()).toEqual(Object.fromEntries(calls.map(({ id }) => [id, 1])));
@@ -230,7 +235,7 @@ onlyInLongRun(() => {
       const gateway = await deliveries.start({ runner: { secret }, results: { deliveries: true } });
       const runner = await startRunner(secret, `http://${gateway.address}`);
       const id = randomCallId();
-      await deliveries.redis.client.hset(keys.record(id), { v: "1", st: "INJECTED", at: "5", rs: "awaited" });
+      await deliveries.redis.client.hset(keys.record(id), { st: "INJECTED", at: "5", rs: "awaited" });
       expect((await offer(secret, "/jobs/3", id)).status).toBe(202);
       await eventually("its progress is there", async () => {
         const found = await gateway.results.read(id);

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { KINDS } from "../../shared/processes/process.ts";
 import { aclRules } from "../../shared/redis/rights.ts";
 
-test.each(KINDS)("docs/operations.md lists the rights of %s as `postern redis-acl` prints them", (kind) => {
-  const text = readFileSync(new URL("../../docs/operations.md", import.meta.url), "utf8");
+test.each(KINDS)("docs/redis.md lists the rights of %s as `postern redis-acl` prints them", (kind) => {
+  const text = readFileSync(new URL("../../docs/redis.md", import.meta.url), "utf8");
   expect(text).toContain(`ACL SETUSER ${kind} on >PASSWORD ${aclRules(kind)}\n`);
 });

@@ -74,13 +74,13 @@ const all: readonly Described[] = GROUPS.flatMap(([, presets]) =>
 const REPLAYS = {
   refused: "A replay is refused: within `past_secs` it is the same call, and later it is too old.",
   remembered:
-    "A replay is the same call for as long as Postern remembers the id (by default 7 days after the call's end), and after that another call.",
-  "timed, id open": "Within `past_secs`, a replay under another id is another call. Later it is refused.",
+    "A replay is the same call for as long as Postern remembers the id (by default 7 days after the call's end), and after that a new call.",
+  "timed, id open": "Within `past_secs`, a replay under another id is a new call. Later, it is refused.",
   "timed, no id":
-    "Within `past_secs`, each copy of a delivery is another call, also the sender's own retry. Later it is refused.",
-  "id open": "A replay under another id is another call.",
-  "no id": "Each copy of a delivery is another call, also the sender's own retry.",
-  token: "The request holds the secret itself: who has read one can send any delivery.",
+    "Within `past_secs`, each copy of a delivery is a new call, also the sender's own retry. Later, it is refused.",
+  "id open": "A replay under another id is a new call.",
+  "no id": "Each copy of a delivery is a new call, also the sender's own retry.",
+  token: "The request contains the secret itself: with it, an attacker can send any delivery.",
 } as const;
 type Replay = keyof typeof REPLAYS;
 
@@ -119,21 +119,21 @@ export function sendersPage(): string {
 
 const INTRODUCTION = `# Senders
 
-This page is generated from the descriptions in \`shared/senders\`. It says for each preset what to set at the sender, what Postern
-checks, and what that does not cover. How endpoints work is in [webhooks.md](webhooks.md).
+This page is generated from the descriptions in \`shared/senders\`. For each preset, it says what to set at the sender, what Postern
+checks, and what the signature does not cover. Endpoints are described in [webhooks.md](webhooks.md).
 
 A preset is a description of a sender: how it signs, what names a delivery and its event, how it sets a webhook up, and which
-answer it takes for a success. \`preset = "github"\` gives an endpoint all keys of that description. A key that the endpoint has
-itself wins. A table, such as \`answer\` or \`signature\`, is merged key by key; a list, such as \`forward_headers\`, is replaced. If
-the endpoint has another \`auth\`, nothing of the preset's credential is left.
+answer it accepts as a success. \`preset = "github"\` gives an endpoint all keys of that description. A key of the endpoint
+overrides the preset's. A table, such as \`answer\` or \`signature\`, is merged key by key; a list, such as \`forward_headers\`, is replaced. If
+the endpoint has another \`auth\`, the preset's credential keys are dropped.
 
 Unless a preset says otherwise: deliveries come with POST; encoded bodies are refused; an accepted delivery is answered 202
 with Postern's JSON, and 429 over a rate limit. \`secret\` may be a list everywhere, and each of its secrets is accepted. A signature has one
 spelling: \`<hex>\` is lower case, \`<HEX>\` upper case, \`<base64>\` has its padding. Times are compared with the gateway's
 clock, and must have exactly the form that is named.
 
-"Signed" means that the signature covers a value. Whoever sends a recorded delivery again can change what is not signed, and so
-all forwarded headers but those that stand in what is signed.`;
+"Signed" means that the signature covers a value. An attacker who replays a recorded delivery can change every value that is not
+signed, and so each forwarded header that is not in the signed text.`;
 
 function contents(): string {
   const lines = GROUPS.map(
@@ -156,12 +156,11 @@ function replays(): string {
   });
   return `## Replays
 
-A replay is a recorded delivery that somebody other than the sender sends again. Where the signature covers both the time and
-the delivery id, it is refused. A delivery that has no id, although its preset names one, is a new call each time it comes;
-what is signed cannot lose its id on the way. \`idempotency_window_secs\` must not be shorter than \`past_secs\` and
+Here, a replay is a recorded delivery that an attacker sends again. If the signature covers both the time and the delivery id, it is
+refused. A delivery without an id, although its preset has one, is a new call each time; a signed id cannot be removed on the way. \`idempotency_window_secs\` must not be shorter than \`past_secs\` and
 \`future_secs\` together.
 
-| What becomes of a replay | Presets |
+| A replay | Presets |
 |---|---|
 ${rows.join("\n")}`;
 }
@@ -239,7 +238,7 @@ function contentFacts(config: EndpointToml): (readonly [string, string])[] {
   if (methods.join() !== "POST") facts.push(["Methods", `${methods.join(" and ")}.`]);
   if (encoded_bodies === "decode") {
     const covered = "signature_over" in config ? config.signature_over : "received";
-    facts.push(["Bodies", `gzip, deflate and br are taken; the signature covers the body as ${covered}.`]);
+    facts.push(["Bodies", `gzip, deflate and br are accepted; the signature covers the body as ${covered}.`]);
   }
   if (forward_headers.length > 0) facts.push(["Forwarded", `${forward_headers.map(code).join(", ")}.`]);
   return facts;
@@ -257,15 +256,15 @@ function notCovered({ open = [] }: Preset, config: EndpointToml): string[] {
   const texts: string[] = [];
   if (schemes.some(({ signed = "{body}" }) => !/\{(?:body|form)\}/.test(signed)))
     texts.push(
-      "Of the body only the fields named above are signed. Who can hold a delivery back can send another event in its place.",
+      "Only the fields of the body that are named above are signed. An attacker who can hold back a delivery can send another event in its place.",
     );
   if (schemes.some(({ algorithm }) => algorithm === "ecdsa-p256"))
-    texts.push("A signature of ECDSA can be rewritten into another good one of the same message.");
+    texts.push("An ECDSA signature can be rewritten into another valid signature of the same message.");
   if (config.handshakes.some(({ proof }) => proof === "none"))
-    texts.push("Anybody gets the answer to the handshake.");
+    texts.push("Every client gets the answer to the handshake.");
   if (config.handshakes.some(({ mac, proof }) => mac !== undefined && proof !== "credential"))
     texts.push(
-      "That answer holds a MAC under the signing key. So a delivery is refused if its whole body is empty, or nothing but up to 1024 letters, digits and `._~+/=-`.",
+      "That answer holds a MAC under the signing key. So a delivery is refused if its whole body is empty or consists only of up to 1024 letters, digits and `._~+/=-`.",
     );
   return [...texts, ...open];
 }

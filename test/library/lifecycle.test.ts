@@ -1,5 +1,5 @@
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { createPricingService } from "../../services/pricing/pricing.ts";
@@ -7,11 +7,12 @@ import { createProducer } from "../../services/producer/producer.ts";
 import { createRouter, createRunner } from "../../services/runner/runner.ts";
 import { createWebhooksGateway } from "../../services/webhooks-gateway/gateway.ts";
 import { createX402Gateway } from "../../services/x402-gateway/gateway.ts";
+import { devToken } from "../../shared/dev/config.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import type { Part, ServedPart } from "../../shared/library/part.ts";
 import { useDevnet } from "../fixtures/devnet.ts";
 import { useEnds } from "../fixtures/ends.ts";
-import { DOMAIN, JOBS, KEY } from "../fixtures/pricing.ts";
+import { PRICING } from "../fixtures/pricing.ts";
 import { useOwnRedis, useRedis } from "../fixtures/redis.ts";
 import { gate } from "../services/runner/gated-jobs.ts";
 import { send } from "../support/http.ts";
@@ -23,35 +24,30 @@ const devnet = useDevnet();
 const ends = useEnds();
 
 const NOWHERE = "redis://127.0.0.1:1";
-const endpoints = [{ path: "/a", jobId: 1, auth: "none" as const }];
+const webhooks = { endpoints: [{ path: "/a", job_id: 1, auth: "none" as const }] };
+const at = (url: string) => ({ redis: { url } });
 
 const served: Record<string, (redis: string) => ServedPart> = {
-  "webhooks gateway": (url) => createWebhooksGateway({ redis: url, endpoints }),
+  "webhooks gateway": (url) => createWebhooksGateway({ postern: at(url), webhooks }),
   "payment gateway": (url) =>
     createX402Gateway({
-      ...{ redis: url, publicUrl: "http://pay.test", facilitatorUrl: devnet.facilitatorUrl },
-      quoteSecret: "a quote secret for these tests",
-      acceptedTokens: [
-        {
-          ...{
-            network: devnet.network,
-            asset: devnet.token,
-            payTo: devnet.seller,
-            symbol: "USDC",
-            decimals: 6,
-          },
-          ...{ rpcUrl: devnet.rpcUrl, ratePerNativeUnit: "3200", eip3009Name: "USDC", eip3009Version: "2" },
-        },
-      ],
-      jobs: [{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }],
+      postern: at(url),
+      x402: {
+        ...{ public_url: "http://pay.test", facilitator_url: devnet.facilitatorUrl },
+        quote_secret: "a quote secret for these tests",
+        accepted_tokens: [devToken(devnet)],
+      },
+      job_pricing: { 1: { 7: "1000000000000000" } },
     }),
   runner: (url) =>
-    createRunner({ redis: url, jobs: createRouter().job(1, { name: "a", handler: () => ({}) }) }),
-  "pricing engine": (url) => createPricingService({ redis: url, jobs: JOBS, key: KEY, domain: DOMAIN }),
+    createRunner({ postern: at(url), jobs: createRouter().job(1, { name: "a", handler: () => ({}) }) }),
+  "runner with a Redis of its own": (url) =>
+    createRunner({ postern: { ...at(NOWHERE), runner: { redis: { url } } }, jobs: createRouter() }),
+  "pricing engine": (url) => createPricingService({ postern: at(url), ...PRICING }),
 };
 const all: Record<string, (redis: string) => Part> = {
   ...served,
-  producer: (url) => createProducer({ redis: url, inject: async () => {} }),
+  producer: (url) => createProducer({ postern: at(url), inject: async () => {} }),
 };
 
 test.each(Object.entries(all))("a %s is ready, and then not ready once it is stopped", async (_, make) => {
@@ -95,7 +91,7 @@ test.each(Object.entries(served))(
 );
 
 test("a stopped gateway answers 503, and a request that was under way in the host's server is still answered", async () => {
-  const gateway = createWebhooksGateway({ redis: redis.url, endpoints });
+  const gateway = createWebhooksGateway({ postern: at(redis.url), webhooks });
   let begun = 0;
   const server = createServer((req, res) => {
     begun += 1;
@@ -131,8 +127,34 @@ test("a stopped gateway answers 503, and a request that was under way in the hos
   await closed;
 });
 
+test("a gateway ends at once in the host's server when only requests of broken connections are left", async () => {
+  const gateway = createWebhooksGateway({ postern: at(redis.url), webhooks });
+  const paths: (string | undefined)[] = [];
+  const server = createServer((req, res) => {
+    const handle = () => {
+      gateway.handler(req, res);
+      paths.push(req.url);
+    };
+    // As behind a handler of the host that takes its time.
+    if (req.url?.startsWith("/late")) req.socket.once("close", handle);
+    else handle();
+  }).listen(0, "127.0.0.1");
+  ends.defer(() => server.close());
+  await gateway.ready();
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  const post = (path: string) => `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n`;
+  const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
+  client.on("error", () => {});
+  client.write(`${get("/late/1")}${get("/late/2")}${get("/none")}${post("/a")}`);
+  await eventually("two are under way", () => paths.length === 2);
+  client.resetAndDestroy();
+  await eventually("all have begun", () => paths.length === 4);
+  await gateway.close(600_000);
+  expect(paths.sort()).toEqual(["/a", "/late/1", "/late/2", "/none"]);
+});
+
 test("a producer that is stopped takes no more calls, and another one does", async () => {
-  const gateway = createWebhooksGateway({ redis: redis.url, endpoints });
+  const gateway = createWebhooksGateway({ postern: at(redis.url), webhooks });
   ends.defer(() => gateway.close());
   await gateway.ready();
   const { address } = await gateway.listen("127.0.0.1:0");
@@ -141,7 +163,7 @@ test("a producer that is stopped takes no more calls, and another one does", asy
     const inject = async () => {
       ran[name] += 1;
     };
-    const producer = createProducer({ redis: redis.url, inject });
+    const producer = createProducer({ postern: at(redis.url), inject });
     ends.defer(() => producer.close());
     return producer;
   });
@@ -162,7 +184,7 @@ test("the host's own connection stays open when a part is closed", async () => {
     ...{ commandTimeout: 1500, lazyConnect: true },
   });
   ends.defer(() => own.disconnect());
-  const gateway = createWebhooksGateway({ redis: own, endpoints });
+  const gateway = createWebhooksGateway({ redis: own, webhooks });
   await gateway.ready(); // it connects a lazy connection
   await gateway.close();
   expect(await own.ping()).toBe("PONG");

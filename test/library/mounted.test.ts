@@ -8,6 +8,7 @@ import { createProducer } from "../../services/producer/producer.ts";
 import { createRouter, createRunner } from "../../services/runner/runner.ts";
 import { createWebhooksGateway } from "../../services/webhooks-gateway/gateway.ts";
 import { createX402Gateway } from "../../services/x402-gateway/gateway.ts";
+import { devToken } from "../../shared/dev/config.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import type { ServedPart } from "../../shared/library/part.ts";
 import { useDevnet } from "../fixtures/devnet.ts";
@@ -76,19 +77,17 @@ async function ready<Made extends ServedPart>(part: Made): Promise<Made> {
   return part;
 }
 
-const payments = (publicUrl: string) => ({
-  redis: redis.url,
-  publicUrl,
-  facilitatorUrl: devnet.facilitatorUrl,
-  quoteSecret: "a quote secret for these tests",
-  acceptedTokens: [
-    {
-      ...{ network: devnet.network, asset: devnet.token, payTo: devnet.seller, symbol: "USDC", decimals: 6 },
-      ...{ rpcUrl: devnet.rpcUrl, ratePerNativeUnit: "3200", confirmations: 0 },
-      ...{ eip3009Name: "USDC", eip3009Version: "2" },
-    },
-  ],
-  jobs: [{ serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n }],
+const postern = () => ({ redis: { url: redis.url } });
+const open = { endpoints: [{ path: "/a", job_id: 1, auth: "none" as const }] };
+const payments = (public_url: string) => ({
+  postern: postern(),
+  x402: {
+    public_url,
+    facilitator_url: devnet.facilitatorUrl,
+    quote_secret: "a quote secret for these tests",
+    accepted_tokens: [{ ...devToken(devnet), confirmations: 0 }],
+  },
+  job_pricing: { 1: { 7: "1000000000000000" } },
 });
 
 test.each(kinds)(
@@ -119,18 +118,21 @@ test.each(kinds)(
     const publicUrl = `https://hooks.example.com/postern/hooks/a?tenant=7`;
     const gateway = await ready(
       createWebhooksGateway({
-        redis: redis.url,
-        endpoints: [
-          {
-            ...{ path: "/hooks/a", jobId: 1, auth: "signature", secret: "a secret of the sender", publicUrl },
-            signature: {
-              header: "X-Signature",
-              algorithm: "hmac-sha256",
-              encoding: "hex",
-              signed: "{url}\n{body}",
+        postern: postern(),
+        webhooks: {
+          endpoints: [
+            {
+              ...{ path: "/hooks/a", job_id: 1, auth: "signature", secret: "a secret of the sender" },
+              public_url: publicUrl,
+              signature: {
+                header: "X-Signature",
+                algorithm: "hmac-sha256",
+                encoding: "hex",
+                signed: "{url}\n{body}",
+              },
             },
-          },
-        ],
+          ],
+        },
         ...mountPathIn(kind),
       }),
     );
@@ -153,17 +155,18 @@ test.each(kinds)("a runner under a path of %s takes what a producer signed for i
   });
   const secret = "a secret of producer and runner";
   const runner = await ready(
-    createRunner({ jobs, redis: redis.url, secrets: [secret], ...mountPathIn(kind) }),
+    createRunner({ jobs, postern: { ...postern(), runner: { secret } }, ...mountPathIn(kind) }),
   );
   host.mount(runner.handler);
-  const gateway = await ready(
-    createWebhooksGateway({ redis: redis.url, endpoints: [{ path: "/a", jobId: 1, auth: "none" }] }),
-  );
+  const gateway = await ready(createWebhooksGateway({ postern: postern(), webhooks: open }));
   const { address } = await gateway.listen("127.0.0.1:0");
   const body = `by ${kind}`;
   await send(address, { path: "/a", body });
   const url = `http://${host.address}/postern`;
-  const producer = createProducer({ redis: redis.url, runner: { url, secret }, origins: ["webhook"] });
+  const producer = createProducer({
+    postern: { ...postern(), runner: { url, secret } },
+    origins: ["webhook"],
+  });
   ends.defer(() => producer.close(1000));
   await eventually("the call ran", () => bodies.includes(body));
 });
@@ -172,9 +175,8 @@ test.each(kinds)(
   "a request with more headers than the server of %s keeps is refused, and none of its headers is missed",
   async (kind) => {
     const host = await hosts[kind]();
-    const open = [{ path: "/a", jobId: 1, auth: "none" as const }];
     const gateway = await ready(
-      createWebhooksGateway({ redis: redis.url, endpoints: open, ...mountPathIn(kind) }),
+      createWebhooksGateway({ postern: postern(), webhooks: open, ...mountPathIn(kind) }),
     );
     host.mount(gateway.handler);
     const withFillers = (count: number) =>
@@ -195,9 +197,9 @@ test("both gateways and the runner answer a body that express.json() has read wi
   const { address, mount } = await hosts.express(express.json());
   const jobs = createRouter().job(1, { name: "none", handler: () => ({}) });
   const parts = await Promise.all([
-    ready(createWebhooksGateway({ redis: redis.url, endpoints: [{ path: "/a", jobId: 1, auth: "none" }] })),
+    ready(createWebhooksGateway({ postern: postern(), webhooks: open })),
     ready(createX402Gateway(payments("http://127.0.0.1/postern"))),
-    ready(createRunner({ jobs, redis: redis.url })),
+    ready(createRunner({ jobs, postern: postern() })),
   ]);
   const byPath = new Map(["/a", "/x402", "/jobs"].map((path, i) => [path, parts[i]]));
   mount((req, res) => {

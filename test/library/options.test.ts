@@ -12,27 +12,38 @@ const SECRET = "a secret that is long enough for anybody";
 const ADDRESS = "0x1111111111111111111111111111111111111111";
 const SELLER = "0x2222222222222222222222222222222222222222";
 
-const endpoint = { path: "/hooks/a", jobId: 1, preset: "github", secret: SECRET };
+const endpoint = { path: "/hooks/a", job_id: 1, preset: "github" as const, secret: SECRET };
 const token = {
-  ...{ network: "eip155:8453", asset: ADDRESS, symbol: "USDC", decimals: 6, payTo: SELLER },
-  ...{ ratePerNativeUnit: "3200", rpcUrl: "https://base.example.com" },
-  ...{ eip3009Name: "USD Coin", eip3009Version: "2" },
+  ...{ network: "eip155:8453", asset: ADDRESS, symbol: "USDC", decimals: 6, pay_to: SELLER },
+  ...{ rate_per_native_unit: "3200", rpc_url: "https://base.example.com" },
+  ...{ eip3009_name: "USD Coin", eip3009_version: "2" },
 };
-const job = { serviceId: 1, jobIndex: 7, priceWei: 10n ** 15n };
+const job = { price_wei: "1000000000000000" };
+const shop = {
+  ...{ public_url: "https://jobs.example.com", quote_secret: SECRET },
+  ...{ facilitator_url: "https://facilitator.example.com", accepted_tokens: [token] },
+};
+const runner = { url: "http://127.0.0.1:8645" };
+const postern = (change: object) => ({ redis: { url: REDIS }, ...change });
 
 /** A part of each kind, with good options but for the changes. */
 const makers = {
-  webhooks: (change: object) => createWebhooksGateway({ redis: REDIS, endpoints: [endpoint], ...change }),
+  webhooks: (change: object) =>
+    createWebhooksGateway({ postern: postern({}), webhooks: { endpoints: [endpoint] }, ...change }),
   x402: (change: object) =>
-    createX402Gateway({
-      ...{ redis: REDIS, publicUrl: "https://jobs.example.com", quoteSecret: SECRET },
-      ...{ facilitatorUrl: "https://facilitator.example.com", acceptedTokens: [token], jobs: [job] },
-      ...change,
-    }),
-  producer: (change: object) =>
-    createProducer({ redis: REDIS, runner: { url: "http://127.0.0.1:8645" }, ...change }),
-  runner: (change: object) => createRunner({ redis: REDIS, jobs: createRouter(), ...change }),
+    createX402Gateway({ postern: postern({}), x402: shop, job_pricing: { 1: { 7: job } }, ...change }),
+  producer: (change: object) => createProducer({ postern: postern({ runner }), ...change }),
+  runner: (change: object) => createRunner({ postern: postern({}), jobs: createRouter(), ...change }),
 };
+
+/* Changes of single tables. */
+const hooks = (change: object) => ({ webhooks: { endpoints: [endpoint], ...change } });
+const hook = (change: object) => hooks({ endpoints: [{ ...endpoint, ...change }] });
+const x402 = (change: object) => ({ x402: { ...shop, ...change } });
+const jobs = (change: object) => ({ job_pricing: { 1: { 7: { ...job, ...change } } } });
+const inPostern = (change: object) => ({ postern: postern(change) });
+const ofProducer = (change: object) => inPostern({ runner, ...change });
+const ofRunner = (change: object) => inPostern({ runner: change });
 
 /** The lines of `start.config_invalid`; none if it was made. */
 async function problems(part: keyof typeof makers, change: object): Promise<string[]> {
@@ -53,106 +64,115 @@ test.each(Object.keys(makers) as (keyof typeof makers)[])(
 );
 
 const wrong: [keyof typeof makers, string, object, RegExp][] = [
-  ["webhooks", "no endpoint", { endpoints: [] }, /^endpoints: needs at least one endpoint$/],
-  ["webhooks", "no endpoints", { endpoints: undefined }, /^endpoints: is missing$/],
-  ["webhooks", "one path twice", { endpoints: [endpoint, endpoint] }, /hooks\/a.*path: is also the path of/],
+  [
+    "webhooks",
+    "no endpoint",
+    hooks({ endpoints: [] }),
+    /^webhooks: endpoints: must list at least one endpoint$/,
+  ],
+  ["webhooks", "no endpoints", hooks({ endpoints: undefined }), /^webhooks: endpoints: is missing$/],
+  ["webhooks", "no table of its own", { webhooks: undefined }, /^webhooks: is missing$/],
+  ["webhooks", "a table that is none", { webhooks: [endpoint] }, /^webhooks: must be an object$/],
+  [
+    "webhooks",
+    "one path twice",
+    hooks({ endpoints: [endpoint, endpoint] }),
+    /^webhooks: endpoint \/hooks\/a: path: must be unique: another endpoint has this path/,
+  ],
   [
     "webhooks",
     "a preset that is none",
-    { endpoints: [{ ...endpoint, preset: "githb" }] },
-    /preset: knows no sender "githb": did you mean github/,
+    hook({ preset: "githb" }),
+    /preset: must be a known preset, not "githb"; did you mean github/,
   ],
-  ["webhooks", "no job", { endpoints: [{ ...endpoint, jobId: undefined }] }, /jobId: is missing$/],
-  [
-    "webhooks",
-    "an option that does not exist",
-    { endpoints: [{ ...endpoint, rateLimits: {} }] },
-    /rateLimits: unknown option/,
-  ],
+  ["webhooks", "no job", hook({ job_id: undefined }), /job_id: is missing: set job_id or route_by$/],
+  ["webhooks", "an option that does not exist", hook({ rate_limits: {} }), /rate_limits: unknown key/],
   [
     "webhooks",
     "an option that does not exist at its top",
-    { requestTimeout: 1 },
-    /^requestTimeout: unknown option/,
+    hooks({ request_timeout: 1 }),
+    /^webhooks: request_timeout: unknown key; did you mean request_timeout_secs\?$/,
   ],
   [
     "webhooks",
     "a low burst of nothing",
-    { endpoints: [{ ...endpoint, rateLimit: { perSecond: 5, burst: 0 } }] },
-    /rateLimit\.burst: must be at least 1$/,
+    hook({ rate_limit: { per_second: 5, burst: 0 } }),
+    /rate_limit\.burst: must be at least 1, not 0$/,
   ],
   [
     "webhooks",
     "an option that means nothing without another",
-    { endpoints: [{ ...endpoint, signatureOver: "decoded", auth: "hmac-sha256" }] },
-    /signatureOver: is not used: encodedBodies: "refuse" decodes nothing/,
+    hook({ signature_over: "decoded", auth: "hmac-sha256" }),
+    /signature_over: is not used: with encoded_bodies = "refuse", no body is decoded/,
   ],
   [
     "webhooks",
     "a secret whose variable is not set",
-    { endpoints: [{ ...endpoint, secret: "env:POSTERN_NO_SUCH" }] },
+    hook({ secret: "env:POSTERN_NO_SUCH" }),
     /secret: names the environment variable POSTERN_NO_SUCH, which is not set$/,
   ],
   [
     "webhooks",
     "an id window below a signature's",
-    {
-      endpoints: [
-        { ...endpoint, preset: "svix", secret: "whsec_c2VjcmV0c2VjcmV0c2VjcmV0", idempotencyWindowSecs: 60 },
-      ],
-    },
-    /idempotencyWindowSecs: is below \d+/,
+    hook({ preset: "svix", secret: "whsec_c2VjcmV0c2VjcmV0c2VjcmV0", idempotency_window_secs: 60 }),
+    /idempotency_window_secs: must be at least \d+: for that long, a recorded delivery can be sent again/,
   ],
   [
     "webhooks",
     "a header that Postern sets",
-    { endpoints: [{ ...endpoint, forwardHeaders: ["X-PLATFORM-A"] }] },
-    /forwardHeaders\[0\]: begins with metadataPrefix/,
+    hook({ forward_headers: ["X-PLATFORM-A"] }),
+    /forward_headers\[0\]: must not start with metadata_prefix/,
   ],
   [
     "webhooks",
     "a result that is kept without a secret for its token",
-    { endpoints: [{ ...endpoint, keepResult: true }] },
-    /keepResult: needs results\.secret/,
+    hook({ keep_result: true }),
+    /keep_result: needs results\.secret/,
   ],
   [
     "webhooks",
     "a secret of results that is empty",
-    { results: { secret: "" } },
-    /^results\.secret: is empty$/,
+    inPostern({ results: { secret: "" } }),
+    /^postern: results\.secret: is empty$/,
   ],
-  ["webhooks", "a service below 0", { serviceId: -1 }, /^serviceId: must be at least 0$/],
+  ["webhooks", "a service below 0", { serviceId: -1 }, /^serviceId: must be at least 0, not -1$/],
   [
     "webhooks",
     "a durability that is none",
-    { durability: "lax" },
-    /^durability: must be "strict" or "relaxed"/,
+    inPostern({ redis: { durability: "lax" } }),
+    /^postern: redis\.durability: must be "strict" or "relaxed"/,
   ],
   [
     "webhooks",
     "a limit of nothing",
-    { limits: { queueDepthMax: 0 } },
-    /^limits\.queueDepthMax: must be at least 1$/,
+    inPostern({ limits: { queue_depth_max: 0 } }),
+    /^postern: limits\.queue_depth_max: must be at least 1, not 0$/,
   ],
   [
     "webhooks",
     "a budget below a body",
-    { http: { bodyBudgetBytes: 1000 } },
-    /^http\.bodyBudgetBytes: is below 1048576/,
+    inPostern({ http: { body_budget_bytes: 1000 } }),
+    /^postern: http\.body_budget_bytes: must be at least 1048576/,
   ],
   [
     "webhooks",
     "everybody as a proxy",
-    { http: { trustedProxies: ["0.0.0.0/0"] } },
-    /^http\.trustedProxies\[0\]: trusts everybody/,
+    inPostern({ http: { trusted_proxies: ["0.0.0.0/0"] } }),
+    /^postern: http\.trusted_proxies\[0\]: must not cover every address/,
   ],
   [
     "webhooks",
     "a header of no proxy",
-    { http: { forwardedHeader: "Forwarded" } },
-    /^http\.forwardedHeader: is not used: trustedProxies names no proxy/,
+    inPostern({ http: { forwarded_header: "Forwarded" } }),
+    /^postern: http\.forwarded_header: is not used: trusted_proxies is empty/,
   ],
-  ["webhooks", "an address", { bindAddress: "127.0.0.1:1" }, /^bindAddress: is what listen\(\) takes$/],
+  [
+    "webhooks",
+    "a receiver of callbacks that nobody sends",
+    hook({ callback_url: "https://hooks.example.com" }),
+    /callback_url: needs \[callbacks\] with a secret in postern\.toml/,
+  ],
+  ["webhooks", "a table that does not exist", { hooks: {} }, /^hooks: unknown key/],
   [
     "webhooks",
     "a mount path with a slash at its end",
@@ -165,182 +185,197 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
     { log: { info() {} } },
     /^log: must have the functions info, warn and error$/,
   ],
-  ["x402", "no token", { acceptedTokens: [] }, /^acceptedTokens: needs at least one token$/],
+  [
+    "x402",
+    "no token",
+    x402({ accepted_tokens: [] }),
+    /^x402: accepted_tokens: must list at least one token$/,
+  ],
   [
     "x402",
     "a token twice",
-    { acceptedTokens: [token, token] },
-    /^acceptedTokens\[1\]\.asset: is the same as that of acceptedTokens\[0\]$/,
+    x402({ accepted_tokens: [token, token] }),
+    /^x402: accepted_tokens\[1\]\.asset: must be unique: it repeats accepted_tokens\[0\]$/,
   ],
   [
     "x402",
     "a token without a node",
-    { acceptedTokens: [{ ...token, rpcUrl: undefined }] },
-    /^acceptedTokens\[0\]\.rpcUrl: is missing: .*trustFacilitator: true/,
+    x402({ accepted_tokens: [{ ...token, rpc_url: undefined }] }),
+    /^x402: accepted_tokens\[0\]\.rpc_url: is missing: .*trust_facilitator = true/,
   ],
   [
     "x402",
     "a token without its domain",
-    { acceptedTokens: [{ ...token, eip3009Name: undefined }] },
-    /^acceptedTokens\[0\]\.eip3009Name: is missing: .*transferMethod: "permit2"/,
+    x402({ accepted_tokens: [{ ...token, eip3009_name: undefined }] }),
+    /^x402: accepted_tokens\[0\]\.eip3009_name: is missing: .*transfer_method = "permit2"/,
   ],
   [
     "x402",
     "a rate outside its limits",
-    { acceptedTokens: [{ ...token, maxRate: "3000" }] },
-    /^acceptedTokens\[0\]\.ratePerNativeUnit: 3200 is above maxRate \(3000\)$/,
+    x402({ accepted_tokens: [{ ...token, max_rate: "3000" }] }),
+    /^x402: accepted_tokens\[0\]\.rate_per_native_unit: 3200 is above max_rate \(3000\)$/,
   ],
   [
     "x402",
     "nobody to settle",
-    { facilitatorUrl: undefined },
-    /^facilitatorUrl: is missing: it, or facilitators,/,
+    x402({ facilitator_url: undefined }),
+    /^x402: facilitator_url: is missing: set facilitator_url or \[\[facilitators\]\]$/,
   ],
-  [
-    "x402",
-    "a price of nothing",
-    { jobs: [{ ...job, priceWei: 0n }] },
-    /^jobs\[0\]\.priceWei: must be above 0$/,
-  ],
+  ["x402", "a price of nothing", jobs({ price_wei: "0" }), /^job_pricing: 1\.7\.price_wei: must be above 0$/],
   [
     "x402",
     "a price that is half a wei",
-    { jobs: [{ ...job, priceWei: "0.5" }] },
-    /^jobs\[0\]\.priceWei: must be whole wei/,
+    jobs({ price_wei: "0.5" }),
+    /^job_pricing: 1\.7\.price_wei: must be an integer in wei/,
   ],
   [
     "x402",
     "a price that no payment of a token can carry",
-    { acceptedTokens: [{ ...token, decimals: 36 }], jobs: [{ ...job, priceWei: 2n ** 250n }] },
-    /^jobs\[0\]\.priceWei: comes to more than 2\^256-1 units of acceptedTokens\[0\]$/,
+    { ...x402({ accepted_tokens: [{ ...token, decimals: 36 }] }), ...jobs({ price_wei: `${2n ** 250n}` }) },
+    /^job_pricing: 1\.7: is more than 2\^256-1 units of accepted_tokens\[0\] in x402\.toml$/,
   ],
-  [
-    "x402",
-    "an unknown option of a job",
-    { jobs: [{ ...job, markup: 0 }] },
-    /^jobs\[0\]\.markup: unknown option/,
-  ],
-  [
-    "x402",
-    "a job twice",
-    { jobs: [job, { ...job, priceWei: "5" }] },
-    /^jobs\[1\]: is the same job as jobs\[0\]$/,
-  ],
-  ["x402", "no jobs", { jobs: undefined }, /^jobs: is missing$/],
-  ["x402", "a name that is none", { jobs: [{ ...job, name: "A Job" }] }, /^jobs\[0\]\.name: must be 1 to 32/],
+  ["x402", "an unknown key of a job", jobs({ markup: 0 }), /^job_pricing: 1\.7\.markup: unknown key/],
+  ["x402", "no jobs", { job_pricing: undefined }, /^job_pricing: is missing$/],
+  ["x402", "a name that is none", jobs({ name: "A Job" }), /^job_pricing: 1\.7\.name: must be 1 to 32/],
   [
     "x402",
     "an example that does not fit",
-    { jobs: [{ ...job, inputSchema: { type: "object" }, inputExample: 7 }] },
-    /^jobs\[0\]\.inputExample: /,
+    jobs({ input_schema: { type: "object" }, input_example: 7 }),
+    /^job_pricing: 1\.7\.input_example: /,
   ],
   [
     "x402",
     "a policy without its contract",
-    {
-      jobPolicies: [
+    x402({
+      job_policies: [
         {
-          serviceId: 1,
-          jobIndex: 7,
-          invocationMode: "restricted_paid",
-          rpcUrl: token.rpcUrl,
-          authMode: "payer_is_caller",
+          ...{ service_id: 1, job_index: 7, invocation_mode: "restricted_paid" },
+          ...{ rpc_url: token.rpc_url, auth_mode: "payer_is_caller" },
         },
       ],
-    },
-    /^jobPolicies\[0\]\.contract: is missing$/,
+    }),
+    /^x402: job_policies\[0\]\.contract: is missing$/,
   ],
   [
     "x402",
     "operators without a domain",
-    { quoteOperators: [ADDRESS] },
-    /^quoteDomain: is missing: quoteOperators sign/,
+    x402({ quote_operators: [ADDRESS] }),
+    /^x402: quote_domain: is missing: it must match/,
   ],
   [
     "x402",
     "a time-out that no payment survives",
-    { maxTimeoutSecs: 20 },
-    /^maxTimeoutSecs: must be above settleTimeoutSecs \+ 10/,
+    x402({ max_timeout_secs: 20 }),
+    /^x402: max_timeout_secs: must be above settle_timeout_secs \+ 10/,
   ],
   ["x402", "an authorize that is none", { authorize: "x" }, /^authorize: must be a function$/],
+  ["producer", "nowhere to go", inPostern({}), /^postern: runner\.url: is missing: set it, or inject$/],
   [
     "producer",
-    "nowhere to go",
-    { runner: undefined },
-    /^inject: is missing: it, or runner, says where calls go$/,
+    "a postern that is no table, beside inject",
+    { postern: 7, inject: async () => {} },
+    /^postern: must be an object$/,
+  ],
+  [
+    "producer",
+    "a time-out that inject does not have",
+    { ...inPostern({ jobs: { "0/1": { timeout_ms: 5 } } }), inject: async () => {} },
+    /^postern: jobs\.0\/1\.timeout_ms: is not used: inject gets every call$/,
   ],
   [
     "producer",
     "two places to go",
     { inject: async () => {} },
-    /^runner: stands beside inject: give one of the two$/,
+    /^postern: runner: is not used: inject gets every call$/,
   ],
-  ["producer", "a runner without its URL", { runner: { secret: SECRET } }, /^runner\.url: is missing$/],
-  ["producer", "no attempt", { attempts: 0 }, /^attempts: must be at least 1$/],
+  [
+    "producer",
+    "a runner without its URL",
+    inPostern({ runner: { secret: SECRET } }),
+    /^postern: runner\.url: is missing/,
+  ],
+  [
+    "producer",
+    "no attempt",
+    ofProducer({ producer: { attempts: 0 } }),
+    /^postern: producer\.attempts: must be at least 1, not 0$/,
+  ],
   [
     "producer",
     "a backoff that falls",
-    { backoff: { baseMs: 5000, capMs: 1000 } },
-    /^backoff\.capMs: is below baseMs$/,
+    ofProducer({ producer: { backoff: { base_ms: 5000, cap_ms: 1000 } } }),
+    /^postern: producer\.backoff\.cap_ms: must be at least base_ms$/,
   ],
   [
     "producer",
     "a lock that an injection outlasts",
-    { lockMs: 5000 },
-    /^runner\.timeoutMs: must be shorter than lockMs/,
+    ofProducer({ producer: { lock_ms: 5000 } }),
+    /^postern: runner\.timeout_ms: must be below producer\.lock_ms/,
   ],
-  ["producer", "a job that is none", { jobs: { one: { attempts: 3 } } }, /^jobs\.one: /],
+  ["producer", "a job that is none", ofProducer({ jobs: { one: { attempts: 3 } } }), /^postern: jobs\.one: /],
   [
     "producer",
     "a runner that nobody has",
-    { jobs: { "0/1": { runner: "fast" } } },
-    /^jobs\.0\/1\.runner: names a runner that is not there/,
+    ofProducer({ jobs: { "0/1": { runner: "fast" } } }),
+    /^postern: jobs\.0\/1\.runner: must be a configured runner, not "fast"/,
   ],
-  ["producer", "an option that does not exist", { slots: 3 }, /^slots: unknown option/],
+  ["producer", "an option that does not exist", { slots: 3 }, /^slots: unknown key/],
   ["producer", "an origin that does not exist", { origins: ["mail"] }, /^origins\[0\]: must be/],
-  ["runner", "no router", { jobs: [] }, /^jobs: must be what createRouter\(\) makes$/],
-  ["runner", "an empty secret", { secrets: [SECRET, ""] }, /^secrets\[1\]: is empty$/],
-  ["runner", "one secret that is no list", { secrets: SECRET }, /^secrets: must be an array$/],
+  ["runner", "no router", { jobs: [] }, /^jobs: must be a router that createRouter\(\) returned$/],
+  [
+    "runner",
+    "an empty secret",
+    ofRunner({ secret: [SECRET, ""] }),
+    /^postern: runner\.secret\[1\]: is empty$/,
+  ],
   [
     "runner",
     "answers that outlive their keys",
-    { memorySecs: 10, answerSecs: 20 },
-    /^answerSecs: is longer than memorySecs/,
+    ofRunner({ memory_secs: 10, answer_secs: 20 }),
+    /^postern: runner\.answer_secs: must be at most memory_secs/,
   ],
-  ["runner", "a lease of nothing", { leaseMs: 0 }, /^leaseMs: must be at least 1000$/],
-  ["runner", "an option of the release before", { memoryMs: 10 }, /^memoryMs: unknown option/],
+  [
+    "runner",
+    "a lease of nothing",
+    ofRunner({ lease_ms: 0 }),
+    /^postern: runner\.lease_ms: must be at least 1000, not 0$/,
+  ],
+  [
+    "runner",
+    "an option of the release before",
+    ofRunner({ memory_ms: 10 }),
+    /^postern: runner\.memory_ms: unknown key/,
+  ],
 ];
 test.each(wrong)("a %s with %s is not made, and the option is named", async (part, _, change, line) => {
   expect(await problems(part, change)).toEqual([expect.stringMatching(line)]);
 });
 
-test("an option in the spelling of the files is refused, and its own spelling is told", async () => {
-  const found = await problems("webhooks", { endpoints: [{ ...endpoint, body_limit_bytes: 10 }] });
-  expect(found).toEqual([
-    expect.stringMatching(/body_limit_bytes: unknown option; did you mean bodyLimitBytes\?$/),
-  ]);
-});
-
 test("everything that is wrong is one error, and no secret is in it", async () => {
   const found = await problems("x402", {
-    ...{ redis: undefined, publicUrl: "x", quoteSecret: 7, markupBps: -1, limits: { queueBytesMax: 0 } },
-    jobs: [{ ...job, priceWei: -1n }],
-    facilitatorHeaders: { Authorization: `${SECRET}\n` },
+    ...x402({ public_url: "x", quote_secret: 7, facilitator_headers: { Authorization: `${SECRET}\n` } }),
+    ...inPostern({ limits: { queue_bytes_max: 0 } }),
+    ...jobs({ price_wei: "-1" }),
+    redis: 7,
   });
-  const names = ["redis", "publicUrl", "quoteSecret", "limits.queueBytesMax", "jobs[0].priceWei"];
-  for (const name of [...names, "facilitatorHeaders.Authorization"])
+  const names = ["redis", "x402: public_url", "x402: quote_secret", "postern: limits.queue_bytes_max"];
+  for (const name of [...names, "job_pricing: 1.7.price_wei", "x402: facilitator_headers.Authorization"])
     expect(found).toContainEqual(expect.stringContaining(`${name}: `));
   expect(found.join()).not.toContain(SECRET);
 });
 
-test("what is allowed and unwise in options is an event of the log, in the names of code", async () => {
+test("what is allowed and unwise in options is an event of the log, in the names of the files", async () => {
   const log = recordingLog();
-  const gateway = makers.webhooks({ endpoints: [{ ...endpoint, secret: "short" }], log });
+  const gateway = makers.webhooks({ ...hook({ secret: "short" }), log });
   await gateway.close(0);
   expect(log.events).toContainEqual(
     expect.objectContaining({
       event: "config.warning",
-      fields: { warning: expect.stringMatching(/^endpoint.*secret.*: the secret has only 5 bytes/) },
+      fields: {
+        warning: expect.stringMatching(
+          /^webhooks\.toml: endpoint \/hooks\/a: secret\[0\]: the secret has only 5 bytes/,
+        ),
+      },
     }),
   );
 });
@@ -363,10 +398,10 @@ describe("a connection of the host's own", () => {
     async (part) => {
       expect(await ofSettings(part, fast)).toEqual([]);
       expect(await ofSettings(part, {})).toEqual([
-        "redis: must be made with enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, commandTimeout: 1500: so requests are answered while Redis is away, and no write is sent twice",
+        "redis: must be created with enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, commandTimeout: 1500, so that requests are answered while Redis is unavailable, and no write is sent twice",
       ]);
       expect(await ofSettings(part, { ...fast, commandTimeout: undefined })).toEqual([
-        expect.stringMatching(/^redis: must be made with commandTimeout: 1500: /),
+        expect.stringMatching(/^redis: must be created with commandTimeout: 1500, so that /),
       ]);
     },
   );
@@ -374,10 +409,10 @@ describe("a connection of the host's own", () => {
   test("is refused by a producer if it gives calls up, and what to set is told", async () => {
     expect(await ofSettings("producer", { maxRetriesPerRequest: null })).toEqual([]);
     expect(await ofSettings("producer", {})).toEqual([
-      "redis: must be made with maxRetriesPerRequest: null: so calls wait for Redis to return",
+      "redis: must be created with maxRetriesPerRequest: null, so that calls wait until Redis is available again",
     ]);
     expect(await ofSettings("producer", { maxRetriesPerRequest: null, enableOfflineQueue: false })).toEqual([
-      expect.stringMatching(/^redis: must be made with enableOfflineQueue: true: /),
+      expect.stringMatching(/^redis: must be created with enableOfflineQueue: true, so that /),
     ]);
   });
 
@@ -385,12 +420,12 @@ describe("a connection of the host's own", () => {
     expect(await ofSettings("webhooks", { ...fast, keyPrefix: "mine:" })).toEqual([
       expect.stringMatching(/^redis: must have no keyPrefix/),
     ]);
-    for (const redis of [{}, 6379, null, { url: REDIS }])
+    for (const redis of [{}, 6379, null, { url: REDIS }, REDIS])
       expect(await problems("webhooks", { redis })).toEqual([
-        "redis: must be a redis:// URL, or a connection of ioredis",
+        "redis: must be an ioredis connection; set a URL as redis.url of postern",
       ]);
-    expect(await problems("webhooks", { redis: "http://127.0.0.1" })).toEqual([
-      expect.stringMatching(/^redis: must be a redis:\/\//),
+    expect(await problems("webhooks", inPostern({ redis: { url: "http://127.0.0.1" } }))).toEqual([
+      expect.stringMatching(/^postern: redis\.url: must be a redis:\/\//),
     ]);
   });
 });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { paymentCallId } from "../../shared/payments/payment.ts";
 import { type Books, type Told, violationsIn } from "./books.ts";
 
 const payment = { payer: "0xaa", nonce: "0x01" };
-const ID = callIdFrom("1", "0xcc", payment.payer, payment.nonce);
+const ID = paymentCallId({ chainId: 1, method: "eip3009", asset: "0xCC", ...payment });
 const transfer = {
   from: payment.payer,
   to: "0xbb",

@@ -1,6 +1,6 @@
 import { uintWord } from "../../shared/ethereum/encoding.ts";
 import { PERMIT2 } from "../../shared/ethereum/permit2.ts";
-import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { paymentCallId } from "../../shared/payments/payment.ts";
 import type { TokenTransfer } from "./devnet.ts";
 import type { Answer } from "./http.ts";
 
@@ -88,7 +88,8 @@ export function idOf(
   { chainId, asset }: Pick<Books, "chainId" | "asset">,
   { payer, nonce, taker = asset }: PaymentName,
 ): string {
-  return callIdFrom(String(chainId), taker.toLowerCase(), payer, nonce);
+  const method = taker.toLowerCase() === PERMIT2.toLowerCase() ? "permit2" : "eip3009";
+  return paymentCallId({ chainId, method, asset: taker, payer, nonce });
 }
 
 function nameOf({ payer, nonce }: PaymentName): string {

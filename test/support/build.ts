@@ -1,17 +1,24 @@
 import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build } from "rolldown";
+import type { TestProject } from "vitest/node";
 import { buildIfChanged } from "../../services/dev/build.mjs";
+import { luaPlugin } from "../../services/dev/lua.mjs";
 import { findAnvil } from "../../services/devnet/anvil.ts";
 import { findRedisServer } from "../../shared/dev/redis.ts";
 import { installMissing } from "./needs.ts";
+import { PROGRAMS } from "./programs.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Runs once before all tests: builds the program that they start, and installs what they need while no test runs. Ends the run
+ * Runs once before all tests: builds the programs that they start, and installs what they need while no test runs. Ends the run
  * with what to install if there is no Redis or no anvil, because most tests need them.
  * Type errors do not stop a run: `npm run check:types` reports them.
  */
-export function setup(): void {
-  const root = fileURLToPath(new URL("../..", import.meta.url));
+export async function setup({ provide }: TestProject): Promise<() => void> {
   buildIfChanged(root, ([script = "", ...args]) => {
     const stdio = ["ignore", 2, 2] as const;
     const { error, status } = spawnSync(process.execPath, [script, ...args], {
@@ -24,4 +31,22 @@ export function setup(): void {
   findRedisServer(process.env);
   findAnvil(process.env);
   installMissing(process.env);
+  const programs = await bundlePrograms();
+  provide("programs", programs);
+  return () => rmSync(programs, { recursive: true });
+}
+
+/** Bundles the tests' own programs into a folder of this run alone, since another run may start them at the same time. */
+async function bundlePrograms(): Promise<string> {
+  const dir = mkdtempSync(join(root, "dist/.tests-"));
+  await build({
+    cwd: root,
+    input: PROGRAMS,
+    platform: "node",
+    external: /^[^./]/, // packages
+    plugins: [luaPlugin],
+    logLevel: "warn",
+    output: { dir, entryFileNames: "[name].js", sourcemap: true },
+  });
+  return dir;
 }

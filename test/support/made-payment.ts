@@ -1,8 +1,8 @@
 import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { chainIdOf } from "../../shared/ethereum/encoding.ts";
 import { toJobCall } from "../../shared/job-call/job-call.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
-import type { NewPayment, PaymentTerms } from "../../shared/payments/payment.ts";
+import { type NewPayment, type PaymentTerms, paymentCallId } from "../../shared/payments/payment.ts";
 import { JOB_PATH } from "../fixtures/x402.ts";
 import { randomNonce } from "./sign-payment.ts";
 
@@ -12,6 +12,10 @@ type Made = Partial<PaymentTerms> &
     /** Else one that no gateway knows. */
     facilitator?: string;
   };
+
+/** An operator's line in the audit, of the drop of a payment's body. */
+export const dropOf = (id: string, reason = "a test") =>
+  ({ at: Date.now(), action: "drop", callId: id, by: "me", selection: "by id", reason }) as const;
 
 /** A claim that no limit refuses. */
 export const UNBOUNDED = { openMax: 1e6, clients: [], unsettledBytesMax: Number.MAX_SAFE_INTEGER };
@@ -38,7 +42,7 @@ export function makePayment({ network, asset, ...made }: Made): NewPayment {
     ...rest,
   };
   const call = toJobCall({
-    id: callIdFrom(network.slice("eip155:".length), asset.toLowerCase(), terms.payer, terms.nonce),
+    id: paymentCallId({ ...terms, chainId: chainIdOf(network), method: terms.transfer_method }),
     origin: "x402",
     service_id: 1,
     job_id: 7,

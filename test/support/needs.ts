@@ -48,6 +48,11 @@ const PROGRAMS = {
     otherwise: "brew install util-linux",
     isUsable: (path) => /util-linux/.test(spawnSync(path, ["--version"]).stdout?.toString() ?? ""),
   },
+  "systemd-analyze": {
+    names: ["systemd-analyze"],
+    debian: ["systemd"],
+    otherwise: "use a Linux with systemd",
+  },
   valkey: { names: ["valkey-server"], otherwise: "brew install valkey" },
   go: { names: ["go"], otherwise: "follow https://go.dev/doc/install" },
   rust: {

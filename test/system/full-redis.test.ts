@@ -68,11 +68,17 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   const refuse = async () =>
     expect((await send(gateway.address, { path: "/closed", body: "" })).status).toBe(401);
   const post = () => send(gateway.address, { path: "/open", body: "a call" });
+  let take = 0;
   const fail = (code: string) =>
-    producers.records.attemptFailed(FAILED_CALL, { v: 1, at: 1, code, reason: "", worker: "" }, 1);
+    producers.records.attemptFailed(
+      { ...FAILED_CALL, take: ++take },
+      { at: 1, code, reason: "", worker: "" },
+      1,
+    );
   const attempts = async () => (await producers.records.attempts(FAILED_CALL.id)).map(({ n }) => n);
 
   for (const key of ["k-1", "k-2"]) await runner.offer(key);
+  await redis.client.hset(keys.record(FAILED_CALL.id), { st: "QUEUED" });
   for (const code of ["a", "b", "c"]) await fail(code);
   for (const id of RESULTS.slice(0, 2)) await deliver(id);
   const taken = createCallHistory({

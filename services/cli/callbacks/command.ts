@@ -7,12 +7,15 @@ import type { SecretOptions } from "./secret.ts";
 export function addCallbacks(program: Command, deps: ProgramDeps): void {
   const callbacks = program
     .command("callbacks")
-    .description("print what a receiver of callbacks verifies with");
+    .description("print the secret that a receiver verifies callbacks with");
   callbacks
     .command("secret")
-    .description("print the secret of one receiver, one line for each [callbacks] secret")
-    .argument("<url>", "the receiver's URL, as in callback_url or the request's header")
-    .option("--json", "one JSON object")
+    .description("print the secret of a receiver: one line for each secret in [callbacks] of postern.toml")
+    .argument(
+      "<url>",
+      "URL of the receiver, as in callback_url or in the X-PLATFORM-CALLBACK header of a request",
+    )
+    .option("--json", "print one JSON object")
     .addOption(configDir())
     .action(async (url: string, options: SecretOptions) => {
       const { printReceiverSecret } = await import("./secret.ts");

@@ -28,8 +28,8 @@ export function printReceiverSecret(
     const postern = files.checked(files.read({ name: "postern.toml", schema }));
     const secrets = (postern.callbacks?.secret ?? []).map((secret) => receiverSecret(secret, url));
     if (secrets.length === 0)
-      throw new Error("postern.toml has no [callbacks] secret; docs/callbacks.md says how to make one");
-    if (url !== text) deps.note(`callbacks go to ${url}, as this URL is written there\n`);
+      throw new Error("postern.toml has no [callbacks] secret; see docs/callbacks.md to create one");
+    if (url !== text) deps.note(`callbacks are sent to ${url}, the normal form of this URL\n`);
     if (json) deps.print(jsonLine({ url, secrets }));
     else deps.print(`${secrets.join("\n")}\n`);
     return EXIT.ok;

@@ -21,9 +21,7 @@ import type { ShowOptions } from "./show.ts";
 
 /** `postern calls ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addCalls(program: Command, deps: ProgramDeps): void {
-  const calls = program
-    .command("calls")
-    .description("look for calls, show the life of any, or have what is kept of its sender forgotten");
+  const calls = program.command("calls").description("find, show or forget calls");
   addFind(calls, deps);
   addShow(calls, deps);
   addForget(calls, deps);
@@ -32,19 +30,21 @@ export function addCalls(program: Command, deps: ProgramDeps): void {
 function addFind(calls: Command, deps: ProgramDeps): void {
   calls
     .command("find")
-    .description("list calls by whatever is known of them, wherever they are, the newest first")
-    .option("--id <id>", "the call with this id", parseCallId)
-    .option("--delivery-id <id>", "the sender's own id of the delivery")
-    .option("--endpoint <path>", "the webhook path it came in by")
-    .option("--payer <address>", "paid by this address", parseAddress)
-    .option("--transaction <hash>", "paid in this transaction", parseTransaction)
-    .addOption(new Option("--origin <origin>", "how it came in").choices(ORIGINS))
-    .option("--job <service/job>", "the job it is for, as 7/1", parseJobKey)
-    .addOption(new Option("--state <state>", "in this state").choices(CALL_STATES))
-    .addOption(sinceOption("in its state since"))
-    .addOption(untilOption("in its state since"))
+    .description("list calls in any state, newest first")
+    .option("--id <id>", "id of the call", parseCallId)
+    .option("--delivery-id <id>", "sender's id of the delivery")
+    .option("--endpoint <path>", "endpoint that received the webhook")
+    .option("--payer <address>", "address that paid for the call", parseAddress)
+    .option("--transaction <hash>", "transaction that paid for the call", parseTransaction)
+    .addOption(new Option("--origin <origin>", "source of the call").choices(ORIGINS))
+    .option("--job <service/job>", "job of the call, such as 7/1", parseJobKey)
+    .addOption(
+      new Option("--state <state>", "state of the call; active means in flight").choices(CALL_STATES),
+    )
+    .addOption(sinceOption("updated"))
+    .addOption(untilOption("updated"))
     .addOption(limitOption(50))
-    .option("--json", "one JSON object a line; the count goes to stderr")
+    .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: FindOptions) => {
@@ -56,18 +56,13 @@ function addFind(calls: Command, deps: ProgramDeps): void {
 function addShow(calls: Command, deps: ProgramDeps): void {
   calls
     .command("show")
-    .description(
-      "show the life of one call, whatever became of it: what happened when, its newest attempts, its result, its metadata",
-    )
+    .description("show the state, timeline, result and metadata of a call")
     .addArgument(callId())
     .addOption(
-      new Option("--body-only", "the raw bytes of its body and nothing else, while it is kept").conflicts([
-        "resultOnly",
-        "json",
-      ]),
+      new Option("--body-only", "print only the raw bytes of the body").conflicts(["resultOnly", "json"]),
     )
-    .addOption(new Option("--result-only", "the raw bytes of its result and nothing else").conflicts("json"))
-    .option("--json", "one JSON object, without body and result")
+    .addOption(new Option("--result-only", "print only the raw bytes of the result").conflicts("json"))
+    .option("--json", "print one JSON object, without body and result")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
@@ -80,17 +75,17 @@ function addForget(calls: Command, deps: ProgramDeps): void {
   calls
     .command("forget")
     .description(
-      "delete body, metadata, result and attempts of a call that has ended or failed; it stays known, and never runs again",
+      "delete the body, metadata, result and attempts of an ended or failed call; its id stays, so that it never runs again",
     )
     .addArgument(callId())
-    .requiredOption("--reason <text>", "why, for the audit")
-    .option("--yes", "do not ask")
+    .requiredOption("--reason <text>", "reason for the audit trail")
+    .option("--yes", "skip the confirmation prompt")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ForgetOptions, command: Command) => {
-      if (options.reason.trim() === "") usageError(command, "--reason is empty");
+      if (options.reason.trim() === "") usageError(command, "--reason must not be empty");
       if (!options.yes && !deps.terminal.canAsk)
-        usageError(command, "nobody is there to be asked; --yes forgets without asking");
+        usageError(command, "--yes is required when stdin is not a terminal");
       const { forgetCall } = await import("./forget.ts");
       deps.exitWith(await forgetCall(deps, id, options));
     });

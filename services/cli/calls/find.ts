@@ -7,7 +7,7 @@ import { toIso } from "../../../shared/time/iso.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toSeconds } from "../text.ts";
+import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type FindOptions = CallSearch & Operated & { limit: number; json?: boolean };
@@ -22,11 +22,11 @@ export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<numb
     const listing = createListing(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
-        { heading: "SINCE", width: 20 },
-        { heading: "STATE", width: 8, tone: (state) => (state === "failed" ? "bad" : undefined) },
-        { heading: "FROM", width: 20, cutTo: 16 },
+        { heading: "UPDATED", width: 20 },
+        { heading: "STATE", width: 9, tone: (state) => (state === "failed" ? "bad" : undefined) },
+        { heading: "SOURCE", width: 20, cutTo: 16 },
         { heading: "JOB", width: 5 },
-        { heading: "KNOWN BY", cutTo: 24 },
+        { heading: "DETAILS", cutTo: 24 },
       ],
       toCells,
       toJson,
@@ -53,8 +53,10 @@ type Found = { shown: number; next: string | null; isComplete: boolean };
 
 function foundText({ shown, next, isComplete }: Found): string {
   const more = next === null ? "" : "; there are more (--limit 0 lists all)";
-  const cut = isComplete ? "" : "; not all could be looked at: say more of what is looked for";
-  return `${shown} ${shown === 1 ? "call" : "calls"} found${more}${cut}`;
+  const cut = isComplete
+    ? ""
+    : "; the search stopped before it had checked every call (to find the rest, narrow the search, for example by job or time)";
+  return `${counted(shown, "call")} found${more}${cut}`;
 }
 
 function toSearch({ deliveryId, since, until, ...asked }: FindOptions): Search {
@@ -69,7 +71,12 @@ function toSearch({ deliveryId, since, until, ...asked }: FindOptions): Search {
 function toCells(call: FoundCallView): string[] {
   const { id, at, state, origin, endpoint, job } = call;
   const from = endpoint === null ? (origin ?? "-") : `${origin ?? "-"} ${endpoint}`;
-  return [id, toSeconds(at), state, from, job ?? "-", knownBy(call)];
+  return [id, toSeconds(at), stateWord(state), from, job ?? "-", knownBy(call)];
+}
+
+/** The word for a state of a call. JSON and --state have the state itself. */
+export function stateWord(state: string): string {
+  return state === "active" ? "in flight" : state;
 }
 
 /** Why it failed, or else what its sender or payer knows it by. */

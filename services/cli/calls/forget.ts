@@ -15,12 +15,12 @@ export function forgetCall(deps: ProgramDeps, id: string, options: ForgetOptions
     const forgotten = await calls.forget(id, options.reason);
     const { forgotten_before: before } = forgotten;
     if (options.json) deps.print(jsonLine({ call_id: id, ...forgotten }));
-    deps.say(before === null ? `${id} is forgotten\n` : `${id} was forgotten before, at ${before}\n`);
+    deps.say(before === null ? `${id} is forgotten\n` : `${id} was already forgotten at ${before}\n`);
     return EXIT.ok;
   });
 }
 
 async function isConfirmed({ terminal }: ProgramDeps, id: string): Promise<boolean> {
-  const what = `Delete body, metadata, result and attempts of ${id} for good?`;
+  const what = `Delete the body, metadata, result and attempts of ${id}? This cannot be undone.`;
   return /^y(es)?$/i.test(await terminal.ask(`${what} [y/N] `));
 }

@@ -3,9 +3,11 @@ import type { CallLifeView } from "../../../shared/operator/calls.ts";
 import { RESULT_WORDS } from "../../../shared/operator/calls.ts";
 import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { writeBody } from "../body.ts";
+import { saidBy } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain, section } from "../text.ts";
+import { counted, facts, jsonLine, plain, section } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
+import { stateWord } from "./find.ts";
 
 export type ShowOptions = Operated & { json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
 
@@ -27,16 +29,16 @@ function inWords(life: CallLifeView): string {
   const since = changedAt === null ? "" : ` since ${changedAt}`;
   const known = facts([
     ["call", id],
-    ["state", `${state}${since}`],
-    ["origin", origin ?? undefined],
-    ["job", life.job_id === null ? undefined : `${life.job_id} of service ${life.service_id}`],
+    ["state", `${stateWord(state)}${since}`],
+    ["source", origin ?? undefined],
+    ["job", life.job_id === null ? undefined : `${life.service_id}/${life.job_id}`],
     ["queue", life.queue === null ? undefined : placeText(life.queue)],
     ["body", bodyText(life)],
     ["result", resultText(life.result)],
-    ["payment", payment ? `${payment.terms.payer} (postern payments show ${id})` : undefined],
+    ["payer", payment ? `${payment.terms.payer} (postern payments show ${id})` : undefined],
     ["endpoint", life.path ?? undefined],
     ["delivery id", life.delivery_id ?? undefined],
-    ["attempts", life.attempts?.toString()],
+    ["attempts", attemptsText(life)],
     ["traceparent", life.traceparent ?? undefined],
     ["FORGOTTEN", life.forgotten_at === null ? undefined : FORGOTTEN],
   ]);
@@ -44,10 +46,10 @@ function inWords(life: CallLifeView): string {
   return known + section("timeline", timeline(life)) + metadata;
 }
 
-const FORGOTTEN = "by an operator: what its sender has said was deleted, and it never runs again";
+const FORGOTTEN = "by an operator: the data from its sender was deleted, and the call never runs again";
 
 function placeText({ name, as, due_at: dueAt }: NonNullable<CallLifeView["queue"]>): string {
-  return `${as} in ${name}${dueAt === null ? "" : `, due ${dueAt}`}`;
+  return `${name}, ${stateWord(as)}${dueAt === null ? "" : `, due ${dueAt}`}`;
 }
 
 function bodyText({
@@ -56,43 +58,61 @@ function bodyText({
   content_type: type,
   sha256,
 }: CallLifeView): string | undefined {
-  if (!isKept) return bytes === null ? undefined : `${bytes} bytes, not kept`;
-  if (sha256 === null) return "what is stored is no call of this version";
-  return `${bytes} bytes, ${type ?? "no content type"}, sha256 ${sha256} (--body-only)`;
+  if (!isKept) return bytes === null ? undefined : `${counted(bytes, "byte")}, no longer kept`;
+  if (sha256 === null) return "the stored data is unreadable";
+  return `${counted(bytes ?? 0, "byte")}, ${type ?? "no content type"}, sha256 ${sha256} (--body-only prints it)`;
 }
 
 function resultText({ what, bytes, code, title, detail }: CallLifeView["result"]): string {
-  if (what === "answer") return `${bytes} bytes (--result-only)`;
+  if (what === "answer") return `${counted(bytes ?? 0, "byte")} (--result-only prints it)`;
   const said = [code, title, detail].filter((text) => text != null);
   return [RESULT_WORDS[what] ?? what, ...said].join("; ");
 }
 
-function timeline({ timeline: steps, attempts_before: attemptsBefore }: CallLifeView): string {
-  const width = Math.max(0, ...steps.map(({ what }) => what.length));
-  const lines = steps.map(
-    (step) => `  ${step.at}  ${`${step.what.padEnd(width)}  ${plain(stepText(step))}`.trimEnd()}\n`,
-  );
-  if (attemptsBefore === 0) return lines.join("");
-  const before = `  ${attemptsBefore} earlier failed ${attemptsBefore === 1 ? "attempt is" : "attempts are"} not kept\n`;
-  const first = steps.findIndex(({ what }) => what === "attempt failed");
-  return lines.toSpliced(Math.max(0, first), 0, before).join("");
+function attemptsText({ attempts, replays }: CallLifeView): string | undefined {
+  if (attempts === null || attempts === 0) return undefined;
+  return `${attempts}${replays === 0 ? "" : ` (${counted(replays, "replay")})`}`;
 }
 
-/** What there is to say of a step beside its name. */
-function stepText(step: CallLifeView["timeline"][number]): string {
+function timeline({ timeline: steps, attempts, queue }: CallLifeView): string {
+  const width = Math.max(0, ...steps.map(({ what }) => what.length));
+  // More attempts may follow while it waits for one.
+  const isDecided = queue === null || queue.as === "failed";
+  const total = isDecided && attempts !== null ? ` of ${attempts}` : "";
+  const lines = steps.map((step) => {
+    const line = `  ${step.at}  ${`${step.what.padEnd(width)}  ${plain(stepText(step, total))}`.trimEnd()}\n`;
+    return `${missingText(step.missing)}${line}`;
+  });
+  return lines.join("");
+}
+
+function missingText(missing = 0): string {
+  if (missing === 0) return "";
+  return `  ${counted(missing, "earlier attempt")}, no longer kept\n`;
+}
+
+/** What there is to say of a step beside its name. `total` is said of an attempt. */
+function stepText(step: CallLifeView["timeline"][number], total: string): string {
   const reason = `${step.code}: ${problemDetail(step.reason ?? "")}`;
   switch (step.what) {
     case "claimed":
-      return `verified by ${step.facilitator}, and on disk before it was settled`;
+      return `verified by ${step.facilitator}; the whole call is on disk before any money moves`;
     case "settle sent again":
-      return `the last of ${step.dispatches} times`;
+      return `${step.dispatches} times in total`;
     case "settled":
-      return `transaction ${step.transaction}, said by the ${step.by}${step.proven ? ", shown by the chain" : ""}`;
+      return `transaction ${step.transaction}, ${saidBy(step.by, step.proven)}`;
     case "void":
     case "in review":
       return step.reason ?? "";
     case "attempt failed":
-      return `attempt ${step.n}: ${reason} (worker ${step.worker})`;
+      return `attempt ${step.n}${total}: ${reason} (producer ${step.worker})`;
+    case "attempt lost":
+      return `attempt ${step.n}${total}: no outcome was recorded; the runner may have received the call`;
+    case "injected":
+      return step.n === undefined ? "" : `attempt ${step.n}${total}`;
+    case "replayed":
+    case "discarded":
+      return step.by === undefined ? "" : actText(step.by, step.reason);
     case "failed":
       return reason;
     case "refund exported":
@@ -102,13 +122,13 @@ function stepText(step: CallLifeView["timeline"][number]): string {
     case "progress":
       return step.json ?? "";
     case "result":
-      return `${step.status}, ${step.content_type ?? "no content type"}, ${step.bytes} bytes, ${byText(step)}`;
+      return `${step.status}, ${step.content_type ?? "no content type"}, ${counted(step.bytes ?? 0, "byte")}, ${byText(step)}`;
     case "result too long":
-      return `${step.status}, longer than is kept, ${byText(step)}`;
+      return `${step.status}, too long to keep, ${byText(step)}`;
     case "failure delivered":
       return [step.status, step.title, step.detail].filter((part) => part !== undefined).join("; ");
     case "callback":
-      return `${step.ending} to its receiver: ${step.state}, ${step.attempts} attempts (${step.id})`;
+      return `${step.id} reports ${step.ending}: ${stateWord(step.state ?? "")}, ${counted(step.attempts ?? 0, "attempt")}`;
     case "injected late":
       return "after its refund was exported";
     default:
@@ -116,6 +136,10 @@ function stepText(step: CallLifeView["timeline"][number]): string {
   }
 }
 
+function actText(by: string, reason: string | undefined): string {
+  return reason === undefined ? `by ${by}` : `by ${by}: ${reason}`;
+}
+
 function byText({ by }: { by?: string | undefined }): string {
-  return by === "delivery" ? "delivered by the runner" : "the runner's answer";
+  return by === "delivery" ? "sent by the runner" : "in the runner's answer";
 }

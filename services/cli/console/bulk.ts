@@ -1,4 +1,9 @@
-import type { BulkApi, BulkRequest, Counted } from "../../../shared/operator/bulk.ts";
+import {
+  type BulkApi,
+  type BulkRequest,
+  type Counted,
+  NOTHING_BEFORE,
+} from "../../../shared/operator/bulk.ts";
 import { BulkRunView } from "../../../shared/operator/bulk-runs.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import type { ConsoleClient } from "./client.ts";
@@ -18,10 +23,10 @@ export function createConsoleBulk(client: ConsoleClient): BulkApi {
       return toCounted(request, await runAtConsole(client, runOf(request, order), { signal }));
     },
 
-    async operate(request, counted, { signal, onProgress, onDone, before = { done: 0, left: 0 } }) {
+    async operate(request, counted, { signal, onProgress, onDone, before = NOTHING_BEFORE }) {
       const total = counted.chosen;
-      const progressOf = ({ done, left_meanwhile: left }: BulkRunView) => ({
-        ...{ done: done + before.done, left: left + before.left, total },
+      const progressOf = ({ done, left_meanwhile: left, refunds_due: refundsDue }: BulkRunView) => ({
+        ...{ done: done + before.done, left: left + before.left, total, refundsDue },
       });
       // Of calls that have failed since the count none is taken, as it is when they are counted here.
       const until = request.filter.until ?? toIso(counted.newest);
@@ -52,7 +57,7 @@ function toOrder({ action, filter, ids, limit, force, concurrency, reason }: Bul
 }
 
 function toCounted({ ids = [] }: BulkRequest, run: BulkRunView): Counted {
-  const { matched, by_code, needs_force, needs_force_count, missing } = run;
+  const { matched, by_code, paid, needs_force, needs_force_count, missing } = run;
   const failure = failureOf(run);
   if (failure !== undefined) throw failure;
   const isMissing = (id: string) => missing.some(({ detail }) => detail.startsWith(id));
@@ -61,7 +66,7 @@ function toCounted({ ids = [] }: BulkRequest, run: BulkRunView): Counted {
     chosen: (matched ?? 0) - (needs_force_count ?? 0),
     newest: Date.parse(run.begun_at),
     by_code: by_code ?? {},
-    ...{ needs_force, missing },
+    ...{ paid, needs_force, missing },
     named: ids.filter((id) => !isMissing(id) && !needs_force.includes(id)),
   };
 }

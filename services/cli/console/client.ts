@@ -3,7 +3,7 @@ import type { Secret } from "../../../shared/crypto/secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { isErrorCode } from "../../../shared/errors/codes.ts";
 import { fetch, type Response } from "../../../shared/http/fetch.ts";
-import { reasonOf } from "../http.ts";
+import { isSuccess, reasonOf } from "../http.ts";
 import { plain } from "../text.ts";
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -46,35 +46,33 @@ export function createConsoleClient({ url, token }: { url: URL; token: Secret | 
     }).catch((cause: unknown) => {
       throw new NoAnswer(`the console at ${url.origin} does not answer: ${reasonOf(cause)}`, { cause });
     });
-    if (response.ok) return response;
+    if (isSuccess(response)) return response;
     throw await refusalOf(response, url);
   }
 
   return {
     async ask(schema, method, path, asked) {
-      const answer: unknown = await (await exchange(method, path, asked)).json();
+      const answer: unknown = await (await exchange(method, path, asked)).body.json();
       const parsed = schema.safeParse(answer);
       if (parsed.success) return parsed.data;
       const [issue] = parsed.error.issues;
       const where = issue === undefined ? "" : `: ${issue.path.join(".")}: ${issue.message}`;
-      throw new Error(`the console at ${url.origin} answers ${method} ${path} with something else${where}`);
+      throw new Error(`the console at ${url.origin} sent an unexpected answer to ${method} ${path}${where}`);
     },
     async tell(method, path, asked) {
-      await exchange(method, path, asked);
+      await (await exchange(method, path, asked)).body.dump();
     },
     async bytes(path) {
-      return Buffer.from(await (await exchange("GET", path)).arrayBuffer());
+      return Buffer.from(await (await exchange("GET", path)).body.arrayBuffer());
     },
   };
 }
 
 /** The error that a problem document tells of. */
 async function refusalOf(response: Response, url: URL): Promise<Error> {
-  const problem: unknown = await response.json().catch(() => ({}));
+  const problem: unknown = await response.body.json().catch(() => ({}));
   const { code, detail } = problem as { code?: unknown; detail?: unknown };
   if (typeof code === "string" && isErrorCode(code) && typeof detail === "string")
     return AppError.public(code, detail);
-  return new Error(
-    plain(`${url.origin} answers ${response.status} ${response.statusText}: is it a console?`),
-  );
+  return new Error(plain(`${url.origin} answered ${response.status}; check that it is the URL of a console`));
 }

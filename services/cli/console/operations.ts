@@ -62,7 +62,7 @@ export function createConsoleOperations(client: ConsoleClient): Operations {
       const wanted = { schema: RefundCheckRunView, path, order: {} };
       const run = await runAtConsole(client, wanted, { ...(signal && { signal }) });
       if (run.result !== null && run.failure === null) return run.result;
-      throw failureOf(run) ?? new Error(`the look for refunds is ${run.state}`);
+      throw failureOf(run) ?? new Error(`the refund check is ${run.state}`);
     },
   };
 }
@@ -96,7 +96,7 @@ function createConsolePayments(client: ConsoleClient): PaymentsApi {
 }
 
 function createConsoleRefunds(client: ConsoleClient): RefundsApi {
-  const { ask, tell } = client;
+  const { ask, tell, bytes } = client;
   const page: RefundsApi["page"] = (asked) =>
     ask(RefundPage, "GET", "payments/refunds", { query: { ...asked } });
   return {
@@ -106,6 +106,9 @@ function createConsoleRefunds(client: ConsoleClient): RefundsApi {
         const { payments: items, next } = await page(asked);
         return { items, next };
       }),
+    async *report() {
+      yield (await bytes("payments/refunds/report")).toString("utf8");
+    },
     async export(order, reason = "by postern payments refund-list") {
       const asked = { body: { ...order, reason } };
       return ask(RefundExportView, "POST", "payments/refunds/exports", asked).catch((error: unknown) => {

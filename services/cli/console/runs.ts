@@ -30,9 +30,10 @@ export async function runAtConsole<Run extends AnyRun>(
       run = await client.ask(schema, cancels ? "DELETE" : "GET", at);
     } catch (error) {
       if (mayPass(error) && systemClock() - heardAt < AWAY_MS) continue;
-      throw new Error(`${messageOf(error)}; ${run.id} may go on: GET /api/v1/${at} tells how far it is`, {
-        cause: error,
-      });
+      throw new Error(
+        `${messageOf(error)}; ${run.id} may still be running: GET /api/v1/${at} shows its progress`,
+        { cause: error },
+      );
     }
     heardAt = systemClock();
     isCancelled ||= cancels;

@@ -8,12 +8,13 @@ export type CloseOptions = { configDir: string; json?: boolean };
 
 /** `postern endpoint close`: also for an endpoint that is no longer configured. 1 if it is not open. */
 export function closeEndpoint(deps: ProgramDeps, path: string, options: CloseOptions): Promise<number> {
-  return withRedis(deps, options, async ({ partition }) => {
-    const closed = await createOpenedEndpoints(partition).close(path);
+  return withRedis(deps, options, async ({ partition, clock, by: closer }) => {
+    const act = { at: clock(), action: "close", path, by: closer, selection: "by path" } as const;
+    const closed = await createOpenedEndpoints(partition).close(act);
     if (closed === undefined) throw new Error(`${plain(path)} is not open`);
     const { by, hadSecret } = closed;
-    const lost = hadSecret ? "; a secret had come, which nobody has seen: it is deleted" : "";
-    const inWords = `${path} is closed; ${plain(by)} had opened it${lost}\n`;
+    const lost = hadSecret ? "; a secret was received but not shown, and is deleted" : "";
+    const inWords = `${path} is closed; it was opened by ${plain(by)}${lost}\n`;
     if (options.json) deps.print(jsonLine({ path, opened_by: by, secret_deleted: hadSecret }));
     deps.say(inWords);
     return EXIT.ok;

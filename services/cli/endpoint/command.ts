@@ -10,13 +10,20 @@ const MINUTES = 10;
 export function addEndpoint(program: Command, deps: ProgramDeps): void {
   const endpoint = program
     .command("endpoint")
-    .description("have an endpoint take the secret that its sender gives in a handshake");
+    .description("open or close an endpoint for the handshake that brings its secret");
   endpoint
     .command("open")
-    .description("open an endpoint for one secret, wait for it, and show it once; Ctrl-C closes the endpoint")
-    .argument("<path>", "the endpoint's path")
-    .option("--minutes <n>", "how long", wholeNumber("a number of minutes", { min: 1, max: 120 }), MINUTES)
-    .option("--json", "one JSON object")
+    .description(
+      "open an endpoint for the handshake that brings its secret, wait for the secret and print it once; Ctrl-C closes the endpoint",
+    )
+    .argument("<path>", "path of the endpoint")
+    .option(
+      "--minutes <n>",
+      "minutes that the endpoint stays open",
+      wholeNumber("a number of minutes", { min: 1, max: 120 }),
+      MINUTES,
+    )
+    .option("--json", "print one JSON object")
     .addOption(configDir())
     .action(async (path: string, options: OpenOptions) => {
       const { openEndpoint } = await import("./open.ts");
@@ -24,9 +31,9 @@ export function addEndpoint(program: Command, deps: ProgramDeps): void {
     });
   endpoint
     .command("close")
-    .description("close an endpoint that somebody has opened; a secret that was not shown is deleted")
-    .argument("<path>", "the endpoint's path")
-    .option("--json", "one JSON object")
+    .description("close an open endpoint, and delete a secret that was not shown")
+    .argument("<path>", "path of the endpoint")
+    .option("--json", "print one JSON object")
     .addOption(configDir())
     .action(async (path: string, options: CloseOptions) => {
       const { closeEndpoint } = await import("./close.ts");

@@ -1,17 +1,14 @@
-import { createAudit } from "../../../shared/audit/audit.ts";
 import { loadEndpointNames, type NamedEndpoint } from "../../../shared/config/endpoint-names.ts";
-import { messageOf } from "../../../shared/errors/app-error.ts";
 import {
   createOpenedEndpoints,
   type OpenedEndpoint,
   type OpenedState,
   type TakenSecret,
 } from "../../../shared/gateway/opened-endpoints.ts";
-import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { EXIT, withStopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { delay } from "../../../shared/time/clock.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { operatorName } from "../terminal.ts";
 import { facts, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 import { whyUnknown } from "./unknown-path.ts";
@@ -27,29 +24,26 @@ const POLL_MS = 250;
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {
   const { print, note, printError } = deps;
   const { minutes, json } = options;
-  return withRedis(deps, options, async ({ partition, log }) => {
-    const problem = whyNot(path, loadEndpointNames(options.configDir));
-    if (problem !== undefined) {
-      printError(`error: ${problem}\n`);
-      return EXIT.usage;
-    }
-    const by = operatorName();
-    const stopped = stopSignal();
-    const opened = await createOpenedEndpoints(partition).open(path, by, minutes * 60_000);
-    const selection = `for ${minutes} min`;
-    try {
-      await createAudit(partition, log)({ at: systemClock(), action: "open", path, by, selection });
-    } catch (cause) {
-      await opened.close();
-      throw new Error(`${path} is closed again: ${messageOf(cause)}`, { cause });
-    }
-    note(`${path} is open ${selection}: make the webhook at the sender now (Ctrl-C closes it)\n`);
+  return withRedis(deps, options, ({ partition, clock, by }) =>
+    withStopSignal(async (stopped) => {
+      const problem = whyNot(path, loadEndpointNames(options.configDir));
+      if (problem !== undefined) {
+        printError(`error: ${problem}\n`);
+        return EXIT.usage;
+      }
+      const selection = `for ${minutes} min`;
+      const act = { at: clock(), action: "open", path, by, selection } as const;
+      const opened = await createOpenedEndpoints(partition).open(act, minutes * 60_000);
+      note(
+        `${path} is open ${selection}: create the webhook at the sender now (Ctrl-C closes the endpoint)\n`,
+      );
 
-    const state = await wait(opened, stopped);
-    if (state.kind !== "secret") throw new Error(whyNone(path, state));
-    print(json ? jsonLine(toJson(path, state)) : inWords(state));
-    return EXIT.ok;
-  });
+      const state = await wait(opened, stopped);
+      if (state.kind !== "secret") throw new Error(whyNone(path, state));
+      print(json ? jsonLine(toJson(path, state)) : inWords(state));
+      return EXIT.ok;
+    }),
+  );
 }
 
 /** Why this endpoint cannot be opened. */
@@ -57,7 +51,7 @@ function whyNot(path: string, endpoints: readonly NamedEndpoint[] | undefined): 
   const unknown = whyUnknown(path, endpoints);
   if (unknown !== undefined) return unknown;
   const takesSecret = endpoints?.some((each) => each.path === path && each.takesSecret);
-  return takesSecret ? undefined : `the sender of ${plain(path)} gives no secret in a handshake`;
+  return takesSecret ? undefined : `the sender of ${plain(path)} does not send its secret in a handshake`;
 }
 
 /** Waits for the secret. Ctrl-C closes the endpoint; a secret that came just before is still shown. */
@@ -75,8 +69,8 @@ async function wait(opened: OpenedEndpoint, stopped: Promise<unknown>): Promise<
 
 function whyNone(path: string, state: Exclude<OpenedState, TakenSecret>): string {
   if (state.kind === "taken-over")
-    return `${plain(state.by)} has opened ${path} again, and is shown its secret`;
-  return `${path} is closed, and no secret came`;
+    return `${plain(state.by)} has opened ${path} again and will get its secret`;
+  return `${path} is closed; no secret was received`;
 }
 
 function toJson(path: string, { secret, address, takenAt }: TakenSecret) {
@@ -86,11 +80,11 @@ function toJson(path: string, { secret, address, takenAt }: TakenSecret) {
 function inWords({ secret, address, takenAt }: TakenSecret): string {
   const known = facts([
     ["secret", secret],
-    ["from", address],
-    ["at", toIso(takenAt)],
+    ["address", address],
+    ["received at", toIso(takenAt)],
   ]);
   return `${known}
-This was its only showing: Postern has not kept it. If it came from the sender, set it as the endpoint's
-secret in webhooks.toml, or where that points to, and restart the webhooks gateways.
+Postern has not kept the secret and cannot show it again. If it came from the sender, set it as the endpoint's
+secret in webhooks.toml, or in the file or variable that webhooks.toml names, and restart the webhooks gateways.
 `;
 }

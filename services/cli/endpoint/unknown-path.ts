@@ -9,7 +9,7 @@ export function whyUnknown(
   path: string,
   endpoints: readonly { path: string }[] | undefined,
 ): string | undefined {
-  if (endpoints === undefined) return "there is no webhooks.toml, so there are no endpoints";
+  if (endpoints === undefined) return "there is no webhooks.toml, so no endpoint is configured";
   return whyNoneOf(
     path,
     endpoints.map((each) => each.path),

@@ -1,5 +1,5 @@
-import { stopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { type BulkRequest, filterWords } from "../../../shared/operator/bulk.ts";
+import { withStopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { type BulkRequest, type Counted, filterWords } from "../../../shared/operator/bulk.ts";
 import { shellLine } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
@@ -23,7 +23,7 @@ export type BulkOptions = FilterOptions &
 type BulkKind = Pick<BulkRequest, "action" | "reason" | "force"> & {
   /** The subcommand's own options, as words of the command that resumes an interrupted run. */
   flags: readonly string[];
-  isConfirmed: (count: number) => Promise<boolean>;
+  isConfirmed: (counted: Counted) => Promise<boolean>;
 };
 
 /**
@@ -31,13 +31,23 @@ type BulkKind = Pick<BulkRequest, "action" | "reason" | "force"> & {
  * The command that resumes an interrupted run names the same start.
  */
 export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): Promise<number> {
+  return withStopSignal((stopped) => {
+    const stop = new AbortController();
+    void stopped.then(() => stop.abort());
+    return runUntil(stop.signal, deps, given, kind);
+  });
+}
+
+function runUntil(
+  signal: AbortSignal,
+  deps: ProgramDeps,
+  given: BulkOptions,
+  kind: BulkKind,
+): Promise<number> {
   const { flags, isConfirmed, ...wanted } = kind;
   const { action } = wanted;
   const options = given.id === undefined ? { ...given, until: given.until ?? systemClock() } : given;
   const { dryRun = false, concurrency, limit } = options;
-  const stop = new AbortController();
-  void stopSignal().then(() => stop.abort());
-  const { signal } = stop;
   const { ids, ...filter } = toFilter(options);
   const request: BulkRequest = {
     ...wanted,
@@ -67,7 +77,7 @@ export function runBulk(deps: ProgramDeps, given: BulkOptions, kind: BulkKind): 
     };
     const { chosen } = counted;
     const begins =
-      refused === undefined && !dryRun && !signal.aborted && (chosen === 0 || (await isConfirmed(chosen)));
+      refused === undefined && !dryRun && !signal.aborted && (chosen === 0 || (await isConfirmed(counted)));
     const result = begins ? await operateAll() : undefined;
 
     const outcome = { action, counted, unfinished, result, interrupted: signal.aborted };

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { callId, callIds, configDir, operatorUrl, usageError, wholeNumber } from "../options.ts";
+import { callId, callIds, configDir, limitOption, operatorUrl, usageError, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { BulkOptions } from "./bulk.ts";
 import type { DiscardOptions } from "./discard.ts";
@@ -10,7 +10,7 @@ import type { ShowOptions } from "./show.ts";
 
 /** `postern failed ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addFailed(program: Command, deps: ProgramDeps): void {
-  const failed = program.command("failed").description("look at, replay or discard failed calls");
+  const failed = program.command("failed").description("list, show, replay or discard failed calls");
   addList(failed, deps);
   addShow(failed, deps);
   addReplay(failed, deps);
@@ -18,9 +18,9 @@ export function addFailed(program: Command, deps: ProgramDeps): void {
 }
 
 function addList(failed: Command, deps: ProgramDeps): void {
-  addFilterOptions(failed.command("list"), { limit: 50 })
-    .description("list failed calls, the newest first")
-    .option("--json", "one JSON object a line; the count goes to stderr")
+  addFilterOptions(failed.command("list"), limitOption(50))
+    .description("list failed calls, newest first")
+    .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: ListOptions) => {
@@ -32,11 +32,11 @@ function addList(failed: Command, deps: ProgramDeps): void {
 function addShow(failed: Command, deps: ProgramDeps): void {
   failed
     .command("show")
-    .description("show one failed call: metadata, failed attempts, body")
+    .description("show the metadata, failed attempts and body of a failed call")
     .addArgument(callId())
-    .option("--full", "the whole body, however long")
-    .option("--body-only", "the raw bytes of the body and nothing else")
-    .option("--json", "one JSON object, the body in base64")
+    .option("--full", "print the whole body instead of its beginning")
+    .option("--body-only", "print only the raw bytes of the body")
+    .option("--json", "print one JSON object, with the body in base64")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
@@ -48,10 +48,10 @@ function addShow(failed: Command, deps: ProgramDeps): void {
 function addReplay(failed: Command, deps: ProgramDeps): void {
   addBulkOptions(failed.command("replay"))
     .description(
-      "put failed calls back into the queue, with all their attempts, under the same keys; the oldest first",
+      "return failed calls to the queue, oldest first, with a full set of attempts and the same Idempotency-Key",
     )
-    .option("--force", "also calls older than the runner's memory of keys, which it may run twice")
-    .option("--reason <text>", "why, for the audit")
+    .option("--force", "include calls that the runner may have forgotten; it may run them twice")
+    .option("--reason <text>", "reason for the audit trail")
     .action(async (ids: string[], given: ReplayOptions, command: Command) => {
       const options = withIds(ids, given);
       requireSelection(command, options);
@@ -62,14 +62,14 @@ function addReplay(failed: Command, deps: ProgramDeps): void {
 
 function addDiscard(failed: Command, deps: ProgramDeps): void {
   addBulkOptions(failed.command("discard"))
-    .description("end failed calls for good, without running them; their bodies are deleted")
-    .requiredOption("--reason <text>", "why, for the audit")
-    .option("--yes", "do not ask")
+    .description("end failed calls without running them, and delete their bodies")
+    .requiredOption("--reason <text>", "reason for the audit trail")
+    .option("--yes", "skip the confirmation prompt")
     .action(async (ids: string[], given: DiscardOptions, command: Command) => {
       const options = withIds(ids, given);
       requireSelection(command, options);
       if (!options.yes && !options.dryRun && !deps.terminal.canAsk)
-        usageError(command, "nobody is there to be asked; --yes discards without asking");
+        usageError(command, "--yes is required when stdin is not a terminal");
       const { discardFailed } = await import("./discard.ts");
       deps.exitWith(await discardFailed(deps, options));
     });
@@ -77,12 +77,17 @@ function addDiscard(failed: Command, deps: ProgramDeps): void {
 
 /** The options that replay and discard have in common. */
 function addBulkOptions(command: Command): Command {
-  return addFilterOptions(command, { limit: 0 })
+  return addFilterOptions(command, limitOption(0, "select at most n calls; 0 selects all"))
     .addArgument(callIds())
-    .option("--all", "every failed call; needed if no call is named and no filter is given")
-    .option("--dry-run", "say how many calls it would be, and change nothing")
-    .option("--concurrency <n>", "calls at a time", wholeNumber("concurrency", { min: 1, max: 100 }), 8)
-    .option("--json", "the outcome as one JSON object")
+    .option("--all", "select every failed call (required without ids and filters)")
+    .option("--dry-run", "count the calls and change nothing")
+    .option(
+      "--concurrency <n>",
+      "number of calls to process at once",
+      wholeNumber("concurrency", { min: 1, max: 100 }),
+      8,
+    )
+    .option("--json", "print one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir());
 }
@@ -95,5 +100,5 @@ function withIds<Options extends BulkOptions>(ids: readonly string[], options: O
 
 function requireSelection(command: Command, options: BulkOptions): void {
   if (options.all || isFiltered(options)) return;
-  usageError(command, "name calls or filters; --all means every failed call");
+  usageError(command, "select calls by id or with filters, or pass --all for every failed call");
 }

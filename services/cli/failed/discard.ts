@@ -1,5 +1,6 @@
 import type { ProgramDeps } from "../program-deps.ts";
 import { type BulkOptions, runBulk } from "./bulk.ts";
+import { paidLines } from "./paid-lines.ts";
 
 export type DiscardOptions = BulkOptions & { reason: string; yes?: boolean };
 
@@ -11,10 +12,22 @@ export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promi
     force: true,
     reason,
     flags: ["--reason", reason, ...(yes ? ["--yes"] : [])],
-    isConfirmed: async (count) => {
+    isConfirmed: async ({ chosen, paid }) => {
       if (yes) return true;
-      const what = count === 1 ? "1 failed call and its body" : `${count} failed calls and their bodies`;
-      return /^y(es)?$/i.test(await deps.terminal.ask(`Discard ${what} for good? [y/N] `));
+      const [what, bodies, them] =
+        chosen === 1
+          ? ["1 failed call", "its body", "it"]
+          : [`${chosen} failed calls`, "their bodies", "them"];
+      const money = paidLines(paid, "before");
+      const question =
+        money.length === 0
+          ? [`Discard ${what} and delete ${bodies}? This cannot be undone. [y/N] `]
+          : [
+              `This discards ${what} and deletes ${bodies}, and cannot be undone.`,
+              ...money,
+              `Discard ${them}? [y/N] `,
+            ];
+      return /^y(es)?$/i.test(await deps.terminal.ask(question.join("\n")));
     },
   });
 }

@@ -3,7 +3,7 @@ import type { ErrorCode } from "../../../shared/errors/codes.ts";
 import { ORIGINS, type Origin } from "../../../shared/job-call/origin.ts";
 import type { FailedFilter } from "../../../shared/operator/failed.ts";
 import { toIso } from "../../../shared/time/iso.ts";
-import { collectCallId, limitOption, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
+import { collectCallId, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
 
 /** The options by which `list`, `replay` and `discard` choose calls. */
 export type FilterOptions = {
@@ -19,17 +19,17 @@ export type FilterOptions = {
   limit: number;
 };
 
-export function addFilterOptions(command: Command, { limit }: { limit: number }): Command {
+export function addFilterOptions(command: Command, limit: Option): Command {
   return command
-    .addOption(new Option("--origin <origin>", "how it came in").choices(ORIGINS))
-    .option("--endpoint <path>", "the webhook path it came in by")
-    .option("--service <id>", "the service it is for", wholeNumber("a service id"))
-    .option("--job <id>", "the job it is for, of any service without --service", wholeNumber("a job id"))
-    .option("--code <code>", "the error it failed with, e.g. runner.refused", parseCode)
+    .addOption(new Option("--origin <origin>", "source of the call").choices(ORIGINS))
+    .option("--endpoint <path>", "endpoint that received the webhook")
+    .option("--service <id>", "service of the job", wholeNumber("a service id"))
+    .option("--job <id>", "job of the call; without --service, of any service", wholeNumber("a job id"))
+    .option("--code <code>", "error code of the failure, such as runner.refused", parseCode)
     .addOption(sinceOption("failed"))
     .addOption(untilOption("failed"))
-    .option("--id <id>", "this call; may be repeated", collectCallId)
-    .addOption(limitOption(limit));
+    .option("--id <id>", "id of the call; may be repeated", collectCallId)
+    .addOption(limit);
 }
 
 export function toFilter(options: FilterOptions): FailedFilter & { ids: string[] | undefined } {

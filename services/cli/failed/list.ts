@@ -4,7 +4,7 @@ import { problemDetail } from "../../../shared/text/problem-detail.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toSeconds } from "../text.ts";
+import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
@@ -18,10 +18,10 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
     const listing = createListing<FailedCallView>(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
-        { heading: "FAILED AT", width: 20 },
-        { heading: "FROM", width: 20, cutTo: 16 },
+        { heading: "FAILED", width: 20 },
+        { heading: "SOURCE", width: 20, cutTo: 16 },
         { heading: "JOB", width: 5 },
-        { heading: "TRIES", width: 5 },
+        { heading: "ATTEMPTS" },
         { heading: "CODE", width: 16, tone: () => "bad" },
         { heading: "REASON", cutTo: 24 },
       ],
@@ -40,10 +40,16 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
     }
     const { matched, total } = await calls.count(filter);
     const matching = shown === limit ? matched : shown;
-    const listed = shown < matching ? `; ${shown} are listed (--limit 0 lists all)` : "";
-    listing.end(`${matching} of ${total} failed calls match${listed}`);
+    listing.end(foundText({ shown, matching, total }));
     return EXIT.ok;
   });
+}
+
+type Found = { shown: number; matching: number; total: number };
+
+function foundText({ shown, matching, total }: Found): string {
+  const listed = shown < matching ? `; ${counted(shown, "is", "are")} listed (--limit 0 lists all)` : "";
+  return `${matching} of ${counted(total, "failed call")} ${matching === 1 ? "matches" : "match"}${listed}`;
 }
 
 function toCells({ id, origin, path, service_id, job_id, ...call }: FailedCallView): string[] {

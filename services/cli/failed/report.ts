@@ -1,10 +1,10 @@
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { isErrorCode } from "../../../shared/errors/codes.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { BulkAction, Counted } from "../../../shared/operator/bulk.ts";
-import type { ManyResult } from "../../../shared/queue/operate.ts";
+import type { BulkAction, BulkResult, Counted } from "../../../shared/operator/bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain } from "../text.ts";
+import { paidLines } from "./paid-lines.ts";
 
 /** What came of a run. */
 export type Outcome = {
@@ -13,7 +13,7 @@ export type Outcome = {
   /** The ids of calls that were named and that this run has not come to. */
   unfinished: ReadonlySet<string>;
   /** Undefined if nothing was begun. */
-  result: ManyResult | undefined;
+  result: BulkResult | undefined;
   interrupted: boolean;
 };
 
@@ -47,14 +47,16 @@ function toProblem(text: string, { counted: { missing, matched } }: Outcome): st
 
 function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
   const { action, counted, result, interrupted } = outcome;
-  const { matched, chosen, by_code, needs_force, missing } = counted;
+  const { matched, chosen, by_code, paid, needs_force, missing } = counted;
   return {
     action,
     dry_run: dryRun,
     matched,
     by_code,
+    paid,
     done: result?.done ?? 0,
     left_meanwhile: result?.left ?? 0,
+    refunds_due: result?.refundsDue ?? null,
     remaining: result?.remaining ?? chosen,
     needs_force_count: matched - chosen,
     needs_force,
@@ -68,15 +70,21 @@ function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
 export const PAST = { replay: "replayed", discard: "discarded" } as const;
 
 function summary({ action, counted, result }: Outcome, dryRun: boolean): string {
-  const { matched: n, chosen, by_code } = counted;
+  const { matched: n, chosen, by_code, paid } = counted;
   if (dryRun) {
-    const force = n > chosen ? `; ${n - chosen} of them would need --force` : "";
+    const force = n > chosen ? `; ${n - chosen} of them ${n - chosen === 1 ? "needs" : "need"} --force` : "";
     const codes = Object.entries(by_code).map(([code, count]) => `  ${code}  ${count}\n`);
-    return `${n} ${calls(n)} would be ${PAST[action]}${force}\n${codes.join("")}`;
+    return `${n} ${calls(n)} would be ${PAST[action]}${force}\n${codes.join("")}${toText(paidLines(paid, "before"))}`;
   }
   if (result === undefined) return `${n} ${calls(n)} ${n === 1 ? "matches" : "match"}; nothing was changed\n`;
-  const elsewhere = result.left > 0 ? `; ${result.left} meanwhile replayed or discarded elsewhere` : "";
-  return `${PAST[action]} ${result.done} of ${n} ${calls(n)}${elsewhere}\n`;
+  const { left } = result;
+  const elsewhere = left > 0 ? `; ${left} ${left === 1 ? "was" : "were"} no longer failed` : "";
+  const due = paidLines(result.refundsDue, "after", result.refundsDue?.is_whole === false);
+  return `${PAST[action]} ${result.done} of ${n} ${calls(n)}${elsewhere}\n${toText(due)}`;
+}
+
+function toText(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join("");
 }
 
 const LISTED_MAX = 20;
@@ -86,14 +94,14 @@ function problems(outcome: Outcome, resume: string | undefined): string[] {
   const n = counted.matched - counted.chosen;
   const listed = counted.needs_force.slice(0, LISTED_MAX).map((id) => `  ${id}`);
   const more = n > LISTED_MAX ? [`  … and ${n - LISTED_MAX} more`] : [];
-  const why =
-    "accepted longer ago than the runner remembers keys (runner.memory_secs), so the runner may run it twice";
+  const [were, them] = n === 1 ? ["it was", "it"] : ["they were", "them"];
+  const why = `${were} accepted more than runner.memory_secs ago, so the runner may have forgotten ${them} and may run ${them} twice`;
   return [
     ...counted.missing.map(({ detail }) => detail),
     ...(n > 0 ? [`${n} ${calls(n)} ${n === 1 ? "needs" : "need"} --force: ${why}`, ...listed, ...more] : []),
     ...(result?.failure ? [`stopped: ${plain(result.failure.message)}`] : []),
     ...(interrupted ? ["interrupted"] : []),
-    ...(resume === undefined ? [] : ["this command does the rest:", `  ${resume}`]),
+    ...(resume === undefined ? [] : ["to continue, run:", `  ${resume}`]),
   ];
 }
 

@@ -3,7 +3,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { FailedCallDetail } from "../../../shared/operator/failed.ts";
 import { bodyText, writeBody } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain, section } from "../text.ts";
+import { counted, facts, jsonLine, plain, section } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ShowOptions = Operated & { json?: boolean; full?: boolean; bodyOnly?: boolean };
@@ -24,7 +24,7 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
   });
 }
 
-/** Whether what is stored is a call of this version, of which alone the body is known. */
+/** Whether the stored data is readable as a call: only then is its body known. */
 function isRead({ metadata }: FailedCallDetail): boolean {
   return metadata !== undefined;
 }
@@ -35,10 +35,9 @@ function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean
     ["failed at", call.failed_at],
     ["code", call.code],
     ["reason", call.reason],
-    ["record", call.record ?? "none (the call came without a delivery id)"],
-    ["origin", call.origin],
-    ["service", String(call.service_id)],
-    ["job", String(call.job_id)],
+    ["record", call.record ?? "none (the call has no delivery id)"],
+    ["source", call.origin],
+    ["job", `${call.service_id}/${call.job_id}`],
     ["accepted at", call.accepted_at],
     ["traceparent", call.traceparent],
     ["attempts", `${call.attempts} since it was queued or last replayed`],
@@ -46,18 +45,18 @@ function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean
   const history = section("failed attempts", call.failed_attempts.map(attemptRow).join(""));
   if (body === undefined) {
     const unread = bodyText(Buffer.from(JSON.stringify(call.stored) ?? ""), { full });
-    return known + history + section("stored (no call of this version)", unread);
+    return known + history + section("stored data (unreadable as a call)", unread);
   }
   const metadata = section("metadata", facts(Object.entries(call.metadata ?? {}), "  "));
   return known + history + metadata + section(bodyHeading(call, body), bodyText(body, { full }));
 }
 
 function attemptRow({ n, at, code, reason, worker }: FailedCallDetail["failed_attempts"][number]): string {
-  return `  attempt ${n}  ${at}  ${plain(`${code}: ${reason}`)}  (worker ${plain(worker)})\n`;
+  return `  attempt ${n}  ${at}  ${plain(`${code}: ${reason}`)}  (producer ${plain(worker)})\n`;
 }
 
 function bodyHeading({ bytes, content_type, sha256 }: FailedCallDetail, body: Buffer): string {
-  const changed = sha256Hex(body) === sha256 ? "" : ", which these bytes do not have";
+  const changed = sha256Hex(body) === sha256 ? "" : ", which does not match these bytes";
   const type = content_type === undefined ? "no content type" : plain(content_type);
-  return `body (${bytes} bytes, ${type}, sha256 ${sha256}${changed})`;
+  return `body (${counted(bytes ?? body.length, "byte")}, ${type}, sha256 ${sha256}${changed})`;
 }

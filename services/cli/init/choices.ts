@@ -22,35 +22,38 @@ type Question = { option: string; text: string; proposed: string; read: (text: s
 
 const WAYS: Question = {
   option: "--ways",
-  text: "What comes in: webhooks, payments or both?",
+  text: "Accept webhooks, payments or both?",
   proposed: "webhooks",
-  read: (text) => oneOf(text, CHOICES.ways, "is webhooks, payments or both"),
+  read: (text) => oneOf(text, CHOICES.ways, "must be webhooks, payments or both"),
 };
 
 const PRESET: Question = {
   option: "--preset",
-  text: "Who sends the webhooks? A name of docs/senders.md, such as github or stripe; none for any other",
+  text: "Who sends the webhooks? Enter a preset from docs/senders.md, such as github or stripe, or none",
   proposed: "none",
-  read: (text) => oneOf(text, [...Object.keys(PRESETS), "none"], "is no sender of docs/senders.md"),
+  read: (text) =>
+    oneOf(text, [...Object.keys(PRESETS), "none"], "must be a preset from docs/senders.md, or none"),
 };
 
 const PRICE: Question = {
   option: "--price",
-  text: "What does a run of the job cost, in USDC?",
+  text: "What is the price of a call, in USDC?",
   proposed: "0.05",
   read: (text) =>
     /^\d{1,9}(?:\.\d{1,6})?$/.test(text) && /[1-9]/.test(text)
       ? { value: text }
-      : { problem: "is no amount above 0 with at most 6 decimals, as 0.05" },
+      : { problem: "must be an amount above 0 with at most 6 decimals, such as 0.05" },
 };
 
 const RUNNER: Question = {
   option: "--runner",
-  text: "Where is your runner?",
+  text: "What is the URL of your runner?",
   proposed: "http://127.0.0.1:8645",
   read(text) {
     const read = httpUrl.safeParse(text);
-    return read.success ? { value: read.data } : { problem: read.error.issues[0]?.message ?? "is no URL" };
+    return read.success
+      ? { value: read.data }
+      : { problem: read.error.issues[0]?.message ?? "must be a URL" };
   },
 };
 
@@ -100,8 +103,9 @@ async function answerTo(
 
 function payee({ token, payTo }: InitOptions): string | undefined {
   if (token === "devnet") return undefined;
-  if (payTo === undefined) throw new Error(`--token ${token} needs --pay-to: the address that is paid`);
+  if (payTo === undefined)
+    throw new Error(`--token ${token} requires --pay-to, the address that receives the payments`);
   const read = evmAddress.safeParse(payTo);
-  if (!read.success) throw new Error(`--pay-to ${payTo}: ${read.error.issues[0]?.message}`);
+  if (!read.success) throw new Error(`--pay-to ${JSON.stringify(payTo)} ${read.error.issues[0]?.message}`);
   return read.data;
 }

@@ -39,7 +39,7 @@ function quoted(text: string): string {
 }
 
 function posternText({ redisUrl, runner }: Choices, secret: string, callbacksSecret: string): string {
-  return `# What all processes share; docs/configuration.md.
+  return `# Settings of all processes. See docs/configuration.md.
 
 [redis]
 url = ${quoted(redisUrl)}
@@ -47,10 +47,10 @@ durability = "strict"               # Redis must run with appendonly yes and app
 
 [runner]
 url = ${quoted(runner)}
-secret = ${secret}   # signs what your runner gets; docs/runner.md says how it is checked
+secret = ${secret}   # signs requests to your runner; docs/runner.md shows how to verify them
 
 [callbacks]
-secret = ${callbacksSecret}   # signs what receivers of callbacks get, if there are any; docs/callbacks.md
+secret = ${callbacksSecret}   # signs callbacks; docs/callbacks.md shows how to verify them
 `;
 }
 
@@ -62,10 +62,10 @@ function webhookFiles(job: number, { preset, path }: NonNullable<Choices["webhoo
     preset === undefined
       ? `auth = "hmac-sha256"                # X-Signature-256: the HMAC-SHA256 of the body, in hex
 idempotency_header = "X-Delivery-Id"   # a repeat of an id is the same call`
-      : `preset = ${quoted(preset)}   # docs/senders.md`;
-  const text = `# The webhooks gateway; docs/webhooks.md.
+      : `preset = ${quoted(preset)}   # see docs/senders.md`;
+  const text = `# Settings of the webhooks gateway. See docs/webhooks.md.
 
-bind_address = "127.0.0.1:9090"     # "0.0.0.0:9090" for other machines; TLS is for a proxy in front of it
+bind_address = "127.0.0.1:9090"     # "0.0.0.0:9090" accepts other machines; put a TLS proxy in front of it
 
 [[endpoints]]
 path = ${quoted(path)}
@@ -95,10 +95,10 @@ function credentialsOf(name: string, preset: Preset | undefined) {
     ...made.map(({ key, reference }) => `${key} = ${reference}`),
     ...(schemes.some(({ signed = "" }) => signed.includes("{url}"))
       ? [
-          `public_url = "https://hooks.example.com/hooks/${name}"   # replace it: the URL as it is written at the sender`,
+          `public_url = "https://hooks.example.com/hooks/${name}"   # replace it with the URL as it is written at the sender`,
         ]
       : []),
-    ...(comesLater ? ["# The sender gives its secret in a handshake: postern endpoint open"] : []),
+    ...(comesLater ? ["# The sender sends its secret in a handshake: run postern endpoint open"] : []),
   ];
   return { files: made.map(({ file }) => file), lines };
 }
@@ -109,28 +109,28 @@ const TOKENS = {
     rpcUrl: "http://127.0.0.1:8545",
     payTo: "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
     confirmations: 1,
-    what: "The worthless USDC of postern devnet",
+    what: "USDC of postern devnet, without value",
   },
   "base-sepolia": {
     facilitator: "https://x402.org/facilitator",
     rpcUrl: "https://sepolia.base.org",
     payTo: undefined,
     confirmations: 2,
-    what: "The test USDC of Base Sepolia",
+    what: "Test USDC of Base Sepolia",
   },
 } as const;
 
 function paymentFiles(job: number, { price, token, payTo }: NonNullable<Choices["payments"]>, toml: Toml) {
   const { facilitator, rpcUrl, payTo: proposed, confirmations, what } = TOKENS[token];
   const quote = secretFile("quote", newSecret());
-  const text = `# The x402 gateway; docs/payments.md.
+  const text = `# Settings of the payment gateway. See docs/payments.md.
 
 bind_address = "127.0.0.1:8402"
-public_url = "http://127.0.0.1:8402"   # where payers reach it; https, once it is not this machine alone
+public_url = "http://127.0.0.1:8402"   # URL for payers; use https for payers on other machines
 facilitator_url = ${quoted(facilitator)}
 quote_secret = ${quote.reference}
 
-# ${what}. Prices are in 10^-18 of it, by this rate.
+# ${what}. With this rate, prices are in units of 10^-18 USDC.
 [[accepted_tokens]]
 network = "eip155:84532"
 asset = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
@@ -143,7 +143,7 @@ confirmations = ${confirmations}
 eip3009_name = "USDC"
 eip3009_version = "2"
 `;
-  const prices = `# What is sold, by service and job; docs/payments.md.
+  const prices = `# Prices by service and job. See docs/payments.md.
 
 [0]
 ${job} = "${toUnits(price, 18)}"   # ${price} USDC

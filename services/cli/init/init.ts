@@ -21,7 +21,7 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
   const { terminal, print, say, printError } = deps;
   if (!options.yes && !terminal.canAsk) {
     printError(
-      "error: there is no terminal to ask on: give --yes, and as options what is to differ (--help)\n",
+      "error: --yes is required when stdin is not a terminal; see --help for the options that replace the questions\n",
     );
     return EXIT.usage;
   }
@@ -67,10 +67,10 @@ async function mayWrite(
   if (there.length === 0 || force) return true;
   const names = there.map(({ name }) => join(dir, name)).join(", ");
   if (!yes) {
-    const answer = await terminal.prompt(`${names}: already there. Write over? [y/N] `);
+    const answer = await terminal.prompt(`These files already exist: ${names}. Overwrite them? [y/N] `);
     return /^y(?:es)?$/i.test(answer ?? "");
   }
-  printError(`error: ${names}: already there; --force writes over\n`);
+  printError(`error: these files already exist: ${names}; use --force to overwrite them\n`);
   return false;
 }
 
@@ -92,18 +92,18 @@ function nextSteps(dir: string, { webhooks, payments }: Choices, program: string
   const secret = join(dir, SECRETS, webhooks?.preset ?? "inbox");
   const lines = [
     "",
-    "Next, each in a terminal of its own:",
+    "Next, run each command in its own terminal:",
     "  redis-server --appendonly yes --appendfsync always --maxmemory-policy noeviction",
     ...(payments?.token === "devnet" ? [`  ${program} devnet`] : []),
     ...(webhooks === undefined ? [] : [`  ${program} webhooks${at}`]),
     ...(payments === undefined ? [] : [`  ${program} x402${at}`]),
     `  ${program} producer${at}`,
-    `and your runner; or the reference runner: ${program} runner${at}`,
-    `Or, for a trial, all of it in one terminal: ${program} dev --config-dir ${shellQuote(dir)}`,
+    `Also run your runner, or the reference runner: ${program} runner${at}`,
+    `To try everything in one terminal instead: ${program} dev --config-dir ${shellQuote(dir)}`,
     ...(webhooks === undefined || !existsSync(secret)
       ? []
       : [
-          `The sender's secret is in ${secret}: set it there, or put the one that the sender gives in its place.`,
+          `The secret of the sender is in ${secret}: set it at the sender, or replace it with the secret that the sender shows you.`,
         ]),
   ];
   return `${lines.join("\n")}\n`;

@@ -7,13 +7,11 @@ import type { ResumeOptions } from "./resume.ts";
 
 /** `postern jobs ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addJobs(program: Command, deps: ProgramDeps): void {
-  const jobs = program
-    .command("jobs")
-    .description("look at the jobs' queues and limits, pause or resume jobs");
+  const jobs = program.command("jobs").description("list, pause or resume jobs");
   jobs
     .command("list")
-    .description("list the jobs that have calls or settings: what waits, and whether calls are taken")
-    .option("--json", "one JSON object a line; the count goes to stderr")
+    .description("list the jobs that have calls or settings, with their queues, limits and states")
+    .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: ListOptions) => {
@@ -22,19 +20,19 @@ export function addJobs(program: Command, deps: ProgramDeps): void {
     });
   jobs
     .command("pause")
-    .description("have no producer take calls of these jobs; gateways go on accepting them")
+    .description("stop injecting the calls of these jobs; gateways continue to accept calls")
     .addArgument(jobKeys())
-    .requiredOption("--reason <text>", "why, for the audit and for whoever lists the jobs")
+    .requiredOption("--reason <text>", "reason for the audit trail and the list of jobs")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (names: string[], options: PauseOptions, command: Command) => {
-      if (options.reason.trim() === "") usageError(command, "--reason is empty");
+      if (options.reason.trim() === "") usageError(command, "--reason must not be empty");
       const { pauseJobs } = await import("./pause.ts");
       deps.exitWith(await pauseJobs(deps, names, options));
     });
   jobs
     .command("resume")
-    .description("have the calls of these jobs taken again")
+    .description("start injecting the calls of these jobs again")
     .addArgument(jobKeys())
     .addOption(operatorUrl())
     .addOption(configDir())

@@ -2,7 +2,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { JobPage, JobView } from "../../../shared/operator/jobs.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { duration, toSeconds } from "../text.ts";
+import { counted, duration, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ListOptions = Operated & { json?: boolean };
@@ -17,7 +17,7 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
         { heading: "JOB", width: 8 },
         { heading: "WAITING" },
         { heading: "DELAYED" },
-        { heading: "ACTIVE" },
+        { heading: "IN FLIGHT" },
         { heading: "FAILED", tone: (count) => (count === "0" ? undefined : "bad") },
         { heading: "OLDEST" },
         { heading: "LIMITS", width: 14, cutTo: 10 },
@@ -35,7 +35,7 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
       paused += page.jobs.filter(({ state }) => state === "paused").length;
       next = page.next;
     } while (next !== null);
-    listing.end(`${listed} ${listed === 1 ? "job" : "jobs"}, ${paused} paused`);
+    listing.end(`${counted(listed, "job")}, ${paused} paused`);
     return EXIT.ok;
   });
 }
@@ -52,7 +52,7 @@ function stateText(job: JobView): string {
     case "running":
       return "running";
     case "throttled":
-      return `throttled until ${toSeconds(job.throttled_until ?? "?")}: its runner asked to wait`;
+      return `throttled until ${toSeconds(job.throttled_until ?? "?")} at its runner's request`;
     case "paused":
       return pausedText(job);
   }
@@ -67,7 +67,7 @@ export function pausedText({ paused }: Pick<JobView, "paused">): string {
 function limitsText({ concurrency, rate }: JobView): string {
   const limits = [
     ...(concurrency === null ? [] : [`${concurrency} at once`]),
-    ...(rate === null ? [] : [`${rate.calls} in ${rate.period_ms} ms`]),
+    ...(rate === null ? [] : [`${rate.calls} per ${rate.period_ms} ms`]),
   ];
   return limits.length === 0 ? "-" : limits.join(", ");
 }

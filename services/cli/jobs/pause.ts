@@ -20,7 +20,7 @@ export function pauseJobs(
       const { ports } = job;
       if (options.json) deps.print(jsonLine({ job: name, ports, state: "paused", changed, has_queue }));
       if (changed) {
-        const unknown = has_queue ? "" : "; it has no queue yet, and calls that come will wait";
+        const unknown = has_queue ? "" : "; it has no queue yet, and new calls will wait";
         deps.say(`${named(job)} is paused${unknown}\n`);
       } else {
         deps.printError(`${named(job)} is already ${pausedText(job)}\n`);

@@ -4,38 +4,34 @@ import { parseUrl, requireOneBody, usageError, waitOption, wholeNumber } from ".
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 
+const ENVIRONMENT = `
+Environment variables:
+  POSTERN_PAYER_KEY  private key of the payer: 64 hex digits, with or without 0x`;
+
 /** `postern pay` and its options. The payer's key comes from the environment and from nowhere else. */
 export function addPay(program: Command, deps: ProgramDeps): void {
   program
     .command("pay")
-    .description("buy a job: pay what is asked for it, up to a cap, and print its output")
-    .argument("<job>", "the job's URL, or its name at --gateway", parseJob)
+    .description("pay for a job, up to a cap, and print its output")
+    .argument("<job>", "URL of the job, or its name with --gateway", parseJob)
     .option(
       "--gateway <url>",
-      "the gateway that sells the job of this name, as http://127.0.0.1:8402",
+      "URL of the payment gateway that sells the job, such as http://127.0.0.1:8402",
       parseUrl,
     )
-    .option("--body <text>", "the request's body")
-    .option("--body-file <file>", "the request's body from a file")
-    .option("--content-type <type>", "of the body (default: application/json if it is JSON, else text/plain)")
-    .option("--max <amount>", "pay at most so much, in tokens, as 5 or 0.25", parseAmount, "1")
+    .option("--body <text>", "body of the request")
+    .option("--body-file <file>", "file with the body of the request")
     .option(
-      "--token <asset=decimals>",
-      "pay with this token too, beside those the x402 client knows",
-      collectToken,
+      "--content-type <type>",
+      "content type of the body (default: application/json for JSON, else text/plain)",
     )
-    .option(
-      "--quote <header>",
-      "pay by this quote, as postern quote prints it: X-PLATFORM-QUOTE",
-      parseHeader,
-    )
-    .addOption(waitOption("once it is paid for, wait at most this long for the output; 0: end at once"))
-    .option("--timeout <secs>", "how long to try to buy it", wholeNumber("a time", { min: 1 }), 120)
-    .option("--json", "each step as one JSON object a line, and the outcome last")
-    .addHelpText(
-      "after",
-      "\nPOSTERN_PAYER_KEY holds the payer's private key: 64 hex digits, with or without 0x.",
-    )
+    .option("--max <amount>", "highest price to pay, in tokens, such as 5 or 0.25", parseAmount, "1")
+    .option("--token <asset=decimals>", "additional token to pay with, and its decimals", collectToken)
+    .option("--quote <header>", "quote to use: the X-PLATFORM-QUOTE that postern quote prints", parseHeader)
+    .addOption(waitOption("seconds to wait for the output after the payment; 0 does not wait"))
+    .option("--timeout <secs>", "seconds to keep trying to pay", wholeNumber("a time", { min: 1 }), 120)
+    .option("--json", "print JSON, one object a line: each step, then the outcome")
+    .addHelpText("after", ENVIRONMENT)
     .action(async (job: URL | string, options: PayOptions, command: Command) => {
       requireOneBody(command, options);
       requirePlace(command, job, options);
@@ -47,24 +43,25 @@ export function addPay(program: Command, deps: ProgramDeps): void {
 function parseJob(text: string): URL | string {
   if (isJobName(text)) return text;
   if (text.includes("://")) return parseUrl(text);
-  throw new InvalidArgumentError("a job is its http or https URL, or its name at --gateway");
+  throw new InvalidArgumentError("it must be an http or https URL, or the name of a job with --gateway");
 }
 
 /** Ends the command unless it is clear where the job is sold. */
 function requirePlace(command: Command, job: URL | string, { gateway }: PayOptions): void {
-  if (typeof job !== "string" && gateway !== undefined) usageError(command, "a URL needs no --gateway");
+  if (typeof job !== "string" && gateway !== undefined)
+    usageError(command, "--gateway cannot be used with the URL of a job");
   if (typeof job === "string" && gateway === undefined)
-    usageError(command, `"${job}" is a name: say with --gateway <url> where the job is sold`);
+    usageError(command, `"${job}" is the name of a job, which requires --gateway <url>`);
 }
 
 function parseHeader(text: string): string {
   if (/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return text;
-  throw new InvalidArgumentError("a quote is base64");
+  throw new InvalidArgumentError("it must be a quote in base64");
 }
 
 function parseAmount(text: string): string {
   if (/^\d{1,60}(?:\.\d{1,36})?$/.test(text)) return text;
-  throw new InvalidArgumentError("an amount is a decimal number, as 5 or 0.25");
+  throw new InvalidArgumentError("it must be a decimal number, such as 5 or 0.25");
 }
 
 function collectToken(text: string, before: Record<string, number> = {}): Record<string, number> {
@@ -72,5 +69,5 @@ function collectToken(text: string, before: Record<string, number> = {}): Record
   if (asset !== undefined && Number(decimals) <= 36) {
     return { ...before, [asset.toLowerCase()]: Number(decimals) };
   }
-  throw new InvalidArgumentError("a token is its address, = and its decimals, as 0x…=6");
+  throw new InvalidArgumentError("it must be a token: its address, = and its decimals, such as 0x…=6");
 }

@@ -19,17 +19,17 @@ export async function findJob(gateway: URL, name: string, deadline: number): Pro
     names.push(...jobs.map((each) => each.name));
     if (isLast) break;
   }
-  throw new PayFailure("refused", { reason: `${base} sells no job called ${name}${advice(name, names)}` });
+  throw new PayFailure("refused", { reason: `${base} sells no job named ${name}${advice(name, names)}` });
 }
 
 async function readPage(url: URL, deadline: number): Promise<{ jobs: Listed[]; isLast: boolean }> {
   const answer = await get(url, deadline).catch((cause: unknown) => {
-    const reason = `${url.host} cannot be asked for its jobs: ${reasonOf(cause)}`;
+    const reason = `cannot get the list of jobs from ${url.host}: ${reasonOf(cause)}`;
     throw new PayFailure("failed", { reason, cause });
   });
   const { jobs, next } = answer.json;
   if (answer.status !== 200 || !Array.isArray(jobs)) {
-    const reason = `${url.href} is no list of jobs, it answers ${wordsOf(answer)}`;
+    const reason = `expected a list of jobs from ${url.href}, but it answered ${wordsOf(answer)}`;
     throw new PayFailure("failed", { reason });
   }
   return { jobs: jobs.filter(isListed), isLast: typeof next !== "string" };
@@ -46,10 +46,10 @@ function isListed(job: unknown): job is Listed {
 const NAMES_SHOWN = 20;
 
 function advice(name: string, names: readonly string[]): string {
-  if (names.length === 0) return ": its jobs have no names; give the job's URL";
+  if (names.length === 0) return "; its jobs have no names, so use the URL of the job";
   const near = names.filter(
     (each) => each.startsWith(name) || name.startsWith(each) || slipBetween(each, name) !== undefined,
   );
-  if (near.length > 0) return `: did you mean ${near.slice(0, NAMES_SHOWN).join(", ")}?`;
-  return `: it sells ${names.slice(0, NAMES_SHOWN).join(", ")}${names.length > NAMES_SHOWN ? ", ..." : ""}`;
+  if (near.length > 0) return `; did you mean ${near.slice(0, NAMES_SHOWN).join(", ")}?`;
+  return `; it sells ${names.slice(0, NAMES_SHOWN).join(", ")}${names.length > NAMES_SHOWN ? ", ..." : ""}`;
 }

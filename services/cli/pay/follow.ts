@@ -30,7 +30,7 @@ export async function followCall(
   const followed = statusUrl === undefined ? undefined : onPaidOrigin(statusUrl, url);
   if (followed === undefined) return;
   if (followed.href !== new URL(String(statusUrl), url).href) {
-    const text = `followed at ${followed.href}, not at ${statusUrl}: only ${url.host} was paid\n`;
+    const text = `following the call at ${followed.href} instead of ${statusUrl}, because only ${url.host} was paid\n`;
     tell("followed", { url: followed.href }, text);
   }
   purchase.followedUrl = followed.href;
@@ -44,7 +44,7 @@ export async function followCall(
   purchase.state = watched.kind === "unwatched" ? await poll(followed, deadline, onState) : watched.state;
   const failure = failureOf(purchase.state, watched);
   if (failure !== undefined) {
-    const reason = `the job is paid for, and ${failure}; ${followed.href} tells more later`;
+    const reason = `the job is paid for, but ${failure}; check its state later at ${followed.href}`;
     throw new PayFailure(hasEnded(purchase.state) ? "failed" : "accepted", { reason });
   }
   purchase.outcome = "injected";
@@ -57,7 +57,7 @@ function failureOf(state: string | undefined, watched: Watched): string | undefi
   if (state === undefined) return "its state could not be read";
   const { code, status, title, detail } = (failed && watched.failure) || {};
   const why = [code ?? status, title, detail].filter((each) => each !== undefined).map(String);
-  const not = hasEnded(state) ? "" : "it has not ended in time: ";
+  const not = hasEnded(state) ? "" : "it did not end in time: ";
   return plain(`${not}its state is ${state}${why.length === 0 ? "" : `: ${why.join("; ")}`}`);
 }
 

@@ -214,7 +214,7 @@ function noteAnswer(answer: Answer, paid: object | undefined, url: URL, purchase
 function howToFetch({ resultUrl, resultToken }: Purchase, program: string): string {
   if (resultUrl === undefined) return "";
   const variable = resultToken === undefined ? "" : `POSTERN_RESULT_TOKEN=${shellQuote(resultToken)} `;
-  return `fetch it later: ${variable}${program} result ${shellQuote(resultUrl)}\n`;
+  return `fetch the result later: ${variable}${program} result ${shellQuote(resultUrl)}\n`;
 }
 
 /** Follows the call to its end, and fetches its output. The 202 of a repeated payment has no token, so the payer signs in. */
@@ -245,27 +245,27 @@ async function fetchPaid(
     if (!(error instanceof NoResult)) throw error;
     if (error.code === "result.none_kept") return noResult(tell);
     const hasFailed = error.code === CALL_FAILED;
-    const what = hasFailed ? "failed" : "its output is not there";
+    const what = hasFailed ? "it failed" : "its output could not be fetched";
     throw new PayFailure(hasFailed ? "failed" : "injected", {
-      reason: `the job is paid for, and ${what}: ${error.message}`,
+      reason: `the job is paid for, but ${what}: ${error.message}`,
       cause: error,
     });
   }
 }
 
 function noResult(tell: Tell): undefined {
-  const reason = "this job keeps none";
+  const reason = "this job keeps no results";
   tell("no_result", { reason }, `no result: ${reason}\n`);
 }
 
 /** Gets the 402. The price does not depend on the body, so the body is not sent. */
 async function askPrice(url: URL, headers: Record<string, string>, deadline: number): Promise<Answer> {
   const answer = await post({ url, headers, body: undefined }, deadline).catch((cause: unknown) => {
-    const reason = `${url.host} cannot be asked for the price: ${reasonOf(cause)}`;
+    const reason = `cannot get the price from ${url.host}: ${reasonOf(cause)}`;
     throw new PayFailure("failed", { reason, cause });
   });
   if (answer.status === 402) return answer;
-  const reason = `${url.href} asks for no payment, it answers ${wordsOf(answer)}; nothing was signed`;
+  const reason = `${url.href} did not ask for a payment, but answered ${wordsOf(answer)}; nothing was signed`;
   throw new PayFailure("refused", { reason });
 }
 
@@ -279,9 +279,9 @@ function howToAskAgain(
 ): string {
   const flags = Object.entries(headers).map(([name, value]) => `-H ${shellQuote(`${name}: ${value}`)}`);
   return [
-    `whether the payment settled is unknown (${message}). Do not pay anew: it may have been charged, or be until ${until}.`,
-    ...(statusUrl === undefined ? [] : [`Its state: ${statusUrl}`]),
-    "The same request with the same header asks what became of it, and is charged once:",
+    `it is unknown whether the payment settled (${message}). Do not pay again: you may have been charged, or may still be charged until ${until}.`,
+    ...(statusUrl === undefined ? [] : [`State of the payment: ${statusUrl}`]),
+    "To learn the outcome, send the same request with the same header. It is charged only once:",
     `curl -i -X POST ${shellQuote(url.href)} ${flags.join(" ")}${dataFlag(options)}`,
   ].join("\n");
 }
@@ -294,7 +294,7 @@ function dataFlag({ body, bodyFile }: BodyOptions): string {
 function requireAccepted(answer: Answer): void {
   const { json } = answer;
   if (json["code"] === CALL_FAILED)
-    throw new PayFailure("failed", { reason: `the job is paid for, and failed: ${wordsOf(answer)}` });
+    throw new PayFailure("failed", { reason: `the job is paid for, but it failed: ${wordsOf(answer)}` });
   if (json["code"] === "payment.in_review")
     throw new PayFailure("unknown", { reason: `in review: ${wordsOf(answer)}` });
   if (!isSuccess(answer)) throw new PayFailure("refused", { reason: `refused: ${wordsOf(answer)}` });

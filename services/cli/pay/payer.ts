@@ -32,7 +32,7 @@ export function createPayer(key: Secret) {
       try {
         return http.getPaymentRequiredResponse((name) => headers.get(name));
       } catch (cause) {
-        const reason = "the 402 has no PAYMENT-REQUIRED of x402 version 2";
+        const reason = "the 402 answer has no PAYMENT-REQUIRED header of x402 version 2";
         throw new PayFailure("failed", { reason, cause });
       }
     },
@@ -124,6 +124,6 @@ function tooDear(prices: readonly Price[], { max }: Limits): string {
 
 function noneKnown(accepts: readonly PaymentRequirements[]): string {
   const offers = accepts.map(({ scheme, network, asset }) => plain(`${scheme} on ${network} in ${asset}`));
-  const offered = offers.join("; ") || "there are none";
-  return `no offer can be paid from here (${offered}); --token takes a token that is not known; nothing was signed`;
+  const offered = offers.join("; ") || "none";
+  return `none of the offers can be paid (offers: ${offered}); use --token to add a token; nothing was signed`;
 }

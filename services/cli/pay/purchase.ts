@@ -84,9 +84,9 @@ export function receiptText({ symbol, asset, ...receipt }: Receipt): string {
   const rows: [string, string | undefined][] = [
     ["network", receipt.network],
     ["token", token === "" ? undefined : token],
-    ["amount", receipt.amount && `${receipt.amount} (smallest units)`],
+    ["amount", receipt.amount && `${receipt.amount} smallest units`],
     ["payer", receipt.payer],
-    ["paid to", receipt.pay_to],
+    ["recipient", receipt.pay_to],
     ["transaction", receipt.transaction],
     ["quote", receipt.quote_digest],
   ];

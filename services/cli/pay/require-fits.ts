@@ -17,7 +17,7 @@ export async function requireFits(url: URL, body: Uint8Array | undefined, deadli
   const answer = await get(schemaUrl, deadline).catch(() => undefined);
   const unfit = answer && mismatchWith(answer, body ?? new Uint8Array());
   if (unfit === undefined) return;
-  const reason = `the body does not fit the job's input schema: ${unfit.pointer} ${unfit.what}; nothing was signed`;
+  const reason = `the body does not match the job's input schema: ${unfit.pointer} ${unfit.what}; nothing was signed`;
   throw new PayFailure("refused", { reason });
 }
 

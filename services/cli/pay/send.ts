@@ -34,7 +34,7 @@ export async function sendUntilAnswered(
       if (refusal !== undefined && !mayBeCharged) return refusal;
       throw new PayFailure("unknown", { reason, statusUrl });
     }
-    const text = `no answer yet (${reason}); the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`;
+    const text = `no answer yet (${reason}); sending the same payment again in ${(waitMs / 1000).toFixed(1)} s\n`;
     tell("retrying", { reason, wait_ms: waitMs }, text);
     await delay(waitMs, signal);
   }

@@ -8,7 +8,7 @@ export type Watched =
   | Ended
   /** The deadline came first, or nothing more of a job that the runner has. */
   | { kind: "late"; state: string | undefined }
-  /** There is no such stream: the gateway is of an earlier release, or has too many. */
+  /** There is no such stream: streams are disabled, or the gateway has too many. */
   | { kind: "unwatched" };
 
 /** The call has come to its end. What there is to be had of it, and why it failed, only who has its token is told. */
@@ -102,8 +102,8 @@ async function openStream(
     signal,
   });
   const isStream = /^text\/event-stream\b/.test(answer.headers.get("content-type") ?? "");
-  if (answer.status === 200 && isStream && answer.body !== null) return answer.body;
-  await answer.body?.cancel();
+  if (answer.status === 200 && isStream) return answer.body;
+  answer.body.destroy();
   return undefined;
 }
 

@@ -3,7 +3,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import { MoneyAudit, type TokenAudit } from "../../../shared/operator/money-audit.ts";
 import { readText } from "../../../shared/text/read-text.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { inTokens, jsonLine } from "../text.ts";
+import { counted, inTokens, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type AuditOptions = Operated & {
@@ -36,7 +36,7 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
 
 function readOther(file: string): MoneyAudit {
   const refuse = (cause: unknown, problem: string): never => {
-    throw AppError.public("request.malformed", `--other ${file} ${problem}`, { cause });
+    throw AppError.public("request.malformed", `--other ${file}: ${problem}`, { cause });
   };
   let text: string;
   try {
@@ -47,7 +47,7 @@ function readOther(file: string): MoneyAudit {
   try {
     return MoneyAudit.parse(JSON.parse(text));
   } catch (error) {
-    return refuse(error, "is not the output of `postern payments audit --json`");
+    return refuse(error, "must be the output of `postern payments audit --json`");
   }
 }
 
@@ -74,16 +74,16 @@ function compare(ours: TokenAudit, { tokens }: MoneyAudit): Compared {
 
 function gapsIn(ours: TokenAudit, theirs: readonly TokenAudit[]): string[] {
   const [theirOne] = theirs;
-  if (theirOne === undefined) return ["the other audit has no such token with this pay_to"];
+  if (theirOne === undefined) return ["the other audit does not have this token and pay_to"];
   const isCut = [ours, theirOne].some(({ matched, matches }) => matches.length < matched);
   const isShorter =
     BigInt(theirOne.from_block) > BigInt(ours.from_block) ||
     BigInt(theirOne.to_block) < BigInt(ours.to_block);
   return [
-    ...(isCut ? ["not all matches are listed: run both audits at Redis, without --operator"] : []),
+    ...(isCut ? ["an audit does not list all its matches: run both without --operator"] : []),
     ...(isShorter
       ? [
-          `the other audit covers only blocks ${theirOne.from_block} to ${theirOne.to_block}: give both the same`,
+          `the other audit covers only blocks ${theirOne.from_block} to ${theirOne.to_block}: run both for the same blocks`,
         ]
       : []),
   ];
@@ -91,11 +91,11 @@ function gapsIn(ours: TokenAudit, theirs: readonly TokenAudit[]): string[] {
 
 function comparedText({ token: { symbol, network, pay_to }, counted_twice: twice, gaps }: Compared): string {
   return [
-    `${symbol} on ${network}, to ${pay_to}: ${twice.length} transfers count at both deployments\n`,
+    `${symbol} on ${network}, to ${pay_to}: ${counted(twice.length, "transfer")} counted at both deployments\n`,
     ...twice.map(
       ({ transaction, call_id }) => `  counted twice: transaction ${transaction}, call ${call_id}\n`,
     ),
-    ...gaps.map((gap) => `  not compared: ${gap}\n`),
+    ...gaps.map((gap) => `  comparison incomplete: ${gap}\n`),
   ].join("");
 }
 
@@ -109,21 +109,21 @@ function tokenText(audit: TokenAudit): string {
   const { matched, orphans, unsettled, missing, surplus_refunds: surplus, more } = audit;
   return [
     `${symbol} ${asset} on ${network}, to ${pay_to}, blocks ${from_block} to ${to_block}\n`,
-    `  ${matched} matched, ${orphans.length} orphans, ${unsettled.length} unsettled, ${missing.length} missing, ${surplus.length} surplus refunds\n`,
+    `  ${matched} matched, ${counted(orphans.length, "orphan")}, ${unsettled.length} unsettled, ${missing.length} missing, ${counted(surplus.length, "surplus refund")}\n`,
     ...orphans.map((each) => `  orphan: ${moneyOf(each, audit)}; ${whyOrphan(each.call_id)}\n`),
     ...unsettled.map(({ payment, ...transfer }) => {
-      const says = `the journal says that ${payment.call_id} is ${payment.state}`;
+      const says = `payment ${payment.call_id} is ${payment.state}`;
       return `  unsettled: ${moneyOf(transfer, audit)}; ${says}\n`;
     }),
     ...missing.map(({ payment: { call_id: id, state, settlement, terms } }) => {
       const amount = `${inTokens(BigInt(terms.amount), audit.decimals)} ${symbol}`;
-      return `  missing: ${id} is ${state}, ${amount} from ${terms.payer} in transaction ${settlement?.transaction}, which the chain does not show\n`;
+      return `  missing: payment ${id} is ${state}, but the chain shows no transfer of ${amount} from ${terms.payer} in transaction ${settlement?.transaction}\n`;
     }),
     ...surplus.map(({ payment, ...transfer }) => {
-      const says = `the refund of ${payment.call_id} is ${payment.state === "refunded" ? "closed by another transfer" : "withdrawn"}`;
+      const says = `the refund of ${payment.call_id} was ${payment.state === "refunded" ? "closed by another transfer" : "withdrawn"}`;
       return `  surplus refund: ${moneyOf(transfer, audit)}; ${says}\n`;
     }),
-    ...(more > 0 ? [`  ${more} more do not match\n`] : []),
+    ...(more > 0 ? [`  ${counted(more, "more mismatch", "more mismatches")} not listed\n`] : []),
   ].join("");
 }
 
@@ -137,6 +137,6 @@ function moneyOf(transfer: Transfer, { decimals, symbol }: TokenAudit): string {
 
 function whyOrphan(callId: string | null): string {
   return callId === null
-    ? "no authorization shows, so it paid for no job"
-    : `unknown payment ${callId} (or is it older than the journal remembers, 30 days?)`;
+    ? "it identifies no payment, so it paid for no call"
+    : `payment ${callId} is unknown: there was no such payment, or its call ended more than 30 days ago`;
 }

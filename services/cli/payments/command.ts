@@ -29,7 +29,7 @@ import type { SpentElsewhereOptions } from "./spent-elsewhere.ts";
 export function addPayments(program: Command, deps: ProgramDeps): void {
   const payments = program
     .command("payments")
-    .description("look at, push, resolve, pay back or audit the payments that were taken");
+    .description("list, check, resolve or audit payments; list, export or check refunds");
   addList(payments, deps);
   addShow(payments, deps);
   addReconcile(payments, deps);
@@ -44,17 +44,19 @@ export function addPayments(program: Command, deps: ProgramDeps): void {
 function addList(payments: Command, deps: ProgramDeps): void {
   payments
     .command("list")
-    .description("list payments, the newest first")
+    .description("list payments, newest first")
     .addOption(
-      new Option("--state <state>", "in this state").choices(PAYMENT_STATE_VIEWS).argParser(parseState),
+      new Option("--state <state>", "state of the payment")
+        .choices(PAYMENT_STATE_VIEWS)
+        .argParser(parseState),
     )
-    .option("--payer <address>", "paid by this address", parseAddress)
+    .option("--payer <address>", "address that paid for the call", parseAddress)
     .addOption(sinceOption("claimed"))
     .addOption(untilOption("claimed"))
-    .option("--open", "not ended yet: settling, review, queued, failed or refund_pending")
-    .option("--disputed", "given to the runner, and contradicted by the chain since")
+    .option("--open", "only payments that have not ended: settling, review, queued, failed or refund_pending")
+    .option("--disputed", "only disputed payments: the chain contradicts them after their call was queued")
     .addOption(limitOption(50))
-    .option("--json", "one JSON object a line; the count goes to stderr")
+    .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: ListOptions) => {
@@ -66,15 +68,15 @@ function addList(payments: Command, deps: ProgramDeps): void {
 function parseState(text: string): PaymentStateView {
   const state = PAYMENT_STATE_VIEWS.find((each) => each === text.toLowerCase());
   if (state !== undefined) return state;
-  throw new InvalidArgumentError(`a state is one of ${PAYMENT_STATE_VIEWS.join(", ")}`);
+  throw new InvalidArgumentError(`it must be one of ${PAYMENT_STATE_VIEWS.join(", ")}`);
 }
 
 function addShow(payments: Command, deps: ProgramDeps): void {
   payments
     .command("show")
-    .description("show one payment: state, times, terms, settlement")
+    .description("show the state, times, terms and settlement of a payment")
     .addArgument(callId())
-    .option("--json", "one JSON object")
+    .option("--json", "print one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
@@ -88,15 +90,20 @@ const WAIT_SECS = 15;
 function addReconcile(payments: Command, deps: ProgramDeps): void {
   payments
     .command("reconcile")
-    .description("have the running gateways look at payments now, and say what came of it")
+    .description("have the running gateways check payments now, and print the outcome of each")
     .addArgument(callIds())
-    .option("--all", "every payment in flight, except those whose call is in the queue or has failed")
-    .option("--timeout <secs>", "how long to wait", wholeNumber("a time", { min: 1, max: 3600 }), WAIT_SECS)
-    .option("--json", "one JSON object a line")
+    .option("--all", "check all payments in flight, except those whose call is queued or has failed")
+    .option(
+      "--timeout <secs>",
+      "seconds to wait for the gateways",
+      wholeNumber("a time", { min: 1, max: 3600 }),
+      WAIT_SECS,
+    )
+    .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (ids: string[], options: ReconcileOptions, command: Command) => {
-      if ((options.all === true) === ids.length > 0) usageError(command, "name payments, or --all");
+      if ((options.all === true) === ids.length > 0) usageError(command, "give either call ids or --all");
       const { reconcilePayments } = await import("./reconcile.ts");
       deps.exitWith(await reconcilePayments(deps, ids, options));
     });
@@ -105,16 +112,20 @@ function addReconcile(payments: Command, deps: ProgramDeps): void {
 function addResolve(payments: Command, deps: ProgramDeps): void {
   payments
     .command("resolve")
-    .description(
-      "decide on a payment in review (a settled one runs its job), acknowledge a disputed one, or drop the body of an open one",
-    )
+    .description("mark a payment in review as paid or not paid, acknowledge a disputed one, or drop a body")
     .addArgument(callId())
-    .option("--settled", "the money is there; needs --transaction")
-    .option("--void", "it was not paid and is not going to be; its body is deleted")
-    .option("--acknowledged", "it is disputed, and you have seen it: nothing else is done")
-    .option("--dropped", "delete its body and send no settle; money that comes all the same is due back")
-    .option("--transaction <hash>", "the transaction that settled it", parseTransaction)
-    .requiredOption("--reason <text>", "why, for the audit")
+    .option("--settled", "mark a payment in review as paid: its call runs; requires --transaction")
+    .option(
+      "--void",
+      "mark a payment in review as not paid, if it can no longer be made; its body is deleted",
+    )
+    .option("--acknowledged", "record that you have seen the dispute; nothing else changes")
+    .option(
+      "--dropped",
+      "drop the body of a payment that is settling or in review; no further settle request is sent, and a refund is due if the money still arrives",
+    )
+    .option("--transaction <hash>", "hash of the transaction that made the payment", parseTransaction)
+    .requiredOption("--reason <text>", "reason for the audit trail")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ResolveOptions, command: Command) => {
@@ -127,32 +138,46 @@ function addResolve(payments: Command, deps: ProgramDeps): void {
 function requireVerdict(command: Command, options: ResolveOptions): void {
   const { settled, void: isVoid, acknowledged, dropped } = options;
   const verdicts = [settled, isVoid, acknowledged, dropped].filter((given) => given === true);
-  if (verdicts.length !== 1) usageError(command, "say either --settled, --void, --acknowledged or --dropped");
+  if (verdicts.length !== 1)
+    usageError(command, "give exactly one of --settled, --void, --acknowledged and --dropped");
   if (options.settled && options.transaction === undefined)
-    usageError(command, "--settled needs --transaction");
+    usageError(command, "--settled requires --transaction");
   if (!options.settled && options.transaction !== undefined)
-    usageError(command, "only --settled has a --transaction");
-  if (options.reason.trim() === "") usageError(command, "--reason is empty");
+    usageError(command, "--transaction requires --settled");
+  if (options.reason.trim() === "") usageError(command, "--reason must not be empty");
 }
 
 function addRefundList(payments: Command, deps: ProgramDeps): void {
   payments
     .command("refund-list")
-    .description("list what was paid and failed for good; with a format, export it once for a multisig")
+    .description("list refunds due; with --csv or --calldata, export each once for a multisig wallet")
     .addArgument(callIds())
-    .addOption(new Option("--csv", "export, for the Safe app CSV Airdrop").conflicts("calldata"))
-    .option("--calldata", "export, for the Safe app Transaction Builder")
-    .option("--export <id>", "print this export again, and change nothing", parseExportId)
-    .option("--effect-unknown", "also calls of which an attempt may have done the job")
-    .option("--network <network>", "as eip155:8453; needed if the cases are on several")
+    .addOption(new Option("--csv", "export as CSV for the Safe app CSV Airdrop").conflicts("calldata"))
+    .option("--calldata", "export as JSON for the Safe app Transaction Builder")
+    .addOption(
+      new Option("--report", "print all refunds as CSV for bookkeeping; export nothing").conflicts([
+        "csv",
+        "calldata",
+        "export",
+        "effectUnknown",
+        "network",
+        "json",
+      ]),
+    )
+    .option("--export <id>", "id of an earlier export to print again; exports nothing", parseExportId)
+    .option("--effect-unknown", "include calls whose job may have run")
+    .option(
+      "--network <network>",
+      "network of the refunds, such as eip155:8453; required if they are on several",
+    )
     .option(
       "--limit <n>",
-      "at most this many in one export, the oldest first",
+      "export at most n refunds, oldest first",
       wholeNumber("a limit", { min: 1, max: EXPORTED_MAX }),
       EXPORTED_MAX / 5,
     )
-    .option("--reason <text>", "why, for the audit")
-    .addOption(new Option("--json", "the list as one JSON object a line").conflicts(["csv", "calldata"]))
+    .option("--reason <text>", "reason for the audit trail")
+    .addOption(new Option("--json", "print JSON, one object a line").conflicts(["csv", "calldata"]))
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (ids: string[], options: RefundListOptions, command: Command) => {
@@ -163,24 +188,23 @@ function addRefundList(payments: Command, deps: ProgramDeps): void {
 }
 
 function requireFormat(command: Command, ids: readonly string[], options: RefundListOptions): void {
+  if (options.report && ids.length > 0) usageError(command, "--report prints all refunds: give no call ids");
   if (options.export === undefined) return;
-  if (!options.csv && !options.calldata) usageError(command, "--export needs --csv or --calldata");
+  if (!options.csv && !options.calldata) usageError(command, "--export requires --csv or --calldata");
   if (ids.length > 0 || options.network !== undefined || options.effectUnknown)
-    usageError(command, "--export prints what was exported, and chooses nothing");
+    usageError(command, "--export prints an earlier export: give no call ids, --network or --effect-unknown");
 }
 
 function parseExportId(text: string): string {
   if (EXPORT_ID.test(text)) return text;
-  throw new InvalidArgumentError("the id of an export is r_ and 32 lower-case hex digits");
+  throw new InvalidArgumentError("it must be an export id: r_ and 32 lower-case hex digits");
 }
 
 function addRefundCheck(payments: Command, deps: ProgramDeps): void {
   payments
     .command("refund-check")
-    .description(
-      "look on the chain for what the senders in refund_from have paid back, and close those cases",
-    )
-    .option("--json", "one JSON object")
+    .description("find transfers from refund_from on the chain, and close the refunds that they pay")
+    .option("--json", "print one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: RefundCheckOptions) => {
@@ -192,9 +216,9 @@ function addRefundCheck(payments: Command, deps: ProgramDeps): void {
 function addRefundWithdraw(payments: Command, deps: ProgramDeps): void {
   payments
     .command("refund-withdraw")
-    .description("end a pending refund whose call the runner has taken after its export")
+    .description("withdraw an exported refund whose call was injected after the export")
     .addArgument(callId())
-    .requiredOption("--reason <text>", "why, for the audit")
+    .requiredOption("--reason <text>", "reason for the audit trail")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: RefundWithdrawOptions) => {
@@ -206,12 +230,15 @@ function addRefundWithdraw(payments: Command, deps: ProgramDeps): void {
 function addAudit(payments: Command, deps: ProgramDeps): void {
   payments
     .command("audit")
-    .description("match every transfer to pay_to in a range of blocks against the journal")
-    .requiredOption("--from-block <n>", "the first block", parseBlock)
-    .option("--to-block <n>", "the last block (default: the latest)", parseBlock)
-    .option("--network <network>", "as eip155:8453; needed if the tokens are on several")
-    .option("--other <file>", "the --json of another deployment's audit: find transfers that count at both")
-    .option("--json", "one JSON object")
+    .description("match payments with the transfers to pay_to in a range of blocks")
+    .requiredOption("--from-block <n>", "first block of the range", parseBlock)
+    .option("--to-block <n>", "last block of the range (default: the latest block)", parseBlock)
+    .option(
+      "--network <network>",
+      "network of the tokens, such as eip155:8453; required if they are on several",
+    )
+    .option("--other <file>", "JSON output of another deployment's audit; finds transfers counted at both")
+    .option("--json", "print one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: AuditOptions) => {
@@ -223,9 +250,9 @@ function addAudit(payments: Command, deps: ProgramDeps): void {
 function addSpentElsewhere(payments: Command, deps: ProgramDeps): void {
   payments
     .command("spent-elsewhere")
-    .description("list payments refused because they were spent before they came, and in which transaction")
+    .description("list payments that were refused because they were already spent, newest first")
     .addOption(limitOption(50))
-    .option("--json", "one JSON object a line; the count goes to stderr")
+    .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: SpentElsewhereOptions) => {
@@ -236,5 +263,5 @@ function addSpentElsewhere(payments: Command, deps: ProgramDeps): void {
 
 function parseBlock(text: string): bigint {
   if (/^\d{1,18}$/.test(text)) return BigInt(text);
-  throw new InvalidArgumentError("a block is a whole number");
+  throw new InvalidArgumentError("it must be a block number in decimal digits");
 }

@@ -5,7 +5,7 @@ import { toIso } from "../../../shared/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { Tone } from "../output.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { inTokens, toSeconds } from "../text.ts";
+import { counted, inTokens, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 /** A limit of 0 is none. The times are unix ms. */
@@ -35,7 +35,11 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
         { heading: "PAYER", width: 42 },
         { heading: "AMOUNT", width: 24 },
         { heading: "JOB", width: 8 },
-        { heading: "REMARK", cutTo: 20, tone: (remark) => (/[A-Z]{8}: /.test(remark) ? "bad" : undefined) },
+        {
+          heading: "DETAILS",
+          cutTo: 20,
+          tone: (details) => (/[A-Z]{8}: /.test(details) ? "bad" : undefined),
+        },
       ],
       toCells,
       toJson: (payment) => payment,
@@ -47,8 +51,8 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
       listing.add(payment);
     }
     const listed = Math.min(found, limit);
-    const more = found > limit ? ", and there are more (--limit 0 lists all)" : "";
-    listing.end(`${listed} ${listed === 1 ? "payment" : "payments"}${more}`);
+    const more = found > limit ? "; there are more (--limit 0 lists all)" : "";
+    listing.end(`${counted(listed, "payment")}${more}`);
     return EXIT.ok;
   });
 }
@@ -65,20 +69,19 @@ export function amountOf(
   { amount, symbol }: { amount: string; symbol: string },
   decimals: number | null | undefined,
 ): string {
-  if (decimals == null) return `${amount} ${symbol} units`;
+  if (decimals == null) return `${amount} smallest units of ${symbol}`;
   return `${inTokens(BigInt(amount), decimals)} ${symbol}`;
 }
 
 function toCells(payment: PaymentView): string[] {
   const { call_id: id, state, claimed_at: claimedAt, terms, reason, decimals, disputed } = payment;
   const job = `${terms.service_id}/${terms.job_index}`;
-  const later = payment.newer ? "a later release's; " : "";
-  const remark = `${later}${disputed ? "DISPUTED: " : ""}${reason ?? refundRemark(payment)}`;
-  return [id, toSeconds(claimedAt), state, terms.payer, amountOf(terms, decimals), job, remark];
+  const details = `${disputed ? "DISPUTED: " : ""}${reason ?? refundDetails(payment)}`;
+  return [id, toSeconds(claimedAt), state, terms.payer, amountOf(terms, decimals), job, details];
 }
 
-function refundRemark({ refund, refunded, late_at: lateAt }: PaymentView): string {
-  const late = lateAt === null ? "" : "; ATTENTION: the job was done";
-  if (refunded !== null) return `by transaction ${refunded.transaction}${late}`;
+function refundDetails({ refund, refunded, late_at: lateAt }: PaymentView): string {
+  const late = lateAt === null ? "" : "; ATTENTION: the runner did the job";
+  if (refunded !== null) return `refunded by transaction ${refunded.transaction}${late}`;
   return refund === null ? "" : `export ${refund.export}${late}`;
 }

@@ -3,7 +3,7 @@ import { type PaymentsApi, unknownPayment } from "../../../shared/operator/payme
 import type { Reconciled } from "../../../shared/operator/reconcile.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { jsonLine } from "../text.ts";
+import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ReconcileOptions = Operated & { all?: boolean; timeout: number; json?: boolean };
@@ -39,8 +39,10 @@ export function reconcilePayments(
     const left = outcomes.filter(({ looked }) => looked === false).length;
     if (left > 0) {
       const isNone = outcomes.every(({ looked }) => looked !== true);
-      const question = isNone ? ": is a gateway running? They stay due, and the next one looks at once" : "";
-      printError(`no gateway has looked at ${left} of them within ${timeout} s${question}\n`);
+      const advice = isNone
+        ? ": make sure that a gateway is running; it then checks these payments at once"
+        : "";
+      printError(`no gateway checked ${counted(left, "payment")} within ${timeout} s${advice}\n`);
     }
     const strangers = outcomes.filter(({ state_before }) => state_before === null);
     for (const { call_id } of strangers) printError(`${unknownPayment(call_id).message}\n`);
@@ -60,15 +62,15 @@ async function inFlight(payments: Pick<PaymentsApi, "inFlight">): Promise<Readon
 }
 
 function inWords({ call_id: id, state, looked }: Reconciled, before: string): string {
-  const now = state ?? "gone";
+  const now = state ?? "no longer kept";
   if (looked === null) return `${id}: ${now}; ${nothingToDo(before)}`;
-  if (!looked) return `${id}: ${now}; not looked at`;
-  return before === state ? `${id}: looked at, still ${now}` : `${id}: ${before} is now ${now}`;
+  if (!looked) return `${id}: ${now}; not checked`;
+  return before === state ? `${id}: checked, still ${now}` : `${id}: was ${before}, is now ${now}`;
 }
 
 function nothingToDo(state: string): string {
-  if (state === "refund_pending") return "a transfer closes it (postern payments refund-check)";
+  if (state === "refund_pending") return "a refund check closes it (postern payments refund-check)";
   return state === "review"
-    ? "an operator decides (postern payments resolve)"
-    : "at its end, there is nothing to look after";
+    ? "an operator must decide (postern payments resolve)"
+    : "it has ended, so there is nothing to check";
 }

@@ -1,7 +1,7 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { RefundCheck } from "../../../shared/operator/refund-check.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { jsonLine } from "../text.ts";
+import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { LATE } from "./show.ts";
 
@@ -25,13 +25,15 @@ export function checkRefunds(deps: ProgramDeps, options: RefundCheckOptions): Pr
 function inWords({ closed, open, unwatched }: RefundCheck): string {
   const late = [...closed, ...open, ...unwatched].filter(({ late_at }) => late_at !== null);
   return [
-    ...closed.map(({ call_id: id, transaction }) => `${id} is paid back by transaction ${transaction}\n`),
-    ...open.map(({ call_id: id, export: made }) => `${id} is not paid back yet (export ${made})\n`),
+    ...closed.map(({ call_id: id, transaction }) => `${id} was refunded by transaction ${transaction}\n`),
+    ...open.map(
+      ({ call_id: id, export: made }) => `${id}: the refund is not yet on the chain (export ${made})\n`,
+    ),
     ...unwatched.map(
       ({ call_id: id, network, asset }) =>
-        `${id} cannot be looked for: x402.toml has no refund_from or no rpc_url for ${asset} on ${network}\n`,
+        `${id}: the refund was not checked, because x402.toml has no refund_from or no rpc_url for ${asset} on ${network}\n`,
     ),
     ...late.map(({ call_id: id }) => `ATTENTION: ${id}: ${LATE}\n`),
-    `${closed.length} paid back now, ${open.length + unwatched.length} still open\n`,
+    `${counted(closed.length, "refund")} closed, ${open.length} not yet on the chain, ${unwatched.length} not checked\n`,
   ].join("");
 }

@@ -4,7 +4,7 @@ import type { RefundCase, RefundExportView } from "../../../shared/operator/refu
 import { newExportId } from "../../../shared/payments/refund-export.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toSeconds } from "../text.ts";
+import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { amountOf, toneOfState } from "./list.ts";
 import { toBatch, toCsv } from "./refund-formats.ts";
@@ -13,6 +13,8 @@ import { LATE } from "./show.ts";
 export type RefundListOptions = Operated & {
   csv?: boolean;
   calldata?: boolean;
+  /** All of them as a table for bookkeeping; nothing is exported. */
+  report?: boolean;
   /** The id of an export that is printed again. */
   export?: string;
   effectUnknown?: boolean;
@@ -31,6 +33,10 @@ export function listRefunds(
   return withOperations(deps, options, async (operations) => {
     if (options.export !== undefined)
       return printAgain(deps, await operations.refunds.show(options.export), options);
+    if (options.report) {
+      for await (const piece of operations.refunds.report()) deps.print(piece);
+      return EXIT.ok;
+    }
     const chosen = await readCases(operations, ids, options);
     const problem = await whyNoNetwork(operations, chosen, options);
     if (problem !== undefined) {
@@ -64,12 +70,12 @@ async function readCases(
     if (ids.length > 0 && !named.delete(id)) return false;
     const isThere = network === undefined || terms.network === network;
     if (!isThere) chosen.elsewhere.add(terms.network);
-    if (!isThere && ids.length > 0) chosen.refused.push(`${id} is on ${terms.network}`);
+    if (!isThere && ids.length > 0) chosen.refused.push(`${id} is on ${terms.network}, not on ${network}`);
     return isThere;
   };
   const leaveOut = ({ call_id: id }: RefundCase, obstacle: string): void => {
     chosen.leftOut.set(obstacle, (chosen.leftOut.get(obstacle) ?? 0) + 1);
-    if (ids.length > 0) chosen.refused.push(`${id} is no case: ${obstacle}`);
+    if (ids.length > 0) chosen.refused.push(`no refund is due for ${id}: ${obstacle}`);
   };
   for await (const each of refunds.list()) {
     if (each.state === "refund_pending" || !isChosen(each)) continue;
@@ -82,7 +88,7 @@ async function readCases(
   for (const id of named)
     chosen.refused.push(
       await payments.show(id).then(
-        ({ state }) => `${id} is no case: it is ${state}`,
+        ({ state }) => `no refund is due for ${id}: it is ${state}`,
         (error: Error) => error.message,
       ),
     );
@@ -98,7 +104,7 @@ async function whyNoNetwork(
   if (network === undefined || cases.length + leftOut.size + refused.length > 0) return undefined;
   const { networks } = await configuredNames();
   if (networks.length === 0 || networks.includes(network)) return undefined;
-  return `no refund is due on ${network}, and no accepted token is on it: choose one of ${networks.join(", ")}`;
+  return `no refund is due on ${network}, and no accepted token is on it; choose one of ${networks.join(", ")}`;
 }
 
 function show(deps: ProgramDeps, chosen: Chosen, { json }: RefundListOptions): number {
@@ -126,14 +132,14 @@ function show(deps: ProgramDeps, chosen: Chosen, { json }: RefundListOptions): n
 }
 
 function countText({ cases, leftOut, elsewhere }: Chosen): string {
-  const others = elsewhere.size === 0 ? [] : [`others are on ${[...elsewhere].join(", ")}`];
-  return [`${cases.length} to be paid back`, ...leftOutText(leftOut), ...others].join(", ");
+  const others = elsewhere.size === 0 ? [] : [`more on ${[...elsewhere].join(", ")}`];
+  return [`${counted(cases.length, "refund")} due`, ...leftOutText(leftOut), ...others].join(", ");
 }
 
 /** What an operator may do about an obstacle. */
 const ADVICE: Readonly<Record<string, string>> = {
-  "effect unknown": " (--effect-unknown lists them too)",
-  "not proven": " (until the chain shows them at the configured depth: run this again)",
+  "effect unknown": " (--effect-unknown includes them)",
+  "not confirmed": " (run this again once the chain confirms them at the configured depth)",
 };
 
 function leftOutText(leftOut: Chosen["leftOut"]): string[] {
@@ -160,20 +166,22 @@ async function exportCases(
   }
   if (others.length > 0) {
     const all = [network, ...others].join(", ");
-    printError(`error: an export is of one network: choose with --network: ${all}\n`);
+    printError(
+      `error: an export must be of one network, but these refunds are on ${all}; choose one with --network\n`,
+    );
     return EXIT.usage;
   }
   const exported = cases.slice(0, options.limit).map(({ call_id }) => call_id);
   const order = { id: newExportId(), call_ids: exported, effect_unknown: options.effectUnknown ?? false };
   const made = await refunds.export(order, options.reason);
   if (made === undefined) {
-    note("nothing is to be exported: others were quicker\n");
+    note("nothing was exported: these refunds are no longer due\n");
     return EXIT.ok;
   }
   print(inFormat(made, options));
-  printError(`export ${made.id}: ${made.rows.length} on ${network}\n`);
+  printError(`export ${made.id}: ${counted(made.rows.length, "refund")} on ${network}\n`);
   const rest = cases.length - made.rows.length;
-  if (rest > 0) note(`${rest} more are to be paid back: run this again\n`);
+  if (rest > 0) note(`${counted(rest, "more refund")} due: run this again\n`);
   if (leftOut.size > 0) note(`not exported: ${leftOutText(leftOut).join(", ")}\n`);
   return EXIT.ok;
 }
@@ -181,7 +189,7 @@ async function exportCases(
 function printAgain(deps: ProgramDeps, made: RefundExportView, options: RefundListOptions): number {
   deps.print(inFormat(made, options));
   for (const { call_id: id, state, late_at: lateAt } of made.rows) {
-    if (state === "refunded") deps.printError(`${id} is paid back already\n`);
+    if (state === "refunded") deps.printError(`${id} is already refunded\n`);
     if (lateAt !== null) deps.printError(`ATTENTION: ${id}: ${LATE}\n`);
   }
   return EXIT.ok;

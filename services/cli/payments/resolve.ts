@@ -39,8 +39,9 @@ function decisionOf({ acknowledged, dropped, transaction, reason }: ResolveOptio
 }
 
 const DONE = {
-  void: "void, by your word",
-  settled: "settled; its call is in the queue",
-  dropped: "dropped: its body is deleted, and no settle is sent; money that comes all the same is due back",
-  acknowledged: "acknowledged: it stays as it is, and is listed as disputed no more",
+  void: "void: you marked it as not paid",
+  settled: "settled; its call is queued",
+  dropped:
+    "dropped: the body is deleted, and no further settle request is sent; if the money still arrives, a refund is due",
+  acknowledged: "acknowledged: it is no longer listed as disputed, and nothing else changes",
 };

@@ -1,9 +1,8 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { PaymentStateView } from "../../../shared/operator/payment-states.ts";
 import type { PaymentDetail } from "../../../shared/operator/payment-view.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain } from "../text.ts";
+import { counted, facts, jsonLine, plain } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ShowOptions = Operated & { json?: boolean };
@@ -22,22 +21,16 @@ function decisionText(decision: PaymentDetail["decided"]): string | undefined {
   return decision === null ? undefined : `by ${plain(decision.by)}: ${plain(decision.reason)}`;
 }
 
-const MEANING: Record<PaymentStateView, string> = {
-  settling: "whether it is paid is not known yet",
-  queued: "paid; its call is in the queue",
-  failed: "paid; its call failed and waits for an operator (postern failed show)",
-  injected: "paid; its call was given to the runner",
-  discarded: "paid; an operator discarded its call, or dropped its body before it was paid",
-  refund_pending:
-    "paid; its refund is exported, and not seen on the chain yet (postern payments refund-check)",
-  refunded: "paid, and paid back",
-  void: "not paid, and it cannot be any more",
-  review: "the evidence does not tell whether it is paid: decide with postern payments resolve",
+/** The command for what an operator can do next. */
+const NEXT: Readonly<Record<string, string>> = {
+  failed: "postern failed show",
+  refund_pending: "postern payments refund-check",
+  review: "postern payments resolve",
 };
 
 function inWords(payment: PaymentDetail): string {
   const { call_id: id, state, terms, settlement, facilitator, dispatches } = payment;
-  const meaning = MEANING[state as PaymentStateView] ?? "a later release knows what that means";
+  const meaning = `${payment.meaning}${state in NEXT ? ` (${NEXT[state]})` : ""}`;
   return facts([
     ["call", id],
     ["state", `${state} since ${payment.changed_at}: ${meaning}`],
@@ -46,16 +39,21 @@ function inWords(payment: PaymentDetail): string {
     ["acknowledged", decisionText(payment.acknowledged)],
     ["dropped", decisionText(payment.dropped)],
     ["claimed", payment.claimed_at],
-    ["sent to settle", `${times(dispatches)}, last ${payment.dispatched_at}, to ${facilitator}`],
-    ["settled by", settlement ? `transaction ${settlement.transaction} (${saidBy(payment)})` : undefined],
+    ["settle requests", `${dispatches}, last at ${payment.dispatched_at}, to ${facilitator}`],
+    [
+      "settled by",
+      settlement
+        ? `transaction ${settlement.transaction} (${saidBy(settlement.by, payment.proven)})`
+        : undefined,
+    ],
     ...termRows(terms),
     ["identifier", terms.x402_version === 1 ? undefined : (payment.payment_identifier ?? undefined)],
     ["route", payment.route],
     [
       "body",
-      `${terms.body_bytes} bytes, sha256 ${payment.body_sha256}${payment.body_kept ? "" : ", not kept"}`,
+      `${counted(terms.body_bytes, "byte")}, sha256 ${payment.body_sha256}${payment.body_kept ? "" : ", no longer kept"}`,
     ],
-    ["since block", payment.since_block],
+    ["earliest block", payment.since_block],
     ...refundRows(payment),
   ]);
 }
@@ -73,20 +71,20 @@ function refundRows({ state, effect, refund, refunded, late_at: lateAt }: Paymen
 }
 
 const EFFECT = {
-  none: "none: each attempt was refused, or never reached the runner",
-  unknown: "unknown: an attempt may have done the job",
+  none: "none: each attempt was refused or did not reach the runner",
+  unknown: "unknown: the outcome of an attempt is unknown, so the job may have run",
 } as const;
 
 /** Of a call that the runner took after its refund was exported. */
-export const LATE = "the runner said that it has done the job, after the refund was exported";
+export const LATE = "the runner did the job after the refund was exported";
 
 function termRows(terms: PaymentDetail["terms"]): [string, string][] {
   const { valid_after, valid_before } = terms;
   return [
-    ["job", `${terms.job_index} of service ${terms.service_id}`],
-    ["amount", `${terms.amount} (smallest units) of ${terms.symbol}, ${terms.asset} on ${terms.network}`],
+    ["job", `${terms.service_id}/${terms.job_index}`],
+    ["amount", `${terms.amount} smallest units of ${terms.symbol} (${terms.asset}) on ${terms.network}`],
     ["payer", terms.payer],
-    ["paid to", terms.pay_to],
+    ["recipient", terms.pay_to],
     ["nonce", terms.nonce],
     ["valid", `${secondsToIso(valid_after)} to ${secondsToIso(valid_before)}`],
     ["quote", terms.quote_digest],
@@ -94,13 +92,10 @@ function termRows(terms: PaymentDetail["terms"]): [string, string][] {
   ];
 }
 
-function saidBy({ settlement, proven }: PaymentDetail): string {
-  const proof = proven ? "shown by the chain" : "not yet shown by the chain";
-  return settlement?.by === "operator" ? "said by an operator" : `said by the ${settlement?.by}, ${proof}`;
-}
-
-function times(count: number): string {
-  return count === 1 ? "once" : `${count} times`;
+/** Says who reported the transaction that paid, and whether the chain has confirmed it. */
+export function saidBy(by: string | undefined, proven = false): string {
+  const proof = proven ? "confirmed on chain" : "not yet confirmed on chain";
+  return by === "operator" ? "confirmed by an operator" : `reported by the ${by}, ${proof}`;
 }
 
 /** Keeps seconds that are no date as they are: payers may sign any uint256. */

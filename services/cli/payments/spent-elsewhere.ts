@@ -2,7 +2,7 @@ import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { SpentElsewhereView } from "../../../shared/operator/spent-elsewhere.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toSeconds } from "../text.ts";
+import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { amountOf } from "./list.ts";
 
@@ -18,11 +18,11 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
     const listing = createListing<SpentElsewhereView>(deps, options.json, {
       columns: [
         { heading: "CALL", width: 34 },
-        { heading: "CAME", width: 20 },
+        { heading: "RECEIVED", width: 20 },
         { heading: "PAYER", width: 42 },
         { heading: "AMOUNT", width: 20 },
         { heading: "JOB", width: 8 },
-        { heading: "WHAT THE CHAIN SAYS", cutTo: 40 },
+        { heading: "ON CHAIN", cutTo: 40 },
       ],
       toCells,
       toJson: (payment) => payment,
@@ -35,7 +35,7 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
       shown += page.payments.length;
       next = page.next;
     } while (next !== null && shown < most);
-    listing.end(`${shown} ${shown === 1 ? "payment" : "payments"} spent before they came`);
+    listing.end(`${counted(shown, "payment")} already spent`);
     return EXIT.ok;
   });
 }

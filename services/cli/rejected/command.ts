@@ -9,7 +9,7 @@ import type { ShowOptions } from "./show.ts";
 export function addRejected(program: Command, deps: ProgramDeps): void {
   const rejected = program
     .command("rejected")
-    .description("look at the last webhooks that were refused, and why");
+    .description("list or show requests that webhooks gateways refused recently");
   addList(rejected, deps);
   addShow(rejected, deps);
 }
@@ -17,18 +17,18 @@ export function addRejected(program: Command, deps: ProgramDeps): void {
 function addList(rejected: Command, deps: ProgramDeps): void {
   rejected
     .command("list")
-    .description("list refused requests, the newest first")
-    .option("--path <path>", "refused by the endpoint with this path")
-    .option("--unknown", "sent to a path that no endpoint has")
+    .description("list refused requests, newest first")
+    .option("--path <path>", "endpoint that refused the request")
+    .option("--unknown", "only requests to a path that no endpoint has")
     .addOption(sinceOption("refused"))
-    .option("--code <code>", "refused with this error, e.g. webhook.credential_rejected", parseCode)
+    .option("--code <code>", "error code of the refusal, such as webhook.credential_rejected", parseCode)
     .addOption(limitOption(50))
-    .option("--json", "one JSON object a line; the count goes to stderr")
+    .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (options: ListOptions, command: Command) => {
       if (options.unknown && options.path !== undefined)
-        usageError(command, "--path and --unknown do not go together");
+        usageError(command, "--path cannot be used with --unknown");
       const { listRejected } = await import("./list.ts");
       deps.exitWith(await listRejected(deps, options));
     });
@@ -37,9 +37,9 @@ function addList(rejected: Command, deps: ProgramDeps): void {
 function addShow(rejected: Command, deps: ProgramDeps): void {
   rejected
     .command("show")
-    .description("show all that was kept of one refused request")
-    .argument("<id>", "its id in the list, or as much of its beginning as no other has", parseRejectedId)
-    .option("--json", "one JSON object, the body in base64")
+    .description("show the details of a refused request")
+    .argument("<id>", "id of the request, or a unique beginning of it", parseRejectedId)
+    .option("--json", "print one JSON object, with the body in base64")
     .addOption(operatorUrl())
     .addOption(configDir())
     .action(async (id: string, options: ShowOptions) => {
@@ -50,6 +50,7 @@ function addShow(rejected: Command, deps: ProgramDeps): void {
 
 function parseRejectedId(text: string): string {
   if (REJECTED_ID_BEGINNING.test(text)) return text;
-  const form = "r_ and 19 lower-case hex digits, or the first four or more of them";
-  throw new InvalidArgumentError(`an id of a rejected request is ${form}`);
+  throw new InvalidArgumentError(
+    "the id of a refused request is r_ and 19 lower-case hex digits; at least the first 4 of them are required",
+  );
 }

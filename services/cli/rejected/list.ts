@@ -4,7 +4,7 @@ import { toIso } from "../../../shared/time/iso.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { toSeconds } from "../text.ts";
+import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 /** A limit of 0 is none. `since` is in unix ms. */
@@ -58,9 +58,9 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
 type Found = { shown: number; missed: number; count: number; next: string | null };
 
 function foundText({ shown, missed, count }: Found): string {
-  const more = shown < count ? `; ${shown} are listed (--limit 0 lists all)` : "";
-  const unkept = missed > 0 ? `; ${missed} more came between them and were not kept` : "";
-  return `${count} ${count === 1 ? "request was" : "requests were"} refused${more}${unkept}`;
+  const more = shown < count ? `; ${counted(shown, "is", "are")} listed (--limit 0 lists all)` : "";
+  const unkept = missed > 0 ? `; not kept: ${counted(missed, "request")} in between` : "";
+  return `${counted(count, "refused request")}${more}${unkept}`;
 }
 
 function toCells({ id, refused_at: at, address, method, path, code, reason }: RejectedView): string[] {

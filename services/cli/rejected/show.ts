@@ -1,8 +1,9 @@
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { RejectedDetail } from "../../../shared/operator/rejected.ts";
+import { adviceFor } from "../../../shared/rejected/advice.ts";
 import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine } from "../text.ts";
+import { counted, facts, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ShowOptions = Operated & { json?: boolean };
@@ -21,21 +22,22 @@ function inWords(request: RejectedDetail): string {
   const known = facts([
     ["request", request.id],
     ["refused at", request.refused_at],
-    ["endpoint", request.endpoint ?? "none has this path"],
+    ["endpoint", request.endpoint ?? "not configured"],
     ["address", request.address],
     ["method", request.method],
     ["path", request.path],
-    ["query", request.query_names.length > 0 ? request.query_names.join(", ") : undefined],
+    ["query parameters", request.query_names.length > 0 ? request.query_names.join(", ") : undefined],
     ["code", request.code],
     ["reason", request.reason],
-    ["credential headers came", namesIn(signatures.came)],
-    ["and wanted", namesIn(signatures.wanted)],
+    ["advice", adviceFor(request)?.todo],
+    ["credential found", namesIn(signatures.came)],
+    ["credential expected", namesIn(signatures.wanted)],
     ["headers", request.header_names.join(", ")],
     ["body", sizeOf(request)],
-    ["before it", missed > 0 ? `${missed} more were refused here, and not kept` : undefined],
+    ["not kept", missed > 0 ? counted(missed, "earlier request") : undefined],
   ]);
   if (body === null) return known;
-  return `${known}\nbody, or its beginning\n${bodyText(Buffer.from(body, "base64"), { full: true })}`;
+  return `${known}\nbody (at most its first 4 KiB)\n${bodyText(Buffer.from(body, "base64"), { full: true })}`;
 }
 
 function namesIn(names: readonly string[] | null): string | undefined {
@@ -44,6 +46,6 @@ function namesIn(names: readonly string[] | null): string | undefined {
 }
 
 function sizeOf({ bytes, body_base64: body }: RejectedDetail): string {
-  const size = bytes === null ? "of unknown size" : `${bytes} bytes`;
+  const size = bytes === null ? "unknown size" : counted(bytes, "byte");
   return body === null ? `${size}, not kept` : size;
 }

@@ -3,22 +3,25 @@ import { parseUrl, usageError, waitOption } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ResultOptions } from "./result.ts";
 
+const ENVIRONMENT = `
+Environment variables:
+  POSTERN_RESULT_TOKEN  result token
+  POSTERN_PAYER_KEY     private key of the payer, who signs in if the token is
+                        missing or refused`;
+
 /** `postern result` and its options. No token is taken from the command line, which other users of the machine can read. */
 export function addResult(program: Command, deps: ProgramDeps): void {
   program
     .command("result")
-    .description("fetch the output of a job that was bought, and print it")
-    .argument("<url>", "the result's URL, as postern pay prints it", parseUrl)
-    .option("--token-file <file>", "the file that holds the result's token")
-    .addOption(waitOption("wait at most this long for a job that has not ended; 0: ask once"))
-    .option("--json", "the output as one JSON object")
-    .addHelpText(
-      "after",
-      "\nPOSTERN_RESULT_TOKEN holds the result's token. Without one, or if it is refused, POSTERN_PAYER_KEY signs in as the payer.",
-    )
+    .description("fetch and print the result of a paid call")
+    .argument("<url>", "URL of the result, as printed by postern pay", parseUrl)
+    .option("--token-file <file>", "file with the result token")
+    .addOption(waitOption("seconds to wait for a call that has not ended; 0 does not wait"))
+    .option("--json", "print one JSON object")
+    .addHelpText("after", ENVIRONMENT)
     .action(async (url: URL, options: ResultOptions, command: Command) => {
       if (url.searchParams.has("token"))
-        usageError(command, "give the token in POSTERN_RESULT_TOKEN or --token-file, not in the URL");
+        usageError(command, "pass the token in POSTERN_RESULT_TOKEN or --token-file, not in the URL");
       const { showResult } = await import("./result.ts");
       deps.exitWith(await showResult(deps, url, options));
     });

@@ -52,12 +52,12 @@ async function askOnce(url: URL, { token, payerKey }: Proof, deadline: number): 
   const first = await send(url, deadline, token === undefined ? {} : { Authorization: `Bearer ${token}` });
   if (first.status !== 402 || payerKey === undefined) return first;
   const signIn = signInHeader(first, url, payerKey);
-  if ("problem" in signIn) throw new NoResult(`not signed in: ${signIn.problem}`);
+  if ("problem" in signIn) throw new NoResult(`sign-in failed: ${signIn.problem}`);
   return send(url, deadline, signIn.headers);
 }
 
 function send(url: URL, deadline: number, headers: Record<string, string>): Promise<Answer> {
   return get(url, deadline, headers).catch((cause: unknown) => {
-    throw new NoResult(`${url.host} cannot be asked for the result: ${reasonOf(cause)}`, { cause });
+    throw new NoResult(`cannot get the result from ${url.host}: ${reasonOf(cause)}`, { cause });
   });
 }

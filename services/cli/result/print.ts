@@ -1,6 +1,6 @@
 import { bodyText, writeBody } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { plain } from "../text.ts";
+import { counted, plain } from "../text.ts";
 import type { JobResult } from "./fetch.ts";
 
 /** Prints a result for people, with its length; with --quiet its bytes alone. Throws if they could control the terminal. */
@@ -11,7 +11,7 @@ export function printResult(deps: ProgramDeps, result: JobResult, quiet: boolean
     return;
   }
   const type = contentType === undefined ? "" : ` ${plain(contentType)}`;
-  deps.say(`result: ${status}${type}, ${body.length} bytes\n`);
+  deps.say(`result: ${status}${type}, ${counted(body.length, "byte")}\n`);
   deps.say(bodyText(body, { full: true }));
 }
 

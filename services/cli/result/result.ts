@@ -35,10 +35,10 @@ function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Proof | 
   if (typeof given === "object") return given.problem;
   const token = given?.trim();
   if (token !== undefined && !isResultToken(token))
-    return `${tokenFile ?? "POSTERN_RESULT_TOKEN"} holds no token: it must be one word of visible ASCII`;
+    return `${tokenFile ?? "POSTERN_RESULT_TOKEN"} must hold a result token: one word of visible ASCII`;
   const key = payerKey(env);
   if (token === undefined && key === undefined)
-    return `a result needs its token, in POSTERN_RESULT_TOKEN or --token-file, or its payer's key: ${whyNoKey(env)}`;
+    return `a result token or the key of the payer is required: set POSTERN_RESULT_TOKEN or pass --token-file, or set the key. ${whyNoKey(env)}`;
   return { token, payerKey: key };
 }
 

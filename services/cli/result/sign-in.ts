@@ -44,14 +44,14 @@ type SignIn = { headers: { "SIGN-IN-WITH-X": string } } | { problem: string };
  */
 export function signInHeader(challenge: Answer, url: URL, payerKey: Secret): SignIn {
   const asked = readChallenge(challenge);
-  if (asked === undefined) return { problem: "the answer is 402 without a sign-in that can be signed" };
+  if (asked === undefined) return { problem: "the 402 answer has no sign-in challenge that can be signed" };
   const { info, chainId } = asked;
   if (info.domain !== url.host || !isUrl(info.uri, url))
     return {
-      problem: `the challenge is for ${info.uri} at ${info.domain}, and not for ${url.href}; if you trust ${info.domain}, ask there`,
+      problem: `the challenge is for ${info.uri} at ${info.domain}, not for ${url.href}; if you trust ${info.domain}, use its URL`,
     };
   if (info.expirationTime !== undefined && Date.parse(info.expirationTime) <= systemClock())
-    return { problem: `the challenge expired at ${info.expirationTime}; is this machine's clock right?` };
+    return { problem: `the challenge expired at ${info.expirationTime}; check the clock of this machine` };
   const signer = createSigner(payerKey.reveal());
   const { address } = signer;
   const { expirationTime, notBefore } = info;

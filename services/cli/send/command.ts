@@ -9,28 +9,29 @@ const REPEATS_MAX = 1000;
 export function addSend(program: Command, deps: ProgramDeps): void {
   program
     .command("send")
-    .description("sign a sample webhook as its sender would, send it to an endpoint, and say what came of it")
-    .argument("<path>", "the endpoint's path, as /hooks/github", parsePath)
-    .option("--preset <name>", "the sender (default: the endpoint's in webhooks.toml)")
-    .option("--event <type>", "the type of the event, as push")
-    .option("--body <text>", "the body, or @file, or @- for stdin (default: a small sample of this sender)")
-    .option("--secret <secret>", "env:NAME or file:/path (default: the endpoint's in webhooks.toml)")
-    .option("--key <key>", "the private key, if this sender signs with one: env:NAME or file:/path")
-    .option("--url <url>", "where the gateway is (default: bind_address in webhooks.toml)", parseUrl)
-    .option("--id <id>", "the delivery's id (default: a new one)")
+    .description("sign a sample webhook, send it to an endpoint, and show the outcome")
+    .argument("<path>", "path of the endpoint, such as /hooks/github", parsePath)
+    .option("--preset <name>", "preset of the sender (default: from the endpoint in webhooks.toml)")
+    .option("--event <type>", "type of the event, such as push")
+    .option(
+      "--body <text>",
+      "body of the request, or @file, or @- for stdin (default: a small sample for this sender)",
+    )
+    .option(
+      "--secret <secret>",
+      "secret as env:NAME or file:/path (default: from the endpoint in webhooks.toml)",
+    )
+    .option("--key <key>", "private key as env:NAME or file:/path, for senders that sign with one")
+    .option("--url <url>", "URL of the gateway (default: bind_address in webhooks.toml)", parseUrl)
+    .option("--id <id>", "id of the delivery (default: a new id)")
     .option(
       "--header <header>",
-      "one more header, as 'Name: value'; it wins over the sender's",
+      "additional header as 'Name: value'; replaces a header of the sender with the same name",
       collectHeader,
     )
-    .option(
-      "--repeat <n>",
-      "send the same again so many times",
-      wholeNumber("a count", { max: REPEATS_MAX }),
-      0,
-    )
-    .option("--dry-run", "print the request as a curl command, with its credential, and send nothing")
-    .option("--json", "one JSON object for each request")
+    .option("--repeat <n>", "send the request n more times", wholeNumber("a count", { max: REPEATS_MAX }), 0)
+    .option("--dry-run", "print the request as a curl command, including its credential, and send nothing")
+    .option("--json", "print JSON, one object a line")
     .addOption(configDir())
     .action(async (path: string, options: SendOptions) => {
       const { sendSample } = await import("./send.ts");
@@ -40,12 +41,12 @@ export function addSend(program: Command, deps: ProgramDeps): void {
 
 function parsePath(text: string): string {
   if (/^\/[!-~]*$/.test(text) && !/[?#]/.test(text)) return text;
-  throw new InvalidArgumentError("a path begins with /, and holds no ? and no #");
+  throw new InvalidArgumentError("it must start with / and contain no ? or #");
 }
 
 function collectHeader(text: string, before: [string, string][] = []): [string, string][] {
   const [, name, value] = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t -~]*)$/.exec(text) ?? [];
   if (name === undefined || value === undefined)
-    throw new InvalidArgumentError("a header is 'Name: value', in ASCII");
+    throw new InvalidArgumentError("it must be 'Name: value' in ASCII");
   return [...before, [name, value]];
 }

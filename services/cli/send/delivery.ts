@@ -38,7 +38,7 @@ function draftOf({ url, endpoint }: Target, options: SendOptions, id: string): D
   const event = options.event ?? sample.event;
   const eventType = eventTemplate(endpoint);
   if (options.event !== undefined && eventType === "")
-    throw new Error("--event has no place: this endpoint's sender names no type of event");
+    throw new Error("--event cannot be used: the sender of this endpoint sends no event type");
   if (event !== undefined) draft = withEvent(draft, eventType, event);
   const identified = withId(draft, delivery_id, eventType, id);
   // A body of somebody's own keeps its id, unless another is asked for.
@@ -101,7 +101,7 @@ function chooseKey(schemes: readonly Scheme[], target: Target): { scheme: Scheme
   const scheme = schemes[at];
   const [key] = keys[at] ?? [];
   if (scheme === undefined || key === undefined)
-    throw new Error("no secret is known for this endpoint: set it in webhooks.toml, or give --secret");
+    throw new Error("the endpoint has no secret: set one in webhooks.toml, or use --secret");
   return needsPrivateKey(scheme.algorithm) ? { scheme, key: privateKey(scheme, target) } : { scheme, key };
 }
 
@@ -114,17 +114,17 @@ const HOW_TO_PAIR: Readonly<Record<string, string>> = {
 function privateKey({ algorithm, secret_format }: Scheme, { key, secrets }: Target): KeyObject {
   if (key === undefined)
     throw new Error(
-      `this sender signs with a private key (${algorithm}) that only it has. To try the endpoint, make a pair of your own (${HOW_TO_PAIR[algorithm]}) and give --key file:/path/key.pem: the public half to configure as secret is then printed if it is not there`,
+      `this sender signs with a private key (${algorithm}) that only the sender has. To test the endpoint, create your own key (${HOW_TO_PAIR[algorithm]}) and use --key file:/path/key.pem. If its public half is not the configured secret, this command prints it`,
     );
   const parsed = parsePrivateKey(key.reveal(), algorithm);
   if (parsed === undefined)
     throw new Error(
-      `--key is not a private key of ${algorithm}: PEM, PKCS #8 in base64, whsk_… or hex digits`,
+      `--key must be a private key for ${algorithm}: PEM, PKCS #8 in base64, whsk_… or hex digits`,
     );
   const half = publicHalf(parsed, secret_format);
   if (!secrets.some((secret) => isSameKey(secret, half, algorithm, secret_format)))
     throw new Error(
-      `--key does not fit the endpoint's secret, so the gateway would answer 401. Its public half is ${half}`,
+      `--key does not match the secret of the endpoint, so the gateway would answer 401. The public half of the key is ${half}`,
     );
   return parsed;
 }

@@ -6,7 +6,7 @@ import type { Draft } from "../../../shared/senders/draft.ts";
 import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { facts, jsonLine, plain } from "../text.ts";
+import { counted, facts, jsonLine, plain } from "../text.ts";
 import { basicOf, makeDelivery } from "./delivery.ts";
 import { findTarget, type SendOptions, type Target } from "./target.ts";
 
@@ -95,7 +95,7 @@ function fullUrl({ url }: Target, { target }: Draft): string {
 
 function requestText(target: Target, draft: Draft, hide: (text: string) => string): string {
   const headers = draft.headers.map(([name, value]) => [name, hide(value)] as const);
-  const size = ["body", `${draft.body.length} bytes`] as const;
+  const size = ["body", counted(draft.body.length, "byte")] as const;
   return `${draft.method} ${hide(fullUrl(target, draft))}\n${facts([...headers, size], "  ")}`;
 }
 
@@ -134,7 +134,7 @@ function answerText(path: string, answer: Answer): string {
   const first = `\n${answer.status} ${plain(answer.reason)}${answer.text === "" ? "" : `  ${plain(answer.text)}`}\n`;
   if (isSuccess(answer)) return `${first}${wordsOfSuccess(answer, json)}\n`;
   const rejected = `postern rejected list --path ${path}`;
-  const hint = answer.status === 401 ? `\nA sender is not told more; ${rejected} says what was wrong.` : "";
+  const hint = answer.status === 401 ? `\nSenders are not told the reason. To see it, run: ${rejected}` : "";
   return `${first}${whyRefused(answer)}${hint}\n`;
 }
 
@@ -145,7 +145,7 @@ function whyRefused({ text, reason }: Answer): string {
 }
 
 function wordsOfSuccess({ replayed }: Answer, { status, job_id, call_id }: Record<string, unknown>): string {
-  if (replayed) return "accepted: this delivery was known before, and nothing runs twice";
+  if (replayed) return "accepted: this delivery is a repeat, and its call does not run again";
   if (typeof call_id === "string") return plain(`accepted: job ${String(job_id)}, call ${call_id}`);
   return status === "dropped" ? "dropped: the endpoint has no job for this event" : "accepted";
 }

@@ -53,7 +53,7 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
     };
   if (preset === undefined) {
     const why = hasConfig ? whyUnknown(path, webhooks?.endpoints) : `${configDir} does not exist`;
-    throw new Error(`${why}; name the sender with --preset, and its --secret`);
+    throw new Error(`${why}; use --preset and --secret to send without configuration`);
   }
   const endpoint = madeUp({ path, preset, url, secret, key });
   return { url, endpoint, secrets: secretsOf(endpoint), key };
@@ -71,7 +71,10 @@ function readSecret(option: string, text: string, env: Env): Secret {
 
 function addressOf(webhooks: WebhooksToml | undefined): URL {
   const address = webhooks?.bind_address;
-  if (address === undefined) throw new Error("say where the gateway is: --url http://127.0.0.1:9090");
+  if (address === undefined)
+    throw new Error(
+      "the URL of the gateway is not known; set it with --url, for example --url http://127.0.0.1:9090",
+    );
   return new URL(`http://${address.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`);
 }
 
@@ -107,11 +110,11 @@ function madeUp({ path, preset, url, secret, key }: MadeUp): EndpointToml {
 function userAndPassword(text = ""): { username: string; secret: string } {
   const [, username, secret] = /^([^:]*):(.*)$/.exec(text) ?? [];
   if (username !== undefined && secret !== undefined) return { username, secret };
-  throw new Error("the --secret of this sender is its user and password, as user:password");
+  throw new Error("--secret must hold the user and password of this sender, as user:password");
 }
 
 const NO_SECRET =
-  ": give --secret env:NAME or file:/path, or name the configuration that has this endpoint with --config-dir";
+  "; use --secret env:NAME or file:/path, or --config-dir for a configuration with this endpoint";
 
 /** A secret such as env:X has been looked up by now, and is not to be looked up again. */
 function configuredAs({ secret, ...table }: Record<string, unknown> & { secret: string | undefined }) {
@@ -122,7 +125,7 @@ function configuredAs({ secret, ...table }: Record<string, unknown> & { secret: 
   if (endpoint !== undefined) return endpoint;
   const problems = (error?.issues ?? []).map(({ path, message }) => `${path.slice(2).join(".")} ${message}`);
   const how = problems.includes("secret is missing") ? NO_SECRET : "";
-  const reason = `no delivery can be made: ${problems.join("; ")}${how}`;
+  const reason = `cannot make a delivery: ${problems.join("; ")}${how}`;
   throw new AppError("start.config_invalid", { reason });
 }
 

@@ -10,13 +10,17 @@ import type { TailOptions } from "./tail.ts";
 export function addTail(program: Command, deps: ProgramDeps): void {
   program
     .command("tail")
-    .description("follow live what happens to calls in all gateways and producers, until Ctrl-C")
-    .option("--endpoint <path>", "of this webhook endpoint alone")
-    .option("--job <service/job>", "of this job alone, as 7/1", parseJob)
-    .addOption(new Option("--origin <origin>", "of calls that came in this way").choices([...ORIGINS]))
-    .option("--outcome <list>", `some of ${OUTCOMES.join(", ")}, with commas between`, parseOutcomes)
-    .option("--call <id>", "of this call alone", parseCallId)
-    .option("--json", "one JSON object a line, as without a terminal")
+    .description("follow the events of calls in all gateways and producers until Ctrl-C")
+    .option("--endpoint <path>", "endpoint that received the webhook")
+    .option("--job <service/job>", "job of the call, such as 7/1", parseJob)
+    .addOption(new Option("--origin <origin>", "source of the call").choices([...ORIGINS]))
+    .option(
+      "--outcome <list>",
+      `outcomes of the events, separated by commas: ${OUTCOMES.join(", ")}`,
+      parseOutcomes,
+    )
+    .option("--call <id>", "id of the call", parseCallId)
+    .option("--json", "print JSON, one object a line (default without a terminal)")
     .addOption(configDir())
     .action(async (options: TailOptions) => {
       const { tail } = await import("./tail.ts");
@@ -34,6 +38,6 @@ function parseOutcomes(text: string): EventOutcome[] {
   return text.split(",").map((name) => {
     const outcome = OUTCOMES.find((known) => known === name.trim());
     if (outcome !== undefined) return outcome;
-    throw new InvalidArgumentError(`an outcome is one of ${OUTCOMES.join(", ")}`);
+    throw new InvalidArgumentError(`each outcome must be one of ${OUTCOMES.join(", ")}`);
   });
 }

@@ -8,12 +8,12 @@ import {
 import { type Follower, follow } from "../../../shared/events/follow.ts";
 import type { EventOutcome } from "../../../shared/events/outcomes.ts";
 import { TOLD_PER_SECOND } from "../../../shared/events/publish.ts";
-import { EXIT, stopSignal } from "../../../shared/lifecycle/run-service.ts";
+import { EXIT, withStopSignal } from "../../../shared/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/time/iso.ts";
 import { whyNoneAt } from "../endpoint/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { cutToWidth } from "../table.ts";
-import { duration, jsonLine, plain } from "../text.ts";
+import { counted, duration, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
 
 export type TailOptions = {
@@ -33,18 +33,19 @@ export type TailOptions = {
 export function tail(deps: ProgramDeps, options: TailOptions): Promise<number> {
   const { endpoint, job, origin, outcome, call } = options;
   const filter: EventFilter = { endpoint, job, origin, outcomes: outcome, callId: call };
-  const stopped = stopSignal();
-  return withRedis(deps, options, async ({ partition, paths }) => {
-    const problem = whyNoneAt(endpoint, paths());
-    if (problem !== undefined) deps.note(`warning: ${problem}\n`);
-    const view = createView(deps, options, filter);
-    const following = await follow(partition, view.follower);
-    await Promise.race([following.noticed, stopped]);
-    view.begin();
-    await stopped;
-    await following.stop();
-    return EXIT.ok;
-  });
+  return withStopSignal((stopped) =>
+    withRedis(deps, options, async ({ partition, paths }) => {
+      const problem = whyNoneAt(endpoint, paths());
+      if (problem !== undefined) deps.note(`warning: ${problem}\n`);
+      const view = createView(deps, options, filter);
+      const following = await follow(partition, view.follower);
+      await Promise.race([following.noticed, stopped]);
+      view.begin();
+      await stopped;
+      await following.stop();
+      return EXIT.ok;
+    }),
+  );
 }
 
 function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilter) {
@@ -75,10 +76,14 @@ function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilte
       tellers.push(teller);
       if (hasBegun) say(`also following: ${nameOf(teller)}`);
     },
-    onLost: (reason) => say(`Redis is away (${plain(reason)}): what happens now is not shown`),
-    onReturned: () => say("following again"),
+    onLost: (reason) =>
+      say(`connection to Redis lost (${plain(reason)}); events are not shown until it is restored`),
+    onReturned: () => say("reconnected to Redis; following again"),
     onUnreadable() {
-      if (!saidUnreadable) say("a process of another release tells what this one cannot read");
+      if (!saidUnreadable)
+        say(
+          "some events are not shown, because this release cannot read them; use the release of the process that sent them",
+        );
       saidUnreadable = true;
     },
   };
@@ -87,7 +92,7 @@ function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilte
     begin(): void {
       hasBegun = true;
       say(
-        `following: ${tellers.length === 0 ? "no gateway and no producer runs yet" : tellers.map(nameOf).join(", ")}`,
+        `following: ${tellers.length === 0 ? "no gateway or producer is running yet" : tellers.map(nameOf).join(", ")}`,
       );
     },
   };
@@ -95,7 +100,7 @@ function createView(deps: ProgramDeps, { json }: TailOptions, filter: EventFilte
 
 const SERVICES: Readonly<Record<Teller["service"], string>> = {
   webhooks: "webhooks gateway",
-  x402: "x402 gateway",
+  x402: "payment gateway",
   producer: "producer",
 };
 
@@ -137,8 +142,8 @@ function problemDetail(event: CallEvent): string {
     case "accepted":
       return words([
         event.endpoint !== undefined && event.job !== undefined && `job ${event.job}`,
-        event.replayed && "known before",
-        event.bytes !== undefined && `${event.bytes} bytes`,
+        event.replayed && "repeat",
+        event.bytes !== undefined && counted(event.bytes, "byte"),
         event.payer !== undefined && `paid by ${event.payer}`,
       ]);
     case "refused":
@@ -154,7 +159,7 @@ function problemDetail(event: CallEvent): string {
       return words([
         `attempt ${event.attempt}`,
         event.code,
-        `again in ${duration(Math.max(1000, event.wait_ms))}`,
+        `next attempt in ${duration(Math.max(1000, event.wait_ms))}`,
         event.reason,
       ]);
     case "failed":
@@ -168,6 +173,6 @@ function words(parts: readonly (string | false | undefined)[]): string {
 
 function leftOutLine(leftOut: LeftOut, from: Teller): string {
   const counts = Object.entries(leftOut).map(([outcome, count]) => `${count} ${outcome}`);
-  const bound = `above ${TOLD_PER_SECOND.events} events or ${TOLD_PER_SECOND.bytes / 1024} KiB a second`;
+  const bound = `above its limit of ${TOLD_PER_SECOND.events} events or ${TOLD_PER_SECOND.bytes / 1024} KiB per second`;
   return `${"".padEnd(14)}not shown: ${plain(counts.join(", "))} (${nameOf(from)}, ${bound})`;
 }

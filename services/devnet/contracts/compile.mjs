@@ -112,7 +112,7 @@ for (const { file, text } of artefacts()) {
   const path = join(here, file);
   if (!process.argv.includes("--check")) writeFileSync(path, text);
   else if (readFileSync(path, "utf8") !== text) {
-    console.error(`${file} is not what its source gives: run compile.mjs`);
+    console.error(`${file} does not match its source: run compile.mjs`);
     process.exitCode = 1;
   }
 }

@@ -1,4 +1,7 @@
 import type { Query } from "../route.ts";
+import { learnServerTime } from "./server-time.ts";
+
+type Why = { status: number; detail: string; pauseMs?: number; cause?: unknown };
 
 /** An answer of the service that is none of what was asked for, or that did not come. */
 export class Refused extends Error {
@@ -8,15 +11,15 @@ export class Refused extends Error {
   readonly code: string;
   /** For people: what is wrong, and what to do about it. */
   readonly detail: string;
+  /** The request is not repeated by itself before this time has passed. */
+  readonly pauseMs: number;
 
-  constructor(
-    code: string,
-    { status, detail, ...rest }: { status: number; detail: string; cause?: unknown },
-  ) {
+  constructor(code: string, { status, detail, pauseMs = 0, ...rest }: Why) {
     super(`${code}: ${detail}`, rest);
     this.status = status;
     this.code = code;
     this.detail = detail;
+    this.pauseMs = pauseMs;
   }
 }
 
@@ -34,34 +37,42 @@ export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener;
 }
 
+/** A GET is given up after this long: its connection may be dead without having closed. */
+const ANSWER_MS_MAX = 30_000;
+/** A request pauses for this many times as long as it took, so that many open pages do not wear out a slow service. */
+const SHARE = 10;
+const RETRY_AFTER_MS_MAX = 3_600_000;
+
+/** Pause after a request that was begun at `begunAt`. A laptop that slept must not pause for ten times its sleep. */
+export function pauseSince(begunAt: number): number {
+  return SHARE * Math.min(Date.now() - begunAt, ANSWER_MS_MAX);
+}
+
 /** Asks the service that has sent the page; `path` has no slash at its start. Throws `Refused`. */
-export async function ask<Answer>(
+export function ask<Answer>(
   method: "GET" | "POST" | "PUT" | "DELETE",
   path: string,
   { query = {}, body, signal }: Ask = {},
 ): Promise<Answer> {
-  const response = await exchange(urlOf(path, query), {
+  const signals = [signal ?? [], method === "GET" ? AbortSignal.timeout(ANSWER_MS_MAX) : []].flat();
+  const init = {
     method,
-    signal: signal ?? null,
-    credentials: "same-origin",
+    signal: AbortSignal.any(signals),
     // A form of another site cannot set this header, nor the type of the body.
     headers: {
       accept: "application/json",
       ...(body !== undefined && { "content-type": "application/json" }),
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
-  if (response.ok) return (response.status === 204 ? undefined : await response.json()) as Answer;
-  const refused = await refusalOf(response);
-  if (refused.status === 401) onSignedOut();
-  throw refused;
+  };
+  const read = async (response: Response) =>
+    (response.status === 204 ? undefined : await response.json()) as Answer;
+  return exchange(urlOf(path, query), init, read);
 }
 
 /** The bytes of a GET, whatever they are. */
-export async function askBytes(path: string): Promise<Uint8Array> {
-  const response = await exchange(urlOf(path), { credentials: "same-origin" });
-  if (response.ok) return new Uint8Array(await response.arrayBuffer());
-  throw await refusalOf(response);
+export function askBytes(path: string): Promise<Uint8Array> {
+  return exchange(urlOf(path), {}, async (response) => new Uint8Array(await response.arrayBuffer()));
 }
 
 export function urlOf(path: string, query: Query = {}): URL {
@@ -73,22 +84,43 @@ export function urlOf(path: string, query: Query = {}): URL {
   return url;
 }
 
-async function exchange(url: URL, init: RequestInit): Promise<Response> {
+/** An answer may break off while it is read. */
+async function exchange<Answer>(
+  url: URL,
+  init: RequestInit,
+  read: (response: Response) => Promise<Answer>,
+): Promise<Answer> {
+  const begunAt = Date.now();
+  let refused: Refused;
   try {
-    return await fetch(url, init);
+    const response = await fetch(url, { ...init, credentials: "same-origin" });
+    learnServerTime(response.headers.get("date"));
+    if (response.ok) return await read(response);
+    refused = await refusalOf(response, begunAt);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    const detail = "The operator service does not answer.";
-    throw new Refused("unreachable", { status: 0, detail, cause: error });
+    const detail = "The console server does not answer.";
+    throw new Refused("unreachable", { status: 0, detail, pauseMs: pauseSince(begunAt), cause: error });
+  }
+  if (refused.status === 401) onSignedOut();
+  throw refused;
+}
+
+async function refusalOf(response: Response, begunAt: number): Promise<Refused> {
+  const { status, statusText, headers } = response;
+  const pauseMs = Math.max(retryAfterMs(headers), pauseSince(begunAt));
+  try {
+    const { code, detail, title } = (await response.json()) as Record<string, unknown>;
+    const words = String(detail ?? title ?? statusText);
+    return new Refused(String(code ?? status), { status, detail: words, pauseMs });
+  } catch {
+    const detail = statusText || "The answer cannot be read.";
+    return new Refused(String(status), { status, detail, pauseMs });
   }
 }
 
-async function refusalOf(response: Response): Promise<Refused> {
-  const { status, statusText } = response;
-  try {
-    const { code, detail, title } = (await response.json()) as Record<string, unknown>;
-    return new Refused(String(code ?? status), { status, detail: String(detail ?? title ?? statusText) });
-  } catch {
-    return new Refused(String(status), { status, detail: statusText || "The answer cannot be read." });
-  }
+/** The service sends seconds. */
+function retryAfterMs(headers: Headers): number {
+  const secs = Number(headers.get("retry-after"));
+  return secs > 0 ? Math.min(secs * 1000, RETRY_AFTER_MS_MAX) : 0;
 }

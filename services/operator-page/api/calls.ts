@@ -25,6 +25,8 @@ export type FoundCalls = { calls: FoundCall[]; next: string | null; is_complete:
 export type LifeStep = {
   at: string;
   what: string;
+  /** How many attempts right before it are no longer kept. */
+  missing?: number;
   n?: number;
   code?: string;
   reason?: string;
@@ -56,7 +58,6 @@ export type CallLife = {
   job_id: number | null;
   queue: { name: string; as: string; due_at: string | null } | null;
   timeline: LifeStep[];
-  attempts_before: number;
   content_type: string | null;
   bytes: number | null;
   sha256: string | null;
@@ -64,7 +65,9 @@ export type CallLife = {
   metadata: Record<string, string> | null;
   path: string | null;
   delivery_id: string | null;
+  /** How many there were in all, across replays. */
   attempts: number | null;
+  replays: number;
   body_kept: boolean;
   result: { what: string; code?: string; title?: string | null; detail?: string | null };
   payment: Payment | null;

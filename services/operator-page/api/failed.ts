@@ -1,5 +1,6 @@
 import type { Query } from "../route.ts";
 import { ask } from "./ask.ts";
+import type { PaidSum, PartialSum } from "./payments.ts";
 
 export type FailedCall = {
   id: string;
@@ -62,11 +63,15 @@ export type Run = {
   /** Null until the calls are counted. Those that need force are left out, unless it is given. */
   matched: number | null;
   by_code: Record<string, number> | null;
+  /** Of a discard: what was paid for these calls, whose refunds become due by it. Null until the calls are counted. */
+  paid: PaidSum | null;
   needs_force_count: number | null;
   missing: { code: string; detail: string }[];
   done: number;
   /** Somebody else has replayed or discarded them meanwhile. */
   left_meanwhile: number;
+  /** Of a discard: what was paid for the calls that it has ended, and is due back now. */
+  refunds_due: PartialSum | null;
   remaining: number | null;
   failure: { code: string; reason: string } | null;
 };
@@ -80,6 +85,8 @@ export const readFailed = (query: Query, signal: AbortSignal): Promise<FailedCal
 const PATHS = { replay: "api/v1/failed/replays", discard: "api/v1/failed/discards" } as const;
 
 export const runsPath = (action: RunAction): string => PATHS[action];
+
+export const runPath = ({ action, id }: Pick<Run, "action" | "id">): string => `${PATHS[action]}/${id}`;
 
 export type Wish = { action: RunAction; selection: Selection; force: boolean };
 
@@ -103,10 +110,6 @@ function toOrder(selection: Selection): object {
   };
 }
 
-export const readRun = ({ action, id }: Pick<Run, "action" | "id">, signal: AbortSignal): Promise<Run> =>
-  ask<Run>("GET", `${PATHS[action]}/${id}`, { signal });
+export const cancelRun = (run: Run): Promise<Run> => ask<Run>("DELETE", runPath(run));
 
-export const cancelRun = ({ action, id }: Run): Promise<Run> => ask<Run>("DELETE", `${PATHS[action]}/${id}`);
-
-export const resumeRun = ({ action, id }: Run): Promise<Run> =>
-  ask<Run>("POST", `${PATHS[action]}/${id}/resume`);
+export const resumeRun = (run: Run): Promise<Run> => ask<Run>("POST", `${runPath(run)}/resume`);

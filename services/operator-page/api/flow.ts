@@ -1,4 +1,6 @@
-/** What happened to calls in each span of time, the oldest first. The times are of the spans' beginnings. */
+import type { RefundTotals } from "./payments.ts";
+
+/** Counts of calls in each span of time, oldest first. The last span has only begun. Percentiles are estimates. */
 export type FlowLine = {
   origin: string;
   accepted: number[];
@@ -28,11 +30,10 @@ export type Flow = {
   step_ms: number;
   lines: FlowLine[];
   jobs: FlowJob[];
-  is_incomplete: boolean;
 };
 
-/** All queues of an origin together. */
-type Queues = {
+/** Counts of an origin's queues together: all of them, or those of one job. */
+export type Queues = {
   origin: string;
   waiting: number;
   delayed: number;
@@ -87,7 +88,12 @@ export type Overview = {
   processes: ProcessStatus[];
   processes_unreadable: number;
   runners: RunnerStatus[];
-  payments: { settling: PaymentsWaiting; review: PaymentsWaiting; refund_pending: PaymentsWaiting };
+  payments: {
+    settling: PaymentsWaiting;
+    review: PaymentsWaiting;
+    refund_pending: PaymentsWaiting;
+    refunds: RefundTotals;
+  };
   redis: RedisStatus;
 };
 

@@ -1,3 +1,4 @@
+import type { CredentialKind } from "../../../shared/rejected/advice.ts";
 import { ask } from "./ask.ts";
 
 /** A job that has a queue or a setting: what it holds, over all origins, and what holds it up. */
@@ -36,6 +37,8 @@ export type Rejected = {
   reason: string;
   header_names: string[];
   signature_headers: { came: string[] | null; wanted: string[] | null };
+  /** How the sender had to prove who it is; null if it was not refused for that. */
+  credential: CredentialKind | null;
   bytes: number | null;
   /** How many came between it and the one before, and were not kept. */
   missed_before: number;

@@ -5,6 +5,7 @@ import { type Answer, useAnswer } from "./use-answer.ts";
 
 const NOTHING: Answer<Overview> = {
   ...{ data: undefined, isCurrent: false, refused: undefined, at: undefined },
+  isOld: () => false,
   reload() {},
 };
 

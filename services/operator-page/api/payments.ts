@@ -91,7 +91,43 @@ export const reconcilePayment = (id: string): Promise<Reconciled> =>
 export const withdrawRefund = (id: string, reason: string): Promise<unknown> =>
   ask("POST", `api/v1/payments/${encodeURIComponent(id)}/withdraw-refund`, { body: { reason } });
 
-/** What the payments of a job brought in a token on a day (UTC). */
+/** A sum in one token, in its smallest units. */
+export type TokenAmount = {
+  network: string;
+  asset: string;
+  symbol: string;
+  decimals: number | null;
+  amount: string;
+};
+
+export type Sum = { calls: number; amounts: TokenAmount[] };
+
+/** What was paid for some calls, for each token. */
+export type PaidSum = {
+  confirmed: Sum;
+  /** The chain contradicts these payments, or has not shown them (yet). */
+  unconfirmed: Sum;
+  /** How many calls are paid for with an amount that cannot be read. */
+  unreadable: number;
+};
+
+/** `is_whole` is false if payments may be missing: each number is then at least so large. */
+export type PartialSum = PaidSum & { is_whole: boolean };
+
+/** What was paid for calls that were not done: that failed, that were discarded, whose refund is exported. */
+export type RefundTotals = { failed: PartialSum; due: PartialSum; exported: PartialSum };
+
+/** How many paid calls a sum is about. */
+export const callsIn = ({ confirmed, unconfirmed, unreadable }: PaidSum): number =>
+  confirmed.calls + unconfirmed.calls + unreadable;
+
+/** How many paid calls were not done and wait for somebody. */
+export const notDoneIn = ({ failed, due }: RefundTotals): { count: number; isAtLeast: boolean } => ({
+  count: callsIn(failed) + callsIn(due),
+  isAtLeast: !failed.is_whole || !due.is_whole,
+});
+
+/** Payments and refunds of a job in a token on a day (UTC). Amounts are in the token's smallest units. */
 export type Earned = {
   day: string;
   network: string;
@@ -101,4 +137,6 @@ export type Earned = {
   job: string | null;
   payments: number;
   amount: string;
+  refunds: number;
+  refunded: string;
 };

@@ -1,24 +1,38 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Query } from "../route.ts";
-import { ask, type Refused, toRefused } from "./ask.ts";
+import { ask, pauseSince, type Refused, toRefused } from "./ask.ts";
 import { followLive, isLive, type LiveName } from "./live.ts";
+import { mayPass, RETRY_MS_MAX, useRetry } from "./use-retry.ts";
 
 export type Answer<Data> = {
   /** The newest that came; of the question before while a new one is under way, so that nothing on the page jumps. */
   data: Data | undefined;
   /** Whether `data` answers the question that was asked last. */
   isCurrent: boolean;
-  /** Why the last answer is none. `data` stays. */
+  /** Why the last answer is none. `data` stays if it answers the same question. */
   refused: Refused | undefined;
   /** When `data` came, unix ms. */
   at: number | undefined;
+  /** Whether `data` is too old to be of now, as where an answer does not come. */
+  isOld(now: number): boolean;
   reload(): void;
 };
 
 type State<Data> = { data?: Data; url?: string; at?: number; refused?: Refused | undefined };
 
-/** The pause is so many times as long as the answer took. */
-const SHARE = 10;
+/** An answer may come so much later than it was due. */
+const LATE_MS = 10_000;
+
+/** What answers another question must not stand under this one. */
+function refusedAs<Data>(question: string, refused: Refused) {
+  return (before: State<Data>): State<Data> =>
+    before.url === question ? { ...before, refused } : { refused };
+}
+
+/** `useRetry` asks sooner than this, unless the stream has told meanwhile. */
+function pauseAfter(refused: Refused, everyMs: number): number {
+  return refused.pauseMs + (mayPass(refused) ? Math.max(everyMs, RETRY_MS_MAX) : everyMs);
+}
 
 type Options = {
   everyMs?: number;
@@ -29,7 +43,8 @@ type Options = {
 
 /**
  * What the service answers to a GET, asked again every `everyMs` while the page can be seen, and at once when it is seen again or `turn`
- * changes. What takes the service long is asked for less often. Without a path nothing is asked.
+ * changes. What takes the service long is asked for less often. After a refusal that may pass it is asked again soon (use-retry.ts). Without a
+ * path nothing is asked.
  */
 export function useAnswer<Data>(
   path: string | undefined,
@@ -46,6 +61,7 @@ export function useAnswer<Data>(
     const stop = new AbortController();
     const [asked, asks] = JSON.parse(question) as [string, Query];
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let earliest = 0;
 
     // One question at a time waits for its turn, however many are under way.
     const lookIn = (ms: number): void => {
@@ -56,15 +72,21 @@ export function useAnswer<Data>(
       newest.current += 1;
       const number = newest.current;
       const begunAt = Date.now();
+      const take = (next: (before: State<Data>) => State<Data>): void => {
+        if (number === newest.current) setState(next);
+      };
+      let refused: Refused | undefined;
       try {
         const data = await ask<Data>("GET", asked, { query: asks, signal: stop.signal });
-        if (number === newest.current) setState({ data, url: question, at: Date.now() });
+        take(() => ({ data, url: question, at: Date.now() }));
       } catch (error) {
         if (stop.signal.aborted) return;
-        setState((before) => ({ ...before, refused: toRefused(error) }));
+        refused = toRefused(error);
+        earliest = Date.now() + refused.pauseMs;
+        take(refusedAs(question, refused));
       }
       if (everyMs !== undefined && !stop.signal.aborted)
-        lookIn(Math.max(everyMs, SHARE * (Date.now() - begunAt)));
+        lookIn(refused === undefined ? Math.max(everyMs, pauseSince(begunAt)) : pauseAfter(refused, everyMs));
     };
     const look = (): void => {
       if (document.hidden) return;
@@ -72,7 +94,7 @@ export function useAnswer<Data>(
       else void load();
     };
     const lookAgain = (): void => {
-      if (document.hidden || everyMs === undefined) return;
+      if (document.hidden || everyMs === undefined || Date.now() < earliest) return;
       clearTimeout(timer);
       void load();
     };
@@ -100,5 +122,10 @@ export function useAnswer<Data>(
 
   const reload = useCallback(() => setTurn((before) => before + 1), []);
   const { data, url, at, refused } = state;
-  return { data, isCurrent: url === question, refused, at, reload };
+  useRetry(refused, reload);
+  const isOld = (now: number): boolean => {
+    if (at === undefined || everyMs === undefined || (live !== undefined && isLive())) return false;
+    return now - at > everyMs + LATE_MS;
+  };
+  return { data, isCurrent: url === question, refused, at, isOld, reload };
 }

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { askBytes, type Refused, toRefused } from "./ask.ts";
+import { useRetry, wasTurnedAway } from "./use-retry.ts";
 
 type Bytes = {
   body: Uint8Array | undefined;
@@ -8,7 +9,10 @@ type Bytes = {
   load(): Promise<void>;
 };
 
-/** Bytes that are fetched only when somebody asks for them. */
+/**
+ * Bytes that are fetched only when somebody asks for them. If their answer breaks off, somebody has to ask again: the service cuts off a
+ * reader that is too slow, and each request reads all of the bytes and is noted in the audit.
+ */
 export function useBytes(path: string): Bytes {
   const [body, setBody] = useState<Uint8Array | undefined>();
   const [refused, setRefused] = useState<Refused | undefined>();
@@ -23,5 +27,6 @@ export function useBytes(path: string): Bytes {
     }
     setBusy(false);
   };
+  useRetry(refused, () => void load(), wasTurnedAway);
   return { body, refused, isBusy, load };
 }

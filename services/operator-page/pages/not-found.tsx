@@ -6,9 +6,9 @@ import { PageHead } from "../ui/page-head.tsx";
 export function NotFound() {
   return (
     <>
-      <PageHead title="Nothing is here" />
-      <Empty title="The address names no page.">
-        It may have been cut when it was copied. There are{" "}
+      <PageHead title="Page not found" />
+      <Empty title="No page at this address">
+        The link may be incomplete. Go to{" "}
         {PLACES.map(({ name, title }, i) => (
           <span key={name}>
             {i > 0 && ", "}

@@ -54,7 +54,8 @@ export function SignIn({ onSignedIn }: { onSignedIn: (session: Session) => void 
           Log in
         </button>
         <p id="token-help" class="muted small">
-          Tokens stand in <code>operator.toml</code>. A viewer may look, an operator may also change things.
+          Tokens are set in <code>operator.toml</code>. Viewers have read-only access. Operators can also make
+          changes.
         </p>
       </form>
       <div class="corner">
@@ -65,5 +66,5 @@ export function SignIn({ onSignedIn }: { onSignedIn: (session: Session) => void 
 }
 
 function wordsOf({ status, detail }: Refused): string {
-  return status === 401 ? "This token is not known here." : detail;
+  return status === 401 ? "This token is not valid." : detail;
 }

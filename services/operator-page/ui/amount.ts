@@ -1,7 +1,36 @@
+import type { PaidSum, Sum, TokenAmount } from "../api/payments.ts";
+import { shortened } from "./copy.tsx";
+import { counted } from "./number.ts";
+
 /** An amount in a token's smallest units as people write it, exact. Without decimals it stays in those units, and says so. */
 export function amountText(units: string, symbol: string, decimals: number | null | undefined): string {
   if (decimals == null || !/^\d+$/.test(units)) return `${units} smallest units of ${symbol}`;
   return `${decimalText(units, decimals)} ${symbol}`;
+}
+
+/** Sums in several tokens, each its own. What shares its symbol with another one is told apart by its network, or by its contract. */
+export function amountTexts(amounts: readonly TokenAmount[]): string[] {
+  return amounts.map((each) => {
+    const text = amountText(each.amount, each.symbol, each.decimals);
+    const namesakes = amounts.filter((other) => other !== each && other.symbol === each.symbol);
+    if (namesakes.length === 0) return text;
+    const isOnOther = namesakes.every(({ network }) => network !== each.network);
+    return `${text} on ${each.network}${isOnOther ? "" : ` (${shortened(each.asset, 6, 4)})`}`;
+  });
+}
+
+export const amountsText = (amounts: readonly TokenAmount[]): string => amountTexts(amounts).join(" and ");
+
+/** `48 USDC for 11 calls`, with what is not certain of it told apart. */
+export function paidText({ confirmed, unconfirmed, unreadable }: PaidSum, isAtLeast = false): string {
+  const sumText = ({ calls, amounts }: Sum, doubt = "") =>
+    calls === 0 ? [] : [`${amountsText(amounts)}${doubt} for ${counted(calls, "call")}`];
+  const texts = [
+    ...sumText(confirmed),
+    ...sumText(unconfirmed, ", not confirmed on chain,"),
+    ...(unreadable === 0 ? [] : [`an unreadable amount for ${counted(unreadable, "call")}`]),
+  ];
+  return `${isAtLeast ? "at least " : ""}${texts.join("; ")}`;
 }
 
 /** So many of the smallest units, as a decimal with groups of three digits. */

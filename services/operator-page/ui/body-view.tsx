@@ -24,7 +24,7 @@ export function BodyView({ body, label }: { body: Uint8Array; label: string }) {
   return (
     <div class="body-view">
       <Segments
-        label={`Form of the ${label}`}
+        label={`Format of the ${label}`}
         options={forms.map((each) => ({ value: each, name: each }))}
         value={form}
         onChange={choose}

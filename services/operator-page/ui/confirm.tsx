@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Refused, toRefused } from "../api/ask.ts";
 import { Dialog } from "./dialog.tsx";
-import { Notice } from "./notice.tsx";
+import { NotDone } from "./notice.tsx";
 import { ReasonField } from "./reason-field.tsx";
 
 type Props = {
@@ -12,6 +12,8 @@ type Props = {
   isDangerous?: boolean;
   /** What has to be chosen or filled in before it can be done. */
   isReady?: boolean;
+  /** A reason that somebody might have for it. */
+  example: string;
   onClose: () => void;
   /** Throws what goes wrong. */
   act: (reason: string) => Promise<unknown>;
@@ -20,7 +22,8 @@ type Props = {
 };
 
 /** Asks why, does it, and closes; or says why it was not done. */
-export function Confirm({ title, verb, isDangerous = false, isReady = true, onClose, act, children }: Props) {
+export function Confirm(props: Props) {
+  const { title, verb, isDangerous = false, isReady = true, example, onClose, act, children } = props;
   const [reason, setReason] = useState("");
   const [refused, setRefused] = useState<Refused | undefined>();
   const [isBusy, setBusy] = useState(false);
@@ -55,13 +58,9 @@ export function Confirm({ title, verb, isDangerous = false, isReady = true, onCl
         </>
       }
     >
-      {refused !== undefined && (
-        <Notice tone="bad" title="It was not done">
-          {refused.detail}
-        </Notice>
-      )}
+      {refused !== undefined && <NotDone refused={refused} title="Nothing was changed" />}
       {children}
-      <ReasonField value={reason} onChange={setReason} />
+      <ReasonField value={reason} onChange={setReason} example={example} />
     </Dialog>
   );
 }

@@ -1,3 +1,4 @@
+import { useIsPublic } from "../api/networks.ts";
 import { Copyable, shortened } from "./copy.tsx";
 import { Icon } from "./icons.tsx";
 
@@ -16,9 +17,13 @@ const EXPLORERS: Readonly<Record<string, string>> = {
   "eip155:11155111": "https://sepolia.etherscan.io",
 };
 
-/** A transaction or address, to be copied, with a link to the explorer of its chain if that has one. */
+/**
+ * A transaction or address, to be copied. It links to the explorer of its network, if that has one and the configured node is public: a chain
+ * of this machine may have the id of a public one, whose explorer never saw it.
+ */
 export function OnChain({ kind, text, network }: { kind: "tx" | "address"; text: string; network: string }) {
-  const explorer = EXPLORERS[network];
+  const isPublic = useIsPublic(network);
+  const explorer = isPublic ? EXPLORERS[network] : undefined;
   return (
     <span class="on-chain">
       <Copyable text={text} shown={shortened(text)} />

@@ -11,7 +11,7 @@ export function FilterBar({ isActive, onClear, children }: Props) {
       {children}
       {isActive && (
         <button type="button" class="quiet" onClick={onClear}>
-          Clear
+          Clear filters
         </button>
       )}
     </div>
@@ -20,7 +20,7 @@ export function FilterBar({ isActive, onClear, children }: Props) {
   return (
     <search>
       <details class="fold" open={isActive}>
-        <summary>{isActive ? "Filters, in use" : "Filters"}</summary>
+        <summary>{isActive ? "Filters (active)" : "Filters"}</summary>
         {fields}
       </details>
     </search>

@@ -1,35 +1,65 @@
 import type { Answer } from "../api/use-answer.ts";
-import { Notice } from "./notice.tsx";
-import { ago, useNow } from "./time.tsx";
+import { mayPass } from "../api/use-retry.ts";
+import { asSentence, Notice } from "./notice.tsx";
+import { ago, shortly, useNow } from "./time.tsx";
 
 type Any = Answer<unknown>;
 
-/** Says whether what is shown is of now, and since when it is not. */
-export function Live({ answer: { at, refused } }: { answer: Any }) {
+/** Several answers as one, which is as old as the oldest of them. */
+export function together(answers: readonly Any[]): Any {
+  const isThere = answers.every(({ at, isCurrent }) => at !== undefined && isCurrent);
+  return {
+    data: undefined,
+    isCurrent: isThere,
+    refused: answers.find(({ refused }) => refused !== undefined)?.refused,
+    at: isThere ? Math.min(...answers.map(({ at = 0 }) => at)) : undefined,
+    isOld: (now) => answers.some(({ isOld }) => isOld(now)),
+    reload() {
+      for (const { reload } of answers) reload();
+    },
+  };
+}
+
+/** Says whether what is shown is of now, and since when it is not. It says nothing of what does not exist. */
+export function Live({ answer: { at, refused, isOld } }: { answer: Any }) {
   const now = useNow(1000);
-  if (at === undefined) return <span class="live">Loading</span>;
-  const came = new Date(at).toISOString();
-  if (refused === undefined)
+  if (at === undefined) {
+    if (refused === undefined) return <span class="live waiting">Loading</span>;
+    return refused.status === 404 ? null : <span class="live stale">No answer</span>;
+  }
+  if (refused !== undefined || isOld(now)) {
     return (
-      <span class="live" title={`As of ${came}`}>
-        Live
+      <span class="live stale" title={refused?.detail ?? "No newer data has arrived."}>
+        As of {ago(at, now)}
       </span>
     );
+  }
   return (
-    <span class="live stale" title={refused.detail}>
-      As of {ago(Math.min(at, now), now)}
+    <span class="live" title={`As of ${new Date(at).toISOString()}`}>
+      Live
     </span>
   );
 }
 
-/** Why there is nothing new, in words. It says nothing while all is well. */
-export function WhyNot({ answer: { refused, reload, data } }: { answer: Any }) {
+type WhyNotProps = {
+  /** `isCut` says that a further page of a list was refused. */
+  answer: Pick<Any, "at" | "refused" | "reload"> & { isCut?: boolean };
+  /** Where nothing can be shown. */
+  title?: string;
+};
+
+/** Why there is nothing new, and since when, in words. It says nothing while all is well. */
+export function WhyNot({ answer, title = "Data unavailable" }: WhyNotProps) {
+  const { at, refused, reload, isCut = false } = answer;
   if (refused === undefined) return null;
-  const title = data === undefined ? "This cannot be read" : "What you see is not of now";
+  const since = at === undefined ? title : `Not updated since ${shortly(new Date(at))}`;
   const tone = refused.status === 0 || refused.status >= 500 ? "bad" : "warn";
+  const action = { name: "Try again", run: reload };
   return (
-    <Notice tone={tone} title={title} action={{ name: "Try again", run: reload }}>
-      {refused.detail}
+    <Notice tone={tone} title={isCut ? "More entries unavailable" : since} action={action}>
+      {mayPass(refused)
+        ? `${asSentence(refused.detail)} The console tries again automatically.`
+        : refused.detail}
     </Notice>
   );
 }

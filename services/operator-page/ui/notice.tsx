@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import type { Refused } from "../api/ask.ts";
 
 export type Tone = "good" | "warn" | "bad" | "neutral" | "accent";
 
@@ -20,6 +21,21 @@ export function Notice(props: { tone: Tone; title: string; action?: Action; chil
       )}
     </div>
   );
+}
+
+/** Says why an act was refused. If the answer was lost or the service failed, the act may have been done all the same. */
+export function NotDone({ refused: { status, detail }, title }: { refused: Refused; title: string }) {
+  const isKnown = status !== 0 && status < 500;
+  return (
+    <Notice tone="bad" title={isKnown ? title : "The outcome is unknown"}>
+      {isKnown ? detail : `${asSentence(detail)} Check whether it took effect before you repeat it.`}
+    </Notice>
+  );
+}
+
+/** The detail of a refusal, so that a sentence can follow. */
+export function asSentence(detail: string): string {
+  return detail.replace(/[.]?$/, ".");
 }
 
 /** In place of what is not there: why, and what to do next. */

@@ -1,8 +1,15 @@
 import { useId } from "preact/hooks";
 import { useSession } from "../api/session.ts";
 
+type Props = {
+  value: string;
+  onChange: (text: string) => void;
+  /** A reason that somebody might have for just this. */
+  example: string;
+};
+
 /** Why somebody does it, for the audit. Nothing is done without one. */
-export function ReasonField({ value, onChange }: { value: string; onChange: (text: string) => void }) {
+export function ReasonField({ value, onChange, example }: Props) {
   const id = useId();
   const session = useSession();
   return (
@@ -15,11 +22,11 @@ export function ReasonField({ value, onChange }: { value: string; onChange: (tex
         maxLength={500}
         value={value}
         onInput={({ currentTarget }) => onChange(currentTarget.value)}
-        placeholder="The runner is fixed: deploy 4711"
+        placeholder={example}
         aria-describedby={`${id}-help`}
       />
       <p id={`${id}-help`} class="muted small">
-        The audit keeps it, with the name {session?.name}.
+        Recorded in the audit trail under the name {session?.name}.
       </p>
     </div>
   );

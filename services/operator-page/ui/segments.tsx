@@ -1,6 +1,9 @@
+import { NavCount, type Waiting } from "./nav-count.tsx";
+
 type Props<Value extends string> = {
   label: string;
-  options: readonly { value: Value; name: string }[];
+  /** Each may say how much waits for somebody there. */
+  options: readonly { value: Value; name: string; waiting?: Waiting | undefined }[];
   value: Value;
   onChange: (value: Value) => void;
 };
@@ -17,6 +20,7 @@ export function Segments<Value extends string>({ label, options, value, onChange
           onClick={() => onChange(option.value)}
         >
           {option.name}
+          <NavCount waiting={option.waiting} />
         </button>
       ))}
     </fieldset>

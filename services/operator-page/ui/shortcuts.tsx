@@ -49,11 +49,11 @@ export function ShortcutHelp({ onClose }: { onClose: () => void }) {
     ...PLACES.map(({ letter, title }): [string[], string] => [["g", letter], title]),
     [["/"], "Search"],
     [["j"], "Next row"],
-    [["k"], "Row before"],
-    [["Enter"], "Open the row"],
-    [["x"], "Select the row"],
-    [["Esc"], "Close, or clear the selection"],
-    [["?"], "This list"],
+    [["k"], "Previous row"],
+    [["Enter"], "Open row"],
+    [["x"], "Select row"],
+    [["Esc"], "Close or clear selection"],
+    [["?"], "Keyboard shortcuts"],
   ];
   return (
     <Dialog title="Keyboard shortcuts" onClose={onClose}>

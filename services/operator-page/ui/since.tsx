@@ -1,20 +1,21 @@
 import { useMemo } from "preact/hooks";
+import { serverTime } from "../api/server-time.ts";
 import { useQuery } from "../route.ts";
 
 /** How far back, by the name that stands in the address. */
 const SPANS: readonly { name: string; title: string; ms: number }[] = [
-  { name: "1h", title: "in the last hour", ms: 3_600_000 },
-  { name: "24h", title: "in the last 24 hours", ms: 86_400_000 },
-  { name: "7d", title: "in the last 7 days", ms: 604_800_000 },
+  { name: "1h", title: "last hour", ms: 3_600_000 },
+  { name: "24h", title: "last 24 hours", ms: 86_400_000 },
+  { name: "7d", title: "last 7 days", ms: 604_800_000 },
 ];
 
-/** From when on, by the address: the same time until another span is chosen, so that no question changes by itself. */
+/** From when on, by the address and the server's clock: the same time until another span is chosen, so that no question changes by itself. */
 export function useSince(): string | undefined {
   const [query] = useQuery();
   const name = query.get("since");
   return useMemo(() => {
     const span = SPANS.find((each) => each.name === name);
-    return span && new Date(Date.now() - span.ms).toISOString();
+    return span && new Date(serverTime() - span.ms).toISOString();
   }, [name]);
 }
 
@@ -27,7 +28,7 @@ export function SinceChoice({ title }: { title: string }) {
         value={query.get("since") ?? ""}
         onChange={({ currentTarget }) => change({ since: currentTarget.value })}
       >
-        <option value="">at any time</option>
+        <option value="">any time</option>
         {SPANS.map(({ name, title: words }) => (
           <option key={name} value={name}>
             {words}

@@ -16,6 +16,11 @@ export function useSpan(): Span {
 export function SpanChoice() {
   const [, change] = useQuery();
   return (
-    <Segments label="Span" options={SPANS} value={useSpan()} onChange={(value) => change({ span: value })} />
+    <Segments
+      label="Period"
+      options={SPANS}
+      value={useSpan()}
+      onChange={(value) => change({ span: value })}
+    />
   );
 }

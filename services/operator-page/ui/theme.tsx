@@ -36,7 +36,7 @@ export function ThemeSwitch() {
     setTheme(next);
     applyTheme(next);
   };
-  const label = `Colours: ${theme === "system" ? "as the system" : theme}`;
+  const label = `Theme: ${theme}`;
   return (
     <button type="button" class="icon-button" onClick={change} aria-label={label} title={label}>
       <Icon name={ICONS[theme]} />

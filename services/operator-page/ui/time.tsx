@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { serverTime } from "../api/server-time.ts";
 
 /** A time as the service says it, or unix ms. */
 export type When = string | number;
@@ -22,12 +23,21 @@ export function zoneName(): string {
   return timeZone === "UTC" ? "UTC" : `${timeZone} (${(offset ?? "").replace("GMT", "UTC")})`;
 }
 
+type TimeProps = {
+  at: When;
+  form?: "short" | "exact" | "clock";
+  /** Whether the time may be in the future, as a deadline. */
+  mayBeAhead?: boolean | undefined;
+};
+
 /** In the viewer's zone: the time of day, and the day unless it is today. The exact value is in the title and in `datetime`. */
-export function Time({ at, form = "short" }: { at: When; form?: "short" | "exact" | "clock" }) {
+export function Time({ at, form = "short", mayBeAhead = false }: TimeProps) {
   const date = new Date(at);
   const iso = date.toISOString();
+  const aheadMs = mayBeAhead ? date.getTime() - serverTime() : 0;
+  const words = aheadMs < 1000 ? ago(date.getTime(), serverTime()) : `in ${inOneUnit(aheadMs)}`;
   return (
-    <time dateTime={iso} title={`${iso}, ${ago(date.getTime(), Date.now())}`}>
+    <time dateTime={iso} title={`${iso}, ${words}`}>
       {form === "short"
         ? shortly(date)
         : `${form === "exact" ? `${dayOfYear.format(date)}, ` : ""}${clockWithMs(date)}`}
@@ -35,18 +45,18 @@ export function Time({ at, form = "short" }: { at: When; form?: "short" | "exact
   );
 }
 
-/** How long ago, kept up to date. The exact time is in the title. */
+/** How long ago something happened, kept up to date. The exact time is in the title. */
 export function Ago({ at }: { at: When }) {
-  const now = useNow();
+  const now = serverTime(useNow());
   const date = new Date(at);
   return (
-    <time dateTime={date.toISOString()} title={`${date.toISOString()}, ${shortly(date)} here`}>
+    <time dateTime={date.toISOString()} title={`${date.toISOString()}, ${shortly(date)} local time`}>
       {ago(date.getTime(), now)}
     </time>
   );
 }
 
-/** The time now, as of the last ten seconds. */
+/** The browser's time, as of the last ten seconds. */
 export function useNow(everyMs = 10_000): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -56,7 +66,7 @@ export function useNow(everyMs = 10_000): number {
   return now;
 }
 
-export function shortly(date: Date, now = new Date()): string {
+export function shortly(date: Date, now = new Date(serverTime())): string {
   if (date.toDateString() === now.toDateString()) return clock.format(date);
   const withYear = date.getFullYear() === now.getFullYear() ? day : dayOfYear;
   return `${withYear.format(date)}, ${clock.format(date)}`;
@@ -66,11 +76,10 @@ function clockWithMs(date: Date): string {
   return `${clock.format(date)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** As `5 min ago`. */
+/** `5 min ago`. An event is never in the future: if the clocks of the servers differ, it happened `now`. */
 export function ago(at: number, now: number): string {
   const ms = now - at;
-  if (Math.abs(ms) < 1000) return "now";
-  return ms > 0 ? `${inOneUnit(ms)} ago` : `in ${inOneUnit(-ms)}`;
+  return ms < 1000 ? "now" : `${inOneUnit(ms)} ago`;
 }
 
 function inOneUnit(ms: number): string {

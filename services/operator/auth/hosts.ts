@@ -17,7 +17,7 @@ export function createAssertHost({ allowedHosts, publicUrl, bindHost }: Options)
     const [, name = "", inBrackets] = /^((?:\[([^\]]*)\])|[^:[\]]*)(?::\d{1,5})?$/.exec(host) ?? [];
     if (inBrackets !== undefined ? isIPv6(inBrackets) : isIPv4(name)) return;
     if (names.has(name.toLowerCase().replace(/\.$/, ""))) return;
-    const detail = `nobody is served as ${JSON.stringify(host.slice(0, 100))}: a name has to stand in allowed_hosts or public_url`;
+    const detail = `unknown host ${JSON.stringify(host.slice(0, 100))}: add the name to allowed_hosts in operator.toml, or set public_url`;
     throw AppError.public("operator.host_unknown", detail);
   };
 }

@@ -2,27 +2,34 @@ import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { OperatorToken } from "../../../shared/config/operator-toml.ts";
 import { sha256 } from "../../../shared/crypto/compare.ts";
+import { looksRandom } from "../../../shared/crypto/random-secret.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import type { Lockout } from "./lockout.ts";
 import type { Sessions } from "./sessions.ts";
 import { ANYBODY_HERE, type Who } from "./who.ts";
 
-/** Whose token this is. Throws `operator.unauthorized`, and `request.rate_limited` for who has shown too many wrong ones. */
+/** Finds the token that this is. Throws `operator.unauthorized`, and `request.rate_limited` after too many wrong ones. */
 export type CheckToken = (text: string, address: string) => OperatorToken;
 
-/** Compares with every secret of every token, in a time that tells nothing of them. */
+/**
+ * Compares with every secret of every token, in a time that tells nothing of them. A random token is let in however many wrong ones its
+ * address has sent: nobody finds it by trying, and otherwise anybody at that address could keep its owner out. A token that might be
+ * guessed is let in only while its address has tries left, so an address without them learns of it no more than of a wrong one.
+ */
 export function createCheckToken(tokens: readonly OperatorToken[], lockout: Lockout): CheckToken {
   const known = tokens.flatMap((token) =>
-    token.token.map((secret) => ({ token, digest: sha256(secret.bytes()) })),
+    token.token.map((secret) => ({ token, digest: sha256(secret.bytes()), isRandom: looksRandom(secret) })),
   );
   return (text, address) => {
-    const isGood = lockout.begin(address);
     const digest = sha256(Buffer.from(text));
-    const matching = known.filter((each) => timingSafeEqual(each.digest, digest));
-    const [found] = matching;
-    if (found === undefined) throw unauthorized("the token is not known here");
-    isGood();
+    const [found] = known.filter((each) => timingSafeEqual(each.digest, digest));
+    if (!found?.isRandom) {
+      const giveBack = lockout.takeTry(address);
+      if (found === undefined) throw unauthorized("unknown token");
+      giveBack();
+    }
+    lockout.trust(address);
     return found.token;
   };
 }
@@ -36,15 +43,15 @@ type Deps = { tokens: readonly OperatorToken[]; checkToken: CheckToken; sessions
 export function createIdentify({ tokens, checkToken, sessions }: Deps): Identify {
   return async (req, address) => {
     const [header, ...more] = headerValues(req, "authorization");
-    if (more.length > 0) throw unauthorized("the header Authorization comes more than once");
+    if (more.length > 0) throw unauthorized("the Authorization header was sent more than once");
     if (tokens.length === 0) return ANYBODY_HERE;
     if (header === undefined) {
       const who = await sessions.find(req);
       if (who !== undefined) return who;
-      throw unauthorized("there is no token, and no session that holds");
+      throw unauthorized("a token or a valid session is required");
     }
     const text = /^bearer +([!-~]+)$/i.exec(header)?.[1];
-    if (text === undefined) throw unauthorized("the header Authorization is not: Bearer <token>");
+    if (text === undefined) throw unauthorized("the Authorization header must be: Bearer <token>");
     const { name, role } = checkToken(text, address);
     return { name, role, by: "token" };
   };

@@ -1,5 +1,6 @@
 import { addressKey } from "../../../shared/ip/address.ts";
-import { createAllowance } from "../../../shared/lifecycle/allowance.ts";
+import { createAllowance, useBoth } from "../../../shared/lifecycle/allowance.ts";
+import { BoundedMap } from "../../../shared/lifecycle/bounded-map.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 
 /** Wrong tokens of one address in a minute, at each replica. */
@@ -10,48 +11,37 @@ const KNOWN_MS = 3_600_000;
 const KNOWN_MAX = 1000;
 
 export type Lockout = {
-  /**
-   * Takes a try of this address before its token is looked at. Returns what gives it back if the token is good. Throws
-   * `request.rate_limited` if none is left: then not even a good token is let in.
-   */
-  begin(address: string): () => void;
+  /** Takes a try of this address. Returns what gives it back. Throws `request.rate_limited` if none is left. */
+  takeTry(address: string): () => void;
+  /** Notes that this address has shown a good token: for an hour the wrong tokens of other addresses do not hold it back. */
+  trust(address: string): void;
 };
 
 /**
  * Bounds how often tokens can be guessed. It is in this process's memory, so that strangers cannot fill Redis, and it holds while Redis is
- * away. Sessions are not subject to it: a cookie that holds is no guess.
+ * away.
  */
 export function createLockout(clock: Clock): Lockout {
-  const publicDetail = "too many wrong tokens; wait, and look at what sends them";
+  const publicDetail = "too many wrong tokens; find the client that sends them, and try again later";
   const ofAddress = createAllowance({ perMinute: PER_ADDRESS, what: "wrong tokens", publicDetail, clock });
   const ofAll = createAllowance({ perMinute: OF_ALL, what: "wrong tokens", publicDetail, clock });
-  const known = new Map<string, number>();
+  const known = new BoundedMap<string, number>(KNOWN_MAX);
 
   function isKnown(key: string): boolean {
     return clock() - (known.get(key) ?? Number.NEGATIVE_INFINITY) < KNOWN_MS;
   }
 
-  function remember(key: string): void {
-    known.delete(key);
-    known.set(key, clock());
-    const oldest = known.size > KNOWN_MAX ? known.keys().next().value : undefined;
-    if (oldest !== undefined) known.delete(oldest);
-  }
-
   return {
-    begin(address) {
+    takeTry(address) {
       const key = addressKey(address);
-      const giveBack = [ofAddress.use(key)];
-      try {
-        if (!isKnown(key)) giveBack.push(ofAll.use("all addresses"));
-      } catch (refusal) {
-        giveBack[0]?.();
-        throw refusal;
-      }
-      return () => {
-        for (const each of giveBack) each();
-        remember(key);
-      };
+      const useOwn = () => ofAddress.use(key);
+      return isKnown(key) ? useOwn() : useBoth(useOwn, () => ofAll.use("all addresses"));
+    },
+
+    trust(address) {
+      const key = addressKey(address);
+      known.delete(key);
+      known.set(key, clock());
     },
   };
 }

@@ -17,13 +17,15 @@ export function createAssertSameSite(publicUrl: string | undefined) {
     const site = req.headers["sec-fetch-site"];
     const { origin, host } = req.headers;
     if (site !== undefined && site !== "same-origin" && site !== "none")
-      throw crossSite(`Sec-Fetch-Site is ${JSON.stringify(site)}`);
+      throw crossSite(`Sec-Fetch-Site must be same-origin, not ${JSON.stringify(site)}`);
     if (origin !== undefined && !isOwn(origin, host))
-      throw crossSite(`Origin is ${JSON.stringify(origin)}, and Host ${JSON.stringify(host)}`);
+      throw crossSite(
+        `Origin ${JSON.stringify(origin)} does not match Host ${JSON.stringify(host)}; behind a proxy, set public_url in operator.toml`,
+      );
     const isProven = site === "same-origin" || origin !== undefined;
     const isSafe = SAFE_METHODS.includes(req.method ?? "");
     if (by === "session" && !isSafe && !isProven)
-      throw crossSite("a session changes something only if Origin or Sec-Fetch-Site says whose page asks");
+      throw crossSite("a change with a session needs the Origin or Sec-Fetch-Site header");
   };
 
   /** Behind a proxy that sets another Host, the origin is that of `public_url`. */

@@ -8,10 +8,10 @@ export const auditRoutes: readonly Route[] = [
     method: "GET",
     path: "/api/v1/audit",
     access: "viewer",
-    summary: "List who did what, when and why, the newest first",
+    summary: "List the audit trail, newest first",
     isHeavy: true,
     query: AuditFilter.extend(page),
-    answers: { 200: { description: "A page of the audit trail", schema: AuditPage } },
+    answers: { 200: { description: "A page of entries: who did what, when and why.", schema: AuditPage } },
     answer: async ({ query: { limit, cursor, ...filter } }, { api }) => ({
       status: 200,
       json: await api.auditTrail(filter, { limit, cursor }),

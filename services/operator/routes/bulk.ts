@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { BulkAction } from "../../../shared/operator/bulk.ts";
+import { BEGINS, type BulkAction } from "../../../shared/operator/bulk.ts";
 import { BulkOrder, BulkRunView } from "../../../shared/operator/bulk-runs.ts";
 import { reason, runParams } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
@@ -10,7 +10,7 @@ const hasSelection = ({ all, call_ids, filter }: z.infer<typeof BulkOrder>): boo
   all === true || call_ids !== undefined || Object.values(filter).some((each) => each !== undefined);
 const NO_SELECTION = {
   path: ["filter"],
-  message: "is empty, and no call is named; `all` means every failed call",
+  message: "is empty: set a filter, call_ids, or all for every failed call",
 };
 
 const { force, ...common } = BulkOrder.shape;
@@ -27,11 +27,14 @@ function routesOf(action: BulkAction, list: string, order: z.ZodObject): Route[]
       method: "POST",
       path: list,
       access: "operator",
-      summary: `Begin to ${action} failed calls by a filter or by their ids, or count how many it would be`,
+      summary: `Start a bulk ${action} of failed calls, by filter or by id; with dry_run, only count them`,
       body: order
         .transform((given) => ({ force: false, ...given }) as BulkOrder & { reason: string })
         .refine(hasSelection, NO_SELECTION),
-      answers: { 202: { description: "It has begun; Location says where to look", schema: BulkRunView } },
+      answers: {
+        202: { description: "The bulk operation was started. Location has its URL.", schema: BulkRunView },
+      },
+      audit: [BEGINS[action], action],
       problems: ["run.too_many"],
       async answer({ body }, { api }) {
         const run = await api.bulkRuns.begin(action, body);
@@ -42,10 +45,10 @@ function routesOf(action: BulkAction, list: string, order: z.ZodObject): Route[]
       path: list,
       schema: BulkRunView,
       summaries: {
-        list: `List the last ${action}s of many calls, the newest first`,
-        kept: "The 200 newest at most; one that has ended for 7 days",
-        show: `Show how far a ${action} of many calls is`,
-        cancel: `Cancel a ${action} of many calls; the calls in hand are finished, and what is done stays so`,
+        list: `List bulk ${action}s, newest first`,
+        kept: "At most the 200 newest. One that has ended is listed for 7 days.",
+        show: `Show a bulk ${action} and its progress`,
+        cancel: `Cancel a bulk ${action}; calls in flight are finished, and finished calls stay as they are`,
       },
       runsOf: ({ bulkRuns }) => ({
         list: (limit) => bulkRuns.list(action, limit),
@@ -57,9 +60,10 @@ function routesOf(action: BulkAction, list: string, order: z.ZodObject): Route[]
       method: "POST",
       path: `${list}/{run_id}/resume`,
       access: "operator",
-      summary: `Go on with what is left of a ${action} that was cancelled or has stopped`,
+      summary: `Resume a bulk ${action} that was cancelled or has stopped`,
       params: runParams,
-      answers: { 202: { description: "It goes on", schema: BulkRunView } },
+      answers: { 202: { description: "The bulk operation continues.", schema: BulkRunView } },
+      audit: ["resume_run", action],
       problems: ["run.unknown", "run.not_resumable", "run.too_many"],
       answer: async ({ params }, { api }) => ({
         status: 202,

@@ -28,10 +28,10 @@ export const failedRoutes: readonly Route[] = [
     method: "GET",
     path: "/api/v1/failed",
     access: "viewer",
-    summary: "List failed calls, the newest first",
+    summary: "List failed calls, newest first",
     isHeavy: true,
     query: filterQuery.extend(page),
-    answers: { 200: { description: "A page of them", schema: FailedPage } },
+    answers: { 200: { description: "A page of failed calls.", schema: FailedPage } },
     answer: async ({ query: { limit, cursor, ...filter } }, { api }) => ({
       status: 200,
       json: await api.failed.page(filter, { limit, cursor }),
@@ -44,7 +44,9 @@ export const failedRoutes: readonly Route[] = [
     summary: "Count failed calls",
     isHeavy: true,
     query: filterQuery,
-    answers: { 200: { description: "How many match, and how many there are", schema: FailedCounts } },
+    answers: {
+      200: { description: "The number of matching calls, and of all failed calls.", schema: FailedCounts },
+    },
     answer: async ({ query }, { api, signal }) => ({
       status: 200,
       json: await api.failed.count(query, signal),
@@ -57,7 +59,7 @@ export const failedRoutes: readonly Route[] = [
     summary: "Count failed calls by job, origin and code",
     isHeavy: true,
     query: filterQuery,
-    answers: { 200: { description: "The groups, in no order", schema: FailedGroups } },
+    answers: { 200: { description: "The groups, unordered.", schema: FailedGroups } },
     answer: async ({ query }, { api, signal }) => ({
       status: 200,
       json: { groups: await api.failed.groups(query, signal) },
@@ -67,9 +69,9 @@ export const failedRoutes: readonly Route[] = [
     method: "GET",
     path: CALL,
     access: "viewer",
-    summary: "Show a failed call: metadata, failed attempts, and all else but its body",
+    summary: "Show a failed call, with its metadata and failed attempts, but without its body",
     params: callParams,
-    answers: { 200: { description: "The call", schema: FailedCallDetail } },
+    answers: { 200: { description: "The failed call.", schema: FailedCallDetail } },
     problems: WHERE,
     answer: async ({ params }, { api }) => ({ status: 200, json: await api.failed.show(params.call_id) }),
   }),
@@ -77,12 +79,13 @@ export const failedRoutes: readonly Route[] = [
     method: "GET",
     path: `${CALL}/body`,
     access: "viewer",
-    summary: "Get the body of a failed call, as it came",
+    summary: "Get the body of a failed call, as it was received",
     isHeavy: true,
     params: callParams,
     answers: {
-      200: { description: "The bytes, whatever they are", contentType: "application/octet-stream" },
+      200: { description: "The bytes, of any type.", contentType: "application/octet-stream" },
     },
+    audit: ["read_body"],
     problems: [...WHERE, "call.corrupt"],
     answer: async ({ params: { call_id: id } }, { api }) => ({
       ...{ status: 200, bytes: await api.failed.body(id), contentType: "application/octet-stream" },
@@ -94,14 +97,15 @@ export const failedRoutes: readonly Route[] = [
     method: "POST",
     path: `${CALL}/replay`,
     access: "operator",
-    summary: "Put a failed call back into the queue, with all its attempts, under the same key",
+    summary: "Replay a failed call: queue it again, with all its attempts and the same idempotency key",
     params: callParams,
     body: z.strictObject({
       reason,
       /** Also if its runner may have forgotten its key, and so may run it twice. */
       force: z.boolean().default(false),
     }),
-    answers: { 204: { description: "It waits in its queue" } },
+    answers: { 204: { description: "The call is queued." } },
+    audit: ["replay"],
     problems: [...WHERE, "call.too_old"],
     async answer({ params, body }, { api }) {
       await api.failed.replay(params.call_id, body);
@@ -112,10 +116,11 @@ export const failedRoutes: readonly Route[] = [
     method: "POST",
     path: `${CALL}/discard`,
     access: "operator",
-    summary: "End a failed call for good, without running it; its body is deleted",
+    summary: "Discard a failed call: delete its body; it never runs again",
     params: callParams,
     body: z.strictObject({ reason }),
-    answers: { 204: { description: "It is gone" } },
+    answers: { 204: { description: "The call is discarded." } },
+    audit: ["discard"],
     problems: WHERE,
     async answer({ params, body }, { api }) {
       await api.failed.discard(params.call_id, body);

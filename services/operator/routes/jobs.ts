@@ -18,11 +18,11 @@ export const jobRoutes: readonly Route[] = [
     method: "GET",
     path: JOBS,
     access: "viewer",
-    summary: "List the jobs that have calls or settings: what waits, and whether calls are taken",
+    summary: "List the jobs that have calls or settings, with their queues and pauses",
     query: z.strictObject(page),
     answers: {
       200: {
-        description: "Jobs by service id and job index, then all callbacks together, then receivers by name",
+        description: "Jobs by service id and job index, then all callbacks together, then receivers by name.",
         schema: JobPage,
       },
     },
@@ -60,16 +60,16 @@ function routesOf<Params extends z.ZodType>(
   const jobOf = (asked: z.output<Params>): string => {
     const read = readGate(nameOf(asked));
     if ("gate" in read) return read.gate;
-    throw AppError.public("request.not_found", `the name in the path ${read.problem}`);
+    throw AppError.public("request.not_found", `the name in the URL ${read.problem}`);
   };
   return [
     route({
       method: "GET",
       path,
       access: "viewer",
-      summary: `Show what holds ${what}`,
+      summary: `Show the queue and the pauses of ${what}`,
       params,
-      answers: { 200: { description: "What waits, and whether calls are taken", schema: JobView } },
+      answers: { 200: { description: "The waiting calls, and the pauses.", schema: JobView } },
       problems: ["job.not_found"],
       answer: async (asked, { api }) => ({ status: 200, json: await api.jobs.show(jobOf(asked.params)) }),
     }),
@@ -77,9 +77,10 @@ function routesOf<Params extends z.ZodType>(
       method: "POST",
       path: `${path}/pause`,
       access: "operator",
-      summary: `Have no producer take ${what}; what comes is accepted, and waits`,
+      summary: `Pause ${what}; new ones are still accepted, and wait`,
       ...{ params, body },
-      answers: { 200: { description: "It is paused, or was before", schema: JobChange } },
+      answers: { 200: { description: "It is paused, or was paused before.", schema: JobChange } },
+      audit: ["pause"],
       answer: async (asked, { api }) => ({
         status: 200,
         json: await api.jobs.pause(jobOf(asked.params), asked.body.reason),
@@ -89,9 +90,12 @@ function routesOf<Params extends z.ZodType>(
       method: "POST",
       path: `${path}/resume`,
       access: "operator",
-      summary: `Have producers take ${what} again`,
+      summary: `Resume ${what}`,
       ...{ params, body },
-      answers: { 200: { description: "It is not paused any more, or was not before", schema: JobChange } },
+      answers: {
+        200: { description: "It is no longer paused, or was not paused before.", schema: JobChange },
+      },
+      audit: ["resume"],
       answer: async (asked, { api }) => ({
         status: 200,
         json: await api.jobs.resume(jobOf(asked.params), asked.body.reason),

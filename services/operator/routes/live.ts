@@ -20,10 +20,10 @@ export const liveRoutes: readonly Route[] = [
     method: "GET",
     path: "/api/v1/live",
     access: "viewer",
-    summary: "Follow how the deployment is, and what flows, as server-sent events",
+    summary: "Stream the overview as server-sent events, on request with the flow and the jobs",
     query: liveQuery,
     answers: {
-      200: { description: "A stream, until the session ends", contentType: "text/event-stream" },
+      200: { description: "A stream, which ends with the session.", contentType: "text/event-stream" },
     },
     problems: ["request.rate_limited"],
     async answer({ query: wanted }, { live, who = ANYBODY_HERE, req, sessions }) {

@@ -13,40 +13,52 @@ export const moneyRunRoutes: readonly Route[] = [
     method: "POST",
     path: AUDITS,
     access: "operator",
-    summary: "Begin to match the transfers to us, as the chain shows them, with the payments",
+    summary: "Start an audit, which matches the transfers on the chain with the payments",
     body: AuditOrder,
-    answers: { 202: { description: "It has begun; Location says where to look", schema: AuditRunView } },
+    answers: {
+      202: { description: "The bulk operation was started. Location has its URL.", schema: AuditRunView },
+    },
+    audit: ["begin_audit"],
     problems: ["token.unconfigured", "start.config_invalid", "run.too_many"],
     async answer({ body }, { api }) {
       const run = await api.moneyRuns.audits.begin(body);
       return { status: 202, json: run, headers: { Location: `${AUDITS}/${run.id}` } };
     },
   }),
-  ...routesOf("audits", AUDITS, "an audit of the money", AuditRunView),
+  ...routesOf("audits", AUDITS, { one: "an audit", many: "audits" }, AuditRunView),
   route({
     method: "POST",
     path: CHECKS,
     access: "operator",
-    summary: "Begin to look on the chain for what was paid back, and close those cases",
+    summary: "Start a refund check, which finds paid refunds on the chain and closes them",
     body: z.strictObject({}),
     answers: {
-      202: { description: "It has begun; Location says where to look", schema: RefundCheckRunView },
+      202: {
+        description: "The bulk operation was started. Location has its URL.",
+        schema: RefundCheckRunView,
+      },
     },
+    audit: ["begin_refund_check", "close_refund"],
     problems: ["token.unconfigured", "start.config_invalid", "run.too_many"],
     async answer(_asked, { api }) {
       const run = await api.moneyRuns.refundChecks.begin();
       return { status: 202, json: run, headers: { Location: `${CHECKS}/${run.id}` } };
     },
   }),
-  ...routesOf("refundChecks", CHECKS, "a look for refunds", RefundCheckRunView),
+  ...routesOf("refundChecks", CHECKS, { one: "a refund check", many: "refund checks" }, RefundCheckRunView),
 ];
 
-function routesOf(kind: keyof MoneyRunsApi, path: string, noun: string, schema: z.ZodType): Route[] {
+function routesOf(
+  kind: keyof MoneyRunsApi,
+  path: string,
+  noun: { one: string; many: string },
+  schema: z.ZodType,
+): Route[] {
   const summaries = {
-    list: `List the last runs of ${noun}, the newest first, without what they have found`,
-    kept: "Those that ended in the last 7 days",
-    show: `Show how far ${noun} is, and what it has found`,
-    cancel: `Cancel ${noun}; what it has found so far is kept`,
+    list: `List ${noun.many}, newest first, without their findings`,
+    kept: "Those in progress, and those that ended in the last 7 days.",
+    show: `Show ${noun.one}, with its progress and findings`,
+    cancel: `Cancel ${noun.one}; its findings so far are kept`,
   };
   return runRoutes({ path, schema, summaries, runsOf: ({ moneyRuns }) => moneyRuns[kind] });
 }

@@ -16,7 +16,7 @@ export function openApiRoute(routes: () => readonly Route[]): Route {
     summary: "Get this document",
     answers: {
       200: {
-        description: "OpenAPI 3.1",
+        description: "This API as OpenAPI 3.1.",
         schema: z.looseObject({ openapi: z.literal("3.1.0"), paths: z.looseObject({}) }),
       },
     },

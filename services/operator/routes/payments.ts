@@ -19,7 +19,7 @@ const inFlightQuery = z.strictObject({ ...page, limit: whole({ min: 1, max: 500 
 
 const transaction = z
   .string()
-  .regex(/^0x[0-9a-fA-F]{64}$/, "is no transaction: 0x and 64 hex digits")
+  .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
   .transform((text) => text.toLowerCase());
 
 const Decision = z.discriminatedUnion("verdict", [
@@ -39,10 +39,10 @@ export const paymentRoutes: readonly Route[] = [
     method: "GET",
     path: "/api/v1/payments",
     access: "viewer",
-    summary: "List payments, the newest first",
+    summary: "List payments, newest first",
     isHeavy: true,
     query: filterQuery.extend(page),
-    answers: { 200: { description: "A page of them", schema: PaymentPage } },
+    answers: { 200: { description: "A page of payments.", schema: PaymentPage } },
     answer: async ({ query: { limit, cursor, ...filter } }, { api }) => ({
       status: 200,
       json: await api.payments.page(filter, { limit, cursor }),
@@ -52,12 +52,12 @@ export const paymentRoutes: readonly Route[] = [
     method: "GET",
     path: "/api/v1/payments/in-flight",
     access: "viewer",
-    summary: "List the payments that gateways look after, but for those whose call is queued or has failed",
+    summary: "List the payments in flight, except those whose call is queued or has failed",
     isHeavy: true,
     query: inFlightQuery,
     answers: {
       200: {
-        description: "A page of their calls, first those that are looked at soonest",
+        description: "A page of call ids, by the time of the next check.",
         schema: InFlightPage,
       },
     },
@@ -67,11 +67,10 @@ export const paymentRoutes: readonly Route[] = [
     method: "GET",
     path: "/api/v1/payments/spent-elsewhere",
     access: "viewer",
-    summary:
-      "List payments that were refused because they were spent before they came, and what the chain says",
+    summary: "List payments that were refused as already spent, with what the chain shows",
     isHeavy: true,
     query: spentQuery,
-    answers: { 200: { description: "A page of them, the newest first", schema: SpentElsewherePage } },
+    answers: { 200: { description: "A page of payments, newest first.", schema: SpentElsewherePage } },
     problems: ["token.unconfigured", "start.config_invalid"],
     answer: async ({ query }, { api }) => ({ status: 200, json: await api.payments.spentElsewhere(query) }),
   }),
@@ -79,9 +78,9 @@ export const paymentRoutes: readonly Route[] = [
     method: "GET",
     path: PAYMENT,
     access: "viewer",
-    summary: "Show a payment: terms, settlement, the evidence in words, and what can be done about it",
+    summary: "Show a payment: terms, settlement, evidence in sentences, and possible actions",
     params: callParams,
-    answers: { 200: { description: "The payment", schema: PaymentDetail } },
+    answers: { 200: { description: "The payment.", schema: PaymentDetail } },
     problems: ["payment.unknown"],
     answer: async ({ params }, { api }) => ({ status: 200, json: await api.payments.show(params.call_id) }),
   }),
@@ -89,11 +88,11 @@ export const paymentRoutes: readonly Route[] = [
     method: "POST",
     path: `${PAYMENT}/resolve`,
     access: "operator",
-    summary:
-      "Decide whether a payment in review is paid, say that what contradicts a disputed one was seen, or drop the body of one that is open",
+    summary: "Resolve a payment in review, acknowledge a disputed one, or drop the body of an open one",
     params: callParams,
     body: Decision,
-    answers: { 204: { description: "It is decided" } },
+    answers: { 204: { description: "The decision is recorded." } },
+    audit: ["settle", "void", "acknowledge", "drop"],
     problems: [
       ...(["payment.unknown", "payment.undecidable", "payment.not_shown", "payment.transfer_taken"] as const),
       ...(["token.unconfigured", "start.config_invalid", "payment.unavailable"] as const),
@@ -107,11 +106,12 @@ export const paymentRoutes: readonly Route[] = [
     method: "POST",
     path: `${PAYMENT}/reconcile`,
     access: "operator",
-    summary: "Have a gateway look at a payment now, and wait for what comes of it",
+    summary: "Reconcile a payment: have a gateway check it now, and wait for the outcome",
     params: callParams,
     /** For how long it is waited. */
     body: z.strictObject({ wait_ms: z.int().min(0).max(30_000).default(10_000) }),
-    answers: { 200: { description: "What came of it; the payment may be unknown", schema: Reconciled } },
+    answers: { 200: { description: "The outcome. The payment may be unknown.", schema: Reconciled } },
+    audit: ["reconcile"],
     answer: async ({ params, body }, { api }) => ({
       status: 200,
       json: await api.payments.reconcile(params.call_id, body.wait_ms),

@@ -16,10 +16,10 @@ export const rejectedRoutes: readonly Route[] = [
     method: "GET",
     path: "/api/v1/rejected",
     access: "viewer",
-    summary: "List the last webhooks that were refused, and why, the newest first",
+    summary: "List the latest refused webhooks and their reasons, newest first",
     isHeavy: true,
     query: RejectedFilter.extend({ ...page, unknown: flag.optional() }),
-    answers: { 200: { description: "A page of them, and how many match", schema: RejectedPage } },
+    answers: { 200: { description: "A page of requests, and the number of matches.", schema: RejectedPage } },
     answer: async ({ query: { limit, cursor, ...filter } }, { api }) => ({
       status: 200,
       json: await api.rejected.page(filter, { limit, cursor }),
@@ -29,11 +29,11 @@ export const rejectedRoutes: readonly Route[] = [
     method: "GET",
     path: REQUEST,
     access: "viewer",
-    summary:
-      "Show all that was kept of a refused request, by its id or as much of its beginning as no other has",
+    summary: "Show everything kept of a refused request, by its id or a unique prefix of it",
     isHeavy: true,
     params,
-    answers: { 200: { description: "The request", schema: RejectedDetail } },
+    answers: { 200: { description: "The request.", schema: RejectedDetail } },
+    audit: ["read_rejected"],
     problems: ["rejected.unknown", "rejected.ambiguous"],
     answer: async ({ params: { rejected_id: id } }, { api }) => ({
       status: 200,
@@ -44,19 +44,20 @@ export const rejectedRoutes: readonly Route[] = [
     method: "GET",
     path: `${REQUEST}/body`,
     access: "viewer",
-    summary: "Get the body of a refused request, or its beginning, if its endpoint keeps them",
+    summary: "Get the body of a refused request, or its first bytes, if its endpoint keeps them",
     isHeavy: true,
     params,
     answers: {
-      200: { description: "The bytes, whatever they are", contentType: "application/octet-stream" },
+      200: { description: "The bytes, of any type.", contentType: "application/octet-stream" },
     },
+    audit: ["read_rejected"],
     problems: ["rejected.unknown", "rejected.ambiguous", "rejected.no_body"],
     async answer({ params: { rejected_id: beginning } }, { api }) {
       const { id, body_base64: body } = await api.rejected.show(beginning);
       if (body === null)
         throw AppError.public(
           "rejected.no_body",
-          `${id}: nothing of its body was kept; either nothing had arrived when it was refused, or its endpoint does not set keep_rejected_bodies`,
+          `${id}: its body was not kept: either it had not arrived when the request was refused, or the endpoint does not set keep_rejected_bodies`,
         );
       return toBytes(id, Buffer.from(body, "base64"));
     },

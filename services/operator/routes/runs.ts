@@ -38,7 +38,7 @@ export function runRoutes({ path, schema, summaries, runsOf }: Options): Route[]
       method: "GET",
       access: "viewer",
       summary: summaries.show,
-      answers: { 200: { description: "The run", schema } },
+      answers: { 200: { description: "The bulk operation.", schema } },
       answer: async ({ params }, { api }) => ({ status: 200, json: await runsOf(api).show(params.run_id) }),
     }),
     route({
@@ -46,7 +46,10 @@ export function runRoutes({ path, schema, summaries, runsOf }: Options): Route[]
       method: "DELETE",
       access: "operator",
       summary: summaries.cancel,
-      answers: { 200: { description: "The run, which is cancelling, or has ended before", schema } },
+      audit: ["cancel_run"],
+      answers: {
+        200: { description: "The bulk operation, which is being cancelled or had already ended.", schema },
+      },
       answer: async ({ params }, { api }) => ({ status: 200, json: await runsOf(api).cancel(params.run_id) }),
     }),
   ];

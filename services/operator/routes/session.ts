@@ -18,15 +18,16 @@ export const sessionRoutes: readonly Route[] = [
     method: "POST",
     path: "/session",
     access: "anybody",
-    summary: "Exchange a token for a session, which is a cookie",
+    summary: "Start a session: exchange a token for a cookie",
     body: z.strictObject({ token: z.string().min(1).max(1024) }),
-    answers: { 200: { description: "The session, and its cookie", schema: SessionView } },
+    answers: { 200: { description: "The session. Set-Cookie has its cookie.", schema: SessionView } },
     problems: ["operator.unauthorized"],
-    async answer({ body }, { sessions, checkToken, address, tell }) {
+    audit: ["sign_in"],
+    async answer({ body }, { sessions, checkToken, address, audit }) {
       const token = checkToken(body.token, address);
       const { name, role } = token;
-      const { cookie, until } = sessions.begin(token);
-      tell("operator.signed_in", { name, role, address });
+      const { cookie, id, until } = await sessions.begin(token);
+      await audit("sign_in", { session: id, by: name, selection: `${role} from ${address}` });
       return { status: 200, json: toView({ name, role, until }), headers: { "Set-Cookie": cookie } };
     },
   }),
@@ -34,22 +35,22 @@ export const sessionRoutes: readonly Route[] = [
     method: "GET",
     path: "/session",
     access: "viewer",
-    summary: "Say who asks",
-    answers: { 200: { description: "The session", schema: SessionView } },
+    summary: "Show the current user",
+    answers: { 200: { description: "The session.", schema: SessionView } },
     answer: async (_asked, { who = ANYBODY_HERE }) => ({ status: 200, json: toView(who) }),
   }),
   route({
     method: "DELETE",
     path: "/session",
     access: "anybody",
-    summary: "End the session, if there is one",
-    answers: { 204: { description: "There is no session any more" } },
-    async answer(_asked, { sessions, live, req, address, tell }) {
-      const { cookie, wasThere } = await sessions.end(req);
-      if (wasThere) {
-        await live.check();
-        tell("operator.signed_out", { address });
-      }
+    summary: "End the session, if any",
+    answers: { 204: { description: "The session has ended." } },
+    audit: ["sign_out"],
+    async answer(_asked, { sessions, live, req, address, audit }) {
+      const { cookie, ended } = await sessions.end(req);
+      if (ended.length > 0) await live.check();
+      for (const { id, name } of ended)
+        await audit("sign_out", { session: id, by: name, selection: `from ${address}` });
       return { status: 204, headers: { "Set-Cookie": cookie } };
     },
   }),

@@ -1,3 +1,4 @@
+import { BoundedMap } from "../../../shared/lifecycle/bounded-map.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
 import { type Backoff, backoffMs } from "../../../shared/time/backoff.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
@@ -49,13 +50,11 @@ export function createBreaker({
   pauses?: Backoff;
   random?: () => number;
 }): Breaker {
-  const receivers = new Map<string, Receiver>();
+  const receivers = new BoundedMap<string, Receiver>(REMEMBERED_MAX);
 
   function remembered(name: string): Receiver {
     const known = receivers.get(name);
     if (known !== undefined) return known;
-    const [oldest] = receivers.keys();
-    if (receivers.size >= REMEMBERED_MAX && oldest !== undefined) receivers.delete(oldest);
     const receiver = {
       ...{ failures: 0, reason: "", awaySince: undefined },
       ...{ trialAt: 0, trials: 0, isTried: false },
@@ -66,7 +65,7 @@ export function createBreaker({
 
   function present(name: string, receiver: Receiver): void {
     if (receiver.awaySince !== undefined)
-      log.info("receiver.returned", { receiver: name, awayMs: clock() - receiver.awaySince });
+      log.info("receiver.up", { receiver: name, awayMs: clock() - receiver.awaySince });
     receivers.delete(name);
   }
 
@@ -77,7 +76,7 @@ export function createBreaker({
     if (receiver.failures < FAILURES_IN_A_ROW) return;
     if (receiver.awaySince === undefined) {
       receiver.awaySince = now;
-      log.warn("receiver.away", { receiver: name, reason });
+      log.warn("receiver.down", { receiver: name, reason });
     }
     receiver.trials += 1;
     receiver.trialAt = now + backoffMs(pauses, receiver.trials, () => 0.5 + random() / 2);

@@ -59,11 +59,11 @@ export function createCallbacks(deps: CallbackDeps): Callbacks {
 
   const inject: Inject = async ({ call }, hold) => {
     const { told } = call;
-    if (told === undefined) throw new AppError("call.corrupt", { reason: "it tells of no call" });
+    if (told === undefined) throw new AppError("call.corrupt", { reason: "it names no call" });
     const url = callable(told.to.url);
     const attempt = breaker.begin(told.to.receiver);
     if ("away" in attempt) {
-      const reason = `${told.to.receiver} is away: ${attempt.away}`;
+      const reason = `${told.to.receiver} is down: ${attempt.away}`;
       throw new AppError("callback.unanswered", { reason, retryAfterMs: attempt.forMs });
     }
     try {
@@ -100,7 +100,9 @@ function callable(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const hasUser = url !== undefined && (url.username !== "" || url.password !== "");
   if (url !== undefined && !hasUser && /^https?:$/.test(url.protocol)) return url;
-  throw new AppError("callback.address_forbidden", { reason: "it is no http or https URL without a user" });
+  throw new AppError("callback.address_forbidden", {
+    reason: "the URL must be http or https, without a user",
+  });
 }
 
 function toRequest({ origin, pathname, search }: URL, { headers, body }: Message) {

@@ -8,10 +8,10 @@ import { createResolve, type Resolve } from "./resolve.ts";
 /** The host of a request leads to where no request may go. */
 export class AddressForbidden extends Error {
   constructor(hostname: string, address: string, protocol: string) {
-    const leads = hostname === address ? address : `${hostname} leads to ${address}, which`;
+    const leads = hostname === address ? address : `${hostname} resolves to ${address}, which`;
     const why =
       protocol === "http:"
-        ? "is not in allow_cidrs, and http goes nowhere else"
+        ? "is not in allow_cidrs, as http requires"
         : "is neither public nor in allow_cidrs";
     super(`${leads} ${why}`);
   }

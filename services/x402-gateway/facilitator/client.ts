@@ -51,7 +51,8 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
   const client = createHttpClient({ base, headers, answerBytesMax: ANSWER_BYTES_MAX });
 
   function toRawAnswer({ status, headers, text }: HttpAnswer, answerBytesMax: number): RawAnswer {
-    if (text === undefined) return { kind: "none", reason: `its answer is over ${answerBytesMax} bytes` };
+    if (text === undefined)
+      return { kind: "none", reason: `its answer is longer than ${answerBytesMax} bytes` };
     const retryAfterMs = parseRetryAfter(only(headers["retry-after"]), clock());
     const failed = { kind: "none" as const, ...(retryAfterMs !== undefined && { retryAfterMs }) };
     if (isRedirect(status))
@@ -60,7 +61,7 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
     const value = objectIn(text);
     if (value) return { kind: "json", status, value };
     const isOfRequest = REQUEST_FAULTS.includes(status);
-    return { ...failed, reason: `status ${status}, no JSON object`, isOfRequest };
+    return { ...failed, reason: `status ${status}, and the body is not a JSON object`, isOfRequest };
   }
 
   return {
@@ -94,7 +95,7 @@ export function createFacilitatorClient({ url, credentials, clock }: Options): F
 /** What this resolves with, unless the deadline passes before. */
 function unlessLate<Result>(work: Promise<Result>, deadline: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const late = new Error("its credentials were not there in time, and nothing was sent");
+    const late = new Error("its credentials were not ready in time, so nothing was sent");
     const onLate = () => reject(late);
     deadline.addEventListener("abort", onLate);
     work.finally(() => deadline.removeEventListener("abort", onLate)).then(resolve, reject);
@@ -198,12 +199,12 @@ function isSuccess(status: number): boolean {
 
 function noAnswer(status: number, said: unknown): NoAnswer {
   const word = textOf(said);
-  const reason = `status ${status}, ${word === undefined ? "not an answer" : reasonOf(word)}`;
+  const reason = `status ${status}, ${word === undefined ? "not a valid answer" : reasonOf(word)}`;
   return { kind: "none", reason, isOfRequest: REQUEST_FAULTS.includes(status) };
 }
 
 function reasonOf(said: unknown): string {
-  return cut(textOf(said) ?? "no reason said", REASON_CHARS_MAX);
+  return cut(textOf(said) ?? "no reason given", REASON_CHARS_MAX);
 }
 
 function textOf(said: unknown): string | undefined {

@@ -36,9 +36,10 @@ function checked(hook: Authorize): Authorize {
       .catch((error: unknown) => {
         throw new Error(`the authorize hook failed (${error instanceof Error ? error.name : typeof error})`);
       });
-    if (typeof given !== "object" || given === null) throw new Error("the authorize hook gave no headers");
+    if (typeof given !== "object" || given === null)
+      throw new Error("the authorize hook returned no headers");
     const entries = Object.entries(given).map(([name, value]) => [name.toLowerCase(), value] as const);
-    if (!entries.every(isSendable)) throw new Error("the authorize hook gave a header that cannot be sent");
+    if (!entries.every(isSendable)) throw new Error("the authorize hook returned an invalid header");
     return Object.fromEntries(entries);
   };
 }

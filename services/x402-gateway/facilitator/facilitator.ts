@@ -168,7 +168,7 @@ export class Facilitator {
   }
 
   #withheld(): NoVerdict {
-    const reason = `not asked, since it answers no verify (${this.#lost})`;
+    const reason = `not asked, because it answers no verify request (${this.#lost})`;
     return { kind: "none", reason, isUnsent: true };
   }
 
@@ -198,7 +198,7 @@ export class Facilitator {
     if (this.#closed || this.#suspect === undefined) return;
     this.#breaker.open();
     this.#lost = reason;
-    this.#options.log.warn("facilitator.lost", { facilitator: this.name, reason, verifies: "withheld" });
+    this.#options.log.warn("facilitator.down", { facilitator: this.name, reason, verifies: "withheld" });
     this.#probeLater();
   }
 
@@ -243,7 +243,7 @@ export class Facilitator {
   }
 
   #found(): void {
-    if (this.#lost !== undefined) this.#options.log.info("facilitator.returned", { facilitator: this.name });
+    if (this.#lost !== undefined) this.#options.log.info("facilitator.up", { facilitator: this.name });
     this.#lost = undefined;
   }
 
@@ -255,7 +255,7 @@ export class Facilitator {
     if (this.#closed) return;
     const before = this.#lost;
     this.#lost = reason;
-    if (before === undefined) this.#options.log.warn("facilitator.lost", { facilitator: this.name, reason });
+    if (before === undefined) this.#options.log.warn("facilitator.down", { facilitator: this.name, reason });
     if (before === undefined || probe) this.#probeLater();
   }
 

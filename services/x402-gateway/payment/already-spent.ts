@@ -12,7 +12,8 @@ export class AlreadySpent extends AppError {
   constructor(block: bigint) {
     super("payment.spent_elsewhere", {
       reason: "the token says that the authorization is used or cancelled",
-      publicDetail: "The nonce of this payment was used or cancelled before it came here. Sign a new one.",
+      publicDetail:
+        "The nonce of this payment was used or cancelled before the gateway received it. Sign a new payment.",
     });
     this.block = block;
   }
@@ -32,19 +33,20 @@ export function createNoteSpent({ spentElsewhere, clock, log }: Deps) {
     noted.add(refusal);
     const { callId: id, payer, decoded, token } = inAcceptedToken(signed);
     const { nonce, value, validAfter, validBefore } = decoded.authorization;
-    const { network, asset, symbol, payTo: pay_to, method: transfer_method } = token;
+    const { network, asset, symbol, payTo: pay_to } = token;
     await spentElsewhere
       .note({
         id,
         at: clock(),
         service_id: ids.serviceId,
         job_index: ids.jobIndex,
-        ...{ network, asset, symbol, pay_to, transfer_method, payer, nonce: nonce.toLowerCase() },
+        ...{ network, asset, symbol, pay_to, payer, nonce: nonce.toLowerCase() },
+        transfer_method: token.scheme.method,
         amount: String(value),
         valid_after: String(validAfter),
         valid_before: String(validBefore),
         block: String(refusal.block),
       })
-      .catch((error) => log.warn("payment.not_noted", { callId: id, reason: messageOf(error) }));
+      .catch((error) => log.warn("payment.record_failed", { callId: id, reason: messageOf(error) }));
   };
 }

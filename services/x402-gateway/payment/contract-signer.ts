@@ -2,11 +2,11 @@ import { toAppError } from "../../../shared/errors/app-error.ts";
 import type { Allowance } from "../../../shared/lifecycle/allowance.ts";
 import { createShortCache, keepFailures } from "../../../shared/lifecycle/short-cache.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import { asUnavailable, type Chains } from "../chains.ts";
+import { asUnavailable, type Chains } from "./chains.ts";
 import { type AcceptedPayment, digestOf, notSigned } from "./header.ts";
 
 type Deps = {
-  chainOf: Chains["of"];
+  chains: Pick<Chains, "of">;
   /** How many questions a minute may lead to no payment, of each address: anybody can name any contract as the payer. */
   ofSigners: Allowance;
   clock: Clock;
@@ -20,39 +20,45 @@ export type ContractSigned = {
   giveBack(): void;
 };
 
-export type AskSigner = ReturnType<typeof createAskSigner>;
-
 /** For so long a refused signature is refused again without asking. */
 const REFUSED_MS = 2000;
 
-/**
- * Asks the contract at the payer's address whether it has signed a payment that no key has (ERC-1271, ERC-6492). A question counts
- * against the address that asks, never against the payer, who may know nothing of it. Throws `payment.signature_invalid`,
- * `request.rate_limited` and `payment.unavailable`.
- */
-export function createAskSigner({ chainOf, ofSigners, clock }: Deps) {
-  const answers = createShortCache<ContractSigned>({
-    keptMs: REFUSED_MS,
-    keeps: keepFailures(isRefusal),
-    clock,
-  });
+/** Asks contracts whether they have signed a payment that no key has (ERC-1271, ERC-6492). */
+export class ContractSigners {
+  readonly #deps: Deps;
+  readonly #answers;
 
-  async function ask(signed: AcceptedPayment, party: string): Promise<ContractSigned> {
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    const keeps = keepFailures(isRefusal);
+    this.#answers = createShortCache<ContractSigned>({ keptMs: REFUSED_MS, keeps, clock: deps.clock });
+  }
+
+  /**
+   * Asks the contract at the payer's address. A question counts against the address that asks, never against the payer, who may know
+   * nothing of it. Throws `payment.signature_invalid`, `request.rate_limited` and `payment.unavailable`.
+   */
+  askSigner(signed: AcceptedPayment, party: string): Promise<ContractSigned> {
+    return this.#answers.get(`${signed.callId} ${signed.signedSha256} ${party}`, () =>
+      this.#ask(signed, party),
+    );
+  }
+
+  async #ask(signed: AcceptedPayment, party: string): Promise<ContractSigned> {
+    const { chains, ofSigners } = this.#deps;
     const { token, decoded } = signed;
-    const its = chainOf(token);
-    if (typeof its === "string") throw notSigned("no node of its chain can be asked for a contract's word");
+    const its = chains.of(token);
+    if (typeof its === "string") throw notSigned("no node of its chain can check a contract's signature");
     const giveBack = ofSigners.use(party);
-    const { authorization, method, signature } = decoded;
-    const transfer = { method, ...authorization, asset: token.asset as `0x${string}` };
-    const question = { transfer, digest: digestOf(decoded, token.separator), signature };
+    const { authorization, scheme, signature } = decoded;
+    const asset = token.asset as `0x${string}`;
+    const transfer = { method: scheme.method, ...authorization, asset };
+    const question = { transfer, digest: digestOf(decoded, token), signature };
     const asking = its.turns.within(party, () => its.chain.askContract(question));
     const verdict = await asking.catch(asUnavailable);
     if (verdict.kind === "refused") throw notSigned(verdict.why);
     return { moves: verdict.moves, giveBack };
   }
-
-  return (signed: AcceptedPayment, party: string): Promise<ContractSigned> =>
-    answers.get(`${signed.callId} ${signed.signedSha256} ${party}`, () => ask(signed, party));
 }
 
 function isRefusal(error: unknown): boolean {

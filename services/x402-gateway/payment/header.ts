@@ -4,35 +4,20 @@ import { isTable } from "../../../shared/config/fields.ts";
 import { firstProblem, messageForJson } from "../../../shared/config/problem.ts";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import { chainIdOf, type Hex, UINT256_MAX, uintWord } from "../../../shared/ethereum/encoding.ts";
-import { EXACT_PROXY, permit2Separator, permitDigest } from "../../../shared/ethereum/permit2.ts";
-import type { AuthorizedTransfer } from "../../../shared/ethereum/proof.ts";
+import { isAddress } from "../../../shared/ethereum/address.ts";
+import { chainIdOf, type Hex } from "../../../shared/ethereum/encoding.ts";
 import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
-import type { TransferMethod } from "../../../shared/ethereum/transfer-rules.ts";
-import {
-  type Authorization,
-  authorizationDigest,
-  domainSeparator,
-} from "../../../shared/ethereum/typed-data.ts";
 import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
-import { chainIdOfV1, type Token } from "../catalog.ts";
+import type { Token } from "../offer/catalog.ts";
+import type { Scheme, SignedTransfer } from "../schemes/scheme.ts";
+import { DEFAULT_SCHEME, SCHEMES } from "../schemes/schemes.ts";
+import { chainIdOfV1 } from "../schemes/v1-networks.ts";
 import { isPaymentIdentifier, PAYMENT_IDENTIFIER } from "./payment-identifier.ts";
 
 const V2_HEADER = "payment-signature";
 const V1_HEADER = "x-payment";
-
-const address = z
-  .string()
-  .refine(isAddress, "must be 0x and 40 hex digits")
-  .transform((text) => text as Address);
-const uint256 = z
-  .string()
-  .regex(/^(0|[1-9]\d{0,77})$/, "must be an integer in decimal, as a string")
-  .transform((text) => BigInt(text))
-  .refine((value) => value <= UINT256_MAX, "is above 2^256-1");
 
 const SIGNATURE_BYTES_MAX = 4096;
 /** A key's signature has 65 bytes; a wallet's has what its contract wants. */
@@ -42,54 +27,22 @@ const signature = z
   .regex(/^0x(?:[0-9a-fA-F]{2})*$/, "must be 0x and hex digits")
   .transform((text) => text as Hex);
 
-/** A facilitator may take either way of paying for the payment, so one that is there counts, whatever its value. */
-const otherWay = z.never("is a second way of paying, and a payment has one").optional();
+/** A facilitator may take any way of paying for the payment, so one that is there counts, whatever its value. */
+const otherWay = z.never("must be absent, because a payment has one transfer method").optional();
 
 /*
  * Some clients write members into `payload` that the protocol does not have. They are ignored, and no facilitator gets them
  * (`forFacilitator`). Each way of paying is strict inside.
  */
-const byEip3009 = z
-  .object({
-    signature,
-    permit2Authorization: otherWay,
-    authorization: z.strictObject({
-      from: address,
-      to: address,
-      value: uint256,
-      validAfter: uint256,
-      validBefore: uint256,
-      nonce: z
-        .string()
-        .regex(/^0x[0-9a-fA-F]{64}$/, "must be 0x and 64 hex digits")
-        .transform((text) => text as Hex),
-    }),
-  })
-  .transform(({ signature, authorization }) => ({ method: "eip3009" as const, signature, authorization }));
-
-const byPermit2 = z
-  .object({
-    signature,
-    authorization: otherWay,
-    permit2Authorization: z.strictObject({
-      permitted: z.strictObject({ token: address, amount: uint256 }),
-      from: address,
-      spender: address.refine(
-        (spender) => spender.toLowerCase() === EXACT_PROXY.toLowerCase(),
-        `must be the x402 proxy, ${EXACT_PROXY}`,
-      ),
-      nonce: uint256,
-      deadline: uint256,
-      witness: z.strictObject({ to: address, validAfter: uint256 }),
-    }),
-  })
-  .transform(({ signature, permit2Authorization: { permitted, from, nonce, deadline, witness } }) => {
-    const { token: asset, amount: value } = permitted;
-    const times = { validAfter: witness.validAfter, validBefore: deadline };
-    const word: Hex = `0x${uintWord(nonce)}`;
-    const authorization: AuthorizedTransfer = { asset, from, to: witness.to, value, ...times, nonce: word };
-    return { method: "permit2" as const, signature, authorization };
-  });
+function payloadOf(scheme: Scheme) {
+  const others = SCHEMES.filter((other) => other !== scheme).map(({ member }) => [member, otherWay] as const);
+  const { member, transfer } = scheme;
+  return z
+    .object({ signature, ...Object.fromEntries(others), [member]: transfer })
+    .transform(({ signature, ...ways }: { signature: Hex; [member: string]: unknown }) => {
+      return { scheme, signature, authorization: ways[member] as SignedTransfer };
+    });
+}
 
 const text = z.string().max(2000);
 
@@ -122,22 +75,22 @@ const v2 = {
   }),
   extensions: z.looseObject({ [PAYMENT_IDENTIFIER]: paymentIdentifier.optional() }).nullish(),
 };
-const V2 = z.looseObject({ ...v2, payload: byEip3009 });
-const V2_BY_PERMIT2 = z.looseObject({ ...v2, payload: byPermit2 });
 
-const V1 = z.looseObject({
+const v1 = {
   x402Version: z.literal(1),
   scheme: text,
   network: text,
   /** Some clients name the token, which version 1 leaves to the signature. */
   asset: text.nullish(),
-  payload: byEip3009,
-});
+};
 
-/** What the payer signs, by either method. The nonce of a permit is a word here. */
-type SignedTransfer =
-  | { method: "eip3009"; authorization: Authorization }
-  | { method: "permit2"; authorization: AuthorizedTransfer };
+const toV2 = (scheme: Scheme) => z.looseObject({ ...v2, payload: payloadOf(scheme) });
+const toV1 = (scheme: Scheme) => z.looseObject({ ...v1, payload: payloadOf(scheme) });
+const V2 = new Map(SCHEMES.map((scheme) => [scheme, toV2(scheme)]));
+const V1 = new Map(SCHEMES.filter(({ hasV1 }) => hasV1).map((scheme) => [scheme, toV1(scheme)]));
+const [DEFAULT_V2, DEFAULT_V1] = [toV2(DEFAULT_SCHEME), toV1(DEFAULT_SCHEME)];
+
+type Signed = z.output<ReturnType<typeof payloadOf>>;
 
 /** What a payment's header says: of the right shape, and not yet believed. */
 export type DecodedPayment = {
@@ -146,24 +99,26 @@ export type DecodedPayment = {
   raw: object;
   /** The name that the request's `Idempotency-Key` stands for, or why it is none. That is thrown only if the payment turns out to be new. */
   idempotencyKey: string | undefined | AppError;
-} & SignedTransfer &
-  (
-    | {
-        version: 1;
-        scheme: string;
-        network: string;
-        asset: string | undefined;
-        /** Finds the payment again once its token, which it does not name, was taken out of the configuration: it stands for the signature. */
-        identifier: string;
-      }
-    | {
-        version: 2;
-        accepted: z.output<typeof V2>["accepted"];
-        resourceUrl: string | undefined;
-        /** The client's own identifier of what it pays for. */
-        identifier: string | undefined;
-      }
-  );
+  scheme: Scheme;
+  /** The transfer that the payer signs. The nonce of a permit is a word here. */
+  authorization: SignedTransfer;
+} & (
+  | {
+      version: 1;
+      schemeName: string;
+      network: string;
+      asset: string | undefined;
+      /** Finds the payment again once its token, which it does not name, was taken out of the configuration: it stands for the signature. */
+      identifier: string;
+    }
+  | {
+      version: 2;
+      accepted: z.output<typeof v2.accepted>;
+      resourceUrl: string | undefined;
+      /** The client's own identifier of what it pays for. */
+      identifier: string | undefined;
+    }
+);
 
 /** Whether a request brings a payment, good or bad. */
 export function hasPayment({ headers }: IncomingMessage): boolean {
@@ -187,7 +142,7 @@ export function readPayment(req: IncomingMessage): DecodedPayment {
 
 function decodeV2(header: string) {
   const raw = decode(header);
-  const schema = isByPermit2(raw) ? V2_BY_PERMIT2 : V2;
+  const schema = schemaIn(V2, raw) ?? DEFAULT_V2;
   const { accepted, resource, extensions, payload: signed, ...beside } = checked(schema, raw);
   assertAgreement(beside, accepted);
   return {
@@ -196,24 +151,23 @@ function decodeV2(header: string) {
     accepted,
     resourceUrl: resource?.url,
     identifier: extensions?.[PAYMENT_IDENTIFIER]?.info.id,
-    raw: forFacilitator(raw, signed.method),
+    raw: forFacilitator(raw, signed.scheme),
   } as const;
 }
 
-function isByPermit2({ payload }: { payload?: unknown }): boolean {
-  return isTable(payload) && Object.hasOwn(payload, WAYS.permit2);
+/** The schema by the member of `payload`; undefined if it has none that is known. */
+function schemaIn<Schema>(schemas: ReadonlyMap<Scheme, Schema>, { payload }: { payload?: unknown }) {
+  const found = [...schemas].find(([{ member }]) => isTable(payload) && Object.hasOwn(payload, member));
+  return found?.[1];
 }
-
-/** Members of `payload` that hold what was signed, by method. */
-const WAYS = { eip3009: "authorization", permit2: "permit2Authorization" } as const;
 
 /**
  * The payment with a `payload` of the signature and the one way of paying, both as sent. A member that we ignore could mean something to
  * a facilitator.
  */
-function forFacilitator(raw: { payload?: unknown }, method: TransferMethod): object {
-  const { signature, [WAYS[method]]: way } = raw.payload as Record<string, unknown>;
-  return { ...raw, payload: { signature, [WAYS[method]]: way } };
+function forFacilitator(raw: { payload?: unknown }, { member }: Scheme): object {
+  const { signature, [member]: way } = raw.payload as Record<string, unknown>;
+  return { ...raw, payload: { signature, [member]: way } };
 }
 
 /**
@@ -232,20 +186,21 @@ function assertAgreement(
 
 function decodeV1(header: string) {
   const raw = decode(header);
-  const { scheme, network, asset, payload: signed } = checked(V1, raw);
+  const schema = schemaIn(V1, raw) ?? DEFAULT_V1;
+  const { scheme: schemeName, network, asset, payload: signed } = checked(schema, raw);
   return {
     version: 1,
     ...signed,
-    scheme,
+    schemeName,
     network,
     asset: asset ?? undefined,
     identifier: identifierV1(network, signed),
-    raw: forFacilitator(raw, signed.method),
+    raw: forFacilitator(raw, signed.scheme),
   } as const;
 }
 
 /** No client's own identifier has a colon. */
-function identifierV1(network: string, { authorization, signature }: z.output<typeof byEip3009>): string {
+function identifierV1(network: string, { authorization, signature }: Signed): string {
   const { from, nonce } = authorization;
   return `v1:${sha256Hex(Buffer.from(`${network} ${from} ${nonce} ${signature}`.toLowerCase()))}`;
 }
@@ -263,7 +218,7 @@ function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError
   if (key === undefined) return undefined;
   if (keys.length === 1 && isPaymentIdentifier(key)) return key;
   if (keys.length === 1 && IDEMPOTENCY_KEY.test(key)) return `key:${sha256Hex(Buffer.from(key))}`;
-  const detail = "Idempotency-Key must come once, as 1 to 255 visible ASCII characters";
+  const detail = "Idempotency-Key must appear once, with 1 to 255 visible ASCII characters";
   return AppError.public("request.malformed", detail);
 }
 
@@ -279,7 +234,7 @@ function decode(header: string): object {
 
 /** Names of a payment's members. Go's JSON decoder takes such a name in any case, and the last one counts. */
 const MEMBERS = new Map(
-  [...Object.keys(V2.shape), ...Object.keys(V1.shape)].map((name) => [folded(name), name]),
+  [...Object.keys(v2), ...Object.keys(v1), "payload"].map((name) => [folded(name), name]),
 );
 
 /** Upper case first: the long s and the sign of Kelvin fold to `s` and `k`. */
@@ -332,8 +287,7 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
   const payer = authorization.from.toLowerCase() as `0x${string}`;
   const candidates = tokens.filter((token) => isPaidIn(token, decoded));
   const described = describedDomain(decoded);
-  const isSigned = ({ separator }: Domain) =>
-    recoverAddress(digestOf(decoded, separator), signature) === payer;
+  const isSigned = (domain: Domain) => recoverAddress(digestOf(decoded, domain), signature) === payer;
   const toSigned = (
     domain: Domain | undefined,
     token: Token | AppError,
@@ -344,11 +298,12 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
     return { callId, payer, isProven, signedSha256, decoded, token };
   };
 
-  const paid = candidates.find((token) => token.method === decoded.method && isSigned(token));
+  const paid = candidates.find((token) => token.scheme === decoded.scheme && isSigned(token));
   if (paid !== undefined) return toSigned(paid, paid, true);
   const token = unrecovered(decoded, candidates);
   if (described !== undefined && isSigned(described)) {
-    const refusal = token instanceof AppError ? token : notSigned("it is for another name or version");
+    const refusal =
+      token instanceof AppError ? token : notSigned("it is for another name or version of the token");
     return toSigned(described, refusal, true);
   }
   // As the payment says it first: what a token is called in the configuration may change.
@@ -379,9 +334,9 @@ function unrecovered(decoded: DecodedPayment, candidates: readonly Token[]): Tok
   const offered = candidates.filter(({ v1 }) => decoded.version === 2 || v1);
   const [first, ...others] = offered;
   if (first === undefined) return notAccepted();
-  if (others.length > 0) return notSigned("version 1 does not say in which token a contract pays");
-  if (first.method === decoded.method) return first;
-  const detail = `this token is paid by ${first.method}, as the extra of its offer says`;
+  if (others.length > 0) return notSigned("version 1 does not say which token a contract pays in");
+  if (first.scheme === decoded.scheme) return first;
+  const detail = `this token must be paid by ${first.scheme.method}, as extra in its offer says`;
   return AppError.public("payment.not_offered", detail);
 }
 
@@ -392,36 +347,35 @@ type Domain = { chainId: number; asset: string; separator: string };
 function describedDomain(decoded: DecodedPayment): Domain | undefined {
   if (decoded.version === 1) return undefined;
   const { network, asset, extra } = decoded.accepted;
-  const { name, version } = extra;
   if (!/^eip155:[1-9]\d{0,15}$/.test(network) || !isAddress(asset)) return undefined;
   const chainId = chainIdOf(network);
-  if (decoded.method === "permit2") return { chainId, asset, separator: permit2Separator(chainId) };
-  if (typeof name !== "string" || typeof version !== "string") return undefined;
-  return { chainId, asset, separator: domainSeparator({ name, version, chainId, verifyingContract: asset }) };
+  const separator = decoded.scheme.separatorOf({ chainId, asset, extra });
+  return separator === undefined ? undefined : { chainId, asset, separator };
 }
 
-function callIdIn({ chainId, asset }: Domain, { method, authorization }: DecodedPayment): string {
+function callIdIn({ chainId, asset }: Domain, { scheme: { method }, authorization }: DecodedPayment): string {
   const { from: payer, nonce } = authorization;
   return paymentCallId({ chainId, method, asset, payer, nonce });
 }
 
 /** The 32 bytes that the payer signs. */
-export function digestOf({ method, authorization }: SignedTransfer, separator: string): Uint8Array {
-  return method === "permit2"
-    ? permitDigest(separator, authorization)
-    : authorizationDigest(separator, authorization);
+export function digestOf(
+  { scheme, authorization }: Pick<DecodedPayment, "scheme" | "authorization">,
+  { asset, separator }: Pick<Domain, "asset" | "separator">,
+): Uint8Array {
+  return scheme.digest({ asset: asset as Hex, ...authorization }, separator);
 }
 
-function signedBytes(decoded: DecodedPayment, { separator }: Domain): Buffer {
-  return Buffer.concat([digestOf(decoded, separator), Buffer.from(decoded.signature.slice(2), "hex")]);
+function signedBytes(decoded: DecodedPayment, domain: Domain): Buffer {
+  return Buffer.concat([digestOf(decoded, domain), Buffer.from(decoded.signature.slice(2), "hex")]);
 }
 
 function notAccepted(): AppError {
-  return AppError.public("payment.not_offered", "this token is not taken on this network");
+  return AppError.public("payment.not_offered", "this token is not accepted on this network");
 }
 
 /** `why` is what the payer's contract has to do with it. */
 export function notSigned(why: string): AppError {
-  const detail = `the signature is not the payer's, for the token's name, version, chain and address: ${why}`;
+  const detail = `the signature is not by the payer for the token's name, version, chain and address: ${why}`;
   return AppError.public("payment.signature_invalid", detail);
 }

@@ -2,14 +2,14 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import type { Mismatch } from "../../../shared/json-schema/json-schema.ts";
 import { createAllowance, useBoth } from "../../../shared/lifecycle/allowance.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { Job } from "../catalog.ts";
+import type { Job } from "../offer/catalog.ts";
 
 /** The body is not what the job takes. */
 export class UnfitInput extends AppError {
   readonly mismatch: Mismatch;
 
   constructor(mismatch: Mismatch) {
-    const detail = `the body does not fit the job's input schema: ${mismatch.pointer} ${mismatch.what}`;
+    const detail = `the body does not match the job's input schema: ${mismatch.pointer} ${mismatch.what}`;
     super("request.input_invalid", { reason: detail, publicDetail: detail });
     this.mismatch = mismatch;
   }
@@ -28,8 +28,8 @@ export type AssertFits = (job: Job, body: Uint8Array, party: string) => void;
 export function createAssertFits(clock: Clock, { isProven }: { isProven: boolean }): AssertFits {
   const allowance = (perMinute: number, publicDetail: string) =>
     createAllowance({ perMinute, what: "slow checks of bodies", publicDetail, clock });
-  const ofAddress = allowance(PER_MINUTE.ofAddress, "too many bodies of this address took long to check");
-  const ofAll = allowance(PER_MINUTE.ofAll, "too many bodies of dry-runs took long to check");
+  const ofAddress = allowance(PER_MINUTE.ofAddress, "too many bodies from this address were slow to check");
+  const ofAll = allowance(PER_MINUTE.ofAll, "too many bodies of dry runs were slow to check");
 
   function use(party: string): () => void {
     const useOwn = () => ofAddress.use(party);

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Proves, ResultAccess } from "../../../shared/gateway/ask-result.ts";
+import { toAppError } from "../../../shared/errors/app-error.ts";
+import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
 import type { AwaitResults } from "../../../shared/gateway/await-result.ts";
+import type { RefusalOf } from "../../../shared/gateway/call-routes.ts";
 import { sendResult } from "../../../shared/gateway/send-result.ts";
 import { preferredWaitSecs } from "../../../shared/http/prefer.ts";
 import type { ResultTokens } from "../../../shared/results/token.ts";
@@ -9,7 +11,7 @@ import { answerPaid, type PaidCall, paidHeaders } from "./outcome.ts";
 
 type Deps = {
   tokens: ResultTokens;
-  proves: Proves;
+  refusalOf: RefusalOf;
   statusUrlOf: (callId: string) => string;
   waits: Pick<AwaitResults, "begin">;
   /** How long a client may wait at most. */
@@ -23,7 +25,7 @@ type Exchange = { req: IncomingMessage; res: ServerResponse; startedAt: number }
 export type PayersResult = ReturnType<typeof createPayersResult>;
 
 /** What a paid request's answer has of the call's result: the way to it, or the result itself. */
-export function createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsMax, clock }: Deps) {
+export function createPayersResult({ tokens, refusalOf, statusUrlOf, waits, waitMsMax, clock }: Deps) {
   const accessOf = (callId: string): ResultAccess => ({
     result_token: tokens.of(callId),
     result_url: `${statusUrlOf(callId)}/result`,
@@ -39,8 +41,9 @@ export function createPayersResult({ tokens, proves, statusUrlOf, waits, waitMsM
      */
     async accessFor(req: IncomingMessage, paid: PaidCall): Promise<ResultAccess | undefined> {
       const { id, keepsResult, isFirst } = paid;
-      if (!keepsResult || !(isFirst || (await proves(req, id).catch(() => false)))) return undefined;
-      return accessOf(id);
+      if (!keepsResult) return undefined;
+      const refusal = isFirst ? undefined : await refusalOf(req, id).catch(toAppError);
+      return refusal === undefined ? accessOf(id) : undefined;
     },
 
     /**

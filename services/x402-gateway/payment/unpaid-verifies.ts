@@ -4,7 +4,7 @@ import { type Allowance, createAllowance, useBoth } from "../../../shared/lifecy
 import { createShortCache, keepFailures } from "../../../shared/lifecycle/short-cache.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import { Unjudged, type VerifyPayment } from "../facilitator/pool.ts";
+import { type Facilitators, Unjudged } from "../facilitator/pool.ts";
 import type { AcceptedPayment } from "./header.ts";
 
 /**
@@ -18,23 +18,17 @@ export function createUnpaidAllowances(perPayer: number, perAddress: number, clo
     createAllowance({
       perMinute,
       what: `verifies of ${whose}`,
-      publicDetail: `too many payments of this ${whose} were verified and not made`,
+      publicDetail: `too many payments of this ${whose} were verified but not made`,
       clock,
     });
   const ofSigners = createAllowance({
     perMinute: perAddress,
-    what: "questions to contracts of address",
-    publicDetail: "too many payments of this address were not signed by their payer's key, and not made",
+    what: "contract checks of address",
+    publicDetail: "too many payments from this address were not signed by the payer's key, and were not made",
     clock,
   });
   return { ofPayers: allowance(perPayer, "payer"), ofAddresses: allowance(perAddress, "address"), ofSigners };
 }
-
-type Options = {
-  verifyPayment: VerifyPayment;
-  allowances: Pick<UnpaidAllowances, "ofPayers" | "ofAddresses">;
-  clock: Clock;
-};
 
 /** Who asks for a verify, and with what. */
 export type Verifying = {
@@ -54,43 +48,56 @@ export type Verified = {
   giveBack(): void;
 };
 
-export type VerifyAtLimits = (verifying: Verifying) => Promise<Verified>;
-
 /** For so long a refused payment is refused again without asking. */
 const REFUSED_MS = 3000;
 
-/**
- * Has a payment verified at a bounded cost for the facilitator: of one address the same one is verified once at a time, what is said
- * against it counts for some seconds, and payers and addresses whose verifies lead to no payment may have so many a minute, whether
- * these were answered or not. Throws what `verifyPayment` throws, and `request.rate_limited`.
- */
-export function createVerifyAtLimits({ verifyPayment, allowances, clock }: Options): VerifyAtLimits {
-  const { ofPayers, ofAddresses } = allowances;
-  const verifies = createShortCache<Verified>({ keptMs: REFUSED_MS, keeps: keepFailures(isRefusal), clock });
+type Deps = {
+  facilitators: Facilitators;
+  allowances: Pick<UnpaidAllowances, "ofPayers" | "ofAddresses">;
+  clock: Clock;
+};
 
-  async function verify({ request, signed, party }: Verifying): Promise<Verified> {
-    const { decoded, token, payer } = signed;
-    const giveBack = useBoth(
-      () => ofPayers.use(payer),
-      () => ofAddresses.use(party),
-    );
-    const network = decoded.version === 1 ? decoded.network : token.network;
-    const facilitator = await verifyPayment(request, network, token, { payer, address: party }).catch(
-      (error: unknown) => {
-        if (!wasAsked(error)) giveBack();
-        throw error;
-      },
-    );
-    return { facilitator, giveBack };
+/**
+ * Has payments verified at a bounded cost for the facilitator: of one address the same one is verified once at a time, what is said
+ * against it counts for some seconds, and payers and addresses whose verifies lead to no payment may have so many a minute, whether
+ * these were answered or not.
+ */
+export class Verifier {
+  readonly #deps: Deps;
+  readonly #verifies;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    const keeps = keepFailures(isRefusal);
+    this.#verifies = createShortCache<Verified>({ keptMs: REFUSED_MS, keeps, clock: deps.clock });
   }
 
-  return (verifying) => {
+  /** Throws what `Facilitators.verify` throws, and `request.rate_limited`. */
+  verify(verifying: Verifying): Promise<Verified> {
     const { request, signed, party } = verifying;
     const { x402Version, paymentPayload, paymentRequirements } = request;
     const asked = JSON.stringify([x402Version, paymentPayload, paymentRequirements]);
     const key = `${signed.callId} ${sha256Hex(Buffer.from(asked))} ${party}`;
-    return verifies.get(key, () => verify(verifying));
-  };
+    return this.#verifies.get(key, () => this.#ask(verifying));
+  }
+
+  async #ask({ request, signed, party }: Verifying): Promise<Verified> {
+    const { facilitators, allowances } = this.#deps;
+    const { decoded, token, payer } = signed;
+    const giveBack = useBoth(
+      () => allowances.ofPayers.use(payer),
+      () => allowances.ofAddresses.use(party),
+    );
+    const network = decoded.version === 1 ? decoded.network : token.network;
+    const offered = { scheme: token.scheme.name, network, token };
+    const facilitator = await facilitators
+      .verify(request, offered, { payer, address: party })
+      .catch((error: unknown) => {
+        if (!wasAsked(error)) giveBack();
+        throw error;
+      });
+    return { facilitator, giveBack };
+  }
 }
 
 function isRefusal(error: unknown): boolean {

@@ -78,8 +78,6 @@ export type AuthorizedCaller = {
   nonce?: { hash: string; keptUntil: number };
 };
 
-export type AuthorizeCaller = (request: CallerRequest) => Promise<AuthorizedCaller | undefined>;
-
 type CallerPolicyDeps = {
   /** A bound proof names its `public_url`. */
   x402: Pick<X402Toml, "public_url">;
@@ -89,16 +87,40 @@ type CallerPolicyDeps = {
   isPermittedCaller: IsPermittedCaller;
 };
 
-/**
- * Resolves with the caller of a restricted job, and with undefined if anybody may call the job. Throws `job.disabled`,
- * `caller.missing`, `caller.proof_invalid`, `caller.not_permitted` or `caller.check_unavailable`. It writes nothing: only
- * the claim uses a nonce up, so that a dry-run costs none.
- */
-export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
-  const { metadataPrefix, clock, isPermittedCaller } = deps;
-  const { public_url: publicUrl } = deps.x402;
+/** Authorizes the callers of restricted jobs. */
+export class CallerPolicy {
+  readonly #deps: CallerPolicyDeps;
 
-  function proven(request: CallerRequest, policy: JobPolicy & Restricted): AuthorizedCaller {
+  constructor(deps: CallerPolicyDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Resolves with the caller of a restricted job, and with undefined if anybody may call the job. Throws `job.disabled`,
+   * `caller.missing`, `caller.proof_invalid`, `caller.not_permitted` or `caller.check_unavailable`. It writes nothing: only
+   * the claim uses a nonce up, so that a dry-run costs none.
+   */
+  async authorize(request: CallerRequest): Promise<AuthorizedCaller | undefined> {
+    const { policy, serviceId } = request.job;
+    switch (policy.mode) {
+      case "public_paid":
+        return undefined;
+      case "disabled":
+        throw new AppError("job.disabled", { reason: "its policy is disabled" });
+      case "restricted_paid": {
+        const caller = this.#proven(request, policy);
+        const question = { policy, serviceId, caller: caller.address, party: request.party };
+        if (await this.#deps.isPermittedCaller(question)) return caller;
+        throw new AppError("caller.not_permitted", {
+          reason: `${policy.contract} does not permit ${caller.address}`,
+        });
+      }
+    }
+  }
+
+  #proven(request: CallerRequest, policy: JobPolicy & Restricted): AuthorizedCaller {
+    const { x402, metadataPrefix, clock } = this.#deps;
+    const { public_url: publicUrl } = x402;
     switch (policy.authMode) {
       case "payer_is_caller":
         return { address: request.payer.toLowerCase() as Address };
@@ -110,31 +132,13 @@ export function createCallerPolicy(deps: CallerPolicyDeps): AuthorizeCaller {
         const texts = policy.boundProof ? [bound] : [plain, bound];
         if (!texts.some((text) => isSignedByCaller(proof, text)))
           throw invalidProof(
-            `the caller's signature is not theirs for this job, body, nonce and expiry${policy.boundProof ? ` at ${publicUrl}, which this job demands` : ""}`,
+            `the signature is not the caller's for this job, body, nonce and expiry${policy.boundProof ? ` at ${publicUrl}, as this job requires` : ""}`,
           );
         const keptUntil = proof.expirySecs * 1000 + CLOCK_CHANGE_MS;
         return { address: proof.caller, nonce: { hash: nonceHash(job, proof), keptUntil } };
       }
     }
   }
-
-  return async function authorizeCaller(request) {
-    const { policy, serviceId } = request.job;
-    switch (policy.mode) {
-      case "public_paid":
-        return undefined;
-      case "disabled":
-        throw new AppError("job.disabled", { reason: "its policy is disabled" });
-      case "restricted_paid": {
-        const caller = proven(request, policy);
-        const { party } = request;
-        if (await isPermittedCaller({ policy, serviceId, caller: caller.address, party })) return caller;
-        throw new AppError("caller.not_permitted", {
-          reason: `${policy.contract} does not permit ${caller.address}`,
-        });
-      }
-    }
-  };
 }
 
 /** The caller signs for this body and this job, once (by the nonce), until `expirySecs` (unix seconds). */
@@ -163,7 +167,7 @@ function readCallerProof(req: IncomingMessage, metadataPrefix: string): CallerPr
 function requiredHeader(req: IncomingMessage, name: string): string {
   const found = onlyHeaderValue(req, name.toLowerCase());
   if ("value" in found) return found.value;
-  if (found.problem === "repeated") throw invalidProof(`${name} came more than once`);
+  if (found.problem === "repeated") throw invalidProof(`${name} was sent more than once`);
   throw AppError.public("caller.missing", `the header ${name} is missing`);
 }
 
@@ -251,7 +255,7 @@ export function createIsPermittedCaller({
   const ethCalls = new Map<string, EthCall>();
   const questions = createFairLimit({
     ...QUESTIONS,
-    what: "questions about callers",
+    what: "permission checks",
     code: "caller.check_unavailable",
   });
 

@@ -1,6 +1,6 @@
 import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { Fields, Logger } from "../../../shared/log/logger.ts";
-import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import { type PaymentJournal, paidQueueOf } from "../../../shared/payments/journal.ts";
 import {
   type Payment,
   type Settlement,
@@ -9,20 +9,15 @@ import {
   toSettlement,
 } from "../../../shared/payments/payment.ts";
 import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
+import { openRegistry } from "../../../shared/queue/registry.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
 import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import { toIso } from "../../../shared/time/iso.ts";
-import type { PaymentChain, TokenChain } from "../chains.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
-import {
-  type ConfirmSettlement,
-  type EnqueueSettled,
-  hasEnded,
-  isTooLate,
-  paysForAnother,
-  type Review,
-} from "../payment/settle.ts";
+import type { Chains, TokenChain } from "../payment/chains.ts";
+import { hasEnded, paysForAnother, type Settler } from "../payment/settle.ts";
 
 const LOOK_MS_MIN = 2000;
 const LOOK_MS_MAX = 30_000;
@@ -31,15 +26,13 @@ const SELDOM_MS = 600_000;
 /** Without a chain: how long after an authorization has ended its outcome is still asked for. */
 const GRACE_MS = 60_000;
 
-type ReconcileDeps = {
+export type ReconcileDeps = {
   journal: PaymentJournal;
-  chainOf: (payment: Payment) => PaymentChain;
+  chains: Chains;
   facilitators: Facilitators;
-  confirmSettlement: ConfirmSettlement;
-  enqueueSettled: EnqueueSettled;
-  review: Review;
+  settler: Settler;
   beginWrite: BeginWrite;
-  isQueued: (payment: Payment) => Promise<boolean>;
+  partition: Partition;
   /** A settle request is not sent again while the one before it may still be answered. */
   settleTimeoutMs: number;
   /** Nor so long after the claim. */
@@ -48,23 +41,22 @@ type ReconcileDeps = {
   log: Logger;
 };
 
-export type Reconcile = ReturnType<typeof createReconcile>;
-
 /**
  * Brings one payment as far as the evidence allows, and says when to look again. Any number of replicas may do so at once,
  * and any may die on the way: every step is a compare-and-set, or has the same effect however often it is done. It reads no
  * bodies.
  */
 export function createReconcile(deps: ReconcileDeps) {
-  const { journal, chainOf, beginWrite, isQueued, clock, log } = deps;
+  const { journal, chains, beginWrite, clock, log } = deps;
+  const registry = openRegistry(deps.partition);
   const tellMissing = createTellMissing(clock, log);
-  const lookAgain = createLookAgain({ journal, chainOf, tellMissing });
+  const lookAgain = createLookAgain({ journal, chains, tellMissing });
   const settleOpen = createSettleOpen(deps, tellMissing, lookAgain);
   const prove = createProve(deps, tellMissing);
 
   /** Adds a call again if the queue has lost it; the record tells whether it has ended meanwhile. */
   async function watchQueued(payment: Payment): Promise<void> {
-    if (!(await isQueued(payment))) {
+    if ((await registry.find(payment.id, paidQueueOf(payment.terms))) === undefined) {
       const now = await journal.look(payment.id);
       if (now?.state === "QUEUED") return enqueueAgain(now);
       if (now?.state === "INJECTED" || now?.state === "DISCARDED") return conclude(now);
@@ -112,7 +104,7 @@ function createSettleOpen(
   tellMissing: TellMissing,
   lookAgain: (payment: Payment) => Promise<void>,
 ) {
-  const { journal, chainOf, facilitators, confirmSettlement, enqueueSettled, review, clock, log } = deps;
+  const { journal, chains, facilitators, settler, clock, log } = deps;
   const { settleTimeoutMs, maxTimeoutMs } = deps;
 
   async function askChain(its: TokenChain, payment: Payment): Promise<void> {
@@ -131,7 +123,7 @@ function createSettleOpen(
         return;
       }
       case "contradiction":
-        return review(payment.id, evidence.reason);
+        return settler.review(payment.id, evidence.reason);
       case "open":
         if (evidence.searched !== undefined) await journal.markSearched(payment.id, evidence.searched);
         return evidence.seen === undefined ? settleAgain(payment) : lookAgain(payment);
@@ -147,31 +139,30 @@ function createSettleOpen(
     }
     // The first request followed the claim, which takes longer for a large call.
     const mayBeUnderWay = readAt < dispatchedAt + extraMs(callBytes) + settleTimeoutMs;
-    if (request === undefined || mayBeUnderWay || isTooLate(payment, clock(), maxTimeoutMs))
-      return lookAgain(payment);
+    if (request === undefined || mayBeUnderWay || settler.isTooLate(payment)) return lookAgain(payment);
     // The chain may have taken long to answer, so the age is looked at once more.
     if (!(await journal.markDispatching(id, maxTimeoutMs))) return lookAgain(payment);
     const outcome = await facilitators.settle(request, facilitator);
     log.info("payment.settled_again", { callId: id, outcome: outcome.kind });
     const settlement =
-      outcome.kind === "settled" ? await confirmSettlement(payment, outcome.transaction) : undefined;
+      outcome.kind === "settled" ? await settler.confirm(payment, outcome.transaction) : undefined;
     return settlement === undefined ? lookAgain(payment) : enqueue(payment, settlement);
   }
 
   async function enqueue(payment: Payment, settlement: Settlement): Promise<void> {
-    if (!(await enqueueSettled(payment, settlement))) return;
+    if (!(await settler.enqueueSettled(payment, settlement))) return;
     const { transaction, by } = settlement;
     log.info("payment.reconciled", { callId: payment.id, payer: payment.terms.payer, transaction, by });
   }
 
   return async function settleOpen(payment: Payment): Promise<void> {
-    const chain = chainOf(payment);
+    const chain = chains.of(payment.terms);
     if (chain === "unknown") return lookAgain(payment);
     if (chain !== "trusted") return askChain(chain, payment);
     if (!hasEnded(payment, clock(), GRACE_MS)) return settleAgain(payment);
-    return review(
+    return settler.review(
       payment.id,
-      "the authorization has ended, and the facilitator never said what became of it",
+      "the authorization has expired, and the facilitator never reported the outcome",
     );
   };
 }
@@ -206,10 +197,10 @@ function createTellMissing(clock: Clock, log: Logger) {
   };
 }
 
-type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chainOf"> & { tellMissing: TellMissing };
+type LookAgainDeps = Pick<ReconcileDeps, "journal" | "chains"> & { tellMissing: TellMissing };
 
 /** Postpones the next look: a little at first, then for longer. */
-function createLookAgain({ journal, chainOf, tellMissing }: LookAgainDeps) {
+function createLookAgain({ journal, chains, tellMissing }: LookAgainDeps) {
   /** The payment stays as it is until its token is configured again. Another replica may have the token, so it is soon handed back. */
   async function waitForToken(payment: Payment): Promise<void> {
     tellMissing.token(payment);
@@ -217,7 +208,7 @@ function createLookAgain({ journal, chainOf, tellMissing }: LookAgainDeps) {
   }
 
   return async function lookAgain(payment: Payment): Promise<void> {
-    if (chainOf(payment) === "unknown") return waitForToken(payment);
+    if (chains.of(payment.terms) === "unknown") return waitForToken(payment);
     const ageMs = payment.readAt - payment.claimedAt;
     await journal.lookAgain(payment.id, Math.min(LOOK_MS_MAX, Math.max(LOOK_MS_MIN, ageMs / 2)));
   };
@@ -228,7 +219,7 @@ function createLookAgain({ journal, chainOf, tellMissing }: LookAgainDeps) {
  * contradicts keeps its call, which the runner may have; the log and the journal tell of it.
  */
 function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
-  const { journal, chainOf, facilitators, maxTimeoutMs, clock, log } = deps;
+  const { journal, chains, facilitators, settler, log } = deps;
 
   /** The settlement, if its transaction shows it. One question to the node; evidence takes several. */
   async function shownBy(
@@ -248,10 +239,10 @@ function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
   /** Settles again if a reorganisation has taken the transaction away, as long as the payer waits for it. */
   async function settleVanished(payment: Payment): Promise<void> {
     const { id, request, facilitator } = payment;
-    if (request === undefined || isTooLate(payment, clock(), maxTimeoutMs)) return;
+    if (request === undefined || settler.isTooLate(payment)) return;
     if (!facilitators.has(facilitator)) return tellMissing.facilitator(payment);
     const outcome = await facilitators.settle(request, facilitator);
-    log.warn("payment.vanished", { callId: id, settledAgain: outcome.kind });
+    log.warn("payment.reorged", { callId: id, settledAgain: outcome.kind });
   }
 
   async function markProven(payment: Payment, settlement: Settlement): Promise<true> {
@@ -261,14 +252,14 @@ function createProve(deps: ReconcileDeps, tellMissing: TellMissing) {
   }
 
   async function dispute({ id, terms }: Payment, finding: string): Promise<true> {
-    const reason = `the call was given to the runner, and the chain says: ${finding}`;
+    const reason = `the call was injected, but the chain says: ${finding}`;
     await journal.markDisputed(id, reason);
-    log.error("payment.contradicted", { callId: id, payer: terms.payer, reason });
+    log.error("payment.disputed", { callId: id, payer: terms.payer, reason });
     return true;
   }
 
   return async function prove(payment: Payment): Promise<boolean> {
-    const its = chainOf(payment);
+    const its = chains.of(payment.terms);
     if (payment.proven || payment.reason !== undefined || its === "trusted") return true;
     if (its === "unknown") return false;
     const shown = await shownBy(its, payment);

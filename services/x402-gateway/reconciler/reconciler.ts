@@ -1,39 +1,29 @@
-import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
-import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import { messageOf } from "../../../shared/errors/app-error.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
-import { isNewerError } from "../../../shared/redis/version.ts";
+import { isUnreadable } from "../../../shared/redis/unreadable.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { Reconcile } from "./reconcile.ts";
+import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
 const LOOK_EVERY_MS = 1000;
 /** How many payments are taken at a time, and how many one bulkhead lets in at a time. */
 const AT_ONCE = 16;
-/**
- * The pause, on average, after a failure, while a payment's bulkhead has no place, and before a payment of a later release is looked
- * at again. That one is put off for the gateways of its own release too, so the pause is short.
- */
+/** The pause, on average, after a failure, and while a payment's bulkhead has no place. */
 const LATER_MS = 5000;
 const PRUNE_EVERY_MS = 60_000;
 /** Time for reads of the chain, beside a settle request. */
 const READING_MS = 5000;
 
-type Deps = {
-  reconcile: Reconcile;
-  journal: PaymentJournal;
-  partition: Partition;
+type Deps = ReconcileDeps & {
   /** Whether Redis can be written to, and holds what this release knows. */
   isUsable: () => boolean;
-  settleTimeoutMs: number;
-  clock: Clock;
-  log: Logger;
 };
 
 /** Reconciles, every second while Redis is usable, the payments that are due. `stop` resolves when all work has ended. */
 export function startReconciler(deps: Deps): { stop(): Promise<void> } {
-  const { reconcile, journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
+  const { journal, partition, isUsable, settleTimeoutMs, clock, log } = deps;
+  const reconcile = createReconcile(deps);
   const bulkheads = createBulkheads();
   // What is put off together does not come back together.
   const later = (ms: number): number => ms * (0.5 + Math.random());
@@ -66,18 +56,17 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
     const reason = messageOf(error);
     try {
       if (isUnreadable(error)) return await setApart(id, reason);
-      if (isNewerError(error)) log.warn("payment.newer", { callId: id });
-      else log.warn("payment.reconcile_failed", { callId: id, reason });
+      log.warn("payment.reconcile_failed", { callId: id, reason });
       await journal.lookAgain(id, later(LATER_MS));
     } catch {
       // It comes again at the end of its lease.
     }
   }
 
-  /** Nobody can go on with it but an operator. A call that is queued stays so. */
+  /** Nobody can go on with it but an operator. A call that is queued stays so, and a record that cannot be read stays as it is. */
   async function setApart(id: string, reason: string): Promise<void> {
-    const state = await journal.markForReview(id, reason);
-    if (state !== "SETTLING") await journal.markDisputed(id, reason);
+    const state = await journal.markForReview(id, reason).catch(unlessOfRecord);
+    if (state !== undefined && state !== "SETTLING") await journal.markDisputed(id, reason);
     log.error("payment.unreadable", { callId: id, state, reason });
     await journal.leave(id);
   }
@@ -105,11 +94,7 @@ export function startReconciler(deps: Deps): { stop(): Promise<void> } {
 
 /** What is wrong with one record; reconciling it finds out again. */
 function unlessOfRecord(error: unknown): undefined {
-  if (!isNewerError(error) && !isUnreadable(error)) throw error;
-}
-
-function isUnreadable(error: unknown): boolean {
-  return error instanceof AppError && error.code === "record.unreadable";
+  if (!isUnreadable(error)) throw error;
 }
 
 const REDIS = "redis";

@@ -7,12 +7,14 @@ import { COMMON_HEADERS, problemBody } from "../../../shared/http/problem.ts";
 import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { createEventCounter } from "../../../shared/log/event-counter.ts";
 import type { Logger } from "../../../shared/log/logger.ts";
+import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
 import { type Clock, within } from "../../../shared/time/clock.ts";
-import { assertOffered, type Job, jobPath, type RequestedJob } from "../catalog.ts";
-import type { Narrowed, NarrowOffers } from "../payment/narrow-offers.ts";
-import { expiryOf, type OfferSettings, toOffers, toOffersV1 } from "../payment/offer.ts";
-import type { OperatorQuote } from "../payment/operator-quote.ts";
+import { assertOffered, type Job, jobPath } from "../offer/catalog.ts";
+import type { Narrowed, NarrowOffers } from "../offer/narrow-offers.ts";
+import { expiryOf, type OfferSettings, toOffers, toOffersV1 } from "../offer/offer.ts";
+import type { OperatorQuote } from "../offer/operator-quote.ts";
+import type { RequestedJobs } from "../offer/requested-jobs.ts";
 import { refusedClaim } from "../payment/outcome.ts";
 import { OPTIONAL_IDENTIFIER, PAYMENT_IDENTIFIER } from "../payment/payment-identifier.ts";
 
@@ -27,10 +29,9 @@ const UNPAID: Why = { code: "payment.required", detail: "Payment is required" };
 type Prepared = { status: number; expiry: number; headers: string[]; body: Buffer };
 
 type Deps = {
-  requestedJob: RequestedJob;
+  requestedJobs: RequestedJobs;
   narrowOffers: NarrowOffers;
-  /** Whether a payment has used up the operator's quote of this digest. */
-  isQuoteUsed: (digest: string) => Promise<boolean>;
+  journal: PaymentJournal;
   offerSettings: OfferSettings;
   /** Sent with every challenge, beside the headers of every answer. */
   headers: Readonly<Record<string, string>>;
@@ -46,9 +47,9 @@ export type Challenge = ReturnType<typeof createChallenge>;
  * The answer to a request without payment is made once for each job, choice of offers and some seconds, and then sent as it is.
  */
 export function createChallenge(deps: Deps) {
-  const { requestedJob, narrowOffers, isQuoteUsed, offerSettings, headers: extraHeaders, clock, log } = deps;
+  const { requestedJobs, narrowOffers, journal, offerSettings, headers: extraHeaders, clock, log } = deps;
   const preparedByJob = new WeakMap<Job, Map<string, Prepared>>();
-  const counter = createEventCounter(log, "payment.asked_for");
+  const counter = createEventCounter(log, "payment.challenged");
 
   function prepare(job: Job, why: Why): Prepared {
     const expiry = expiryOf(job, offerSettings, clock() / 1000);
@@ -77,8 +78,8 @@ export function createChallenge(deps: Deps) {
 
   /** Throws `quote.used`. If Redis does not say it in time, the quote counts as unused: the claim asks again. */
   async function assertUnused({ digest }: OperatorQuote): Promise<void> {
-    const looked = await within(QUOTE_LOOK_MS, isQuoteUsed(digest));
-    if (looked.kind === "done" && looked.result) throw refusedClaim("quote_used");
+    const looked = await within(QUOTE_LOOK_MS, journal.findQuoted(digest));
+    if (looked.kind === "done" && looked.result !== undefined) throw refusedClaim("quote_used");
   }
 
   /** Leaves a large body unread. */
@@ -96,7 +97,7 @@ export function createChallenge(deps: Deps) {
      * `price.unavailable`.
      */
     ask(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<void> | undefined {
-      const job = requestedJob(req, ids);
+      const job = requestedJobs.jobOf(req, ids);
       const wanted = narrowOffers.wanted(job, req.url ?? "");
       assertOffered(wanted.job);
       const offer = () => {

@@ -1,100 +1,52 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError } from "../../../shared/errors/app-error.ts";
-import type { Admission } from "../../../shared/gateway/admission.ts";
 import { assertDeclared, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget } from "../../../shared/http/body-budget.ts";
 import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
 import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
-import { assertOffered, type Catalog, type Job, type RequestedJob } from "../catalog.ts";
+import { assertOffered, type Catalog, type Job } from "../offer/catalog.ts";
+import { assertInputs } from "../offer/operator-quote.ts";
+import { type CheckParts, PaymentCheck } from "../payment/check.ts";
 import { hasPayment } from "../payment/header.ts";
-import type { AssertFits } from "../payment/input.ts";
-import { assertInputs } from "../payment/operator-quote.ts";
-import { type FindKnown, type KnownOutcome, refusedClaim } from "../payment/outcome.ts";
-import type { AuthorizeCaller, AuthorizedCaller } from "../policy/caller.ts";
-import type { CheckPayment, Manner, PartyOf, ReadPaidRequest } from "./pay-job.ts";
+import { type AssertFits, createAssertFits } from "../payment/input.ts";
+import type { KnownPayments } from "../payment/known.ts";
+import { refusedClaim } from "../payment/outcome.ts";
+import type { PaidRequest, PaidRequests, PartyOf } from "../payment/paid-request.ts";
+import type { AuthorizedCaller } from "../policy/caller.ts";
 
-type Deps = {
+type Deps = CheckParts & {
   catalog: Catalog;
-  requestedJob: RequestedJob;
-  readPaidRequest: ReadPaidRequest;
-  findKnown: FindKnown;
-  knownOutcome: KnownOutcome;
-  /** In this route's manner. */
-  check: CheckPayment;
-  manner: Manner;
-  admission: Admission;
-  /** As in `check`. */
-  assertFits: AssertFits;
-  authorizeCaller: AuthorizeCaller;
+  paidRequests: PaidRequests;
+  knownPayments: KnownPayments;
   journal: PaymentJournal;
-  openMax: number;
-  bodyBytesMax: number;
   bodies: BodyBudget;
   partyOf: PartyOf;
 };
-
-export type DryRun = ReturnType<typeof createDryRun>;
 
 /**
  * POST …/auth-dry-run: whether this caller may buy the job, or the refusal that the paid route would answer with. With a
  * payment it makes all checks of the paid route and does not claim the payment; without one it makes those that need none.
  * It charges nothing and uses no nonce up, and it reads no body that nothing looks at.
  */
-export function createDryRun(deps: Deps) {
-  const { catalog, requestedJob, readPaidRequest, findKnown, knownOutcome, check } = deps;
-  const { admission, assertFits, authorizeCaller, journal, openMax } = deps;
-  const { bodyBytesMax, bodies, partyOf, manner } = deps;
-  const { takesBody, inTurn } = manner;
+export class DryRun {
+  readonly #deps: Deps;
+  readonly #dryRuns = createFairLimit(DRY_RUNS);
+  readonly #assertFits: AssertFits;
+  readonly #paymentCheck: PaymentCheck;
 
-  async function assertQuoteUnused({ operatorQuote }: Job): Promise<void> {
-    if (operatorQuote === undefined) return;
-    if ((await journal.findQuoted(operatorQuote.digest)) !== undefined) throw refusedClaim("quote_used");
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    this.#assertFits = createAssertFits(deps.clock, { isProven: false });
+    const manner = { takesBody, inTurn: this.#dryRuns.within };
+    this.#paymentCheck = new PaymentCheck({ ...deps, assertFits: this.#assertFits, manner });
   }
 
-  async function tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
-    const request = readPaidRequest(req, res, ids);
-    return tryRead(request).finally(request.release);
-  }
-
-  async function tryRead(request: ReturnType<ReadPaidRequest>) {
-    const known = await findKnown(request);
-    if (known !== undefined) {
-      // The paid route refuses a known payment no more: it gives it its own answer.
-      await knownOutcome(known, request.isGone);
-      return undefined;
-    }
-    assertDeclared(request.req, bodyBytesMax);
-    const { caller, job } = await check(request);
-    await assertQuoteUnused(job);
-    if ((await journal.countOpen(request.signed.payer)) >= openMax) throw refusedClaim("too_many_open");
-    return caller;
-  }
-
-  async function tryCaller(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
-    const job = requestedJob(req, ids);
-    assertOffered(job);
-    admission.assertOpen(jobKey(ids));
-    assertPayerNotAsked(job);
-    await assertQuoteUnused(job);
-    assertDeclared(req, bodyBytesMax);
-    if (!takesBody(job)) return undefined;
-    const lease = bodies.lease(req);
-    try {
-      const body = await readBody(req, res, bodyBytesMax, { lease });
-      if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
-      const party = partyOf(req);
-      assertFits(job, body, party);
-      return await inTurn(party, () => authorizeCaller({ job, req, body, payer: NOBODY, party }));
-    } finally {
-      lease.release();
-    }
-  }
-
-  return async function dryRun(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
+  async answer(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<object> {
+    const { catalog, journal } = this.#deps;
     const caller: AuthorizedCaller | undefined = hasPayment(req)
-      ? await tryPayment(req, res, ids)
-      : await tryCaller(req, res, ids);
+      ? await this.#tryPayment(req, res, ids)
+      : await this.#tryCaller(req, res, ids);
     if (caller?.nonce !== undefined && (await journal.isNonceUsed(caller.nonce.hash))) {
       throw refusedClaim("nonce_used");
     }
@@ -103,7 +55,56 @@ export function createDryRun(deps: Deps) {
       mode: catalog.find(ids)?.policy.mode,
       ...(caller !== undefined && { caller: caller.address }),
     };
-  };
+  }
+
+  async #tryPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
+    const request = this.#deps.paidRequests.read(req, res, ids);
+    return this.#tryRead(request).finally(request.release);
+  }
+
+  async #tryRead(request: PaidRequest) {
+    const { knownPayments, journal, x402 } = this.#deps;
+    const known = await knownPayments.find(request);
+    if (known !== undefined) {
+      // The paid route refuses a known payment no more: it gives it its own answer.
+      await knownPayments.outcome(known, request.isGone);
+      return undefined;
+    }
+    assertDeclared(request.req, x402.body_limit_bytes);
+    const { caller, job } = await this.#paymentCheck.check(request);
+    await this.#assertQuoteUnused(job);
+    if ((await journal.countOpen(request.signed.payer)) >= x402.open_payments_per_payer)
+      throw refusedClaim("too_many_open");
+    return caller;
+  }
+
+  async #tryCaller(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
+    const { requestedJobs, admission, x402, bodies, partyOf, callerPolicy } = this.#deps;
+    const job = requestedJobs.jobOf(req, ids);
+    assertOffered(job);
+    admission.assertOpen(jobKey(ids));
+    assertPayerNotAsked(job);
+    await this.#assertQuoteUnused(job);
+    assertDeclared(req, x402.body_limit_bytes);
+    if (!takesBody(job)) return undefined;
+    const lease = bodies.lease(req);
+    try {
+      const body = await readBody(req, res, x402.body_limit_bytes, { lease });
+      if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
+      const party = partyOf(req);
+      this.#assertFits(job, body, party);
+      const asked = { job, req, body, payer: NOBODY, party } as const;
+      return await this.#dryRuns.within(party, () => callerPolicy.authorize(asked));
+    } finally {
+      lease.release();
+    }
+  }
+
+  async #assertQuoteUnused({ operatorQuote }: Job): Promise<void> {
+    if (operatorQuote === undefined) return;
+    const usedBy = await this.#deps.journal.findQuoted(operatorQuote.digest);
+    if (usedBy !== undefined) throw refusedClaim("quote_used");
+  }
 }
 
 /** Beside those who pay, those who only try have little of the node's, the contracts' and the facilitators' time. */
@@ -114,11 +115,6 @@ const DRY_RUNS = {
   what: "dry-runs",
   code: "payment.unavailable",
 } as const;
-
-export function createDryRunManner(): Manner {
-  const dryRuns = createFairLimit(DRY_RUNS);
-  return { takesBody, inTurn: dryRuns.within };
-}
 
 /** Whether the caller's proof, the operator's quote or the job's input schema is about the body. */
 function takesBody({ policy, operatorQuote, input }: Job): boolean {
@@ -134,6 +130,6 @@ function assertPayerNotAsked({ policy }: Job): void {
   if (policy.mode !== "restricted_paid" || policy.authMode !== "payer_is_caller") return;
   throw new AppError("payment.required", {
     reason: "the caller is the payer, and there is no payment",
-    publicDetail: "the caller of this job is its payer: send a payment header, which is not charged here",
+    publicDetail: "the caller of this job is its payer: send a payment header; it is not charged here",
   });
 }

@@ -2,7 +2,7 @@ import { AppError } from "../../../shared/errors/app-error.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
 import { inlineInput } from "../../../shared/pricing/discovery.ts";
 import { settlementEndpoint } from "../../../shared/pricing/prices.ts";
-import type { Catalog, Job } from "../catalog.ts";
+import type { Catalog, Job } from "../offer/catalog.ts";
 import { toPricedJob } from "./price.ts";
 
 const JOBS_PER_PAGE = 100;
@@ -42,7 +42,7 @@ function pageIn(target: string): number | undefined {
 }
 
 function noSuchPage(pages: number): AppError {
-  return AppError.public("request.not_found", `page is a number from 1 to ${pages}`);
+  return AppError.public("request.not_found", `page must be a number from 1 to ${pages}`);
 }
 
 function toListed(job: Job, publicUrl: string) {

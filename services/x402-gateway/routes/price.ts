@@ -1,5 +1,5 @@
 import { settlementEndpoint, toSettlementOption } from "../../../shared/pricing/prices.ts";
-import { assertOffered, type Job } from "../catalog.ts";
+import { assertOffered, type Job } from "../offer/catalog.ts";
 
 /** GET …/price: what a job costs, in wei and in each token that is taken. Throws `price.unavailable`. */
 export function toPriceAnswer(job: Job, publicUrl: string) {

@@ -1,9 +1,9 @@
 import { AppError } from "../../../shared/errors/app-error.ts";
 import type { JsonSchema } from "../../../shared/json-schema/json-schema.ts";
-import type { Job } from "../catalog.ts";
+import type { Job } from "../offer/catalog.ts";
 
 /** GET …/schema: the JSON Schema of what a job takes. Throws `request.not_found` if the job declares none, and takes anything. */
 export function toSchemaAnswer({ input }: Job): JsonSchema {
   if (input !== undefined) return input.schema;
-  throw AppError.public("request.not_found", "this job declares no input schema: it takes any body");
+  throw AppError.public("request.not_found", "this job declares no input schema: it accepts any body");
 }

@@ -20,8 +20,8 @@ const text = z.string().max(2000);
 const time = z
   .string()
   .max(40)
-  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/, "must be a time of RFC 3339")
-  .refine((written) => !Number.isNaN(Date.parse(written)), "must be a time of RFC 3339");
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/, "must be an RFC 3339 time")
+  .refine((written) => !Number.isNaN(Date.parse(written)), "must be an RFC 3339 time");
 
 /** The text that is signed is made of these members alone, so there may be no others. */
 const Signed = z.strictObject({
@@ -30,11 +30,11 @@ const Signed = z.strictObject({
     .string()
     .refine(isAddress, "must be 0x and 40 hex digits")
     .transform((written) => written as Address)
-    .refine(hasRightChecksum, "has not the checksum of EIP-55"),
+    .refine(hasRightChecksum, "must have a valid EIP-55 checksum"),
   statement: text,
   uri: text,
   version: text,
-  chainId: z.string().refine(isEvmNetwork, "must be eip155: and a number"),
+  chainId: z.string().refine(isEvmNetwork, "must be eip155: followed by a number"),
   type: text,
   nonce: text,
   issuedAt: time,
@@ -80,7 +80,7 @@ export function createReadSignIn({ nonces, termsOf, networks, clock }: Deps) {
     assertSame("statement", signed.statement, terms.statement);
     assertSame("version", signed.version, SIGN_IN_VERSION);
     assertSame("type", signed.type, "eip191");
-    if (!networks.includes(signed.chainId)) throw notSignedIn("chainId: is none of supportedChains");
+    if (!networks.includes(signed.chainId)) throw notSignedIn("chainId: must be one of supportedChains");
     const checked = nonces.check(callId, signed.nonce);
     if ("problem" in checked) throw notSignedIn(`nonce: ${checked.problem}`);
     assertTimely(signed, checked.issuedAt, clock());
@@ -97,17 +97,12 @@ export function createReadSignIn({ nonces, termsOf, networks, clock }: Deps) {
   };
 }
 
-/** Whether a request brings a sign-in, good or bad. */
-export function hasSignIn({ headers }: IncomingMessage): boolean {
-  return headers[SIGN_IN_WITH_X] !== undefined;
-}
-
 const NO_PROOF =
-  "give the result_token of the call's 202, as Authorization: Bearer or ?token=, or sign in as its payer (sign-in-with-x)";
+  "send the result_token of the call's 202 as Authorization: Bearer or ?token=, or sign in as the payer (sign-in-with-x)";
 
 function decode([header, ...more]: string[]): Signed {
   if (header === undefined) throw notSignedIn(NO_PROOF);
-  if (more.length > 0) throw notSignedIn("two were sent");
+  if (more.length > 0) throw notSignedIn("the header was sent more than once");
   const decoded = decodeBase64Json(header);
   if ("problem" in decoded) throw notSignedIn(`the header ${decoded.problem}`);
   const result = Signed.safeParse(decoded.value, { error: messageForJson });
@@ -123,12 +118,12 @@ function assertSame(name: string, signed: string, wanted: string): void {
 function assertTimely(signed: Signed, nonceIssuedAt: number, now: number): void {
   const at = Date.parse(signed.issuedAt) - nonceIssuedAt;
   if (at < -SIGNER_CLOCK_SKEW_MS || at > NONCE_MS + SIGNER_CLOCK_SKEW_MS)
-    throw notSignedIn("issuedAt: is not of the time of its nonce");
+    throw notSignedIn("issuedAt: does not match the time of its nonce");
   const { expirationTime, notBefore } = signed;
   if (expirationTime && Date.parse(expirationTime) <= now - SIGNER_CLOCK_SKEW_MS)
-    throw notSignedIn("expirationTime: is over");
+    throw notSignedIn("expirationTime: is in the past");
   if (notBefore && Date.parse(notBefore) > now + SIGNER_CLOCK_SKEW_MS)
-    throw notSignedIn("notBefore: is still to come");
+    throw notSignedIn("notBefore: is in the future");
 }
 
 export function notSignedIn(detail: string, cause?: unknown): AppError {

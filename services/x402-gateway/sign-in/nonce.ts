@@ -41,11 +41,11 @@ export function createSignInNonces(secrets: readonly [Secret, ...Secret[]], cloc
 
     /** When a nonce of this call was issued, by any replica; or why it is good for nothing. */
     check(callId: string, nonce: string): { issuedAt: number } | { problem: string } {
-      if (!NONCE.test(nonce)) return { problem: "is not one of this gateway's" };
+      if (!NONCE.test(nonce)) return { problem: "was not issued by this gateway" };
       const bytes = Buffer.from(nonce, "hex");
       const [stamp, mac] = [bytes.subarray(0, MAC_AT), bytes.subarray(MAC_AT)];
       if (!isSignedByAny(secrets, mac, signed(callId, stamp)))
-        return { problem: "is not one of this gateway's for this call" };
+        return { problem: "was not issued by this gateway for this call" };
       const issuedAt = stamp.readUIntBE(0, TIME_BYTES);
       const ageMs = clock() - issuedAt;
       if (ageMs > NONCE_MS || ageMs < -CLOCK_CHANGE_MS) return { problem: "has expired" };
@@ -69,7 +69,7 @@ export function createUseNonce({ redis, keys }: Partition) {
   return async (nonce: string, issuedAt: number): Promise<string | undefined> => {
     const keptUntil = issuedAt + NONCE_MS + CLOCK_CHANGE_MS;
     return use({ used: keys.usedSignIn(nonce) }, { keptUntil }).catch((cause: unknown) => {
-      const reason = "whether the nonce was used before cannot be asked";
+      const reason = "it is unknown whether the nonce was used before";
       throw new AppError("queue.unavailable", { reason, retryAfterMs: 2000, cause });
     });
   };

@@ -1,14 +1,15 @@
 import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { AppError, messageOf, toAppError } from "../../../shared/errors/app-error.ts";
+import { toAppError } from "../../../shared/errors/app-error.ts";
 import { type Hex, toHex } from "../../../shared/ethereum/encoding.ts";
 import { toSignInText } from "../../../shared/ethereum/sign-in-message.ts";
 import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { type Allowance, createAllowance } from "../../../shared/lifecycle/allowance.ts";
 import { createShortCache, keepFailures } from "../../../shared/lifecycle/short-cache.ts";
+import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
-import type { Chains } from "../chains.ts";
+import { asUnavailable, type Chains } from "../payment/chains.ts";
 import { type ClaimedSignIn, notSignedIn, type ReadSignIn } from "./header.ts";
 import type { UseNonce } from "./nonce.ts";
 
@@ -24,7 +25,7 @@ export function createSignInAllowances(perAddress: number, clock: Clock): SignIn
   const ofSigners = createAllowance({
     perMinute: perAddress,
     what: "sign-ins by contracts of address",
-    publicDetail: "too many sign-ins of this address were not signed by the payer's wallet",
+    publicDetail: "too many sign-ins from this address were not signed by the payer's wallet",
     clock,
   });
   const ofCalls = createAllowance({
@@ -39,15 +40,13 @@ export function createSignInAllowances(perAddress: number, clock: Clock): SignIn
 type Deps = {
   readSignIn: ReadSignIn;
   /** What is known of a call's payment. */
-  look: (callId: string) => Promise<Payment | undefined>;
-  chainOf: Chains["of"];
+  journal: Pick<PaymentJournal, "look">;
+  chains: Pick<Chains, "of">;
   useNonce: UseNonce;
   allowances: SignInAllowances;
   partyOf: (req: IncomingMessage) => string;
   clock: Clock;
 };
-
-export type AssertSignedIn = ReturnType<typeof createAssertSignedIn>;
 
 /**
  * Asserts that a request is its call's payer's: it brings a sign-in that the payer has signed, and that nobody has used before. What costs
@@ -56,7 +55,7 @@ export type AssertSignedIn = ReturnType<typeof createAssertSignedIn>;
  * answer, and what the journal throws.
  */
 export function createAssertSignedIn(deps: Deps) {
-  const { readSignIn, look, chainOf, useNonce, allowances, partyOf, clock } = deps;
+  const { readSignIn, journal, chains, useNonce, allowances, partyOf, clock } = deps;
   const answers = createShortCache<Asked>({
     keptMs: REFUSED_MS,
     keeps: keepFailures((error) => toAppError(error).code === "result.sign_in_required"),
@@ -65,14 +64,14 @@ export function createAssertSignedIn(deps: Deps) {
 
   /** A contract is what it is on the chain of the payment, whichever of our chains the message names: elsewhere it may be a stranger's. */
   async function ask(claimed: ClaimedSignIn, digest: Uint8Array, { terms }: Payment, party: string) {
-    const its = chainOf(terms);
+    const its = chains.of(terms);
     if (typeof its === "string")
-      throw notSignedIn("no node of the payer's chain can be asked for a wallet's word");
+      throw notSignedIn("no node of the payer's chain can check a wallet's signature");
     const giveBack = allowances.ofSigners.use(party);
     const { address: signer, signature } = claimed;
     const asking = its.turns.within(party, () => its.chain.hasSigned({ signer, digest, signature }));
-    if (!(await asking.catch(asUnavailable)))
-      throw notSignedIn("the payer's wallet does not take the signature");
+    if (!(await asking.catch((cause: unknown) => asUnavailable(cause, "result.sign_in_unavailable"))))
+      throw notSignedIn("the payer's wallet does not accept the signature");
     return { giveBack };
   }
 
@@ -81,12 +80,12 @@ export function createAssertSignedIn(deps: Deps) {
     const { address, message, signature, nonce, nonceIssuedAt } = claimed;
     const digest = personalMessageDigest(toSignInText(message));
     const isByKey = recoverAddress(digest, withParity(signature)) === address;
-    const payment = await look(callId);
+    const payment = await journal.look(callId);
     if (payment === undefined || payment.terms.payer !== address)
-      throw notSignedIn("address: is not that of who has paid for this call");
+      throw notSignedIn("address: must be that of the call's payer");
     if (!isByKey) {
       // Whoever pays with a key has it, and nobody else leads us to ask a node for him.
-      if (payment.signedSha256 === undefined) throw notSignedIn("signature: is not that of the payer's key");
+      if (payment.signedSha256 === undefined) throw notSignedIn("signature: must be by the payer's key");
       const party = partyOf(req);
       const asked = `${nonce} ${sha256Hex(Buffer.from(`${toHex(digest)} ${signature}`))} ${party}`;
       const { giveBack } = await answers.get(asked, () => ask(claimed, digest, payment, party));
@@ -106,9 +105,4 @@ type Asked = { giveBack(): void };
 function withParity(signature: Hex): Hex {
   if (!/0[01]$/.test(signature)) return signature;
   return `${signature.slice(0, -2)}${signature.endsWith("0") ? "1b" : "1c"}` as Hex;
-}
-
-function asUnavailable(cause: unknown): never {
-  if (cause instanceof AppError && cause.code === "request.rate_limited") throw cause;
-  throw new AppError("result.sign_in_unavailable", { reason: messageOf(cause), retryAfterMs: 5000, cause });
 }

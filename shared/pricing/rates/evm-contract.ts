@@ -45,7 +45,8 @@ type Words = {
 function wordsOf(bytes: Hex, what: string): Words {
   const word = (index: number): Hex => {
     const digits = bytes.slice(2 + 64 * index, 66 + 64 * index);
-    if (digits.length !== 64) throw noRate(`${what}: its answer is too short; is it such a contract?`);
+    if (digits.length !== 64)
+      throw noRate(`${what}: the answer is too short; check that the address is the right contract`);
     return `0x${digits}`;
   };
   return {

@@ -6,5 +6,5 @@
 if read_at > tonumber(ARGV.readAt) then return end
 local failures = redis.call('HINCRBY', KEYS.rate, 'failures', 1)
 local wait = math.min(tonumber(ARGV.refreshMs), ARGV.retryMs * 2 ^ math.min(failures - 1, 30))
-redis.call('HSET', KEYS.rate, 'v', VERSIONS.rate, 'due_at', now + wait, 'reason', ARGV.reason, 'failed_at', ARGV.readAt)
+redis.call('HSET', KEYS.rate, 'due_at', now + wait, 'reason', ARGV.reason, 'failed_at', ARGV.readAt)
 redis.call('PEXPIRE', KEYS.rate, ARGV.keepMs)

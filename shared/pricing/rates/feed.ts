@@ -47,7 +47,7 @@ export function createFeed({ token, names, read, shared, clock, log }: Deps): Fe
     const found = await shared.takeDue();
     held.adopt(found, askedAt);
     if (!found.due) return reports.reading(found.failure);
-    const { value, reason = "it gave no rate" } = await read();
+    const { value, reason = "the source returned no rate" } = await read();
     if (!open) return;
     reports.reading(value === undefined ? toRateFailure(reason, found.now) : undefined);
     if (value === undefined) return shared.failed(found.now, reason);

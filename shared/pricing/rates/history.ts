@@ -1,7 +1,6 @@
 import { defineScript } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { integer, list, text, tuple } from "../../redis/reply.ts";
-import { isNewer } from "../../redis/version.ts";
 import readHistoryLua from "./read-history.lua";
 import type { LiveToken, RatedToken } from "./source.ts";
 
@@ -62,13 +61,11 @@ export function createReadRateHistory(partition: Partition) {
   };
 }
 
-/** Of both kinds of steps, the oldest first. None if a later release has written them. */
+/** Of both kinds of steps, the oldest first. */
 function readingsIn(flat: readonly string[]): Reading[] {
   const readings = new Map<number, Reading>();
-  for (let i = 0; i < flat.length; i += 2) {
-    const text = flat[i + 1] ?? "";
-    if (flat[i] === "v" && isNewer("rateHistory", text)) return [];
-    const [at = "", value] = text.split(" ");
+  for (let i = 1; i < flat.length; i += 2) {
+    const [at = "", value] = (flat[i] ?? "").split(" ");
     if (value !== undefined) readings.set(Number(at), { at: Number(at), value });
   }
   return [...readings.values()].sort((a, b) => a.at - b.at);

@@ -103,7 +103,7 @@ function groupsOf(tokens: readonly RatedToken[]): Iterable<Group> {
 /** Registers gauges of each token's rate; the value is there only while the rate is young enough to be used. */
 export function registerRates(metrics: Metrics, observed: () => readonly ObservedRate[]): void {
   const labels = ["network", "asset", "symbol"] as const;
-  const value = metrics.gauge("postern_rate_value", "Tokens for 10^18 wei, while that is known", labels);
+  const value = metrics.gauge("postern_rate_value", "Tokens for 10^18 wei; absent if unknown", labels);
   const age = metrics.gauge("postern_rate_age_seconds", "Age of the last good rate; 0 if fixed", labels);
   metrics.beforeScrape(() => {
     value.reset();

@@ -90,5 +90,5 @@ function readerOfOne(single: SingleSource, options: ReadOptions): RateReader {
 /** Our own reasons have no URL in them; of any other error only the name is told. */
 function safeReason(error: unknown): string {
   if (error instanceof AppError) return error.message;
-  return error instanceof Error ? error.name : "it failed";
+  return error instanceof Error ? error.name : "unknown error";
 }

@@ -3,7 +3,6 @@ import { Secret } from "../../crypto/secret.ts";
 import { defineScript, type Reply } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { flag, integer, nothing, text, tuple } from "../../redis/reply.ts";
-import { VERSIONS } from "../../redis/version.ts";
 import { cut } from "../../text/cut.ts";
 import failedLua from "./failed.lua";
 import { HISTORY, historyKey } from "./history.ts";
@@ -110,13 +109,12 @@ function toShared([value, readAt, now, due, reason, failedAt]: Reply<typeof PEEK
 
 /**
  * Names what replicas and tokens must have in common to share a rate: source, bounds and times. URLs and headers count as
- * a whole, because any part of them may change the answer. Replicas with an old and a new credential share nothing, nor do
- * those that write another version.
+ * a whole, because any part of them may change the answer. Replicas with an old and a new credential share nothing.
  */
 export function identityOf(token: RatedToken): string {
   const { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs } = token;
   const settings = { rate_per_native_unit, min_rate, max_rate, rate_refresh_secs, max_rate_age_secs };
-  return sha256Hex(Buffer.from(JSON.stringify([VERSIONS.rate, plain(settings)]))).slice(0, 32);
+  return sha256Hex(Buffer.from(JSON.stringify(plain(settings)))).slice(0, 32);
 }
 
 /** The settings with their keys sorted, and with the SHA-256 of each secret in its place. */

@@ -4,7 +4,7 @@
 --@include "./stored-value.lua"
 local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV.dueMsMax)
 if due then
-  redis.call('HSET', KEYS.rate, 'v', VERSIONS.rate, 'due_at', now + tonumber(ARGV.leaseMs))
+  redis.call('HSET', KEYS.rate, 'due_at', now + tonumber(ARGV.leaseMs))
   redis.call('PEXPIRE', KEYS.rate, ARGV.keepMs)
 end
 return {value, read_at, now, due and 1 or 0, reason, failed_at}

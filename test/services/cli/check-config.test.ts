@@ -28,33 +28,33 @@ test("postern check-config exits with 0 on a valid configuration, though its Red
   postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" } }, webhooks });
   const { code, stdout } = await postern.run(["check-config"]);
   expect([code, stdout]).toEqual([0, expect.stringContaining("is valid; webhooks gateway: 1 endpoint")]);
-  expect(stdout).toContain("x402 gateway: off");
+  expect(stdout).toContain("payment gateway: off");
 });
 
 test("postern check-config says how many jobs are sold, and for how many tokens", async () => {
   postern.configure({ webhooks, x402, job_pricing: { "1": { "7": "1000000000000000" } } });
   const { code, stdout } = await checkConfig();
-  expect([code, stdout]).toEqual([0, expect.stringContaining("x402 gateway: 1 priced job, 1 token")]);
+  expect([code, stdout]).toEqual([0, expect.stringContaining("payment gateway: 1 priced job, 1 token")]);
 });
 
 test("postern check-config says which Redis the runner has", async () => {
   postern.configure({ webhooks });
-  expect((await checkConfig()).stdout).toContain("runner: the Redis of all");
+  expect((await checkConfig()).stdout).toContain("runner: shared Redis");
   postern.configure({ postern: { runner: { redis: { url: "redis://127.0.0.1:1" } } }, webhooks });
-  expect((await checkConfig()).stdout).toContain("runner: a Redis of its own");
+  expect((await checkConfig()).stdout).toContain("runner: separate Redis");
 });
 
 test("postern check-config says who may ask the operator's console, and what is wrong with operator.toml", async () => {
   postern.configure({ webhooks });
-  expect((await checkConfig()).stdout).toContain("operator: without tokens, for this machine alone\n");
+  expect((await checkConfig()).stdout).toContain("console: no tokens, only for this machine\n");
   const tokens = [{ name: "vera", role: "viewer", token: "a-viewers-token-of-a-test" }];
   postern.configure({ webhooks, operator: { tokens } });
-  expect((await checkConfig()).stdout).toContain("operator: 1 token\n");
+  expect((await checkConfig()).stdout).toContain("console: 1 token\n");
   postern.configure({ webhooks, operator: { bind_address: "0.0.0.0:9300" } });
   const { code, stderr } = await checkConfig();
   expect([code, stderr]).toEqual([
     3,
-    expect.stringMatching(/operator\.toml:1: bind_address: .* there is no token/),
+    expect.stringMatching(/operator\.toml:1: bind_address: .* no token is configured/),
   ]);
 });
 
@@ -106,7 +106,7 @@ describe("with --online", () => {
       const wrong = await online({ decimals: 18 });
       expect([wrong.code, wrong.stderr]).toEqual([3, expect.stringContaining("its contract says 6")]);
       const away = await online({ rpc_url: "http://127.0.0.1:1" });
-      expect([away.code, away.stderr]).toEqual([1, expect.stringContaining("cannot be asked")]);
+      expect([away.code, away.stderr]).toEqual([1, expect.stringContaining("the chain cannot be queried")]);
     });
   });
 });

@@ -78,7 +78,10 @@ test.each(["rates", "payments audit --network eip155:1 --from-block 1", "payment
 
 test("postern endpoint open finds its endpoint without a secret, and says so of an unknown one", async () => {
   const none = await here(["endpoint", "open", "/hooks/github"]);
-  expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining("gives no secret in a handshake") });
+  expect(none).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("does not send its secret in a handshake"),
+  });
   const unknown = await here(["endpoint", "open", "/hooks/gihtub"]);
   expect(unknown.stderr).toBe("error: no endpoint has the path /hooks/gihtub; did you mean /hooks/github?\n");
 });
@@ -99,7 +102,7 @@ describe("a service", () => {
     ],
     [
       "pricing",
-      /^\S+pricing\.toml:\d+: key: names [^\n]*\n\S+job_pricing\.toml:\d+: 1\.1: must be whole wei[^\n]*$/,
+      /^\S+pricing\.toml:\d+: key: names [^\n]*\n\S+job_pricing\.toml:\d+: 1\.1: must be an integer in wei[^\n]*$/,
     ],
   ])("of the kind %s asks for its own secrets, and for no others", async (service, problems) => {
     const { code, stdout } = await postern.run([service]);
@@ -115,7 +118,7 @@ test.each([[["status"]], [["webhooks"]], [["check-config"]]])(
   "postern %s with POSTERN_LOG_LEVEL=verbose exits with 3 and names the levels",
   async (args) => {
     const { code, stdout, stderr } = await postern.run(args, { env: { POSTERN_LOG_LEVEL: "verbose" } });
-    const problem = 'POSTERN_LOG_LEVEL: must be one of "info", "warn", "error", "silent"';
+    const problem = 'POSTERN_LOG_LEVEL: must be one of "info", "warn", "error", "silent", not "verbose"';
     const said = args[0] === "webhooks" ? stdout.replaceAll('\\"', '"') : stderr;
     expect([code, said]).toEqual([3, expect.stringContaining(problem)]);
   },
@@ -123,7 +126,14 @@ test.each([[["status"]], [["webhooks"]], [["check-config"]]])(
 
 test("a variable that nothing reads is warned of, by a command and by a service", async () => {
   const env = { POSTERN_LOGLEVEL: "warn" };
-  const warning = "POSTERN_LOGLEVEL: nothing reads this variable; did you mean POSTERN_LOG_LEVEL?";
+  const warning = "POSTERN_LOGLEVEL: this variable is not used; did you mean POSTERN_LOG_LEVEL?";
   expect((await postern.run(["failed", "list"], { env })).stderr).toContain(`warning: ${warning}\n`);
   expect((await postern.run(["producer"], { env })).stdout).toContain(`"warning":"${warning}"`);
+});
+
+test("a variable that another configuration may read is warned of by check-config, and not by a command for operators", async () => {
+  const env = { POSTERN_OF_ANOTHER_DIRECTORY: "x" };
+  const warning = "warning: POSTERN_OF_ANOTHER_DIRECTORY: this variable is not used\n";
+  expect((await here(["check-config"], env)).stderr).toContain(warning);
+  expect((await here(["failed", "list"], env)).stderr).not.toContain("POSTERN_OF_ANOTHER_DIRECTORY");
 });

@@ -129,7 +129,7 @@ test("`postern init --json` tells in one object what it has written, and --quiet
     stderr: "",
   });
   const again = await runHere(["init", dir, "--yes", "--json"]);
-  expect([again.code, problemOf(again)["detail"]]).toEqual([1, expect.stringContaining("already there")]);
+  expect([again.code, problemOf(again)["detail"]]).toEqual([1, expect.stringContaining("already exist")]);
 });
 
 const NEEDS_MORE = [
@@ -267,7 +267,7 @@ onlyInLongRun(() => {
 test("a service with --quiet logs warnings, and no information", async () => {
   postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" }, runner: { timeout_ms: 300 } } });
   const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0", "--quiet"]);
-  await producer.waitForEvent("redis.lost");
+  await producer.waitForEvent("redis.unreachable");
   expect(producer.events().filter(({ level }) => level === "info")).toEqual([]);
 });
 

@@ -9,6 +9,7 @@ import { freePort } from "../../../shared/dev/free-port.ts";
 import { startRedis } from "../../../shared/dev/redis.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { LAYOUT } from "../../../shared/redis/layout.ts";
+import { blocksOf } from "../../docs/blocks.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
@@ -34,8 +35,10 @@ const webhooks = async () => [
   ...["--ops-address", "127.0.0.1:0", "--service-id", "7"],
 ];
 
-test("postern --help exits with 0", async () => {
-  expect((await postern.run(["--help"])).code).toBe(0);
+test("postern --help prints the commands that docs/configuration.md shows, and exits with 0", async () => {
+  const blocks = blocksOf("docs/configuration.md");
+  const at = blocks.findIndex(({ text }) => text === "npm run --silent postern -- --help\n");
+  expect(await postern.run(["--help"])).toMatchObject({ code: 0, stdout: blocks[at + 1]?.text });
 });
 
 test("postern --version prints the version of package.json, from the sources as from dist", async () => {
@@ -104,7 +107,7 @@ test("a Redis with another layout ends the start of a gateway with exit code 1, 
   await redis.client.flushdb();
   expect(code).toBe(1);
   expect(stdout).toContain("start.layout_mismatch");
-  expect(stdout).toContain("Drain it with release 9.8.7");
+  expect(stdout).toContain("Drain Redis with release 9.8.7");
 });
 
 test("an address that is taken ends the start of a gateway with exit code 1", async () => {
@@ -129,11 +132,11 @@ test("a producer whose Redis is away says so once, and exits with 0 on SIGTERM",
     return ready.status === 200;
   });
   await mortal.kill("SIGKILL");
-  await producer.waitForEvent("redis.lost");
+  await producer.waitForEvent("redis.unreachable");
   expect(await producer.kill("SIGTERM")).toMatchObject({ code: 0 });
   const complaints = producer
     .events()
-    .filter(({ event }) => /^(redis\.lost|queue\.error)$/.test(String(event)));
+    .filter(({ event }) => /^(redis\.unreachable|queue\.error)$/.test(String(event)));
   expect(complaints).toHaveLength(1);
 });
 
@@ -153,9 +156,9 @@ test.each(["--bind-address", "--ops-address"])(
 );
 
 test.each([
-  ["0", "names no port"],
+  ["0", "must have a host and a port"],
   ["localhost", "has no port"],
-  ["::1:9090", "must have an IPv6 address in brackets"],
+  ["::1:9090", "must have its IPv6 address in brackets"],
   ["http://127.0.0.1:9090", "is a URL or a path"],
 ])(
   "the address %s to listen on ends the process with exit code 2, and says what it must be",
@@ -164,7 +167,7 @@ test.each([
     expect([code, stderr]).toEqual([
       2,
       expect.stringContaining(
-        `error: option '--bind-address <host:port>' argument '${address}' is invalid. it ${problem}`,
+        `error: option '--bind-address <host:port>' argument '${address}' is invalid: it ${problem}`,
       ),
     ]);
   },

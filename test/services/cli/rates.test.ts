@@ -67,7 +67,7 @@ test("postern rates shows fixed rates, and needs no Redis for it", async () => {
   configure({}, "redis://127.0.0.1:1");
   expect(await rates()).toMatchObject({
     code: 0,
-    stdout: "USDC (eip155:8453): 3200\n  fixed; bounds: none to none; offered\n",
+    stdout: "USDC (eip155:8453): 3200 per native unit\n  fixed; no bounds; offered\n",
   });
 });
 
@@ -82,7 +82,7 @@ test("postern rates exits with 1 for a rate that nobody has read yet, and shows 
   const { code, stdout } = await rates();
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^USDC \(eip155:8453\): 3200\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
+    /^USDC \(eip155:8453\): 3200 per native unit\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
   );
   const json = JSON.parse((await ratesHere("--json")).stdout) as { rates: object[] };
   expect(json.rates).toEqual([
@@ -145,15 +145,23 @@ test("postern rates --test asks every source now, tells the verdict of each, and
   await fixture.write(feeds[1]!, { answer: 1n });
   const one = await rates("--test");
   expect(one.code).toBe(0);
-  expect(one.stdout).toMatch(/^USDC \(eip155:8453\): 3200\n {2}median of 3; /);
+  expect(one.stdout).toMatch(/^USDC \(eip155:8453\): 3200 per native unit\n {2}median of 3; /);
   expect(
     one.stdout.match(/^ {4}chainlink 0x\w+: (.*)$/gm)?.map((line) => line.replace(/.*: (?=\d)/, "")),
-  ).toEqual(["3200", expect.stringMatching(/^0.00000001; left out/), "3200"]);
+  ).toEqual([
+    "3200",
+    expect.stringMatching(/^0.00000001; ignored: differs by more than max_deviation_bps/),
+    "3200",
+  ]);
   await fixture.write(feeds[2]!, { answer: -5n });
   const two = await ratesHere("--test", "--json");
   const [rate] = (JSON.parse(two.stdout) as { rates: { value: unknown; legs: { reason: string }[] }[] })
     .rates;
-  expect([two.code, rate?.value, rate?.legs[2]?.reason]).toEqual([1, null, "the feed answers -5"]);
+  expect([two.code, rate?.value, rate?.legs[2]?.reason]).toEqual([
+    1,
+    null,
+    "the feed answers -5, which is not above 0",
+  ]);
   fixture.proxy.answer = "failing";
   const three = await ratesHere("--test");
   fixture.proxy.answer = "well";
@@ -165,7 +173,7 @@ test("postern rates exits with 3 without x402.toml, or with a wrong one", async 
   postern.configure({ postern: { redis: { url: redis.url } } });
   expect(await rates()).toMatchObject({
     code: 3,
-    stderr: expect.stringContaining("x402.toml: there is no such file"),
+    stderr: expect.stringContaining("x402.toml: file not found"),
   });
   configure({ rate_per_native_unit: { ...chainlink(), feed: "x" } });
   expect(await ratesHere()).toMatchObject({

@@ -92,7 +92,7 @@ describe("on a screen", needs("script"), () => {
     const [id = ""] = await fixture.fail([{ body: Buffer.from("a\x1b[31mb"), path: "/escape" }]);
     const args = ["failed", "show", id, "--body-only"];
     const ran = await runOnScreen(args, { columns: 80, env: { NO_COLOR: "1" } });
-    expect(ran).toMatchObject({ code: 1, shown: expect.stringContaining("write it to a file") });
+    expect(ran).toMatchObject({ code: 1, shown: expect.stringContaining("redirect it to a file") });
     expect(ran.shown).not.toContain("\x1b");
     expect((await postern.run(args)).stdout).toBe("a\x1b[31mb");
   });

@@ -3,7 +3,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import type { ProcessKind } from "../../../shared/processes/process.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
-import { asUser, useOwnRedis } from "../../fixtures/redis.ts";
+import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";
 import { clockAhead } from "../../support/clock-ahead.ts";
 import { runHereWith } from "./run-here.ts";
 
@@ -17,7 +17,7 @@ const here = runHereWith(postern);
 
 test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
   await fixture.fail([{}]);
-  const well = await postern.run(["status", "--json"]);
+  const well = await here(["status", "--json"]);
   expect(well.code).toBe(0);
   expect(JSON.parse(well.stdout)).toMatchObject({
     queues: [
@@ -30,19 +30,22 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   await fixture.redis.client.config("SET", "appendfsync", "everysec");
   const broken = await postern.run(["status"]);
   expect(broken.code).toBe(1);
-  expect(broken.stdout).toMatch(/^ORIGIN +WAITING +DELAYED +ACTIVE +FAILED .*\nwebhook +0 +0 +0 +1/m);
+  expect(broken.stdout).toMatch(/^ORIGIN +WAITING +DELAYED +IN FLIGHT +FAILED .*\nwebhook +0 +0 +0 +1/m);
+  expect(broken.stdout).toMatch(/^last hour:\nORIGIN +ACCEPTED +REFUSED/m);
+  expect(broken.stdout).toMatch(/^producers alive: 0$/m);
   expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
 });
 
 test("postern status says how much of its maxmemory Redis uses, and what it means that there is none", async () => {
   const { client } = fixture.redis;
   expect((await here(["status"])).stdout).toMatch(
-    /MB used\. Redis has no maxmemory, so it never says that it is full/,
+    /MB used\. maxmemory is 0 \(no limit\), so Redis never reports that it is full\. To set a limit, run: redis-cli CONFIG SET maxmemory <bytes>/,
   );
   await client.config("SET", "maxmemory", "100mb");
   try {
-    expect((await here(["status"])).stdout).toMatch(/MB used, \d+(\.\d+)? % of maxmemory/);
-    const { redis } = JSON.parse((await here(["status", "--json"])).stdout);
+    const [shown, json] = await Promise.all([here(["status"]), here(["status", "--json"])]);
+    expect(shown.stdout).toMatch(/MB used, \d+(\.\d+)? % of maxmemory/);
+    const { redis } = JSON.parse(json.stdout);
     expect(redis).toMatchObject({ maxmemory_bytes: 104_857_600, memory_ratio: expect.any(Number) });
   } finally {
     await client.config("SET", "maxmemory", "0");
@@ -73,9 +76,9 @@ test("postern status shows what all processes did in the last hour, who they are
       ? stdout
       : undefined;
   });
-  expect(running).toMatch(/^webhooks: 2 configurations run side by side$/m);
+  expect(running).toMatch(/^webhooks: 2 different configurations are running$/m);
   expect(running.match(/: its clock is .*/g)).toEqual([
-    ": its clock is 2h0m behind Redis' clock; set the clocks of both machines (NTP)",
+    ": its clock is 2h0m behind the clock of Redis; synchronize both machines with NTP",
   ]);
 
   await gateway.kill("SIGTERM");
@@ -91,6 +94,8 @@ test("postern status shows what all processes did in the last hour, who they are
   expect(processes).toMatchObject([{ kind: "webhooks", durability: "strict", pid: other.pid }]);
   expect(processes[0].clock_ahead_ms).toBeCloseTo(-7_200_000, -4);
   expect(processes_unreadable).toBe(0);
+  await fixture.redis.client.hset(keys.process(processes[0].id), "kind", "other");
+  expect((await here(["status"])).stdout).toMatch(/^not shown: 1 process with an unreadable record$/m);
 });
 
 test("postern status shows the runners that producers have, and whether they answer", async () => {
@@ -98,11 +103,11 @@ test("postern status shows the runners that producers have, and whether they ans
   postern.configure({ postern: { redis: { url: urlOf("producer") }, runner } });
   await Promise.all([1, 2, 3].map(() => fixture.add()));
   const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"]);
-  await producer.waitForEvent("runner.away");
+  await producer.waitForEvent("runner.down");
   postern.configure({ postern: { redis: { url: urlOf("operator") }, runner } });
   const shown = await eventually("it has told of it", async () => {
     const { stdout } = await here(["status"]);
-    return /^default +away +- +1 +http:\/\/127\.0\.0\.1:9\/jobs: .*ECONNREFUSED/m.test(stdout);
+    return /^default +unreachable +- +1 +http:\/\/127\.0\.0\.1:9\/jobs: .*ECONNREFUSED/m.test(stdout);
   });
   expect(shown).toBe(true);
   const { runners } = JSON.parse((await here(["status", "--json"])).stdout);

@@ -34,11 +34,14 @@ test("a variable of the environment that is not UTF-8 is refused, as a secret an
   writeFileSync(join(dir, "postern.toml"), '[runner]\nsecret = "env:OWN_SECRET"\n');
   const latin1 = (name: string) => `export ${name}="$(printf 'caf\\351 of our own 0123456789')";`;
   const secret = checkConfig(dir, latin1("OWN_SECRET"));
-  expect([secret.status, secret.stderr]).toEqual([3, expect.stringMatching(/runner\.secret: holds U\+FFFD/)]);
+  expect([secret.status, secret.stderr]).toEqual([
+    3,
+    expect.stringMatching(/runner\.secret: contains U\+FFFD/),
+  ]);
   const own = checkConfig(dir, `export OWN_SECRET=0123456789abcdef0123; ${latin1("POSTERN_OPERATOR_TOKEN")}`);
   expect([own.status, own.stderr]).toEqual([
     3,
-    expect.stringMatching(/^POSTERN_OPERATOR_TOKEN: holds U\+FFFD/),
+    expect.stringMatching(/^POSTERN_OPERATOR_TOKEN: contains U\+FFFD/),
   ]);
   const well = checkConfig(dir, "export OWN_SECRET='caf\u00e9 of our own 0123456789';");
   expect([well.status, well.stderr]).toEqual([0, ""]);
@@ -47,6 +50,6 @@ test("a variable of the environment that is not UTF-8 is refused, as a secret an
 test("a body given as text that is not UTF-8 is refused, and told to be given in a file", () => {
   const line = `${PROGRAM.join(" ")} send /a --preset github --secret 0123456789abcdef --url http://127.0.0.1:1 --dry-run --body`;
   expect(() => execFileSync("sh", ["-c", `${line} "$(printf 'caf\\351')"`], { stdio: "pipe" })).toThrow(
-    /the body holds U\+FFFD.*give its bytes in a file/,
+    /the body contains U\+FFFD.*pass its bytes in a file/,
   );
 });

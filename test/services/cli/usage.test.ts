@@ -1,4 +1,7 @@
+import type { Command } from "commander";
 import { expect, test } from "vitest";
+import { buildProgram } from "../../../services/cli/program.ts";
+import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import { runHere } from "./run-here.ts";
 
 const ID = `c_${"0".repeat(32)}`;
@@ -56,6 +59,39 @@ test.each([
   const refused = await runHere(line.split(" "));
   expect(refused).toMatchObject({ code: 2, stdout: "" });
   expect(refused.stderr).toMatch(/^error: /);
+});
+
+test.each([
+  [
+    "failed replay meta",
+    "value 'meta' is invalid for argument 'ids': it must be a call id: c_ and 32 lower-case hex digits",
+  ],
+  [
+    "jobs resume 7/01",
+    "value '7/01' is invalid for argument 'service/job': it must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not \"01\"",
+  ],
+  [
+    "failed replay --concurrency 0",
+    "option '--concurrency <n>' argument '0' is invalid: concurrency must be an integer from 1 to 100",
+  ],
+  [
+    "redis-acl nope",
+    "value 'nope' is invalid for argument 'process'. Allowed choices are webhooks, x402, producer, runner, pricing, operator.",
+  ],
+])("postern %s says in one sentence what is wrong", async (line, problem) => {
+  expect((await runHere(line.split(" "))).stderr).toContain(`error: ${problem}\n`);
+});
+
+test("the help of each command fits a screen of 80 columns", async () => {
+  const program = buildProgram({ version: "0", env: {} } as Surroundings);
+  const linesOf = async (command: Command, words: readonly string[]): Promise<string[]> => {
+    const { stdout } = await runHere([...words, "--help"]);
+    const below = command.commands.map((each) => linesOf(each, [...words, each.name()]));
+    return [...stdout.split("\n"), ...(await Promise.all(below)).flat()];
+  };
+  const lines = await linesOf(program, []);
+  expect(lines).toContain("  resume [options] <service/job...>  start injecting the calls of these jobs");
+  expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 
 test("postern payments resolve with a blank reason is refused with exit code 2", async () => {

@@ -34,7 +34,7 @@ test("a command exits with 1 on the data of another layout, after one line that 
     const { code, stdout, stderr } = await here(line);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toMatch(
-      /^Redis holds layout \d+, written by release 9\.8\.7.* Drain it with release 9\.8\.7: .*"Another release"\)\n$/,
+      /^Redis holds layout \d+, written by release 9\.8\.7.* Drain Redis with release 9\.8\.7: .*\(docs\/upgrade\.md\)\n$/,
     );
   }
   expect(await redis.client.get(keys.layout)).toBe(layout);

@@ -22,7 +22,7 @@ export function startDemo(
 }
 
 /** What was accepted, and what was run of it. */
-export const SUM = /^ {2}ok {2}It adds up: (\d+) accepted and paid = \1 run \+ 0 failed \+ 0 waiting/m;
+export const SUM = /^ {2}ok {2}It adds up: (\d+) calls = \1 run \+ 0 failed \+ 0 waiting/m;
 
 /** The lines of a demo that say what is wrong. */
 export function wrongIn(text: string): string[] {

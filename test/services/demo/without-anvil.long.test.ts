@@ -26,7 +26,7 @@ function silentCurl(): string {
 test("a demo without anvil says so, shows the rest and exits with 0", { timeout: PATIENCE_MS }, async () => {
   const { demo, text } = startWithoutAnvil({ CI: "" });
   expect([await demo.exit, wrongIn(text())]).toEqual([{ code: 0, signal: null }, []]);
-  expect(text()).toMatch(/needs anvil[\s\S]*payments are left out$/m);
+  expect(text()).toMatch(/needs anvil[\s\S]*the chapters about payments are skipped$/m);
   expect(text().match(/^\d+\. /gm)).toHaveLength(5);
   expect(text()).toMatch(SUM);
   expect(text()).not.toContain("USDC");
@@ -37,7 +37,7 @@ test("a demo names what is wrong, as payments left out with CI set, shows its co
 }, async () => {
   const { demo, text } = startWithoutAnvil({ CI: "true", PATH: silentCurl() });
   expect(await demo.exit).toEqual({ code: 1, signal: null });
-  expect(text()).toMatch(/^ {2}NO .*payments are left out/m);
+  expect(text()).toMatch(/^ {2}NO .*the chapters about payments are skipped/m);
   expect(text()).toMatch(/^ {2}NO .*expected 202, found 0$/m);
-  expect(text()).toMatch(/^Shown: .* is wrong \(NO\)$/m);
+  expect(text()).toMatch(/^Shown: .* \d+ failed \(NO\)$/m);
 });

@@ -25,15 +25,15 @@ test("a script that BullMQ only formats differently is refused, with what to do 
   const [name = ""] = NAMES;
   const formatted = readScript(PACKAGE, name).replaceAll("\n  ", "\n\t");
   const refused = () => refuseChanged(name, formatted);
-  expect(refused).toThrow(`BullMQ's script ${name} is not the one`);
+  expect(refused).toThrow(`BullMQ's script ${name} has changed since our Lua was written`);
   expect(refused).toThrow("node services/dev/compare-bullmq.mjs OLD NEW");
   expect(refused).toThrow(checksumOf(formatted));
 });
 
 test.each([
   ["a script of another name", "moveToNowhere-3", "Cannot find module"],
-  ["a script without a checksum", "pause-7", "BullMQ's script pause-7 is not the one"],
-  ["another part", "addStandardJob-9/head", "no head"],
+  ["a script without a checksum", "pause-7", "BullMQ's script pause-7 has changed since our Lua was written"],
+  ["another part", "addStandardJob-9/head", "not head"],
 ])("an include of %s is refused", (_, path, reason) => {
   expect(() => includedLua(path)).toThrow(reason);
 });
@@ -63,46 +63,46 @@ return read(key)
 });
 
 const HEAD = "local rcall = redis.call\n";
-const SECOND_MEANING = "gives the name read a second meaning";
+const DEFINED_AGAIN = "defines the name read again";
 
 test.each([
   [
     "a function that uses a local of the body",
     "local key = KEYS[1]\nlocal function read() return key end",
-    "reads key",
+    "reads the global key",
   ],
-  ["a function that uses KEYS", "local function read() return KEYS[1] end", "reads KEYS"],
+  ["a function that uses KEYS", "local function read() return KEYS[1] end", "reads the global KEYS"],
   [
     "a function that uses a later one",
     "local function read() return later() end\nlocal function later() end",
-    "reads later",
+    "reads the global later",
   ],
-  ["a body that defines a function without local", "function read() end", "reads read"],
+  ["a body that defines a function without local", "function read() end", "reads the global read"],
   [
     "a function that is declared ahead",
     "local read\nread = function() end\nlocal function other() return read() end",
-    "reads read",
+    "reads the global read",
   ],
-  ["a function that the body replaces", "local function read() end\nread = tostring", SECOND_MEANING],
+  ["a function that the body replaces", "local function read() end\nread = tostring", DEFINED_AGAIN],
   [
     "a function of which there are two",
     "local function read() end\nread()\nlocal function read() end",
-    SECOND_MEANING,
+    DEFINED_AGAIN,
   ],
   [
     "a local of the body with a function's name",
     "local function read() end\ndo local read = 1 end",
-    SECOND_MEANING,
+    DEFINED_AGAIN,
   ],
   [
     "a local of the body with the name of a global",
     "local type = KEYS[1]\nlocal function read() return type end",
-    "the name type a second meaning",
+    "defines the name type again",
   ],
-  ["a new ARGV", "local function read() end\nARGV = {}", "the name ARGV a second meaning"],
-  ["a global that Redis does not know", "return os.time()", "reads os"],
+  ["a new ARGV", "local function read() end\nARGV = {}", "defines the name ARGV again"],
+  ["a global that Redis does not know", "return os.time()", "reads the global os"],
   ["arguments without names", "return ...", 'reads "..."'],
-  ["a text of several lines", "return [[a\n\nb]]", "a text of several lines"],
+  ["a text of several lines", "return [[a\n\nb]]", "a string of several lines"],
   ["what is no Lua", "local function read() return", "expected"],
 ])("a script with %s is refused", (_, lua, reason) => {
   expect(() => split("mine-1", `${HEAD}${lua}\n`)).toThrow(reason);

@@ -1,8 +1,11 @@
 import { execFileSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { privateKeyToAccount } from "viem/accounts";
 import { beforeAll, describe, expect, test } from "vitest";
+import { hasConfigFiles } from "../../../shared/config/config-dir.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
@@ -11,17 +14,21 @@ import { silentLogger } from "../../../shared/log/logger.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { createResults } from "../../../shared/results/store.ts";
+import { useEnds } from "../../fixtures/ends.ts";
 import { jsonLines, usePostern } from "../../fixtures/postern.ts";
 import { type Answer, send } from "../../support/http.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
+import { runHere } from "../cli/run-here.ts";
 import { partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
 
 /** One test pays for three jobs on a chain that makes a block each second. */
 const PATIENCE_MS = 300_000;
 
 const postern = usePostern();
+const ends = useEnds();
 
 const address = async (): Promise<string> => `127.0.0.1:${await freePort()}`;
 
@@ -71,14 +78,67 @@ async function answersNothing(url: string): Promise<void> {
   );
 }
 
+/** Has the port taken: another program may have it already. */
+async function take(port: number): Promise<void> {
+  const taker = createServer().listen(port, "127.0.0.1");
+  ends.defer(() => taker.close());
+  await once(taker, "listening").catch(() => {});
+}
+
+/** Of the webhooks gateway. */
+const USUAL_PORT = 9090;
+
 type Overview = { processes: { kind: string }[] };
 
 describe("dev without a configuration", () => {
   let dev: PosternProcess;
   let ready: Ready;
   beforeAll(async () => {
-    dev = startDev(postern, ["--service-id", "5"]);
+    const cwd = tempDir();
+    mkdirSync(join(cwd, "config"));
+    writeFileSync(join(cwd, "config/webhooks.toml"), '# secret = "env:POSTERN_GITHUB_SECRET"\n');
+    await take(USUAL_PORT);
+    const secret = "a secret of the GitHub endpoint";
+    const env = { POSTERN_CONFIG_DIR: "", POSTERN_GITHUB_SECRET: secret, POSTERN_DELIVR_TO: "x" };
+    dev = startDev(postern, ["--service-id", "5"], { cwd, env });
     ready = await readyOf(dev);
+  });
+
+  test("dev without --config-dir names the directory that other commands read and it does not, also if webhooks.toml alone is in it", () => {
+    expect(dev.events("dev.config_not_read").map(({ reason }) => reason)).toEqual([
+      "postern dev does not read the files in config; to use them, run postern dev --config-dir config",
+    ]);
+  });
+
+  test("dev without a configuration warns once of a misspelt variable, and not of one that a configuration may read", () => {
+    const warnings = dev.events("config.warning").map(({ warning }) => String(warning));
+    expect(warnings.filter((warning) => warning.startsWith("POSTERN_"))).toEqual([
+      "POSTERN_DELIVR_TO: this variable is not used; did you mean POSTERN_DELIVER_TO?",
+    ]);
+  });
+
+  test("dev without a configuration says for each usual port that is taken what listens where instead", () => {
+    const { webhooks, x402 = "", runner, pricing, devnet, operator } = ready;
+    const places = [
+      ["the webhooks gateway", USUAL_PORT, webhooks],
+      ["the payment gateway", 8402, x402],
+      ["the runner", 8645, runner],
+      ["the pricing engine over HTTP", 8404, pricing?.http],
+      ["the pricing engine over gRPC", 50_051, pricing?.grpc],
+      ["the chain", 8545, devnet?.rpc],
+      ["the facilitator", 8546, devnet?.facilitator],
+      ["the devnet's control port", 8547, devnet?.control],
+      ["the console", 9300, operator],
+    ] as const;
+    const moved = places
+      .map(([what, usual, at = ""]) => ({ what, usual, port: Number(at.split(":").at(-1)) }))
+      .filter(({ usual, port }) => port !== usual);
+    expect(moved[0]?.what).toBe("the webhooks gateway");
+    expect(ready.notes.toSorted()).toEqual(
+      moved
+        .map(({ what, usual, port }) => `port ${usual} is taken; ${what} listens on ${port} instead`)
+        .toSorted(),
+    );
   });
 
   test("dev without a configuration prints curls that are answered with 202, and whose calls reach the runner", async () => {
@@ -143,7 +203,7 @@ describe("dev without a configuration", () => {
       expect([price, asked.status]).toEqual([price, 200]);
       const [env, args] = toCommand(pay);
       expect(args.slice(0, 2)).toEqual(["pay", url]);
-      const ran = await postern.run([...args, "--json"], { env });
+      const ran = await runHere([...args, "--json"], env);
       expect([url, ran.code]).toEqual([url, 0]);
       return jsonLines(ran).at(-1)?.["call_id"];
     };
@@ -159,14 +219,14 @@ describe("dev without a configuration", () => {
     const { address } = privateKeyToAccount(env["POSTERN_PAYER_KEY"] as `0x${string}`);
     const ids = job?.url.split("/").slice(-2) ?? [];
     const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "--json"];
-    const quoted = await postern.run(["quote", ready.pricing?.http ?? "", ...ids, ...asked]);
+    const quoted = await runHere(["quote", ready.pricing?.http ?? "", ...ids, ...asked]);
     const quote = JSON.parse(quoted.stdout);
     expect(quote).toMatchObject({
       x402_endpoint: job?.url,
       settlement_options: [{ amount: "32000", symbol: "USDC" }],
     });
     const pay = ["pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header, "--json"];
-    const paid = jsonLines(await postern.run(pay, { env })).at(-1);
+    const paid = jsonLines(await runHere(pay, env)).at(-1);
     expect(paid).toMatchObject({ outcome: "injected", amount: "32000" });
     const ofThisCall = { where: ({ callId }: Record<string, unknown>) => callId === paid?.["call_id"] };
     expect(await dev.waitForEvent("payment.accepted", ofThisCall)).toMatchObject({ amount: "32000" });
@@ -226,12 +286,14 @@ test("SIGKILL of dev leaves no part, no Redis and no chain behind", async () => 
 });
 
 onlyInLongRun(() => {
-  test("dev without anvil says so and runs without payments", async () => {
+  test("dev without anvil says so, runs without payments, and has no note on a port of the chain", async () => {
+    await take(8545);
     const { dist, env } = withoutAnvil();
     const dev = startDev(postern, [], { env, entry: [join(dist, "services/cli/main.js")] });
     const ready = await readyOf(dev);
     expect(dev.events("dev.without_payments")[0]?.["reason"]).toContain("needs anvil");
     expect([ready.endpoints.length, ready.jobs, ready.x402]).toEqual([4, [], undefined]);
+    expect(ready.notes.filter((note) => note.startsWith("port 8545 "))).toEqual([]);
   });
 
   test("dev without the packages of the devnet says what to install and runs without payments", async () => {
@@ -278,11 +340,15 @@ onlyInLongRun(() => {
       undefined,
       ["operator", "producer", "runner", "webhooks", "x402"],
     ]);
+    expect(ready.notes).toContain(
+      "no local chain was started: x402.toml has no token of eip155:84532 whose facilitator and rpc_url are on this machine",
+    );
   });
 });
 
 describe("dev with an operator's own endpoints", () => {
   const secret = "an-operator's own secret";
+  const ofGithub = { POSTERN_OF_GITHUB: secret };
   let dev: PosternProcess;
   let ready: Ready;
   beforeAll(async () => {
@@ -296,28 +362,31 @@ describe("dev with an operator's own endpoints", () => {
         bind_address: own,
         endpoints: [
           { path: "/own", job_id: 1, auth: "bearer", secret },
-          { path: "/github", job_id: 1, preset: "github", secret },
+          { path: "/github", job_id: 1, preset: "github", secret: "env:POSTERN_OF_GITHUB" },
         ],
       },
     });
-    dev = startDev(postern, ["--config-dir", postern.configDir]);
+    dev = startDev(postern, ["--config-dir", postern.configDir], { env: ofGithub });
     ready = await readyOf(dev);
   });
 
   test("dev serves an operator's own endpoints, does not print their secrets, and sells nothing", async () => {
     const [endpoint] = ready.endpoints;
     const [env, args] = toCommand(endpoint?.send ?? "");
-    const { stdout } = await postern.run([...args, "--json"], { env });
+    const { stdout } = await postern.run([...args, "--json"], { env: { ...env, ...ofGithub } });
     expect(stdout).toContain('"status":202');
     await eventually("the call was injected", () => dev.events("call.injected").length === 1);
     expect(dev.tail()).not.toContain(secret);
     expect([ready.x402, ready.devnet, ready.jobs]).toEqual([undefined, undefined, []]);
+    expect(ready.notes).toContain(
+      "payments are off: your configuration has no x402.toml (config/devnet in a clone has one for the local chain)",
+    );
   });
 
   test("dev prints a command that signs and sends as the sender of an operator's own endpoint would", async () => {
     const [, github] = ready.endpoints;
     const [env, args] = toCommand(github?.send ?? "");
-    expect(await postern.run([...args, "--json"], { env })).toMatchObject({
+    expect(await postern.run([...args, "--json"], { env: { ...env, ...ofGithub } })).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('"status":202'),
     });
@@ -328,10 +397,23 @@ describe("dev with an operator's own endpoints", () => {
     const { producer = 0, ...others } = partPids(dev);
     process.kill(producer, "SIGKILL");
     expect(await dev.exit).toEqual({ code: 1, signal: null });
-    expect(dev.events("service.failed").at(-1)?.["reason"]).toContain("producer ended by itself (SIGKILL)");
+    expect(dev.events("service.failed").at(-1)?.["reason"]).toContain(
+      "producer ended unexpectedly (SIGKILL)",
+    );
     expect([Object.keys(others).length, stillAlive(others)]).toEqual([3, []]);
     await answersNothing(ready.redis);
   });
+});
+
+test("each of our files makes a folder one that dev says it does not read, and another program's files do not", () => {
+  for (const name of ["postern", "webhooks", "x402", "pricing", "job_pricing", "operator"]) {
+    const dir = tempDir();
+    writeFileSync(join(dir, "app.toml"), "");
+    expect([name, hasConfigFiles(dir)]).toEqual([name, false]);
+    writeFileSync(join(dir, `${name}.toml`), "");
+    expect([name, hasConfigFiles(dir)]).toEqual([name, true]);
+  }
+  expect(hasConfigFiles("/does/not/exist")).toBe(false);
 });
 
 test("dev exits with 3 on a --config-dir that is not there, and starts nothing in its place", async () => {
@@ -339,7 +421,7 @@ test("dev exits with 3 on a --config-dir that is not there, and starts nothing i
   const dev = startDev(postern, ["--config-dir", dir]);
   expect(await dev.exit).toEqual({ code: 3, signal: null });
   const [failed] = dev.events("service.failed");
-  expect(failed?.["reason"]).toBe(`${dir}: there is no such directory; name another with --config-dir`);
+  expect(failed?.["reason"]).toBe(`${dir}: directory not found; set another with --config-dir`);
   expect(dev.events("service.started")).toEqual([]);
 });
 

@@ -6,7 +6,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
-import { apart, partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
+import { apart, freeBase, partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
 
 const postern = usePostern();
 
@@ -32,10 +32,15 @@ async function sendTo({ webhooks }: Ready, path: string): Promise<unknown> {
 test("dev with --runner starts no runner, says that yours is not there yet, and keeps calls that it then signs with the secret it told", async () => {
   const { dist, env } = withoutAnvil();
   const entry = [join(dist, "services/cli/main.js")];
-  const dev = startDev(postern, ["--runner", url, ...(await apart())], { entry, env });
+  const base = await freeBase();
+  const dev = startDev(postern, ["--runner", url, "--port-base", String(base)], { entry, env });
   const ready = await readyOf(dev);
-  expect([ready.runner, ready.ownRunner?.answers]).toEqual([url, false]);
-  expect(dev.events("dev.runner_away")[0]).toMatchObject({ url });
+  const deliverTo = `http://127.0.0.1:${base + 3}`; // docs/runner.md has it for a base of 9400
+  expect([ready.runner, ready.ownRunner]).toEqual([
+    url,
+    expect.objectContaining({ answers: false, deliverTo }),
+  ]);
+  expect(dev.events("dev.runner_down")[0]).toMatchObject({ url });
   expect(Object.keys(partPids(dev)).toSorted()).toEqual(["operator", "producer", "webhooks"]);
   const callId = await sendTo(ready, "/hooks/open");
   await startRunner(ready.redis, ready.ownRunner?.secret ?? "");
@@ -114,6 +119,6 @@ test.each(["9000", "localhost:9000", "redis://127.0.0.1"])(
   "--runner %s is refused with what it has to be",
   async (text) => {
     const { code, stderr } = await postern.run(["dev", "--runner", text]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining("not an http or https URL")]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("it must be an http or https URL")]);
   },
 );

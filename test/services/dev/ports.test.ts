@@ -63,7 +63,7 @@ test("a port of --port-base that is taken ends dev with its number and what it i
   expect(dev.events("service.failed")[0]).toMatchObject({
     code: "start.address_unavailable",
     reason: expect.stringContaining(
-      `127.0.0.1:${base + 9} is in use, and --port-base ${base} wants it for the chain`,
+      `127.0.0.1:${base + 9} is in use, but --port-base ${base} needs it for the chain.`,
     ),
   });
 });

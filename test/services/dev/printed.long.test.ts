@@ -39,7 +39,7 @@ async function screenOf(...options: string[]): Promise<string> {
   await new Promise<void>((resolve, reject) => {
     terminal.stdout.on("data", (chunk: Buffer) => {
       said += chunk.toString();
-      if (said.includes("Ctrl-C ends all of it.")) resolve();
+      if (said.includes("Press Ctrl-C to stop everything.")) resolve();
     });
     terminal.on("close", () => reject(new Error(said)));
   });

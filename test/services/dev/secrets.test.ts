@@ -57,7 +57,9 @@ onlyInLongRun(() => {
     const dev = await start();
     const { ownRunner } = await readyOf(dev);
     expect(ownRunner?.secret).toMatch(/^[0-9a-f]{64}$/);
-    expect(dev.events("dev.secrets_not_kept")[0]?.["reason"]).toContain("the next start makes other secrets");
+    expect(dev.events("dev.secrets_not_saved")[0]?.["reason"]).toContain(
+      "the next start generates new secrets",
+    );
   });
 });
 
@@ -68,7 +70,7 @@ test("dev with a file of secrets that is not its own exits with 3 and says to de
   expect((await dev.exit).code).toBe(3);
   const reason = dev.events("service.failed").at(-1)?.["reason"];
   expect(reason).toContain(
-    `${FILE}: runner, bearer, hmac, apiKey, quote, pricing: not 64 hex digits; delete the file`,
+    `${FILE}: runner, bearer, hmac, apiKey, quote, pricing: must be 64 hex digits; delete the file`,
   );
 });
 
@@ -77,7 +79,7 @@ onlyInLongRun(() => {
     const args = ["dev", "--runner", "http://127.0.0.1:1", ...(await apart())];
     const { code, stdout, stderr } = await postern.run(args, {
       cwd,
-      interruptAt: /Ctrl-C ends all of it/,
+      interruptAt: /Press Ctrl-C to stop everything/,
     });
     expect(code).toBe(0);
     const lines = stdout

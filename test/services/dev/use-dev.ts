@@ -16,6 +16,8 @@ export type Ready = {
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
   pricing?: { grpc: string; http: string };
+  /** Sentences on what a user may not expect. */
+  notes: string[];
   jobs: { name?: string; url: string; price: string; schema?: string; pay?: string }[];
 };
 

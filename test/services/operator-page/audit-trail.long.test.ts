@@ -1,4 +1,4 @@
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { createAudit } from "../../../shared/audit/audit.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
@@ -22,9 +22,31 @@ describe("the audit trail on the page", needs("chromium"), () => {
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
 
-  test("before anybody has done anything it says what will stand there", async () => {
-    const page = await open({ hash: "#/endpoints?view=audit", as: "viewer" });
-    await page.getByText("Nobody has done anything yet").waitFor();
+  test("who has read a body stands among the reads alone, and before that it says what will stand there", async () => {
+    const [id = ""] = await calls.fail([{}]);
+    const page = await open({ hash: "#/endpoints?view=audit&stream=reads", as: "viewer" });
+    await page.getByText("No reads yet").waitFor();
+    await page.goto(new URL(`#/calls/${id}`, page.url()).href);
+    await page.getByRole("button", { name: /^Show body/ }).click();
+    await page.getByText(`body of ${id}`).waitFor();
+    await page.goto(new URL("#/endpoints?view=audit", page.url()).href);
+    expect(await trailOf(page)).toEqual([
+      ["vera", "sign in", expect.stringMatching(/^session /), "viewer from 127.0.0.1"],
+    ]);
+    let held: Route | undefined;
+    await page.route("**/api/v1/audit?*stream=reads*", (route) => {
+      held = route;
+    });
+    await page.getByRole("button", { name: "Reads" }).click();
+    const trail = page.getByRole("region", { name: "Audit trail" });
+    await trail.getByText("Loading").waitFor();
+    expect(await trail.getByRole("row").count()).toBe(0);
+    await expect.poll(() => held).toBeDefined();
+    await held?.continue();
+    await page.getByText("read body").waitFor();
+    expect(await trailOf(page)).toEqual([
+      ["vera", "read body", `${id.slice(0, 10)}…${id.slice(-6)}`, "by id"],
+    ]);
   });
 
   test("what somebody does on the page stands there with who, what and why, the newest first, and leads to its call", async () => {
@@ -39,12 +61,14 @@ describe("the audit trail on the page", needs("chromium"), () => {
     const job = page.getByRole("row").filter({ hasText: "7/1" });
     await job.getByRole("button", { name: "Pause…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill(EVIL);
-    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByRole("button", { name: "Pause job", exact: true }).click();
     await job.getByText(`by otto: ${EVIL}`).waitFor();
     await page.getByRole("button", { name: "Audit trail" }).click();
     expect(await trailOf(page)).toEqual([
       ["otto", "pause", "job 7/1", EVIL],
       ["otto", "replay", `${id.slice(0, 10)}…${id.slice(-6)}`, "the runner is mended"],
+      ["otto", "begin replay", expect.stringMatching(/^run_/), "the runner is mended"],
+      ["otto", "sign in", expect.stringMatching(/^session /), "operator from 127.0.0.1"],
     ]);
     await page.getByTitle(id).click();
     await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
@@ -64,7 +88,7 @@ describe("the audit trail on the page", needs("chromium"), () => {
       });
     const page = await open({ hash: "#/endpoints?view=audit", as: "viewer" });
     const reasons = async () => (await trailOf(page)).map(([, , , why]) => why);
-    const newestFirst = numbers.map((n) => `no ${n}`).toReversed();
+    const newestFirst = ["viewer from 127.0.0.1", ...numbers.map((n) => `no ${n}`).toReversed()];
     expect(await reasons()).toEqual(newestFirst.slice(0, 100));
     const more = page.getByRole("button", { name: "Show more" });
     await more.click();

@@ -7,8 +7,7 @@ import { useRedis } from "../../fixtures/redis.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 
-const found = (page: Page) =>
-  page.getByRole("list", { name: "Calls, the newest first" }).getByRole("listitem");
+const found = (page: Page) => page.getByRole("list", { name: "Calls, newest first" }).getByRole("listitem");
 const REFUSAL = "422 currency EURO is not one of EUR, USD";
 
 describe("the page of calls", needs("chromium"), () => {
@@ -19,7 +18,7 @@ describe("the page of calls", needs("chromium"), () => {
   async function showBody(body: Buffer): Promise<Page> {
     const [id] = await calls.fail([{ body }]);
     const page = await open({ hash: `#/calls/${id}` });
-    await page.getByRole("button", { name: /^Show the body/ }).click();
+    await page.getByRole("button", { name: /^Show body/ }).click();
     return page;
   }
 
@@ -30,14 +29,14 @@ describe("the page of calls", needs("chromium"), () => {
     await page.getByRole("heading", { name: "Flow" }).waitFor();
     await page.keyboard.press("/");
     await page.getByRole("searchbox").fill("evt_1PqX");
-    await page.getByText("Searched for as a delivery id.").waitFor();
+    await page.getByText("Press Enter to search by delivery id.").waitFor();
     await page.keyboard.press("Enter");
     await found(page).first().getByText(REFUSAL).waitFor();
     await expect.poll(() => found(page).count()).toBe(1);
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
     await page.getByText(`Runner refused the call: ${REFUSAL}`).first().waitFor();
-    await page.getByText("Attempt 1 failed").waitFor();
+    await page.getByText("Attempt 1 of 1 failed").waitFor();
     await shoot(page, "call-failed");
     await page.getByRole("button", { name: "Replay…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner takes EURO now");
@@ -46,8 +45,8 @@ describe("the page of calls", needs("chromium"), () => {
     await page.keyboard.press("Escape");
     await page.getByText("queued", { exact: true }).first().waitFor();
     await calls.startProducer();
-    await page.getByText("Delivered to the runner").waitFor();
-    await page.getByText("delivered", { exact: true }).first().waitFor();
+    await page.getByText("Injected into the runner").waitFor();
+    await page.getByText("injected", { exact: true }).first().waitFor();
     expect(await page.getByRole("button", { name: "Replay…" }).count()).toBe(0);
     expect(calls.offered(id ?? "")).toBe(2);
   });
@@ -69,28 +68,29 @@ describe("the page of calls", needs("chromium"), () => {
       const page = await open({ hash: "#/calls" });
       const search = async (text: string, as: string) => {
         await page.getByRole("searchbox").fill(text);
-        await page.getByText(`Searched for as ${as}.`).waitFor();
+        await page.getByText(`Press Enter to search by ${as}.`).waitFor();
         await page.keyboard.press("Enter");
       };
       await found(page).nth(1).waitFor();
-      await search("7/2", "a job");
+      await search("7/2", "job");
       await found(page).getByText("/hooks/b").waitFor();
       await expect.poll(() => found(page).count()).toBe(1);
-      await search("/hooks/a", "an endpoint");
+      await search("/hooks/a", "endpoint");
       await found(page)
         .getByRole("link")
         .and(page.locator(`[title="${id}"]`))
         .waitFor();
-      await search(`0x${"a".repeat(40)}`, "a payer");
-      await page.getByText("No such call").waitFor();
-      await search(String(id), "a call id");
+      await search(`0x${"a".repeat(40)}`, "payer");
+      await page.getByText("No calls found").waitFor();
+      await search(String(id), "call id");
       await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
     });
 
     test("a call of which nothing is known is said to be unknown, with what to do", async () => {
       const page = await open({ hash: `#/calls/c_${"0".repeat(32)}` });
-      await page.getByText("Nothing is known of this call").waitFor();
-      await page.getByRole("link", { name: "Search for another" }).click();
+      await page.getByText("Call not found").waitFor();
+      expect(await page.locator(".live").count()).toBe(0);
+      await page.getByRole("link", { name: "Search for another call" }).click();
       await page.getByRole("searchbox").waitFor();
     });
 
@@ -121,8 +121,9 @@ describe("the page of calls", needs("chromium"), () => {
       const page = await open({ hash: `#/calls/${id}` });
       await page.getByText("Erika Mustermann").waitFor();
       await page.getByRole("button", { name: "Forget…" }).click();
+      await page.getByPlaceholder("The sender asked for it, ticket 815").waitFor();
       await page.getByRole("textbox", { name: "Reason" }).fill("asked for by its sender");
-      await page.getByRole("button", { name: "Forget it" }).click();
+      await page.getByRole("button", { name: "Forget call" }).click();
       await page.getByText("Forgotten by an operator").waitFor();
       await page.getByText("Erika Mustermann").waitFor({ state: "detached" });
       expect(await page.getByRole("button", { name: "Forget…" }).count()).toBe(0);
@@ -149,7 +150,7 @@ describe("the page of calls", needs("chromium"), () => {
       `HTTP 422: ${EVIL}`,
     );
     const page = await open({ hash: `#/calls/${id}` });
-    await page.getByRole("button", { name: /^Show the body/ }).click();
+    await page.getByRole("button", { name: /^Show body/ }).click();
     await page.locator(".json").getByText("onerror").first().waitFor();
     await page.getByRole("button", { name: "Text" }).click();
     expect(await page.content()).not.toContain("<img");

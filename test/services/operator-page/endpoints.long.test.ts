@@ -5,7 +5,7 @@ import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts
 import type { LiveToken } from "../../../shared/pricing/rates/source.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
-import { useOperatorPage } from "../../fixtures/operator-page.ts";
+import { JUST_NOW, useOperatorPage } from "../../fixtures/operator-page.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 import { useReports } from "../../fixtures/reports.ts";
@@ -64,17 +64,39 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     const row = page.getByRole("row").filter({ hasText: "7/9" });
     await row.getByText("running").waitFor();
     await row.getByRole("button", { name: "Pause…" }).click();
+    await page.getByPlaceholder("The runner is down for maintenance until 14:00").waitFor();
     await page.getByRole("textbox", { name: "Reason" }).fill("its database is being moved");
-    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByRole("button", { name: "Pause job", exact: true }).click();
     await row.getByText("by otto: its database is being moved").waitFor();
     expect((await openJobs(redis.partition).gates()).get("7/9")).toMatchObject({
       pausedBy: "otto",
       reason: "its database is being moved",
     });
     await row.getByRole("button", { name: "Resume…" }).click();
+    await page.getByPlaceholder("The runner is back").waitFor();
     await page.getByRole("textbox", { name: "Reason" }).fill("it is moved");
-    await page.getByRole("button", { name: "Resume", exact: true }).click();
+    await page.getByRole("button", { name: "Resume job", exact: true }).click();
     await row.getByText("running").waitFor();
+  });
+
+  test("for a browser whose clock is ahead, what has happened was just now, and what is due is still ahead", async () => {
+    await reports.start();
+    const jobs = openJobs(redis.partition);
+    const now = Date.now();
+    for (const job of ["7/1", "7/2"])
+      await createEnqueue(redis.partition)(aCall({ job_id: Number(job.slice(2)) }));
+    await jobs.pause("7/1", { at: now, by: "alice", reason: "it loops" });
+    await jobs.throttle("7/2", 3_600_000);
+    const page = await open({ hash: "#/endpoints?view=jobs" });
+    await page.clock.setFixedTime(now + 7_200_000);
+    await page.reload();
+    const row = (job: string) => page.getByRole("row").filter({ hasText: job });
+    await row("7/1")
+      .getByText(/^(?:now|\d+ s ago) by alice: it loops/)
+      .waitFor();
+    expect(await row("7/2").locator("time").getAttribute("title")).toMatch(/, in (?:1 h|59 min)$/);
+    await page.evaluate("location.hash = '#/flow'");
+    await page.getByRole("region", { name: "Processes" }).getByText(JUST_NOW).first().waitFor();
   });
 
   test("what a token was worth is drawn with its bounds, of an hour or of a day, with a gap for when there was no rate", async () => {
@@ -89,11 +111,13 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     const { address } = await start({ configDir: rated });
     const page = await open({ hash: "#/endpoints?view=prices", at: address });
     const drawn = (words: RegExp) => page.getByRole("img", { name: words }).waitFor();
-    await drawn(/^Rate of USDC on eip155:8453 in the last hour: 3,200.25 all the time; none .* 4[89] min\.$/);
+    await drawn(
+      /^Rate of USDC on eip155:8453 in the last hour: constant at 3,200.25; no usable rate for 4[89] min\.$/,
+    );
     await page.getByText("http_json rates.example.com, read 10 min").waitFor();
-    await page.getByText("highest allowed").waitFor();
+    await page.getByText("maximum").waitFor();
     await page.getByRole("button", { name: "24 hours" }).click();
-    await drawn(/in the last 24 hours: between 3,000 and 3,200.25; none that could be used for 23 h/);
+    await drawn(/in the last 24 hours: between 3,000 and 3,200.25; no usable rate for 23 h/);
   });
 
   test("a fixed rate has no chart, but a sentence that says where it is set", async () => {

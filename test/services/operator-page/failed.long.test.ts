@@ -2,27 +2,73 @@ import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
-import { shoot, watchLayout } from "../../fixtures/chromium.ts";
+import { SIZES, shoot, watchLayout } from "../../fixtures/chromium.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
-import { goByKeys, useOperatorPage } from "../../fixtures/operator-page.ts";
+import { goByKeys, JUST_NOW, useOperatorPage } from "../../fixtures/operator-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import { violationsOf } from "../../support/axe.ts";
 import { multiplyFailed } from "../../support/multiply-failed.ts";
 import { needs } from "../../support/needs.ts";
+import { failPaid, OTHER_USDC, USDC, WIDE } from "../operator/paid-failures.ts";
 
 /** Rows of the list that are drawn. */
 const rows = (page: Page) =>
-  page.getByRole("list", { name: "Failed calls, the newest first" }).getByRole("listitem");
+  page.getByRole("list", { name: "Failed calls, newest first" }).getByRole("listitem");
 
 describe("the page of failed calls", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
 
+  test("a call that was offered once had one attempt, on a desk and on a phone", async () => {
+    await calls.fail([{}]);
+    const page = await open({ hash: "#/failed" });
+    await page.getByText("Attempts", { exact: true }).waitFor();
+    const phone = await open({ hash: "#/failed", viewport: SIZES.phone });
+    await rows(phone).first().getByText("1 attempt", { exact: true }).waitFor();
+    const id = await rows(phone).first().getByRole("link").boundingBox();
+    expect(id?.height).toBeLessThan(24);
+  });
+
+  test("what is typed into a filter stays while the page is drawn anew, and chooses once it is entered", async () => {
+    await calls.fail([{ path: "/hooks/a" }]);
+    const page = await open({ hash: "#/failed" });
+    await rows(page).first().waitFor();
+    const field = page.getByRole("searchbox", { name: "Endpoint" });
+    await field.pressSequentially("/hooks/");
+    await calls.fail([{ path: "/hooks/b" }], "call.corrupt");
+    await page.getByRole("button", { name: "Show 1 new" }).waitFor();
+    expect(await field.inputValue()).toBe("/hooks/");
+    await field.pressSequentially("b");
+    await field.press("Enter");
+    await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
+    expect(new URL(page.url()).hash).toContain("endpoint=%2Fhooks%2Fb");
+  });
+
   test("if no call has failed it says so, and that nothing is to be done", async () => {
     const page = await open({ hash: "#/failed" });
-    await page.getByText("No call has failed").waitFor();
+    await page.getByText("No failed calls").waitFor();
     expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
   });
+
+  test.each([-2, 2])(
+    "for a browser whose clock is %d hours off, the newest failure was just now, and in the last hour",
+    async (hours) => {
+      await calls.fail([{}]);
+      const page = await open({ hash: "#/failed" });
+      await page.clock.install({ time: Date.now() + hours * 3_600_000 });
+      await page.reload();
+      const group = page.getByRole("region", { name: "By job and reason" }).getByRole("row").nth(1);
+      await group.getByText(JUST_NOW).waitFor();
+      expect(await rows(page).first().locator("time").getAttribute("title")).toMatch(JUST_NOW);
+      const asked = page.waitForRequest((request) => request.url().includes("since="));
+      await page.getByRole("combobox", { name: "Failed" }).selectOption("1h");
+      const since = new URL((await asked).url()).searchParams.get("since") ?? "";
+      expect(Math.abs(Date.now() - 3_600_000 - Date.parse(since))).toBeLessThan(60_000);
+      await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
+      await expect.poll(() => rows(page).count()).toBe(1);
+    },
+  );
 
   test("calls are grouped by job and reason, and choosing a group lists its calls alone", async () => {
     await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 2 }]);
@@ -91,9 +137,9 @@ describe("the page of failed calls", needs("chromium"), () => {
     await go.click();
     await dialog.getByText("2 of 2 replayed").waitFor();
     await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
-    await page.getByText("No failed call fits").waitFor();
+    await page.getByText("No matching calls").waitFor();
     const audited = await calls.audited();
-    expect(audited).toHaveLength(2);
+    expect(audited.map(({ action }) => action)).toEqual([...["sign_in", "begin_replay", "replay", "replay"]]);
     expect(audited).toContainEqual(
       expect.objectContaining({
         ...{ action: "replay", call_id: first, by: "otto" },
@@ -108,6 +154,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     const kept = await rows(page).nth(1).getByRole("link").getAttribute("title");
     for (const i of [0, 2]) await rows(page).nth(i).getByRole("checkbox").click();
     await page.getByRole("button", { name: "Discard 2…" }).click();
+    await page.getByPlaceholder("Test orders, agreed with the shop").waitFor();
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await page.getByRole("button", { name: "Discard 2 calls" }).click();
     await page.getByText("2 of 2 discarded").waitFor();
@@ -116,13 +163,93 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await calls.find(String(kept))).toBeDefined();
   });
 
+  test("a discard that holds paid calls says how many and how much, and afterwards which refunds are due", async () => {
+    await calls.fail([{}, {}, {}]);
+    await failPaid(calls, [
+      { ...USDC, amount: "40" },
+      { ...USDC, amount: "8" },
+      { ...OTHER_USDC, amount: "5" },
+      { ...WIDE, amount: "6", isProven: false },
+    ]);
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("button", { name: "Discard all…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("4 of 7 calls are paid").waitFor();
+    const split = dialog.getByRole("listitem");
+    await expect.poll(() => split.count()).toBe(3);
+    const [due = "", doubtful, others] = await split.allTextContents();
+    expect(due).toMatch(/^3 refunds due: /);
+    expect(due).toContain("48 smallest units of USDC on eip155:8453");
+    expect(due).toContain("5 smallest units of USDC on eip155:1");
+    expect(doubtful).toBe("1 payment not confirmed on chain: 6 smallest units of WIDE");
+    expect(others).toBe("3 calls without a refund");
+    await shoot(page, "discard-paid");
+    expect(await violationsOf(page)).toEqual([]);
+    await dialog.getByRole("textbox", { name: "Reason" }).fill("sent twice");
+    await dialog.getByRole("button", { name: "Discard 7 calls" }).click();
+    await dialog.getByText("7 of 7 discarded").waitFor();
+    await dialog
+      .getByText(
+        /^Refunds became due: .*for 3 calls; 6 smallest units of WIDE, not confirmed on chain, for 1 call/,
+      )
+      .waitFor();
+    await shoot(page, "discard-made-due");
+    await dialog.getByRole("link", { name: "Refunds became due" }).click();
+    await page
+      .getByRole("region", { name: "Refunds", exact: true })
+      .getByText("paid, discarded")
+      .first()
+      .waitFor();
+  });
+
+  test("no number of another filter, and none that was not counted, stands above the calls or above what is done with them", async () => {
+    const [id = ""] = await calls.fail([{ jobId: 1 }, { jobId: 2 }]);
+    const { queue } = await calls.find(id);
+    await multiplyFailed(redis.partition, { of: { id, queue }, copies: 300, everyMs: -7 });
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("heading", { name: "302 calls" }).waitFor();
+    const counts: Route[] = [];
+    await page.route("**/api/v1/failed/count?*", (route) => void counts.push(route));
+    await page.getByRole("combobox", { name: "Job" }).selectOption("7/1");
+    await expect.poll(() => counts.length).toBe(1);
+    const list = page.getByRole("region", { name: "Failed calls" }).getByRole("heading");
+    await expect.poll(() => list.textContent()).toBe("Calls");
+    await counts[0]?.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } });
+    await expect.poll(() => counts.length).toBe(2); // it is asked again
+    expect(await list.textContent()).toBe("Calls");
+    await page.getByRole("button", { name: "Discard all…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Discard 301 calls" }).waitFor();
+    expect(await dialog.getByRole("heading").textContent()).toBe("Discard failed calls?");
+  });
+
+  test("a console that cannot read the groups any more does not say that nothing is to be done", async () => {
+    const page = await open({ hash: "#/failed" });
+    await page.getByText("See Flow for current calls").waitFor();
+    await page.route("**/api/v1/failed/groups*", (route) =>
+      route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
+    );
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByText("Failed calls cannot be read now").waitFor();
+    expect(await page.getByText("See Flow for current calls").count()).toBe(0);
+  });
+
+  test("a discard of calls that nobody paid for says nothing of money", async () => {
+    await calls.fail([{}]);
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("button", { name: "Discard all…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Discard 1 call" }).waitFor();
+    expect(await dialog.getByText(/paid|refund/i).count()).toBe(0);
+  });
+
   test("calls that fail meanwhile are counted and offered, and the list stays as it is until somebody wants them", async () => {
     const [first] = await calls.fail([{}]);
     const page = await open({ hash: "#/failed" });
     await rows(page).first().getByRole("checkbox").click();
     await page.getByText("1 selected").waitFor();
     await calls.fail([{}, {}], "call.corrupt");
-    const offer = page.getByRole("button", { name: "Show 2 that came since" });
+    const offer = page.getByRole("button", { name: "Show 2 new" });
     await offer.waitFor();
     await page.getByRole("region", { name: "By job and reason" }).getByText("call.corrupt").waitFor();
     expect(await rows(page).count()).toBe(1);
@@ -153,9 +280,9 @@ describe("the page of failed calls", needs("chromium"), () => {
     await shoot(page, "replay-cancelled");
     await page.keyboard.press("Escape");
     // It stands on the page too, for whoever comes next.
-    const runs = page.getByRole("region", { name: "Replays and discards, now and lately" });
+    const runs = page.getByRole("region", { name: "Recent bulk operations" });
     await runs.getByText("by otto: the runner is mended").waitFor();
-    await runs.getByRole("button", { name: "Do the rest" }).click();
+    await runs.getByRole("button", { name: "Resume" }).click();
     await runs.getByText("9,000 of 9,000 replayed").waitFor({ timeout: 120_000 });
     expect(await calls.calls.count({})).toBe(0);
   });
@@ -254,10 +381,10 @@ describe("the page of failed calls", needs("chromium"), () => {
     async (query) => {
       await calls.fail([{}]);
       const page = await open({ hash: `#/failed?${query}` });
-      await page.getByRole("alert").getByText("This address chooses no calls").waitFor();
+      await page.getByRole("alert").getByText("Invalid filter").waitFor();
       await shoot(page, "failed-by-no-address");
       expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
-      await page.getByRole("button", { name: "Show every failed call" }).click();
+      await page.getByRole("button", { name: "Show all failed calls" }).click();
       await rows(page).first().waitFor();
     },
   );
@@ -277,12 +404,11 @@ describe("the page of failed calls", needs("chromium"), () => {
     const asked: string[] = [];
     page.on("request", (request) => isOfJob2(new URL(request.url())) && asked.push(request.url()));
     await page.getByRole("combobox", { name: "Job" }).selectOption("7/2");
-    const refusal = page.getByRole("alert").filter({ hasText: "The calls cannot be read" });
+    const refusal = page.getByRole("alert").filter({ hasText: "Calls unavailable" });
     await refusal.getByText("Redis is away").waitFor();
     expect(await rows(page).count()).toBe(0);
     expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
     await page.unroute(isOfJob2);
-    await refusal.getByRole("button", { name: "Try again" }).click();
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
     await expect.poll(() => rows(page).count()).toBe(1);
     expect(asked.filter((url) => url.includes("cursor="))).toEqual([]);
@@ -298,7 +424,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.route("**/api/v1/failed?*cursor=*", (route) =>
       route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
     );
-    const refusal = page.getByRole("alert").filter({ hasText: "No more can be read now" });
+    const refusal = page.getByRole("alert").filter({ hasText: "More entries unavailable" });
     await expect
       .poll(async () => {
         await page.mouse.wheel(0, 200_000);
@@ -307,7 +433,6 @@ describe("the page of failed calls", needs("chromium"), () => {
       .toBe(true);
     await shoot(page, "failed-broken-off");
     await page.unroute("**/api/v1/failed?*cursor=*");
-    await refusal.getByRole("button", { name: "Try again" }).click();
     await expect
       .poll(async () => {
         await page.mouse.wheel(0, 200_000);

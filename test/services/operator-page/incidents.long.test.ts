@@ -28,6 +28,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
   const configDir = join(tempDir(), "config");
   let stack: Stack;
   let gateway: Part;
+  let operator: Part;
   let page: Page;
 
   function configure(secret: string | string[]): void {
@@ -54,11 +55,12 @@ describe("on call, with the page alone", needs("chromium"), () => {
     configure(OLD);
     stack = createStack({ configDir, env: process.env });
     gateway = await stack.start("webhooks", { args: ["--service-id", "7"] });
-    const [producer, operator] = [await stack.start("producer"), await stack.start("operator")];
+    const producer = await stack.start("producer");
+    operator = await stack.start("operator");
     for (const part of [gateway, producer, operator]) await untilReady(part);
     page = await browsing.open(`http://${operator.address}/`);
     await signIn(page, TOKENS.operator);
-    await page.getByText("Nothing needs you.").waitFor();
+    await page.getByText("Nothing needs attention.").waitFor();
   });
   afterEach(() => Promise.all(stack.parts.map((part) => part.kill("SIGKILL"))));
 
@@ -88,14 +90,14 @@ describe("on call, with the page alone", needs("chromium"), () => {
     for (const id of [1, 2, 3])
       expect((await post("/hooks/orders", { id, currency: "EURO" })).status).toBe(202);
     expect((await post("/hooks/mail", { id: 9 })).status).toBe(202);
-    await page.getByRole("link", { name: "3 calls failed and wait for somebody" }).click();
+    await page.getByRole("link", { name: "3 failed calls to replay or discard" }).click();
     const group = page.getByRole("region", { name: "By job and reason" }).getByRole("row").nth(1);
     await group.getByText(`422 ${detail}`).waitFor();
     expect(await group.textContent()).toContain("7/2");
     await shoot(page, "incident-refused");
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
-    await page.getByRole("button", { name: /^Show the body/ }).click();
+    await page.getByRole("button", { name: /^Show body/ }).click();
     await page.getByText('"EURO"').waitFor();
     await shoot(page, "incident-refused-call");
     runner.answer = () => ({ status: 200 }); // somebody mends the runner
@@ -105,10 +107,18 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await page.getByRole("button", { name: "Replay 3 calls" }).click();
     await page.getByText("3 of 3 replayed").waitFor();
     await page.keyboard.press("Escape");
-    await page.getByText("No call has failed").waitFor();
+    await page.getByText("No failed calls").waitFor();
     await expect.poll(() => orders().length).toBe(6);
     await goByKeys(page, "flow");
-    await page.getByText("Nothing needs you.").waitFor();
+    await page.getByText("Nothing needs attention.").waitFor();
+  });
+
+  test("a console that is away does not say that nothing needs anybody", async () => {
+    await operator.kill("SIGKILL");
+    const attention = page.getByRole("region", { name: "Needs attention" });
+    await attention.getByText("The current state cannot be read.").waitFor();
+    expect(await attention.getByText("Nothing needs attention.").count()).toBe(0);
+    await shoot(page, "incident-console-away");
   });
 
   test("a sender with a new secret: the page says who is turned away, how often and why, and sees the mend", async () => {

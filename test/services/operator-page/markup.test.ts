@@ -5,7 +5,7 @@ import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
@@ -61,7 +61,7 @@ describe("markup of a stranger, of a process or of an operator", needs("chromium
   }
 
   async function review(): Promise<string> {
-    const journal = createPaymentJournal(redis.partition);
+    const journal = new PaymentJournal(redis.partition);
     const { network, asset } = tokenTable(0);
     const id = await claimed(journal, { network, asset: asset.toLowerCase() });
     await journal.markForReview(id, EVIL);

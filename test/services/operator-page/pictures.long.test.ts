@@ -17,14 +17,14 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     name: "flow",
     hash: "#/flow",
     whole: async (page) => {
-      await page.getByRole("img", { name: /^Calls accepted/ }).waitFor();
+      await page.getByRole("img", { name: /^Calls per second/ }).waitFor();
       await page.getByText("edge-2").waitFor();
     },
   },
   {
     name: "flow-day",
     hash: "#/flow?span=24h",
-    whole: (page) => page.getByRole("img", { name: /^Calls accepted/ }).waitFor(),
+    whole: (page) => page.getByRole("img", { name: /^Calls per second/ }).waitFor(),
   },
   {
     name: "failed",
@@ -35,13 +35,13 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     name: "calls",
     hash: "#/calls",
     whole: (page) =>
-      page.getByRole("list", { name: "Calls, the newest first" }).getByRole("link").first().waitFor(),
+      page.getByRole("list", { name: "Calls, newest first" }).getByRole("link").first().waitFor(),
   },
   {
     name: "call",
     hash: `#/calls/${failed}`,
     whole: async (page) => {
-      await page.getByRole("button", { name: /^Show the body/ }).click();
+      await page.getByRole("button", { name: /^Show body/ }).click();
       await page.getByText('"invoice.paid"').waitFor();
     },
   },
@@ -49,9 +49,9 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     name: "payments",
     hash: "#/payments",
     whole: async (page) => {
-      await page.getByRole("link", { name: "Look and decide" }).waitFor();
+      await page.getByRole("link", { name: "Decide" }).waitFor();
       await page
-        .getByRole("list", { name: "Payments, the newest first" })
+        .getByRole("list", { name: "Payments, newest first" })
         .getByText("3.2 USDC")
         .first()
         .waitFor();
@@ -60,7 +60,7 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
   {
     name: "payment",
     hash: `#/payments/${inReview}`,
-    whole: (page) => page.getByText(/^It was sent to/).waitFor(),
+    whole: (page) => page.getByText(/was asked to settle it/).waitFor(),
   },
   { name: "endpoints", hash: "#/endpoints", whole: (page) => page.getByText("/hooks/orders").waitFor() },
   { name: "jobs", hash: "#/endpoints?view=jobs", whole: (page) => page.getByText("by alice").waitFor() },
@@ -75,7 +75,7 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     hash: "#/endpoints?view=rejected",
     whole: (page) =>
       page
-        .getByText(/refused lately|^\d+ refused requests?$/)
+        .getByText(/^No refused requests|^\d+ refused requests?$/)
         .first()
         .waitFor(),
   },
@@ -107,9 +107,22 @@ const LONG = ["failed", "calls"];
 /** By how much the page is wider than its window. */
 const WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
+/** What is wider than the room that it has: a table with columns out of sight, or a value that reaches into its neighbour. */
+const CUT_OFF = `[...document.querySelectorAll(".table-box, .tile, .card-head, td:not(.cut), [class*='-row'], [class*='-row'] > :not(.cut, .why)")]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+  .map((box) => box.className + " by " + (box.scrollWidth - box.clientWidth) + ": " + box.textContent.slice(0, 80))`;
+
+/** How much of the window is empty on the right. */
+const UNUSED = `innerWidth - Math.max(...[...document.querySelectorAll("main .card, main .now")].map((box) => box.getBoundingClientRect().right))`;
+const UNUSED_MAX = 60;
+
 const LOOKS = [
   ["light", { colorScheme: "light" }],
   ["dark", { colorScheme: "dark" }],
+  ["narrow", { viewport: SIZES.narrow, colorScheme: "light" }],
+  ["narrow-dark", { viewport: SIZES.narrow, colorScheme: "dark" }],
+  ["wide", { viewport: SIZES.wide, colorScheme: "light" }],
+  ["wide-dark", { viewport: SIZES.wide, colorScheme: "dark" }],
   ["phone", { viewport: SIZES.phone, colorScheme: "light", hasTouch: true }],
   ["phone-dark", { viewport: SIZES.phone, colorScheme: "dark", hasTouch: true }],
 ] as const;
@@ -141,7 +154,7 @@ describe("in each look", needs("chromium"), () => {
   });
 
   test.each(LOOKS)(
-    "%s: every page is whole, no wider than the window, and accessible",
+    "%s: every page is whole, as wide as the window, cuts no column off, and is accessible",
     async (look, options) => {
       await lively.report();
       const page = await open({ ...options, at });
@@ -152,6 +165,10 @@ describe("in each look", needs("chromium"), () => {
         await shoot(page, `${name}-${look}`, { whole: !LONG.includes(name) });
         const wider = await page.evaluate(WIDER);
         if (Number(wider) > 0) problems.push(`${name} is ${wider} pixels too wide`);
+        const cutOff = (await page.evaluate(CUT_OFF)) as string[];
+        problems.push(...cutOff.map((what) => `${name} cuts off ${what}`));
+        const unused = Number(await page.evaluate(UNUSED));
+        if (unused > UNUSED_MAX) problems.push(`${name} leaves ${unused} pixels empty`);
         problems.push(...(await violationsOf(page)).map((violation) => `${name}: ${violation}`));
       }
       expect(problems).toEqual([]);

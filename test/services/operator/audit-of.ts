@@ -1,9 +1,5 @@
-import { keys, type TestRedis } from "../../fixtures/redis.ts";
+import type { TestRedis } from "../../fixtures/redis.ts";
+import { audited } from "../../support/audited.ts";
 
 /** Who did what, oldest first. */
-export async function auditOf({ client }: TestRedis): Promise<Record<string, string>[]> {
-  const entries = await client.xrange(keys.audit, "-", "+");
-  return entries.map(([, flat]) =>
-    Object.fromEntries(flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] ?? ""]] : []))),
-  );
-}
+export const auditOf = ({ client }: TestRedis) => audited(client);

@@ -53,7 +53,7 @@ test("without a token it serves this machine alone: to listen for others ends wi
   expect([refused.code, refused.stdout]).toEqual([
     3,
     expect.stringMatching(
-      /0\.0\.0\.0:0 is reached from other machines, and there is no token: add one to \[\[tokens\]\]/,
+      /other machines can reach 0\.0\.0\.0:0, but no token is configured: add one to \[\[tokens\]\]/,
     ),
   ]);
 });

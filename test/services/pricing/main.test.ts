@@ -114,7 +114,7 @@ describe.concurrent("each in a process of its own", () => {
   test("`postern pricing` stops with 0 on SIGTERM though Redis is away", async () => {
     const { engine, ops } = await start(mortal.url);
     await mortal.server.kill("SIGKILL");
-    await engine.waitForEvent("redis.lost");
+    await engine.waitForEvent("redis.unreachable");
     const ready = await send(ops, { method: "GET", path: "/readyz" });
     expect(ready.status).toBe(503);
     expect(await engine.kill("SIGTERM")).toMatchObject({ code: 0 });
@@ -122,13 +122,13 @@ describe.concurrent("each in a process of its own", () => {
 
   type Change = { pricing?: boolean; prices?: Record<string, string> };
   test.each<[string, Change, NodeJS.ProcessEnv, RegExp]>([
-    ["without its file", { pricing: false }, {}, /pricing\.toml: there is no such file/],
+    ["without its file", { pricing: false }, {}, /pricing\.toml: file not found/],
     ["without its key", {}, { POSTERN_PRICING_KEY: undefined }, /POSTERN_PRICING_KEY, which is not set/],
     [
       "with a price of 99 wei",
       { prices: { "3": "99" } },
       {},
-      /job_pricing\.toml:\d+: 42\.3: is below 100 wei/,
+      /job_pricing\.toml:\d+: 42\.3: must be at least 100 wei/,
     ],
   ])(
     "`postern pricing` %s does not start, and exits with 3",
@@ -159,8 +159,8 @@ describe.concurrent("each in a process of its own", () => {
       expect([good.code, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
       const bad = await checkConfig(configDir(redis.url, { "3": "5", x: "1" }));
       expect(bad.code).toBe(3);
-      expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.3: is below 100 wei/g)).toHaveLength(1);
-      expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.x: is not a job index/g)).toHaveLength(1);
+      expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.3: must be at least 100 wei/g)).toHaveLength(1);
+      expect(bad.stderr.match(/job_pricing\.toml:\d+: 42\.x: must be a job index/g)).toHaveLength(1);
     });
   });
 });

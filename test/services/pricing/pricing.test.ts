@@ -2,7 +2,7 @@ import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { createPricingService } from "../../../services/pricing/pricing.ts";
 import { pricingToml } from "../../../shared/config/pricing-toml.ts";
-import { DIFFICULTY, DOMAIN, KEY, OPERATOR, usePricing, wireRequest } from "../../fixtures/pricing.ts";
+import { DOMAIN, KEY, OPERATOR, PRICING, usePricing, wireRequest } from "../../fixtures/pricing.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 
 const weak = useOwnRedis(["--appendfsync", "everysec"]);
@@ -17,10 +17,11 @@ test.each([
 ])("an engine whose key %s is not made", (_, key) => {
   expect(() =>
     createPricingService({
-      ...{ jobs: [], domain: DOMAIN, powDifficulty: DIFFICULTY, quoteTtlSecs: 1, maxQuoteAgeSecs: 1 },
-      ...{ key, redis: weak.url },
+      postern: { redis: { url: weak.url } },
+      pricing: { ...PRICING.pricing, key, quote_ttl_secs: 1, max_quote_age_secs: 1 },
+      job_pricing: {},
     }),
-  ).toThrow(/^key: (?:must be a private key|is empty)/);
+  ).toThrow(/^pricing: key: (?:must be a private key|is empty)/);
 });
 
 test("an engine's key is taken with and without 0x, from the file and in code, and is the same operator's", async () => {

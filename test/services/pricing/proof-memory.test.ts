@@ -147,21 +147,6 @@ describe("a quote that has expired", () => {
   });
 });
 
-test("a proof of work that a later release has kept is refused for now, and left as it is", async () => {
-  const before = new Set(await proofs());
-  const request = wireRequest();
-  await one.ask(request);
-  const [key = ""] = (await proofs()).filter((each) => !before.has(each));
-  const { client } = pricing.redis;
-  await client.hset(key, "v", "3");
-  const stored = await client.dump(key);
-  expect(await two.ask({ ...request, inputs_hash: Buffer.alloc(32, 9) })).toMatchObject({
-    code: status.UNAVAILABLE,
-  });
-  expect(await client.dump(key)).toEqual(stored);
-  await client.del(key);
-});
-
 test("of many requests that race with one proof of work and the same content, all get one quote", async () => {
   const request = wireRequest();
   const answers = await Promise.all(

@@ -86,7 +86,7 @@ test.each<[string, number, Protocol]>([
     const made = Array.from({ length: 60 }, (_, content) => fromNonceZero(second, content));
     const answers = await Promise.all(made.map(ask));
     expect(answers.filter(({ isOk }) => isOk)).toHaveLength(OF_ADDRESS);
-    expect(answers.find(({ isOk }) => !isOk)?.detail).toMatch(/^proof_of_work: .*search from a random nonce/);
+    expect(answers.find(({ isOk }) => !isOk)?.detail).toMatch(/^proof_of_work: .*Search from a random nonce/);
     // Whoever changes the protocol is still the same stranger.
     for (const other of [overHttp(STRANGER), await overGrpc(STRANGER)])
       expect(await other(fromNonceZero(second, 99))).toMatchObject({ isOk: false });

@@ -38,7 +38,9 @@ onlyInLongRun(() => {
       inHand -= 1;
       return { status: 200 };
     };
-    const producer = postern.start(["producer"], { env: { NODE_OPTIONS: "--max-old-space-size=160" } });
+    const producer = postern.start(["producer", "--ops-address", "127.0.0.1:0"], {
+      env: { NODE_OPTIONS: "--max-old-space-size=160" },
+    });
     let ended = false;
     void producer.exit.then(() => {
       ended = true;

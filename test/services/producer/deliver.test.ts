@@ -5,7 +5,7 @@ import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import type { Fault } from "../../fixtures/redis-proxy.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 
@@ -14,11 +14,11 @@ const proxy = useRedisProxy(redis);
 const runner = useFakeRunner();
 const producers = useProducer({ redis });
 
-test("a stored call whose bytes no longer match their hash, or that has no version, fails without an offer", async () => {
+test("a stored call whose bytes no longer match their hash, or that lacks a field, fails without an offer", async () => {
   const call = aCall();
   await producers.queues.addStored(call, { ...call, body: "AAAA" });
   const other = aCall();
-  await producers.queues.addStored(other, { ...other, v: "2" });
+  await producers.queues.addStored(other, { ...other, service_id: "2" });
   producers.start({ runnerUrl: runner.url });
   await eventually(
     "both lie among the failed",
@@ -30,17 +30,41 @@ test("a stored call whose bytes no longer match their hash, or that has no versi
   expect(runner.offers).toEqual([]);
 });
 
-test("a call of a newer release is put off without an offer, an attempt or a line in its record", async () => {
-  const call = aCall();
-  await producers.queues.addStored(call, { ...call, v: 2, body: ["?"] });
-  const { saw, count, log } = producers.start({ runnerUrl: runner.url, attempts: 1 });
-  await saw("call.newer");
-  await eventually("it waits for later", async () => (await producers.queues.countIn("delayed")) === 1);
-  expect(await producers.queues.find(call.id)).toMatchObject({ attemptsMade: 0, delay: expect.any(Number) });
-  expect(log.events.find(({ event }) => event === "call.newer")?.fields).toMatchObject({ callId: call.id });
-  expect([count("call.failed"), count("call.delayed"), runner.offers.length]).toEqual([0, 0, 0]);
-  expect(await producers.records.attempts(call.id)).toEqual([]);
-});
+test.each([
+  ["a state that no process writes", (key: string) => redis.client.hset(key, "st", "LATER")],
+  ["a key of another type", (key: string) => redis.client.set(key, "QUEUED")],
+])(
+  "a call whose record is %s fails without an offer, an attempt or a change of the record",
+  async (_, write) => {
+    const call = aCall();
+    await write(keys.record(call.id));
+    const before = await redis.client.dump(keys.record(call.id));
+    await producers.queues.addStored(call, call);
+    const { saw, log } = producers.start({ runnerUrl: runner.url });
+    await saw("call.failed");
+    await eventually(
+      "it is among the failed",
+      async () => (await producers.queues.jobs("failed")).length === 1,
+    );
+    const [failed] = await producers.queues.jobs("failed");
+    expect(failed?.failedReason).toMatch(/^record\.unreadable: /);
+    expect(log.events.find(({ event }) => event === "call.failed")?.fields).toMatchObject({
+      ...{ callId: call.id, code: "record.unreadable" },
+    });
+    expect(runner.offers).toEqual([]);
+    expect(await redis.client.dump(keys.record(call.id))).toEqual(before);
+    expect(await producers.records.attempts(call.id)).toEqual([]);
+    const act = { at: Date.now(), callId: call.id, by: "otto", selection: "by id", reason: "x" } as const;
+    const ref = { id: call.id, queue: queueOf(call), failedAt: failed?.finishedOn ?? 0 };
+    const records = createFailedRecords(redis.partition);
+    for (const change of [
+      () => records.beginReplay(ref, { ...act, action: "replay" }),
+      () => records.beginDiscard(ref, { ...act, action: "discard" }),
+    ])
+      await expect(change()).rejects.toMatchObject({ code: "record.unreadable" });
+    expect(await redis.client.dump(keys.record(call.id))).toEqual(before);
+  },
+);
 
 test("a call with a field that this release does not know is delivered", async () => {
   const call = aCall();
@@ -56,12 +80,12 @@ test("a call whose end is recorded is not offered again, however often it is add
   await producers.add(call);
   await saw("call.injected");
   await producers.add(call);
-  await saw("call.known");
+  await saw("call.already_ended");
   const discarded = aCall();
   const records = createFailedRecords(redis.partition);
   await records.endDiscard({ ...discarded, queue: queueOf(discarded) }, Date.now());
   await producers.add(discarded);
-  await saw("call.known", 2);
+  await saw("call.already_ended", 2);
   expect(runner.offers).toHaveLength(1);
   await eventually(
     "the queue is empty",
@@ -133,5 +157,5 @@ test("an inject that waits is told by hold.signal that the call is no longer thi
   await producers.add(aCall());
   await eventually("it has the call", () => waits);
   await producer.close(0);
-  expect(count("call.given_back")).toBe(1);
+  expect(count("call.released")).toBe(1);
 });

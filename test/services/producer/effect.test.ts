@@ -5,6 +5,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
+import { ACT } from "../../fixtures/failed-calls.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
@@ -64,7 +65,7 @@ test("a call that could not be sent had no effect", async () => {
   runner.answer = () => ({ status: 422 });
   const { id } = await addWatched();
   const { saw } = producers.start({ runnerUrl: runner.url });
-  await saw("runner.away");
+  await saw("runner.down");
   await runner.comeBack();
   await eventually("it has failed", async () => (await stateOf(id)) === "FAILED");
   expect(await unsureOf(id)).toBe("0");
@@ -129,7 +130,7 @@ function lateRunner() {
   return { inject, succeed: () => succeed(), hasIt: () => offers === 1 };
 }
 
-test("a call that was taken back from a worker of which nobody heard may have had an effect", async () => {
+test("a call that was taken back from a silent producer may have had an effect", async () => {
   const call = await addWatched();
   const { inject, succeed, hasIt } = lateRunner();
   producers.start({ inject });
@@ -144,7 +145,6 @@ test("a call that was taken back from a worker of which nobody heard may have ha
 
 test("a call that a process ended with in hand may have had an effect, though nobody has noted it", async () => {
   const { id, queue } = await addWatched();
-  // A producer of an earlier release has taken it back.
   await redis.client.hset(redis.partition.keys.inQueue(queue, id), "stc", 1);
   runner.answer = () => ({ status: 422 });
   producers.start({ runnerUrl: runner.url });
@@ -152,7 +152,7 @@ test("a call that a process ended with in hand may have had an effect, though no
   expect(await unsureOf(id)).toBe("1");
 });
 
-test("a 2xx that is told after another worker's attempt has ended the call as failed wins, and nothing stays of the failure", async () => {
+test("a 2xx that arrives after another producer's attempt has failed the call wins, and nothing remains of the failure", async () => {
   const call = await addWatched();
   const { inject, succeed, hasIt } = lateRunner();
   producers.start({ inject });
@@ -196,7 +196,7 @@ test("a 2xx that is told while an operator discards the call wins, and the call 
   const failed = await calls.find(call.id);
   if (failed === undefined) throw new Error("it is not there");
   const records = createFailedRecords(redis.partition);
-  expect(await records.beginDiscard(failed, Date.now())).toBe(true);
+  expect(await records.beginDiscard(failed, ACT)).toBe("done");
   succeed();
   await eventually("it is injected", async () => (await stateOf(call.id)) === "INJECTED");
   await records.endDiscard(failed, Date.now());

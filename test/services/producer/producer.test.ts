@@ -1,8 +1,12 @@
 import { afterEach, expect, test, vi } from "vitest";
+import { createReadLife } from "../../../shared/calls/life.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { silentLogger } from "../../../shared/log/logger.ts";
+import { createFailedCalls } from "../../../shared/queue/failed.ts";
+import { createReplay } from "../../../shared/queue/replay.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 
 afterEach(() => {
@@ -85,9 +89,30 @@ test("a producer that stops and will not wait gives the call in hand back at onc
   await producers.add(call);
   await eventually("it is offered", () => runner.offers.length === 1);
   await producer.close(50);
-  expect(count("call.given_back")).toBe(1);
+  expect(count("call.released")).toBe(1);
   await eventually("it waits", async () => (await producers.queues.countIn("wait", "delayed")) === 1);
   expect(await producers.queues.find(call.id)).toMatchObject({ attemptsMade: 0 });
+  const { attempts, steps } = (await createReadLife(producers.redis.partition)(call.id)) ?? {};
+  expect([attempts, steps?.at(-1)]).toMatchObject([1, { kind: "attempt lost", n: 1 }]);
+});
+
+test("the number of attempts that is remembered of a call counts those before its replays too", async () => {
+  const { partition } = producers.redis;
+  runner.answer = () => ({ status: 500 });
+  const history = { keptMs: 3_600_000, calls: 10, bytes: 100_000 };
+  const { producer, saw } = producers.start({ runnerUrl: runner.url, attempts: 2, history });
+  const call = aCall();
+  await producers.add(call);
+  await saw("call.failed");
+  const failed = await eventually("it has failed", () => createFailedCalls(partition).find(call.id));
+  runner.answer = () => ({ status: 200 });
+  const operator = { partition, clock: Date.now, log: silentLogger, by: "otto" };
+  await createReplay(operator)(failed, { selection: "by id" });
+  await saw("call.injected");
+  await producer.close(3000);
+  await redis.client.del(keys.record(call.id), keys.attempts(call.id));
+  const { attempts, steps } = (await createReadLife(partition)(call.id)) ?? {};
+  expect([attempts, steps?.at(-1)]).toMatchObject([3, { kind: "injected", n: 3, missing: 2 }]);
 });
 
 test("a producer stops though Redis goes away between its last command and its farewell", async () => {

@@ -76,7 +76,7 @@ test("connections that fail now and then are logged with their number, because n
   expect(log.events).toEqual([]);
   watch.close();
   const fields = { runner: "default", url: URL_OF_RUNNER, reason: "connect ECONNREFUSED", times: 4 };
-  expect(log.events).toEqual([{ event: "runner.missed", fields }]);
+  expect(log.events).toEqual([{ event: "runner.connect_failed", fields }]);
 });
 
 test("a failed connection that was begun before the last answer does not count", () => {
@@ -101,8 +101,8 @@ test("a runner that is away is probed, once at a time, until it is there; the lo
   expect(changes).toEqual([true, false]);
   const runner = { runner: "default", url: URL_OF_RUNNER };
   expect(log.events).toEqual([
-    { event: "runner.away", fields: { ...runner, reason: "connect ECONNREFUSED" } },
-    { event: "runner.returned", fields: { ...runner, awayMs: 60_000 } },
+    { event: "runner.down", fields: { ...runner, reason: "connect ECONNREFUSED" } },
+    { event: "runner.up", fields: { ...runner, awayMs: 60_000 } },
   ]);
 });
 

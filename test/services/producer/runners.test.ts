@@ -90,7 +90,7 @@ test("an outage spends no attempt, records nothing and logs two lines; then ever
   await usual.leave();
   const calls = Array.from({ length: 20 }, () => aCall());
   for (const call of calls) await producers.add(call);
-  await saw("runner.away");
+  await saw("runner.down");
   expect(await producers.queues.countIn("failed")).toBe(0);
   for (const { id } of calls) expect(await producers.records.attempts(id)).toEqual([]);
   await usual.comeBack();
@@ -98,7 +98,5 @@ test("an outage spends no attempt, records nothing and logs two lines; then ever
   const injected = log.events.filter(({ event }) => event === "call.injected");
   expect(injected.map(({ fields }) => fields["attempt"])).toEqual(Array(20).fill(1));
   expect(usual.offers).toHaveLength(20);
-  expect(["runner.away", "runner.returned", "call.delayed", "call.given_back"].map(count)).toEqual([
-    1, 1, 0, 0,
-  ]);
+  expect(["runner.down", "runner.up", "call.delayed", "call.released"].map(count)).toEqual([1, 1, 0, 0]);
 });

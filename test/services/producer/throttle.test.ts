@@ -84,7 +84,7 @@ test("a pause that cannot be written is logged, and the calls go on being delaye
   for (const call of ["a", "b", "c"]) answer(call, "runner.throttled");
   await Promise.resolve();
   expect(log.events.at(-1)).toEqual({
-    event: "job.not_throttled",
+    event: "job.throttle_failed",
     fields: { job: JOB, reason: "Redis is away" },
   });
 });

@@ -1,19 +1,18 @@
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { startPart } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useRunners } from "../../fixtures/runners.ts";
 import { readEffects } from "../../support/effects.ts";
-import { FROM_SOURCE } from "../../support/from-source.ts";
 import { send } from "../../support/http.ts";
+import { programEntry } from "../../support/programs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { stateOf } from "./gated-jobs.ts";
 import { LEASE_MS, tracedJobs } from "./traced-jobs.ts";
 
 const effectsFile = join(tempDir(), "effects.jsonl");
-const entry = [...FROM_SOURCE, fileURLToPath(new URL("traced-runner.ts", import.meta.url))];
+const entry = programEntry("traced-runner");
 
 const runners = useRunners({ fresh: "test" });
 const ends = useEnds();

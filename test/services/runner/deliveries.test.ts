@@ -25,7 +25,7 @@ const jobs = createRouter().job(1, { name: "long", long: true, handler: (call) =
 let callId: string;
 beforeEach(async () => {
   callId = randomCallId();
-  await redis.client.hset(gatewayKeys.record(callId), { v: "1", st: "INJECTED", rs: "awaited", jb: "7/1" });
+  await redis.client.hset(gatewayKeys.record(callId), { st: "INJECTED", rs: "awaited", jb: "7/1" });
 });
 
 const startRunner = (addresses: readonly string[], options: object = {}) =>
@@ -100,7 +100,7 @@ test("a result that no gateway will ever take is given up, and that is logged", 
   const gateway = await deliveries.start(POSTERN);
   const runner = await startRunner([gateway.address]);
   await offer(runner);
-  await eventually("it is given up", () => hasLogged(runner, "result.not_taken", callId));
+  await eventually("it is given up", () => hasLogged(runner, "result.delivery_refused", callId));
   await untilNothingWaits();
 });
 
@@ -202,5 +202,5 @@ test("without a gateway to deliver to nothing is kept of what a long job returns
   await offer(runner);
   await eventually("it has ended", () => hasLogged(runner, "job.finished", callId));
   expect(await waiting()).toBe(0);
-  expect(runner.log.events.filter(({ event }) => event === "results.not_delivered")).toHaveLength(1);
+  expect(runner.log.events.filter(({ event }) => event === "results.delivery_disabled")).toHaveLength(1);
 });

@@ -81,7 +81,7 @@ test("a long call that became due while Redis was away runs when Redis is back",
   await eventually("it has failed", () => hasLogged(runner, "job.failed"));
   await untilPostponed(runnerKeys.due, "k");
   await redis.server.kill("SIGKILL");
-  await eventually("Redis was missed", () => hasLogged(runner, "job.look_failed"));
+  await eventually("Redis was missed", () => hasLogged(runner, "job.poll_failed"));
   await redis.server.restart();
   await eventually("it is done", async () => (await stateOf(runner, "k")) === "done");
 });

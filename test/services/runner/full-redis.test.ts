@@ -31,14 +31,14 @@ onlyInLongRun(() => {
     await offerAll(runner, keys);
     const used = await usedBytes(redis);
     await redis.client.config("SET", "maxmemory", Math.round(used / 0.9));
-    await eventually("answers are kept again", () => hasLogged(runner, "answers.kept_again"));
+    await eventually("answers are kept again", () => hasLogged(runner, "answers.eviction_ended"));
     expect(await usedBytes(redis)).toBeLessThan((0.675 * used) / 0.9);
     const kept = await redis.client.exists(...keys.map(runnerKeys.answer));
     expect(kept).toBeGreaterThan(100);
     expect(await redis.client.exists(...keys.slice(-kept).map(runnerKeys.answer))).toBe(kept);
     expect((await runner.offer("k-0")).headers["idempotent-body"]).toBe("forgotten");
     const logged = runner.log.events.filter(({ event }) => event.startsWith("answers."));
-    expect(logged.map(({ event }) => event)).toEqual(["answers.give_way", "answers.kept_again"]);
+    expect(logged.map(({ event }) => event)).toEqual(["answers.evicted", "answers.eviction_ended"]);
     expect(logged[1]?.fields).toMatchObject({ letGo: keys.length - kept });
     await endlessRoom();
   });
@@ -47,11 +47,11 @@ onlyInLongRun(() => {
     await redis.client.setrange("something else", 32 * MIB, "x");
     const runner = await runners.start({ jobs });
     await leaveRoom(8 * MIB);
-    await eventually("answers give way", () => hasLogged(runner, "answers.give_way"));
+    await eventually("answers give way", () => hasLogged(runner, "answers.evicted"));
     expect((await runner.offer("k")).text).toHaveLength(100_000);
     expect((await runner.offer("k")).headers["idempotent-body"]).toBe("forgotten");
     await endlessRoom();
-    await eventually("answers are kept again", () => hasLogged(runner, "answers.kept_again"));
+    await eventually("answers are kept again", () => hasLogged(runner, "answers.eviction_ended"));
   });
 });
 

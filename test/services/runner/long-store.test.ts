@@ -41,23 +41,32 @@ test("of two runners that saw the same call due, one takes it", async () => {
   expect((await other.due(10)).ids).toEqual([]);
 });
 
-test("a call of a later release is neither begun, ended nor run again, and a waiting one is put off", async () => {
-  const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
-  ends.defer(() => durable.stop());
-  await durable.firstCheck;
-  const options = { durable, leaseMs: 60_000, memoryMs: 60_000, owner: "one", answers };
-  const [calls, longStore] = [createCallStore(options), createLongStore(options)];
-  const stored = { v: 3, st: "STORED", input: "" };
-  await redis.client.multi().hset(runnerKeys.call("later"), stored).zadd(runnerKeys.due, 1, "later").exec();
-  const before = await redis.client.hgetall(runnerKeys.call("later"));
+test.each([
+  ["a state that no runner writes", (key: string) => redis.client.hset(key, { st: "LATER", input: "" })],
+  ["a key of another type", (key: string) => redis.client.set(key, "text")],
+])(
+  "%s is neither begun, ended nor run again, stays as it is, and holds up no other call",
+  async (_, write) => {
+    const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
+    ends.defer(() => durable.stop());
+    await durable.firstCheck;
+    const options = { durable, leaseMs: 60_000, memoryMs: 60_000, owner: "one", answers };
+    const [calls, longStore] = [createCallStore(options), createLongStore(options)];
+    const key = runnerKeys.call("garbage");
+    await redis.client.del(key);
+    await write(key);
+    await redis.client.zadd(runnerKeys.due, 1, "garbage");
+    const before = await redis.client.dump(key);
 
-  const subject = { callId: "later", jobId: 1, bytes: 0, sha256: sha256Hex(Buffer.alloc(0)) };
-  const refused = { code: "runner.store_unavailable" };
-  await expect(calls.begin(subject)).rejects.toMatchObject(refused);
-  await expect(calls.finish(subject, longCallAnswer("later"))).rejects.toMatchObject(refused);
-  await expect(longStore.runAgain("later")).rejects.toMatchObject(refused);
-  expect((await longStore.due(10)).ids).toEqual(["later"]);
-  expect(await longStore.claim("later")).toBeUndefined();
-  expect((await longStore.due(10)).ids).toEqual([]);
-  expect(await redis.client.hgetall(runnerKeys.call("later"))).toEqual(before);
-});
+    const subject = { callId: "garbage", jobId: 1, bytes: 0, sha256: sha256Hex(Buffer.alloc(0)) };
+    const refused = { code: "record.unreadable" };
+    await expect(calls.begin(subject)).rejects.toMatchObject(refused);
+    await expect(calls.finish(subject, longCallAnswer("garbage"))).rejects.toMatchObject(refused);
+    await expect(longStore.runAgain("garbage")).rejects.toMatchObject(refused);
+    expect((await longStore.due(10)).ids).toEqual(["garbage"]);
+    await expect(longStore.claim("garbage")).rejects.toMatchObject(refused);
+    expect((await longStore.due(10)).ids).toEqual([]);
+    expect(await redis.client.dump(key)).toEqual(before);
+    expect(await redis.client.zscore(runnerKeys.due, "garbage")).not.toBeNull();
+  },
+);

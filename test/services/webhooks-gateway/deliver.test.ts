@@ -159,7 +159,7 @@ describe("401", () => {
       expect(answer.status).toBe(401);
       expect(answer.headers["www-authenticate"]).toMatch(/realm="postern"/);
       expect(answer.json()).toMatchObject({
-        detail: expect.stringMatching(/^unauthorized; wanted: [a-z0-9, -]+; came: [a-z0-9, -]+$/),
+        detail: expect.stringMatching(/^unauthorized; expected: [a-z0-9, -]+; found: [a-z0-9, -]+$/),
         code: "webhook.credential_rejected",
       });
       expect(answer.text).not.toContain(reason);
@@ -243,9 +243,16 @@ describe("403", () => {
     send(gateway.address, { path: "/asana", headers: { "X-Hook-Secret": secret }, body: "{}" });
 
   test("a secret in a handshake is refused with 403 unless the operator has opened the endpoint, and then taken once", async () => {
-    expect((await handshake()).json()).toMatchObject({ status: 403, code: "webhook.handshake_refused" });
+    expect((await handshake()).json()).toMatchObject({
+      status: 403,
+      code: "webhook.handshake_refused",
+      detail: "the endpoint is not open for a new secret",
+    });
+    const reason = "the endpoint is not open for a new secret: run postern endpoint open";
+    expect(gateway.log.events.at(-1)).toMatchObject({ fields: { reason } });
 
-    const opened = await createOpenedEndpoints(webhooks.redis.partition).open("/asana", "a test", 60_000);
+    const act = { at: 1, action: "open", path: "/asana", by: "a test", selection: "for 1 min" } as const;
+    const opened = await createOpenedEndpoints(webhooks.redis.partition).open(act, 60_000);
     const answer = await eventually("the gateway sees that it is open", async () => {
       const answer = await handshake();
       return answer.status === 403 ? undefined : answer;
@@ -325,7 +332,7 @@ describe("405", () => {
       expect(answer.headers["allow"]).toBe("POST");
       expect(gateway.log.events.at(-1)).toMatchObject({
         event: "webhook.refused",
-        fields: { code: "request.method_not_allowed", reason: `${method}; this endpoint takes POST` },
+        fields: { code: "request.method_not_allowed", reason: `${method}; this endpoint accepts POST` },
       });
     },
   );

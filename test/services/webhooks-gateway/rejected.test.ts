@@ -1,9 +1,13 @@
+import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createRejectedList } from "../../../shared/rejected/list.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { send, sendRaw } from "../../support/http.ts";
 import { SECRET } from "./deliver/credentials.ts";
+
+const { publicKey } = generateKeyPairSync("ed25519");
+const PUBLIC_KEY = Buffer.from(String(publicKey.export({ format: "jwk" }).x), "base64url").toString("hex");
 
 const endpoints = [
   { path: "/github", preset: "github", job_id: 1, secret: SECRET },
@@ -22,6 +26,12 @@ const endpoints = [
   },
   { path: "/bearer", auth: "bearer", job_id: 1, secret: SECRET, keep_rejected_bodies: true },
   { path: "/bearer-keeps-none", auth: "bearer", job_id: 1, secret: SECRET },
+  { path: "/basic", job_id: 1, secret: SECRET, auth: "basic", username: "shop" },
+  { path: "/key", job_id: 1, secret: SECRET, auth: "api-key" },
+  { path: "/field", job_id: 1, secret: SECRET, auth: "token", token_field: "/token" },
+  { path: "/hmac", job_id: 1, secret: SECRET, auth: "hmac-sha256" },
+  { path: "/gitlab", job_id: 1, secret: SECRET, preset: "gitlab" },
+  { path: "/discord", job_id: 1, secret: PUBLIC_KEY, preset: "discord-interactions" },
   { path: "/keeps", preset: "github", job_id: 1, secret: SECRET, keep_rejected_bodies: true },
 ];
 
@@ -46,7 +56,7 @@ test("a refused signature leaves who sent it, which signature headers came and w
     body: "hidden body",
   });
   expect(answer.json()["detail"]).toBe(
-    "unauthorized; wanted: x-hub-signature-256; came: authorization, x-hub-signature",
+    "unauthorized; expected: x-hub-signature-256; found: authorization, x-hub-signature",
   );
   const entry = await newest();
   expect(entry).toMatchObject({
@@ -69,14 +79,31 @@ test("a refused signature of one's own names the header that came, and the one o
     body: "b",
   });
   expect(answer.json()["detail"]).toBe(
-    "unauthorized; wanted: x-own-signature, x-own-time; came: x-own-signature",
+    "unauthorized; expected: x-own-signature, x-own-time; found: x-own-signature",
   );
   expect(await newest()).toMatchObject({ endpoint: "/own", came: ["x-own-signature"] });
 });
 
 test("a refused token names the place in which it was wanted", async () => {
   const answer = await send(gateway.address, { path: "/token?other=1", body: "b" });
-  expect(answer.json()["detail"]).toBe("unauthorized; wanted: query parameter token; came: none");
+  expect(answer.json()["detail"]).toBe("unauthorized; expected: query parameter token; found: none");
+});
+
+test.each([
+  ["/bearer", { Authorization: "Bearer wrong" }, "bearer", "mismatch"],
+  ["/basic", { Authorization: `Basic ${Buffer.from("shop:wrong").toString("base64")}` }, "basic", "mismatch"],
+  ["/basic", {}, "basic", "missing: header authorization"],
+  ["/key", { "X-API-Key": "wrong" }, "api-key", "mismatch"],
+  ["/token?token=wrong", {}, "token", "mismatch"],
+  ["/field", {}, "token", "mismatch"],
+  ["/gitlab", { "X-Gitlab-Token": "wrong" }, "token", "mismatch"],
+  ["/hmac", { "X-Signature-256": "ab".repeat(32) }, "digest", "mismatch"],
+  ["/github", {}, "digest", "missing: header x-hub-signature-256"],
+  ["/discord", {}, "key-pair", "missing: header x-signature-ed25519"],
+])("a refusal at %s with %j is recorded as one of kind %s: %s", async (path, headers, credential, reason) => {
+  const answer = await send(gateway.address, { path, headers, body: '{"token":"wrong"}' });
+  expect(answer.status).toBe(401);
+  expect(await newest()).toMatchObject({ credential, reason: expect.stringContaining(reason) });
 });
 
 test("the body of a refused webhook is kept only where the endpoint says so", async () => {

@@ -32,7 +32,7 @@ const PLACES: Record<string, { path: string; headers?: Record<string, string>; m
 };
 
 test.each(Object.entries(PLACES))(
-  "a token in %s is in no log, no answer, no event, and nothing that is kept of the request",
+  "a token in %s is not in any log, answer or event, or in anything that is kept of the request",
   async (_place, { path, headers = {}, method = "GET" }) => {
     const gateway = await startAskable(webhooks);
     const answer = await send(gateway.address, { method, path, headers });

@@ -18,7 +18,7 @@ test("a request that misses an endpoint by a slash is told only 404, and an oper
     path: "/hooks/github/",
     address: "127.0.0.1",
     method: "POST",
-    reason: "differs from /hooks/github by a slash at the end",
+    reason: "differs from /hooks/github by a trailing slash",
   };
   expect(log.events.filter(({ event }) => event === "webhook.path_unknown")).toEqual([
     { event: "webhook.path_unknown", fields: { ...said, meant: "/hooks/github", count: 1 } },

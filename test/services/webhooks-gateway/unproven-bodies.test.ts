@@ -29,7 +29,7 @@ const deep = "[".repeat(MIB);
 const wide = `[${"1,".repeat(MIB / 2 - 2)}1]`;
 
 test.each([
-  ["too deep", deep, "is nested more than 64 deep"],
+  ["too deep", deep, "is nested more than 64 levels deep"],
   ["of too many values", wide, "has more than 100000 values"],
 ])("a body that is %s is not parsed before it is proven", async (_what, body, problem) => {
   const gateway = await start();

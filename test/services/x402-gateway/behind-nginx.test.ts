@@ -84,7 +84,7 @@ test("the size that is known at load of a 402 counts what the job says of itself
   expect(header).toHaveLength(requiredHeaderBytes(x402, jobs, "Payment is required"));
   expect(headWarnings(x402, jobs)).toEqual([
     expect.stringMatching(
-      /one offer, and the input schema of job 1\/7, make .* \d{4} bytes.*; set its proxy_buffer_size/,
+      /one offer, and the input schema of job 1\/7, make .* \d{4} bytes.*\. Set proxy_buffer_size of nginx to 16k/,
     ),
   ]);
 });

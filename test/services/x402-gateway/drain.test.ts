@@ -56,7 +56,7 @@ test("one authorization sent to two deployments with one pay_to makes two jobs, 
   expect([alone.code, (await audit(fixture.redis.url)).code]).toEqual([0, 0]);
   const compared = await audit(fixture.redis.url, "--other", theirs, ...upTo);
   expect(compared.code).toBe(1);
-  expect(compared.stdout).toContain("1 transfers count at both deployments");
+  expect(compared.stdout).toContain("1 transfer counted at both deployments");
   expect(compared.stdout).toContain(
     `counted twice: transaction ${answers[0].json()["transaction"]}, call ${id}`,
   );
@@ -68,7 +68,7 @@ test("one authorization sent to two deployments with one pay_to makes two jobs, 
   const only = await here.post(await here.pay({ payer: await newPayer(fixture.devnet) }));
   expect(only.status).toBe(202);
   const shorter = await audit(fixture.redis.url, "--other", theirs);
-  expect(shorter.stdout).toContain("not compared: the other audit covers only blocks");
+  expect(shorter.stdout).toContain("comparison incomplete: the other audit covers only blocks");
   await otherRedis.client.flushdb();
 });
 

@@ -27,8 +27,36 @@ test("lines since a time are found behind a line that says it is older: one that
 test("what was written long before that time is not looked at", async () => {
   const old = Date.now() - 48 * HOUR_MS;
   for (let n = 0; n < 1500; n++)
-    await redis.client.xadd(keys.audit, `${old}-${n}`, "at", old, "action", "pause", "by", "otto");
+    await redis.client.xadd(keys.audit("acts"), `${old}-${n}`, "at", old, "action", "pause", "by", "otto");
   await redis.client.config("RESETSTAT");
   expect((await read(Date.now() - HOUR_MS)).entries).toEqual([]);
-  expect(await redis.client.info("commandstats")).toContain("cmdstat_xrevrange:calls=1,");
+  expect(await redis.client.info("commandstats")).toContain("cmdstat_xrevrange:calls=3,");
+});
+
+test("all streams are one list, the newest first, that a cursor goes through once, also among lines of the same time", async () => {
+  const ids = Array.from({ length: 40 }, (_, n) => `1000-${Math.floor(n / 4)}`);
+  const places = ["acts", "repeats", "money", "reads"] as const;
+  for (const [n, id] of ids.entries())
+    await redis.client.xadd(keys.audit(places[n % 4] ?? "acts"), id, "at", 1, "action", String(n));
+  const readAudit = createReadAudit(redis.partition);
+  const listed = async (wanted: Parameters<typeof readAudit>[0]) => {
+    const found: { id: string; stream: string }[] = [];
+    let after: string | undefined;
+    do {
+      const page = await readAudit(wanted, { limit: 3, after });
+      found.push(...page.entries);
+      after = page.next;
+    } while (after !== undefined);
+    return found;
+  };
+  const withoutReads = await listed({});
+  expect(new Set(withoutReads.map(({ id }) => id)).size).toBe(30);
+  expect(withoutReads.map(({ id }) => id.split(".")[0])).toEqual(
+    ids.filter((_, n) => n % 4 !== 3).toReversed(),
+  );
+  const counts = Object.entries({ acts: 20, money: 10, reads: 10 } as const);
+  for (const [stream, count] of counts) {
+    const found = await listed({ stream: stream as "acts" });
+    expect([found.length, new Set(found.map((entry) => entry.stream))]).toEqual([count, new Set([stream])]);
+  }
 });

@@ -9,7 +9,7 @@ import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { callbackId } from "../../../shared/job-call/callback.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createPaymentJournal, type PaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { openBackends, type QueueBackend } from "../../../shared/queue/backend.ts";
 import { type CallRecords, createCallRecords, type FailedRef } from "../../../shared/queue/call-record.ts";
 import { PREPARED_FIELD, prepareCallback } from "../../../shared/queue/callbacks.ts";
@@ -57,7 +57,7 @@ beforeAll(() => {
   records = createCallRecords(partition);
   results = createResults(partition);
   deliver = createDeliverResult(partition);
-  journal = createPaymentJournal(partition);
+  journal = new PaymentJournal(partition);
   forget = createForget(operator());
 });
 beforeEach(() => redis.client.flushdb());
@@ -92,8 +92,8 @@ async function inHand({ hasDeliveryId = true } = {}): Promise<JobCall> {
 }
 
 async function attempt(id: string): Promise<void> {
-  const failed = { v: 1, at: 1, code: "runner.failed", reason: `reason ${SAID}`, worker: "w" };
-  await records.attemptFailed({ id, queue: QUEUE }, failed, 1);
+  const failed = { at: 1, code: "runner.failed", reason: `reason ${SAID}`, worker: "w" };
+  await records.attemptFailed({ id, queue: QUEUE, take: 1 }, failed, 1);
 }
 
 async function fail(id: string): Promise<void> {
@@ -163,7 +163,7 @@ describe("of a forgotten call nothing that its sender has said stays in Redis,",
     const { id } = await failed();
     await forget(id, "asked by its sender");
     await forget(id, "asked again");
-    const [line, ...more] = await redis.client.xrange(keys.audit, "-", "+");
+    const [line, ...more] = await redis.client.xrange(keys.audit("acts"), "-", "+");
     expect(more).toEqual([]);
     expect(line?.[1].join(" ")).toMatch(
       new RegExp(`action forget call_id ${id} by me@here selection by id reason asked by its sender$`),
@@ -219,11 +219,20 @@ describe("the callback of a forgotten call is told to nobody any more:", () => {
     const id = await failedWithCallback();
     await take();
     await forget(id, "the law");
-    const attempted = { v: 1, at: 1, code: "callback.failed", reason: `500 ${SAID}`, worker: "w" };
-    await records.attemptFailed({ id: ID_OF(id), queue: CALLBACKS_QUEUE }, attempted, 1);
+    const attempted = { at: 1, code: "callback.failed", reason: `500 ${SAID}`, worker: "w" };
+    await records.attemptFailed({ id: ID_OF(id), queue: CALLBACKS_QUEUE, take: 1 }, attempted, 1);
     await receiver.moveToDelayed(ID_OF(id), Date.now(), 0, TOKEN, {});
     await isGone(id);
     expect(await take()).toMatchObject({ kind: "call", record: "DISCARDED" });
+  });
+
+  test("one that is being sent, and then fails for good, leaves no log that nobody deletes", async () => {
+    const id = await failedWithCallback();
+    await take();
+    await forget(id, "the law");
+    const job = { id: ID_OF(id), opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
+    await receiver.moveToFailed(job, "callback.gone: 410", false, TOKEN, false);
+    expect(await redis.client.exists(keys.attempts(ID_OF(id)))).toBe(0);
   });
 
   test("one that has failed is discarded", async () => {
@@ -299,13 +308,11 @@ describe("a call is not forgotten", () => {
     expect(await redis.client.dbsize()).toBe(0);
   });
 
-  test("that a later release has written: record.newer", async () => {
+  test("whose record has a state that no process writes: record.unreadable", async () => {
     const { id } = newCall();
-    await redis.client.hset(keys.record(id), { v: "9", st: "INJECTED" });
-    expect(await refused(id)).toBe("record.newer");
-    const paid = await queued(journal, { network: "eip155:1", asset: "0xa" });
-    await redis.client.hset(keys.payment(paid), "v", "9");
-    expect(await refused(paid)).toBe("record.newer");
+    await redis.client.hset(keys.record(id), { st: "LATER" });
+    expect(await refused(id)).toBe("record.unreadable");
+    expect(await redis.client.hgetall(keys.record(id))).toEqual({ st: "LATER" });
   });
 });
 
@@ -361,7 +368,7 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
     progress: (id) => results.tellProgress(id, PROGRESS),
     "a failed attempt": (id) => attempt(id),
     "the end of its attempts": (id) => fail(id).catch(() => {}),
-    "that it may have had an effect": (id) => records.unsure(id),
+    "that it may have had an effect": (id) => records.unsure({ id, queue: QUEUE, take: 1 }),
   };
 
   async function forgotten(): Promise<Record<string, string>> {

@@ -1,17 +1,13 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createCallHistory } from "../../../shared/call-history/keep.ts";
 import { createForget } from "../../../shared/calls/forget.ts";
-import {
-  type CallLife,
-  createReadBody,
-  createReadLife,
-  type LifeStep,
-  type ReadLife,
-} from "../../../shared/calls/life.ts";
+import { type CallLife, createReadBody, createReadLife, type ReadLife } from "../../../shared/calls/life.ts";
+import type { LifeStep } from "../../../shared/calls/steps.ts";
 import { callbackId } from "../../../shared/job-call/callback.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createPaymentJournal, type PaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { openBackends, type QueueBackend } from "../../../shared/queue/backend.ts";
+import { noteOf } from "../../../shared/queue/call-log.ts";
 import { type CallRecords, createCallRecords } from "../../../shared/queue/call-record.ts";
 import { prepareCallback } from "../../../shared/queue/callbacks.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
@@ -37,7 +33,7 @@ beforeAll(() => {
   const { partition } = redis;
   backend = openBackends(partition, WORK)(QUEUE);
   records = createCallRecords(partition);
-  journal = createPaymentJournal(partition);
+  journal = new PaymentJournal(partition);
   readLife = createReadLife(partition);
 });
 beforeEach(() => redis.client.flushdb());
@@ -46,6 +42,11 @@ async function lifeOf(id: string): Promise<CallLife> {
   const life = await readLife(id);
   if (life === undefined) throw new Error(`${id} is not known`);
   return life;
+}
+
+/** The attempts in its log. */
+async function attemptsIn(id: string): Promise<string[]> {
+  return (await lifeOf(id)).steps.flatMap((step) => ("n" in step ? `${step.kind} ${step.n}` : []));
 }
 
 const kinds = ({ steps }: CallLife): string[] => steps.map(({ kind }) => kind);
@@ -61,10 +62,10 @@ async function added(options: { claimed?: boolean; body?: Buffer; acceptedAt?: n
 
 const fetch = (worker = backend) => worker.fetch(TOKEN, { bytes: undefined, alone: false });
 
-async function attempts(id: string, count: number): Promise<void> {
+async function attempts(id: string, count: number, firstTake = 1): Promise<void> {
   for (let n = 1; n <= count; n++) {
-    const failed = { v: 1, at: Date.now(), code: "runner.failed", reason: `500 no ${n}`, worker: "w" };
-    await records.attemptFailed({ id, queue: QUEUE }, failed, 1);
+    const failed = { at: Date.now(), code: "runner.failed", reason: `500 no ${n}`, worker: "w" };
+    await records.attemptFailed({ id, queue: QUEUE, take: firstTake + n - 1 }, failed, 1);
   }
 }
 
@@ -81,6 +82,144 @@ async function inject(id: string, body = "done"): Promise<void> {
   await backend.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: true, result });
 }
 
+/** One attempt fails, and the call with it, so many times; each time it is replayed. */
+async function failAndReplay(id: string, times: number): Promise<void> {
+  for (let n = 1; n <= times; n++) {
+    await fetch();
+    await attempts(id, 1, n);
+    await fail(id);
+    await backend.replay(id, noteOf(n % 2 === 0 ? "vera" : "otto", `fix ${n}`));
+  }
+}
+
+/** The worker that has the call in hand ends, and another one takes the call back. */
+async function takeBack(id: string): Promise<void> {
+  await redis.client.del(keys.inQueue(QUEUE, `${id}:lock`));
+  for (let look = 1; look <= 2; look++) {
+    await redis.client.del(keys.inQueue(QUEUE, "stalled-check"));
+    await backend.moveStalledJobsToWait();
+  }
+}
+
+describe("the log of a call", () => {
+  test("has each failure and replay between the attempts, in order, and who replayed it and why", async () => {
+    const { id } = await added();
+    await failAndReplay(id, 2);
+    await fetch();
+    await inject(id);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "injected", attempts: 3, replays: 2 });
+    expect(life.steps.filter(({ kind }) => kind !== "result")).toMatchObject([
+      { kind: "attempt failed", n: 1 },
+      { kind: "failed", code: "runner.failed", reason: "500 no 1" },
+      { kind: "replayed", by: "otto", reason: "fix 1" },
+      { kind: "attempt failed", n: 2 },
+      { kind: "failed" },
+      { kind: "replayed", by: "vera", reason: "fix 2" },
+      { kind: "injected", n: 3 },
+    ]);
+    expect(await redis.client.pttl(keys.attempts(id))).toBeGreaterThan(0);
+  });
+
+  test("keeps the newest five of each kind, and all are counted", async () => {
+    const { id } = await added();
+    await failAndReplay(id, 7);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ attempts: 7, replays: 7 });
+    expect(stepOf(life, "attempt failed")).toMatchObject({ n: 3, missing: 2 });
+    const told = life.steps.flatMap((step) => (step.kind === "replayed" ? step.reason : []));
+    expect(told).toEqual(["fix 3", "fix 4", "fix 5", "fix 6", "fix 7"]);
+    await fetch();
+    await attempts(id, 9, 8);
+    expect((await lifeOf(id)).steps.at(-5)).toMatchObject({ kind: "attempt failed", n: 12, missing: 4 });
+    expect(await redis.client.llen(keys.attempts(id))).toBe(15);
+  });
+
+  test("is its newest entry while Redis is nearly full, and all are counted", async () => {
+    const { id } = await added();
+    await redis.client.set(keys.historyOff, "a gateway");
+    await failAndReplay(id, 2);
+    expect(await redis.client.llen(keys.attempts(id))).toBe(1);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ attempts: 2, replays: 2 });
+    expect(stepOf(life, "replayed")).toMatchObject({ by: "vera", missing: 2 });
+  });
+
+  test("counts an attempt whose worker ended, and counts it once if that worker had told of it or tells of it late", async () => {
+    const { id } = await added();
+    const take = () => backend.fetch(TOKEN, { bytes: undefined, alone: true });
+    const told = () => attemptsIn(id);
+    await take();
+    await takeBack(id);
+    expect(await told()).toEqual(["attempt lost 1"]);
+    expect(await take()).toMatchObject({ attemptsStarted: 2, attemptsBefore: 1 });
+    await attempts(id, 1, 2);
+    await takeBack(id);
+    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2"]);
+    await take();
+    await takeBack(id);
+    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2", "attempt lost 3"]);
+    await take();
+    await attempts(id, 1, 3);
+    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2", "attempt failed 3"]);
+    await attempts(id, 1, 4);
+    await inject(id);
+    expect(await lifeOf(id)).toMatchObject({ attempts: 5, replays: 0 });
+  });
+
+  test("counts an attempt once that is recorded again, because the reply was lost", async () => {
+    const { id } = await added();
+    await attempts(id, 1, 1);
+    await attempts(id, 1, 1);
+    expect(await attemptsIn(id)).toEqual(["attempt failed 1"]);
+    await attempts(id, 7, 2);
+    for (const take of [1, 5, 8]) await attempts(id, 1, take);
+    expect(await attemptsIn(id)).toEqual([4, 5, 6, 7, 8].map((n) => `attempt failed ${n}`));
+  });
+
+  test("counts a lost attempt once, though its worker wakes after the call has failed and was replayed", async () => {
+    const { id } = await added();
+    await fetch();
+    await takeBack(id);
+    await backend.fetch(TOKEN, { bytes: undefined, alone: true });
+    await fail(id);
+    const late = async () => {
+      await records.unsure({ id, queue: QUEUE, take: 1 });
+      return attemptsIn(id);
+    };
+    expect(await late()).toEqual(["attempt lost 1"]);
+    await backend.replay(id, noteOf("otto", "mended"));
+    expect(await late()).toEqual(["attempt lost 1"]);
+    await attempts(id, 1, 1);
+    expect(await attemptsIn(id)).toEqual(["attempt failed 1"]);
+    await attempts(id, 1, 3);
+    expect(await late()).toEqual(["attempt failed 1", "attempt failed 2"]);
+    expect(await lifeOf(id)).toMatchObject({ attempts: 2, replays: 1 });
+  });
+
+  test("has a failure without an attempt as such", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 1, 1);
+    await takeBack(id);
+    await fetch();
+    await fail(id);
+    const life = await lifeOf(id);
+    expect(kinds(life)).toEqual(["accepted", "queued", "attempt failed", "failed"]);
+    expect(life).toMatchObject({ state: "failed", attempts: 1 });
+    expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no" });
+  });
+
+  test("has a long reason as far as 200 characters, and no half of a character", async () => {
+    const { id } = await added();
+    await fetch();
+    await fail(id);
+    await backend.replay(id, noteOf("otto", `a${"😀".repeat(500)}`));
+    const { reason } = stepOf(await lifeOf(id), "replayed") as { reason: string };
+    expect([reason.length, reason]).toEqual([200, `a${"😀".repeat(99)}…`]);
+  });
+});
+
 describe("the life of a webhook's call", () => {
   test.each([true, false])(
     "begins as it waits, is in hand, and is delayed (with a delivery id: %s)",
@@ -89,7 +228,7 @@ describe("the life of a webhook's call", () => {
       const waits = await lifeOf(call.id);
       expect(waits).toMatchObject({
         ...{ id: call.id, state: "queued", origin: "webhook", job: "7/1" },
-        ...{ place: { queue: QUEUE, as: "waiting", dueAt: undefined }, attemptsBefore: 0 },
+        ...{ place: { queue: QUEUE, as: "waiting", dueAt: undefined }, attempts: 0, replays: 0 },
         head: { metadata: call.metadata, bytes: 5, sha256: call.sha256, accepted_at: call.accepted_at },
         result: { kind: isClaimed ? "pending" : "unknown" },
       });
@@ -104,26 +243,29 @@ describe("the life of a webhook's call", () => {
     },
   );
 
-  test("tells of its failure, its newest attempts, and how many came before", async () => {
+  test("tells of its failure, its newest attempts, how many came before and how many there were", async () => {
     const { id } = await added();
     await fetch();
     await attempts(id, 7);
+    await redis.client.hset(keys.inQueue(QUEUE, id), "ats", 7);
     await fail(id);
     const life = await lifeOf(id);
-    expect(life).toMatchObject({ state: "failed", attemptsBefore: 2, place: { as: "failed" } });
+    expect(life).toMatchObject({ state: "failed", attempts: 7, place: { as: "failed" } });
     expect(life.result).toMatchObject({ kind: "failed", code: "runner.failed", title: "No" });
     expect(kinds(life)).toEqual(["accepted", "queued", ...Array(5).fill("attempt failed"), "failed"]);
     const numbers = life.steps.flatMap((step) => (step.kind === "attempt failed" ? step.n : []));
     expect(numbers).toEqual([3, 4, 5, 6, 7]);
-    expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no" });
+    expect(stepOf(life, "attempt failed")).toMatchObject({ n: 3, missing: 2 });
+    expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no 7" });
   });
 
   test("stays in its order where a clock is a little behind, and follows the clocks where they say more", async () => {
     const { id } = await added();
     const { at = 0 } = stepOf(await lifeOf(id), "queued") ?? {};
+    let take = 0;
     const steps = async (attemptAt: number) => {
-      const failed = { v: 1, at: attemptAt, code: "runner.failed", reason: "500 no", worker: "w" };
-      await records.attemptFailed({ id, queue: QUEUE }, failed, 1);
+      const failed = { at: attemptAt, code: "runner.failed", reason: "500 no", worker: "w" };
+      await records.attemptFailed({ id, queue: QUEUE, take: ++take }, failed, 1);
       return kinds(await lifeOf(id));
     };
     expect(await steps(at - 30)).toEqual(["accepted", "queued", "attempt failed"]);
@@ -171,8 +313,8 @@ describe("the life of a webhook's call", () => {
     const queue = callbackQueueOf("7/1", "a.test");
     const receiver = openBackends(redis.partition, WORK)(queue);
     await fetch(receiver);
-    const attempt = { v: 1, at: Date.now(), code: "callback.refused", reason: "500", worker: "w" };
-    await records.attemptFailed({ id, queue }, attempt, 1);
+    const attempt = { at: Date.now(), code: "callback.refused", reason: "500", worker: "w" };
+    await records.attemptFailed({ id, queue, take: 1 }, attempt, 1);
     await receiver.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: true });
     expect(stepOf(await lifeOf(call.id), "callback")).toMatchObject({
       ...told,
@@ -202,11 +344,11 @@ describe("the life of a webhook's call", () => {
     expect(life.result).toEqual({ kind: "gone" });
   });
 
-  test("is undefined if nothing is known of it, and refused if a later release has written it", async () => {
+  test("is undefined if nothing is known of it, and refused if its record has a state that no process writes", async () => {
     expect(await readLife(`c_${"0".repeat(32)}`)).toBeUndefined();
     const { id } = await added();
-    await redis.client.hset(keys.record(id), "v", "9");
-    await expect(readLife(id)).rejects.toMatchObject({ code: "record.newer" });
+    await redis.client.hset(keys.record(id), "st", "LATER");
+    await expect(readLife(id)).rejects.toMatchObject({ code: "record.unreadable" });
   });
 
   test("is read in so few bytes, whatever the size of body and result", async () => {
@@ -305,9 +447,9 @@ test("a call of which nothing but its line in the history is left has the times 
   history.add(call, 3);
   await history.stop();
   const known = { state: "injected", origin: "webhook", job: "7/1", place: undefined, changedAt: endedAt };
-  expect(await lifeOf(call.id)).toMatchObject({ ...known, remembered: { attempts: 3, endpoint: "/a" } });
+  expect(await lifeOf(call.id)).toMatchObject({ ...known, attempts: 3, remembered: { endpoint: "/a" } });
   expect((await lifeOf(call.id)).steps).toEqual([
     { kind: "accepted", at: 1000 },
-    { kind: "injected", at: endedAt },
+    { kind: "injected", at: endedAt, n: 3, missing: 2 },
   ]);
 });

@@ -7,7 +7,7 @@ import { createSearchCalls } from "../../../shared/calls/search.ts";
 import { callIdOfSignedDelivery } from "../../../shared/job-call/call-id.ts";
 import type { JobCall } from "../../../shared/job-call/job-call.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { createDiscard } from "../../../shared/queue/discard.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
@@ -96,7 +96,7 @@ describe("a call is found wherever it is, by whatever is known of it:", () => {
   });
 
   test("a sale by its payer and its transaction, while its payment is under way and after its job", async () => {
-    const journal = createPaymentJournal(fixture.redis.partition);
+    const journal = new PaymentJournal(fixture.redis.partition);
     const payer = `0x${"a".repeat(40)}`;
     const settling = await claimed(journal, { network: "eip155:1", asset: "0xabc", payer });
     const metadata = { "X-X402-PAYER": payer, "X-X402-TRANSACTION": "0xfeed" };
@@ -223,7 +223,7 @@ test("a call of which only its line in the history is left is forgotten, and tha
   await run([call]);
   await fixture.redis.client.del(keys.record(call.id));
   expect(await forgetting()(call.id, "a test")).toEqual({ kind: "done" });
-  expect(await fixture.redis.client.xlen(keys.audit)).toBe(1);
+  expect(await fixture.redis.client.xlen(keys.audit("acts"))).toBe(1);
   expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([]);
 
   const again = webhook("/a", "delivery 2");

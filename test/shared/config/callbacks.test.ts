@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { loadConfig, loadPostern, type Reader } from "../../../shared/config/load-config.ts";
+import { loadConfig, loadPostern } from "../../../shared/config/load-config.ts";
+import type { Reader } from "../../../shared/config/read-postern.ts";
 import { dirWith, problemsOf } from "./files.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, "s").toString("base64")}`;
@@ -48,7 +49,7 @@ test.each([
   ["base64 of another alphabet", `whsec_${"_-".repeat(22)}`],
 ])("a secret of another form is refused: %s", (_what, secret) => {
   expect(problems(`[callbacks]\nsecret = "${secret}"\n`)).toEqual([
-    expect.stringMatching(/^callbacks.secret: must be whsec_ and the base64 of 24 to 64 random bytes/),
+    expect.stringMatching(/^callbacks.secret: must be whsec_ and 24 to 64 random bytes in base64/),
   ]);
 });
 
@@ -57,7 +58,8 @@ test("several secrets are good, so that one can be rotated", () => {
 });
 
 test("no list of ranges turns the guard off", () => {
-  const everybody = "hold every address together, and so let strangers have this network called";
+  const everybody =
+    "must not cover all addresses together: clients could then send callbacks into your network";
   for (const ranges of ['["0.0.0.0/0"]', '["::/0"]', '["0.0.0.0/1", "128.0.0.0/1"]'])
     expect(problems(on(`allow_cidrs = ${ranges}\n`))).toEqual([`callbacks.allow_cidrs: ${everybody}`]);
   expect(problems(on('allow_cidrs = ["10.0.0.0/8", "fd00::/8"]\n'))).toEqual([]);
@@ -65,7 +67,7 @@ test("no list of ranges turns the guard off", () => {
 
 test("a delivery has to end inside its lock", () => {
   expect(problems(on("timeout_ms = 20000\n"))).toEqual([
-    "callbacks.timeout_ms: must be shorter than producer.lock_ms: an injection has to end inside its lock",
+    "callbacks.timeout_ms: must be below producer.lock_ms: an attempt must end before its lock expires",
   ]);
 });
 
@@ -75,14 +77,14 @@ test.each(['callback_url = "https://a.example"', 'callback_hosts = ["a.example"]
     const [key] = endpoint.split(" ");
     for (const reader of [undefined, "gateway"] as const)
       expect(problems("", { endpoint, reader })).toEqual([
-        `endpoint /a: ${key}: needs [callbacks] with a secret in postern.toml: without it no callback is sent`,
+        `endpoint /a: ${key}: needs [callbacks] with a secret in postern.toml: without it, no callback is sent`,
       ]);
     expect(problems(on(), { endpoint })).toEqual([]);
   },
 );
 
 const CLOSED =
-  "callback_url: is where no producer connects to: it needs a range in callbacks.allow_cidrs of postern.toml";
+  "callback_url: must be an https URL of a public address, or have its address in callbacks.allow_cidrs of postern.toml";
 
 test.each([
   "https://127.0.0.1:9000/told",
@@ -102,7 +104,7 @@ test("a range of allow_cidrs opens no other address", () => {
 
 test.each([
   ['callback_url = "ftp://a.example"', "callback_url: must be an https URL"],
-  ['callback_url = "https://user@a.example"', "callback_url: must have no user or password"],
+  ['callback_url = "https://user@a.example"', "callback_url: must not contain a user or password"],
   ["callback_hosts = []", "callback_hosts: is empty"],
   ['callback_url = "https://127.0.0.1:9000/told"', CLOSED],
   ['callback_url = "https://[::1]/told"', CLOSED],
@@ -111,10 +113,13 @@ test.each([
   ['callback_url = "https://[::ffff:169.254.169.254]/told"', CLOSED],
   ['callback_url = "http://a.example/told"', CLOSED],
   ['callback_hosts = ["https://a.example"]', /^callback_hosts\[0\]: must be a host/],
-  ['callback_hosts = ["*.com"]', "callback_hosts[0]: would let in a whole top-level domain"],
+  [
+    'callback_hosts = ["*.com"]',
+    "callback_hosts[0]: allows a whole top-level domain: name a domain below it",
+  ],
   [
     'callback_url = "https://a.example"\ncallback_hosts = ["b.example"]',
-    "callback_hosts: is not used: callback_url is told of every call",
+    "callback_hosts: is not used: callback_url gets every callback",
   ],
 ])("an endpoint with %s is refused", (endpoint, problem) => {
   const [found = "", ...more] = problems(on(), { endpoint });
@@ -132,7 +137,7 @@ test("a wildcard below a public suffix is warned of, with its port or without, a
     env: {},
   });
   const warning = (place: number, host: string, domain: string) =>
-    `webhooks.toml: endpoint /a: callback_hosts[${place}]: ${host} allows hosts of anybody, since ${domain} is a public suffix; ` +
-    "list hosts, or wildcards below domains that you know";
+    `webhooks.toml: endpoint /a: callback_hosts[${place}]: ${host} covers hosts of strangers, because ${domain} is a public suffix; ` +
+    "list hosts, or wildcards below your own domains";
   expect(warnings).toEqual([warning(0, "*.github.io", "github.io"), warning(1, "*.co.uk:8443", "co.uk")]);
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { loadConfig, type Reader } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import type { Reader } from "../../../shared/config/read-postern.ts";
 import { dirWith, problemsOf } from "./files.ts";
 
 const WEBHOOKS = '[[endpoints]]\npath = "/a"\njob_id = 1\nauth = "none"\n';
@@ -43,7 +44,7 @@ test("a gateway that takes deliveries does not start without the secret of each 
   const without = ON.replace(/secret = .*\n/g, "").replace(/deliver_to.*\n/, "");
   for (const reader of ["gateway", undefined] as const)
     expect(problems(without, {}, reader)).toEqual([
-      expect.stringMatching(/runner\.secret: is missing: .*set it, or turn deliveries off/),
+      expect.stringMatching(/runner\.secret: is missing: .*set it, or set results\.deliveries = false/),
       expect.stringMatching(/runners\.reports\.secret: is missing: /),
     ]);
   for (const reader of ["producer", "runner", "pricing", "command"] as const) load(without, {}, reader);
@@ -52,7 +53,7 @@ test("a gateway that takes deliveries does not start without the secret of each 
 test("a runner that is to deliver needs a secret to sign with", () => {
   const unsigned = '[runner]\ndeliver_to = ["http://127.0.0.1:9091"]\n';
   expect(problems(unsigned, {}, "runner")).toEqual([
-    expect.stringMatching(/runner\.deliver_to: needs secret beside it/),
+    expect.stringMatching(/runner\.deliver_to: needs secret, which signs/),
   ]);
   load(unsigned, {}, "gateway");
 });

@@ -7,27 +7,33 @@ const bearer = `job_id = 1\nauth = "bearer"\n${SECRET}`;
 const hmac = `job_id = 1\nauth = "hmac-sha256"\n${SECRET}`;
 
 test.each([
-  [`job_id = 1\nauth = "basic"\nusername = "a:b"\n${SECRET}`, "username: must not hold a colon"],
-  [`${hmac}\nsignature_over = "decoded"`, 'signature_over: is not used: encoded_bodies = "refuse"'],
+  [`job_id = 1\nauth = "basic"\nusername = "a:b"\n${SECRET}`, "username: must not contain a colon"],
+  [`${hmac}\nsignature_over = "decoded"`, 'signature_over: is not used: with encoded_bodies = "refuse"'],
   [
     `${bearer}\nidempotency_window_secs = 60`,
-    "idempotency_window_secs: is not used: there is no delivery_id",
+    "idempotency_window_secs: is not used: the endpoint has no delivery_id",
   ],
-  [`${hmac}\npublic_url = "https://a.example/x"`, "public_url: is not used: this sender does not sign it"],
-  [`${bearer}\npublic_url = "https://a.example/x"`, "public_url: is not used: this sender does not sign it"],
+  [
+    `${hmac}\npublic_url = "https://a.example/x"`,
+    "public_url: is not used: this sender does not sign the URL",
+  ],
+  [
+    `${bearer}\npublic_url = "https://a.example/x"`,
+    "public_url: is not used: this sender does not sign the URL",
+  ],
   [
     'job_id = 1\npreset = "twilio"\nsecret = "0123456789abcdef"\npublic_url = "https://a.example/x?"',
-    "public_url: ends with ?, behind which nobody can tell a query from the form",
+    "public_url: must not end with ?, which makes the start of the form ambiguous",
   ],
-  [`${bearer}\nforward_headers = ["X-A", "X-B", "x-a"]`, "forward_headers[2]: is there twice"],
-  [`${bearer}\nevent_type = "{header:X A}"`, "event_type: has a placeholder that is not known: {header:X A}"],
+  [`${bearer}\nforward_headers = ["X-A", "X-B", "x-a"]`, "forward_headers[2]: is listed twice"],
+  [`${bearer}\nevent_type = "{header:X A}"`, "event_type: has an unknown placeholder: {header:X A}"],
+  [`${bearer}\nevent_type = "{header:X-A|}"`, "event_type: has an unknown placeholder: {header:X-A|}"],
+  [`${bearer}\nevent_type = "{body:/a~2}"`, "event_type: has an unknown placeholder: {body:/a~2}"],
   [
-    `${bearer}\nevent_type = "{header:X-A|}"`,
-    "event_type: has a placeholder that is not known: {header:X-A|}",
+    `${bearer}\nanswer = { status = 204, body = "ok" }`,
+    "answer.body: must not be set with status 204, which has no body",
   ],
-  [`${bearer}\nevent_type = "{body:/a~2}"`, "event_type: has a placeholder that is not known: {body:/a~2}"],
-  [`${bearer}\nanswer = { status = 204, body = "ok" }`, "answer.body: is not sent with status 204"],
-  [`${bearer}\nwait_secs = 2`, 'wait_secs: is not used: only with respond = "result" the sender waits'],
+  [`${bearer}\nwait_secs = 2`, 'wait_secs: is not used: only respond = "result" waits'],
 ])("the contradiction in %j is refused at its key", (lines, problem) => {
   expect(endpointProblems(lines)).toEqual(onlyProblem(problem));
 });

@@ -11,7 +11,7 @@ const GOOD = 'path = "/a"\njob_id = 1\nauth = "bearer"\nsecret = "a secret of ou
 /** Faults of one table; each is found beside any other. */
 const FAULTS: [what: string, line: string, instead: RegExp, problem: string][] = [
   ["a missing variable", 'secret = "env:ABSENT"', /secret = .*/, "secret: names the environment variable"],
-  ["a missing job_id", "", /job_id = 1/, "job_id: is missing"],
+  ["a missing job_id", "", /job_id = 1/, "job_id: is missing: set job_id or route_by"],
   ["a wrong path", 'path = "b"', /path = .*/, "path: must start with /"],
   ["an unknown key", "$&\nsecert = 1", /auth = .*/, "secert: unknown key"],
   ["a key between others", "$&\nwait_secs = 3", /auth = .*/, "wait_secs: is not used"],
@@ -33,9 +33,9 @@ test("a sender that is not known hides nothing of the endpoint's other keys", ()
   const found = load({ "webhooks.toml": endpoint(lines) });
   expect(found).toHaveLength(8);
   for (const problem of [
-    "job_id: is missing",
+    "job_id: is missing: set job_id or route_by",
     "path: must start with /",
-    "preset: knows no sender",
+    "preset: must be a known preset, not",
     "rate_limit: must be a table",
     "secret: names the environment variable",
     "wait: unknown key; did you mean wait_secs?",
@@ -61,13 +61,13 @@ test("a missing secret of postern.toml hides nothing else of it, and nothing bet
   for (const problem of [
     "runner.secret: names the environment variable ABSENT",
     "redis.url: names the environment variable ABSENT",
-    "runner.timeout_ms: must be shorter than producer.lock_ms",
-    "runner.answer_secs: is longer than memory_secs",
+    "runner.timeout_ms: must be below producer.lock_ms",
+    "runner.answer_secs: must be at most memory_secs",
     "redis.declared: is not used",
-    "producer.backoff.cap_ms: is below base_ms",
-    "jobs.1/1.runner: names a runner that is not there",
-    "respond: wants 3 s, which is above results.wait_secs_max",
-    "forward_headers[0]: begins with metadata_prefix",
+    "producer.backoff.cap_ms: must be at least base_ms",
+    'jobs.1/1.runner: must be a configured runner, not "other"',
+    "respond: waits for 3 s, but results.wait_secs_max of postern.toml is 1",
+    "forward_headers[0]: must not start with metadata_prefix",
     "callback_url: needs [callbacks]",
   ])
     expect(found.join("\n")).toContain(problem);
@@ -93,7 +93,7 @@ test("a wrong value makes up no problem of a key that is judged by it", () => {
   ).toEqual([expect.stringContaining("signature.algorithm: must be")]);
 });
 
-test("a wrong token of operator.toml hides neither an open address nor a name that is there twice", () => {
+test("a wrong token of operator.toml hides neither an open address nor a name that is listed twice", () => {
   const dir = dirWith({
     "operator.toml":
       'session_secs = 1\n[[tokens]]\nname = "a"\nrole = "viewer"\ntoken = "env:ABSENT"\n[[tokens]]\nname = "a"\nrole = "viewer"\ntoken = "a-token-of-our-own-0123"',
@@ -101,7 +101,7 @@ test("a wrong token of operator.toml hides neither an open address nor a name th
   expect(problemsOf(() => loadOperatorConfig({ dir, env: {} }))).toEqual([
     expect.stringContaining("session_secs: must be at least 60"),
     expect.stringContaining("tokens[0].token: names the environment variable"),
-    expect.stringContaining("tokens[1].name: is that of another token"),
+    expect.stringContaining("tokens[1].name: must be unique: another token has this name"),
   ]);
 });
 
@@ -120,12 +120,12 @@ test.each([
   [
     "a job whose name is wrong",
     '[runners.fast]\nurl = "http://127.0.0.1:1"\n[jobs."7"]\nrunner = "fast"',
-    ["jobs.7: is not <service id>"],
+    ["jobs.7: must be <service id>"],
   ],
   [
     "a runner whose name is wrong",
     '[runners."a b"]\nurl = "http://127.0.0.1:1"\n[jobs."7/1"]\nrunner = "a b"',
-    ["runners.a b: is no name"],
+    ["runners.a b: must be 1 to 64 letters"],
   ],
   [
     "a misspelt key",
@@ -147,7 +147,7 @@ test("a wrong key of x402.toml hides no body limit that is above the budget in p
     "x402.toml": "typo_key = 1\nbody_limit_bytes = 60000000",
   });
   const found = problemsOf(() => loadX402Config({ dir, env: {} }));
-  expect(found).toContainEqual(expect.stringContaining("http.body_budget_bytes: is below 60000000"));
+  expect(found).toContainEqual(expect.stringContaining("http.body_budget_bytes: must be at least 60000000"));
   const wrong = dirWith({
     "postern.toml": "[http]\nbody_budget_bytes = 1000",
     "x402.toml": 'body_limit_bytes = "1"',
@@ -161,15 +161,15 @@ test.each([
     '[jobs."7/1"]\ntimeout_ms = "x"\n[jobs."7/2"]\nrunner = "fasst"\n[jobs."7/3"]\ntimeout_ms = 99999\n[jobs."8"]',
     [
       "jobs.7/1.timeout_ms: must be",
-      "jobs.7/2.runner: names",
+      "jobs.7/2.runner: must be a configured runner",
       "jobs.7/3.timeout_ms: must be",
-      "jobs.8: is not",
+      "jobs.8: must be",
     ],
   ],
   [
     "a key that jobs are judged by",
     '[producer]\nlock_ms = "x"\n[jobs."7/2"]\nrunner = "fasst"',
-    ["producer.lock_ms: must be", "jobs.7/2.runner: names"],
+    ["producer.lock_ms: must be", "jobs.7/2.runner: must be a configured runner"],
   ],
 ])("%s that is wrong hides nothing of other jobs", (_what, text, problems) => {
   expect(load({ "postern.toml": text })).toEqual(problems.map((problem) => expect.stringContaining(problem)));
@@ -189,8 +189,8 @@ test.each(['forward_headers = ["a b"]', 'preset = "githbu"'])(
     });
     expect(problems).toHaveLength(5);
     for (const problem of [
-      "http.body_budget_bytes: is below 2000000, which one body of endpoint /b may take",
-      "endpoint /b: forward_headers[0]: begins with metadata_prefix",
+      "http.body_budget_bytes: must be at least 2000000, the largest body of endpoint /b",
+      "endpoint /b: forward_headers[0]: must not start with metadata_prefix",
       "endpoint /b: keep_result: needs results.secret",
       "endpoint /b: callback_url: needs [callbacks]",
     ])
@@ -205,9 +205,9 @@ test("a wrong key of an endpoint hides nothing of its other keys that one rule j
   ];
   expect(load({ "webhooks.toml": endpoint(`${GOOD}\n${lines.join("\n")}`) })).toEqual([
     expect.stringContaining("event_type: "),
-    expect.stringContaining("delivery_id: holds the header of the credential"),
+    expect.stringContaining("delivery_id: must not read the credential's header"),
     expect.stringContaining("forward_headers[1]: "),
-    expect.stringContaining("forward_headers[0]: is the header of the credential"),
+    expect.stringContaining("forward_headers[0]: must not be the credential's header"),
   ]);
 });
 
@@ -218,7 +218,7 @@ test("a wrong token of operator.toml hides no secret that other tokens share", (
   const dir = dirWith({ "operator.toml": tokens.join("") });
   expect(problemsOf(() => loadOperatorConfig({ dir, env: {} }))).toEqual([
     expect.stringContaining("tokens[0].token: names the environment variable"),
-    expect.stringContaining("tokens[2].token: is that of another name"),
+    expect.stringContaining("tokens[2].token: must be unique: another name has this token"),
   ]);
 });
 
@@ -230,10 +230,10 @@ test("a wrong key of a job that is sold hides nothing else of the job", () => {
   });
   expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
     expect.stringContaining("1.1.descripton: unknown key"),
+    expect.stringContaining("1.1.callback_url: must be an https URL of a public address"),
     expect.stringContaining("1.2.keep_result: must be true or false"),
-    expect.stringContaining("1.2.name: job 1/1 has this name"),
-    expect.stringContaining("1.1.callback_url: is where no producer connects to"),
-    expect.stringContaining("1.2.callback_url: is where no producer connects to"),
+    expect.stringContaining("1.2.name: must be unique: job 1/1 has this name"),
+    expect.stringContaining("1.2.callback_url: must be an https URL of a public address"),
   ]);
 });
 
@@ -252,13 +252,13 @@ test("a wrong price or id of a job that is sold hides nothing else of the job", 
   for (const problem of [
     "1.1.price_wei: must be quoted",
     "1.1.keep_result: must be true or false",
-    "1.1.callback_url: is where no producer connects to",
-    "1.2.name: job 1/1 has this name",
-    "1.1.5: is not a job index",
+    "1.1.callback_url: must be an https URL of a public address",
+    "1.2.name: must be unique: job 1/1 has this name",
+    "1.1.5: must be a job index",
     "1.1.5.price_wei: must be above 0",
     "1.1.5.description: is empty",
-    "x: is not a service id",
-    "x.3.price_wei: must be whole wei",
+    "x: must be a service id",
+    "x.3.price_wei: must be an integer in wei",
   ])
     expect(found.join("\n")).toContain(problem);
 });
@@ -270,7 +270,7 @@ test.each([
   const dir = dirWith({ "x402.toml": line });
   const found = problemsOf(() => loadX402Config({ dir, env: {} })).join("\n");
   expect(found).toContain(`${key}: unknown key`);
-  expect(found).not.toContain("says who verifies and settles");
+  expect(found).not.toContain("set facilitator_url or [[facilitators]]");
 });
 
 test.each([

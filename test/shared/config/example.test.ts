@@ -59,7 +59,10 @@ test("the example configuration is refused for every placeholder in it, and for 
   const dir = dirWith(files());
   const ofOperator = problemsOf(() => loadOperatorConfig({ dir, env: {}, reader: "operator" }));
   const found = [...problemsOf(() => loadAll(files())), ...ofOperator];
-  const [recipients, secrets] = [/pay_to: is the zero address/, /: is the placeholder of the example file/];
+  const [recipients, secrets] = [
+    /pay_to: must not be the zero address/,
+    /: must not be the placeholder of the example file/,
+  ];
   expect(found.filter((line) => recipients.test(line))).toHaveLength(2);
   expect(found.filter((line) => secrets.test(line))).toHaveLength(PLACEHOLDERS.length);
   expect(found).toHaveLength(PLACEHOLDERS.length + 2);

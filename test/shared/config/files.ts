@@ -24,7 +24,7 @@ export function filledExample(name: string): string {
   return exampleFile(name)
     .replaceAll("replace-this-rpc-url", "https://node.example.com")
     .replaceAll(`0x${"0".repeat(40)}`, "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")
-    .replaceAll(/replace-this-((?:viewer|operator)-token)/g, "$1-of-ones-own")
+    .replaceAll(/replace-this-((?:viewer|operator)-token)/g, "$1-5f0c4f8e7d1a6b2393ce1f6a0d78b54e")
     .replaceAll(/replace-this-[a-z-]+/g, "a secret of one's own");
 }
 

@@ -8,22 +8,25 @@ const POST = 'when = { "{body:/type}" = "ping" }, proof = "credential"';
 const MAC = 'mac = { of = "{query:c}", encoding = "hex" }';
 
 test.each([
-  [`${POST}, json = { a = "{mac}" }`, "json.a: needs mac, which says what it is made of"],
+  [`${POST}, json = { a = "{mac}" }`, "json.a: needs mac, which defines {mac}"],
   [`${POST}, mac = { of = "{body:/a}", encoding = "hex" }`, "mac: is not used: no value of json is {mac}"],
-  [`${GET}, body = "a", json = { a = 1 }`, "body: is one answer and json another: name one of them"],
-  [`${GET}, body = "a", status = 204`, "body: is not sent with status 204"],
-  [`${GET}, json = { a = 1 }, status = 204`, "json: is not sent with status 204"],
+  [`${GET}, body = "a", json = { a = 1 }`, "body: must not be set together with json: set one of the two"],
+  [`${GET}, body = "a", status = 204`, "body: must not be set with status 204, which has no body"],
+  [`${GET}, json = { a = 1 }, status = 204`, "json: must not be set with status 204, which has no body"],
   ...["Content-Length", "transfer-encoding", "Connection", "Set-Cookie", "Date", "Cache-Control"].map(
-    (name) => [`${GET}, headers = { ${name} = "a" }`, `headers.${name}: is set by the gateway itself`],
+    (name) => [
+      `${GET}, headers = { ${name} = "a" }`,
+      `headers.${name}: must not be set: the gateway sets it`,
+    ],
   ),
-  [`${GET}, form = { a = "1" }`, "form: is read only of a handshake that comes with POST"],
-  [`${POST}, form = { a = "1" }`, 'form: is read only of a handshake with proof = "none"'],
+  [`${GET}, form = { a = "1" }`, 'form: is allowed only with method = "POST"'],
+  [`${POST}, form = { a = "1" }`, 'form: is allowed only with proof = "none"'],
   [
     'when = { "{query:a}" = "1" }, proof = "none", form = { a = "*" }',
-    "form: holds no field with a value, so every form would be this handshake",
+    "form: must have a field with a value: otherwise, every form would match this handshake",
   ],
-  [`${GET}, headers = { content-type = "a" }`, "headers.content-type: is what content_type sets"],
-  [`${GET}, headers = { X-A = "a", x-a = "b" }`, "headers.x-a: is there twice"],
+  [`${GET}, headers = { content-type = "a" }`, "headers.content-type: must not be set: use content_type"],
+  [`${GET}, headers = { X-A = "a", x-a = "b" }`, "headers.x-a: is listed twice"],
   ...[
     ['when = { "{body:/a}" = "*" }', "when.{body:/a}"],
     ['body = "{body:/a}"', "body"],
@@ -32,7 +35,7 @@ test.each([
     [`json = { a = "{mac}" }, ${MAC.replace("query:c", "body:/c")}`, "mac.of"],
   ].map(([keys, key]) => [
     `${GET}, ${keys}`,
-    `${key}: can read the body only of a handshake with proof = "credential"`,
+    `${key}: must not read the body, except with proof = "credential"`,
   ]),
 ] as [string, string][])("the handshake %j is refused, with the key and what is wrong", (keys, problem) => {
   expect(endpointProblems(endpoint(keys))).toEqual(onlyProblem(`handshakes[0].${problem}`));
@@ -42,7 +45,7 @@ test.each(['proof = "none"', 'proof = "credential"', 'proof = { secret_header = 
   "a handshake that would be every delivery is refused, with %s",
   (proof) => {
     expect(endpointProblems(endpoint(proof))).toEqual(
-      onlyProblem("handshakes[0].when: is missing: every delivery would be this handshake"),
+      onlyProblem("handshakes[0].when: is missing: without it, every delivery would match this handshake"),
     );
   },
 );
@@ -52,7 +55,7 @@ test.each(['auth = "none"', 'auth = "token"\ntoken_field = "/t"\nsecret = "01234
   (auth) => {
     const form = 'when = { "{query:a}" = "1" }, proof = "none", form = { a = "1" }';
     expect(endpointProblems(`job_id = 1\n${auth}\nhandshakes = [{ ${form} }]`)).toEqual(
-      onlyProblem("handshakes[0].form: is read only where deliveries have their credential in a header"),
+      onlyProblem("handshakes[0].form: is allowed only if deliveries have their credential in a header"),
     );
   },
 );
@@ -69,7 +72,9 @@ test.each([
   '[{ header = "X-S", algorithm = "hmac-sha256" }, { header = "X-T", algorithm = "hmac-sha256", signed = "{body:/id}" }]',
 ])("no handshake makes MACs for anybody beside the signature %s", (signature) => {
   expect(endpointProblems(endpoint(oracle, signature))).toEqual(
-    onlyProblem("handshakes[0].mac: is made for anybody, and could sign a delivery: signed must hold {body}"),
+    onlyProblem(
+      "handshakes[0].mac: is computed for unauthenticated requests, so it could sign a delivery: signed must contain {body}",
+    ),
   );
 });
 
@@ -82,6 +87,6 @@ test("a handshake makes a MAC for anybody where every signature covers the body,
 
 test("a MAC needs a signature that is one", () => {
   expect(endpointProblems(endpoint(oracle, '{ header = "X-S", algorithm = "equal" }'))).toEqual(
-    onlyProblem("handshakes[0].mac: can be made only beside an HMAC signature"),
+    onlyProblem("handshakes[0].mac: is allowed only if deliveries have an HMAC signature"),
   );
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { loadConfig, type Reader } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/load-config.ts";
+import type { Reader } from "../../../shared/config/read-postern.ts";
 import { dirWith, type Files, placedProblemsOf, problemsOf } from "./files.ts";
 
 const load = (files: Files, env = {}) => loadConfig({ dir: dirWith(files), env });
@@ -32,7 +33,7 @@ test("every problem of postern.toml and webhooks.toml is reported at once, with 
     "postern.toml: redis.url",
     "postern.toml: runner.secret[1]",
     "postern.toml: runner.timeout_ms",
-    "webhook.toml: is not a file of Postern (known",
+    "webhook.toml: is not a Postern file (known",
     "webhooks.toml: bind_address",
     'webhooks.toml: endpoint "/d e": job_id',
     'webhooks.toml: endpoint "/d e": name',
@@ -54,10 +55,10 @@ test("every problem of postern.toml and webhooks.toml is reported at once, with 
 });
 
 test.each([
-  ["10.0.0.1/8", "has bits beyond its prefix: 10.0.0.0/8 is the range"],
-  ["proxy.example.com", "must be an address or a range, as 203.0.113.0/24 or 2001:db8::/32"],
-  ["::/0", "trusts everybody"],
-  ["0.0.0.0/0", "trusts everybody"],
+  ["10.0.0.1/8", "has bits beyond its prefix: write 10.0.0.0/8"],
+  ["proxy.example.com", "must be an address or a range, such as 203.0.113.0/24 or 2001:db8::/32"],
+  ["::/0", "must not cover every address"],
+  ["0.0.0.0/0", "must not cover every address"],
 ])("the trusted proxy %s is refused, and its key is named", (range, problem) => {
   const toml = `[http]\ntrusted_proxies = ["10.0.0.0/8", "${range}"]\n`;
   expect(problems({ "postern.toml": toml })).toEqual([
@@ -72,23 +73,23 @@ test.each([
     /^postern\.toml: Invalid TOML document: invalid value$/,
   ],
   [
-    "a delivery id that is read from the header of the credential",
+    "a delivery id that is read from the credential's header",
     {
       "webhooks.toml": endpoint(
         'auth = "api-key"\nsecret = "0123456789abcdef"\nidempotency_header = "X-API-KEY"',
       ),
     },
-    /idempotency_header: is the header of the credential/,
+    /idempotency_header: must not read the credential's header/,
   ],
   [
     "an endpoint's path with a query",
     { "webhooks.toml": endpoint('auth = "none"').replace("/a", "/a?b") },
-    /endpoint \/a\?b: path: must not hold \?/,
+    /endpoint \/a\?b: path: must not contain \?/,
   ],
   [
     "a webhooks.toml without an endpoint",
     { "webhooks.toml": "endpoints = []" },
-    /needs at least one endpoint/,
+    /must list at least one endpoint/,
   ],
   [
     "a secret from a variable that is not set",
@@ -111,9 +112,9 @@ const signed = (keys: string) => `auth = "signature"\nsecret = "0123456789abcdef
 const hmac = 'header = "X-S", algorithm = "hmac-sha256"';
 
 test.each([
-  ['preset = "gihtub"', 'preset: knows no sender "gihtub": did you mean github?'],
+  ['preset = "gihtub"', 'preset: must be a known preset, not "gihtub"; did you mean github?'],
   ['preset = "discord"', "did you mean discord-interactions or discord-events?"],
-  ['preset = "unheard-of"', 'preset: knows no sender "unheard-of": docs/senders.md has the list'],
+  ['preset = "unheard-of"', 'preset: must be a known preset, not "unheard-of"; docs/senders.md lists them'],
   ['prest = "github"', "prest: unknown key; did you mean preset?"],
   ['auth = "apikey"', 'auth: must be "none", "bearer", "basic", "api-key"'],
   [
@@ -121,7 +122,7 @@ test.each([
     "signature: is missing: it must be a table or a list of tables",
   ],
   [signed('{ header = "X-S" }'), 'signature.algorithm: is missing: it must be "hmac-sha1", '],
-  [signed('{ header = "X S", algorithm = "hmac-sha256" }'), "signature.header: is not a header name"],
+  [signed('{ header = "X S", algorithm = "hmac-sha256" }'), "signature.header: must be a header name"],
   [
     signed('{ header = 3, algorithm = "hmac-sha256" }'),
     "signature.header: must be a header name or a list of them",
@@ -129,17 +130,17 @@ test.each([
   [signed(`{ ${hmac}, timestmp = {} }`), "signature.timestmp: unknown key"],
   [
     signed(`{ ${hmac}, signed = "{timestam}.{body}" }`),
-    "signature.signed: has a placeholder that is not known: {timestam}",
+    "signature.signed: has an unknown placeholder: {timestam}",
   ],
   [
     signed(`{ ${hmac}, signed = "{timestamp}.{body}" }`),
-    "signature.timestamp: is needed, since {timestamp} is signed",
+    "signature.timestamp: is missing: signed contains {timestamp}",
   ],
-  [signed('{ algorithm = "hmac-sha256" }'), "signature: name exactly one of header, query and field"],
+  [signed('{ algorithm = "hmac-sha256" }'), "signature: must have exactly one of header, query and field"],
   [signed(`[{ ${hmac} }, { ${hmac}, encoding = "hx" }]`), 'signature[1].encoding: must be "hex", '],
   [
     'auth = "none"\nhandshakes = [{ proof = "none", when = { "{heder:X}" = "1" } }]',
-    "handshakes[0].when.{heder:X}: has a placeholder that is not known: {heder:X}",
+    "handshakes[0].when.{heder:X}: has an unknown placeholder: {heder:X}",
   ],
   ['auth = "none"\nhandshakes = [{ proof = "non" }]', 'handshakes[0].proof: must be "none", "credential", '],
   ['auth = "none"\nanswer = { status = 203 }', "answer.status: must be 200, 201, 202 or 204"],
@@ -148,7 +149,7 @@ test.each([
 });
 
 test("a configuration folder that is not there is refused", () => {
-  expect(() => loadConfig({ dir: "/does/not/exist", env: {} })).toThrow(/no such directory/);
+  expect(() => loadConfig({ dir: "/does/not/exist", env: {} })).toThrow(/directory not found/);
 });
 
 const keeping = endpoint('auth = "none"\nkeep_result = true');
@@ -157,7 +158,7 @@ test("an endpoint that keeps results is refused without a secret that makes thei
   const placed = (files: Files) => placedProblemsOf(() => load(files));
   const line = keeping.split("\n").indexOf("keep_result = true") + 1;
   expect(placed({ "webhooks.toml": keeping })).toEqual([
-    `webhooks.toml:${line}: endpoint /a: keep_result: needs results.secret in postern.toml: without it nobody can prove the right to a result`,
+    `webhooks.toml:${line}: endpoint /a: keep_result: needs results.secret in postern.toml, which signs result tokens`,
   ]);
   const secret = '[results]\nsecret = ["the new secret of results", "the old secret of results"]';
   expect(placed({ "webhooks.toml": keeping, "postern.toml": secret })).toEqual([]);
@@ -176,9 +177,9 @@ test("a sender that would wait for longer than anybody may is refused, with its 
     problems({ "webhooks.toml": webhooks, "postern.toml": postern });
   expect(found(waiting("wait_secs = 30"), "")).toEqual([]);
   expect(found(waiting("wait_secs = 31"), "")[0]).toContain(
-    "wait_secs: wants 31 s, which is above results.wait_secs_max of postern.toml",
+    "wait_secs: waits for 31 s, but results.wait_secs_max of postern.toml",
   );
-  expect(found(waiting(""), ofAll(2))[0]).toContain("respond: wants 3 s");
+  expect(found(waiting(""), ofAll(2))[0]).toContain("respond: waits for 3 s");
   expect(found(waiting(""), ofAll(3))).toEqual([]);
 });
 
@@ -194,7 +195,7 @@ test("an endpoint below the path where results are asked for is refused", () => 
   for (const path of ["/webhooks/calls/", `/webhooks/calls/c_${"0".repeat(32)}`, "/webhooks/calls/github"]) {
     const toml = `[[endpoints]]\npath = "${path}"\njob_id = 1\nauth = "none"`;
     expect(problems({ "webhooks.toml": toml })).toEqual([
-      expect.stringContaining("path: is reserved: below /webhooks/calls/ senders ask for results"),
+      expect.stringContaining("path: is reserved for Postern: results are at /webhooks/calls/"),
     ]);
   }
 });

@@ -25,7 +25,7 @@ test("a problem of an endpoint names the file, the line and the endpoint by its 
   expect(said({ "webhooks.toml": webhooks })).toEqual([
     "webhooks.toml:8: endpoint /hooks/acme: secret: is missing",
     "webhooks.toml:16: endpoint /hooks/b: secret[1]: is empty",
-    "webhooks.toml:18: endpoint /hooks/b: job_id: must be at least 0",
+    "webhooks.toml:18: endpoint /hooks/b: job_id: must be at least 0, not -1",
   ]);
 });
 
@@ -40,7 +40,7 @@ test("an endpoint whose path is none is told by what stands there, and one witho
 
 test("a path that two endpoints have is told with the lines of both", () => {
   expect(said({ "webhooks.toml": `${open("/a")}${open("/b")}${open("/a")}` })).toEqual([
-    "webhooks.toml:10: endpoint /a: path: is also the path of another endpoint (line 2)",
+    "webhooks.toml:10: endpoint /a: path: must be unique: another endpoint has this path (line 2)",
   ]);
 });
 
@@ -83,8 +83,8 @@ test.each([
     'auth: must be "none", "bearer", "basic", "api-key", "token", "hmac-sha256" or "signature"; did you mean "api-key"?',
   ],
   ['auth = "none"\nmethods = ["Post"]', 5, 'methods[0]: must be "POST" or "PUT"; did you mean "POST"?'],
-  ['preset = "gihtub"', 4, 'preset: knows no sender "gihtub": did you mean github?'],
-  ['preset = "GitHub"', 4, 'preset: knows no sender "GitHub": did you mean github?'],
+  ['preset = "gihtub"', 4, 'preset: must be a known preset, not "gihtub"; did you mean github?'],
+  ['preset = "GitHub"', 4, 'preset: must be a known preset, not "GitHub"; did you mean github?'],
   [
     'auth = "none"\nencoded_bodies = "decoded"',
     5,
@@ -126,8 +126,21 @@ test.each([
   ["/hooks/[id]", "["],
 ])("the path %s is refused with a word on patterns", (path, pattern) => {
   expect(said({ "webhooks.toml": open(path) })).toEqual([
-    `webhooks.toml:2: endpoint ${path}: path: holds the pattern ${pattern}, but paths are matched exactly: give each path an endpoint of its own, or choose the job with route_by`,
+    `webhooks.toml:2: endpoint ${path}: path: must not contain the pattern ${pattern}: paths are matched exactly; give each path its own endpoint, or choose the job with route_by`,
   ]);
+});
+
+test.each([
+  ['drain_secs = "5"', "drain_secs: must be a number"],
+  ["drain_secs = 301", "drain_secs: must be at most 300, not 301"],
+  ["drain_secs = 9007199254740993", "drain_secs: must be a number between -2^53 and 2^53"],
+  ['producer.attempts = "5"', "producer.attempts: must be an integer"],
+  ["producer.attempts = 1.5", "producer.attempts: must be an integer"],
+  ["producer.attempts = 0", "producer.attempts: must be at least 1, not 0"],
+  ["producer.attempts = 9007199254740993", "producer.attempts: must be an integer between -2^53 and 2^53"],
+  ["limits.redis_memory_ratio_max = 0", "limits.redis_memory_ratio_max: must be above 0, not 0"],
+])("a number that a key does not accept is reported with the type or the limit: %s", (line, problem) => {
+  expect(said({ "postern.toml": line })).toEqual([`postern.toml:1: ${problem}`]);
 });
 
 test("a path may hold a colon that begins no name, and a percent escape", () => {
@@ -144,7 +157,7 @@ test("a file that is no TOML is told with the line", () => {
 test("a misspelt file is told with the one that was meant", () => {
   const [problem] = said({ "webhook.toml": "" });
   expect(problem).toMatch(
-    /^webhook\.toml: is not a file of Postern \(known: .*\); did you mean webhooks\.toml\?$/,
+    /^webhook\.toml: is not a Postern file \(known: .*\); did you mean webhooks\.toml\?$/,
   );
 });
 
@@ -164,7 +177,7 @@ test.each([
     expect(placedProblemsOf(() => loadX402Config({ dir: dirWith(files), env: {} }))).toEqual([
       expect.stringMatching(
         new RegExp(
-          `^x402\\.toml:${line}: accepted_tokens\\[\\d\\]\\.network: must be "eip155:" and a chain id, in decimal, as ${end.replace("?", "\\?")}$`,
+          `^x402\\.toml:${line}: accepted_tokens\\[\\d\\]\\.network: must be "eip155:" and a decimal chain id, such as ${end.replace("?", "\\?")}$`,
         ),
       ),
     ]);

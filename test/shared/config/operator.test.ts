@@ -3,7 +3,7 @@ import { loadOperatorConfig } from "../../../shared/config/load-operator-config.
 import { AppError } from "../../../shared/errors/app-error.ts";
 import { dirWith } from "./files.ts";
 
-const TOKEN = "0123456789abcdef0123456789abcdef";
+const TOKEN = "5f0c4f8e7d1a6b2393ce1f6a0d78b54e";
 const token = (name: string, role = "viewer", secret = `"${TOKEN}-${name}"`) =>
   `[[tokens]]\nname = "${name}"\nrole = "${role}"\ntoken = ${secret}\n`;
 const load = (text: string, env: NodeJS.ProcessEnv = {}) =>
@@ -27,11 +27,11 @@ test("operator.toml may be absent: then it serves this machine, without a token"
 
 test("tokens come from variables and files as other secrets do, also several for a name", () => {
   const { operator, warnings } = load(
-    `bind_address = "0.0.0.0:9300"\npublic_url = "https://ops.example.com/"\n${token("vera", "viewer", '["env:VERA", "another-token-of-vera"]')}`,
-    { VERA: "the-token-of-vera" },
+    `bind_address = "0.0.0.0:9300"\npublic_url = "https://ops.example.com/"\n${token("vera", "viewer", `["env:VERA", "${TOKEN}-of-vera"]`)}`,
+    { VERA: `the-${TOKEN}-of-vera` },
   );
   expect(operator.tokens[0]?.token.map((secret) => secret.reveal())).toEqual([
-    ...["the-token-of-vera", "another-token-of-vera"],
+    ...[`the-${TOKEN}-of-vera`, `${TOKEN}-of-vera`],
   ]);
   expect(JSON.stringify(operator)).not.toContain("of-vera");
   expect([operator.public_url, warnings]).toEqual(["https://ops.example.com", []]);
@@ -40,39 +40,42 @@ test("tokens come from variables and files as other secrets do, also several for
 test.each([
   [
     'bind_address = "0.0.0.0:9300"',
-    ":1: bind_address: 0.0.0.0:9300 is reached from other machines, and there is no token",
+    ":1: bind_address: other machines can reach 0.0.0.0:9300, but no token is configured",
   ],
   [
     'public_url = "https://ops.example.com"',
-    ":1: public_url: leads here from other machines, and there is no token",
+    ":1: public_url: other machines can reach this URL, but no token is configured",
   ],
   [
     'allowed_hosts = ["ops.example.com"]',
-    ":1: allowed_hosts: lead here from elsewhere, and there is no token",
+    ":1: allowed_hosts: other machines can reach these hosts, but no token is configured",
   ],
   [
     `allowed_hosts = ["ops.example.com:80"]\n${token("vera")}`,
     ":1: allowed_hosts[0]: must be a host name without a port",
   ],
   [token("vera", "admin"), ':3: tokens[0].role: must be "viewer" or "operator"'],
-  [token("v era", "viewer", `"${TOKEN}"`), ":2: tokens[0].name: must be letters, digits"],
-  [token("vera", "viewer", '"short"'), ":4: tokens[0].token: must be 16 or more visible ASCII characters"],
+  [token("v era", "viewer", `"${TOKEN}"`), ":2: tokens[0].name: must be 1 to 64 letters, digits"],
+  [token("vera", "viewer", '"short"'), ":4: tokens[0].token: must be at least 16 visible ASCII characters"],
   [
     token("vera", "viewer", '"a token with spaces in it"'),
-    ":4: tokens[0].token: must be 16 or more visible ASCII",
+    ":4: tokens[0].token: must be at least 16 visible ASCII",
   ],
   [
     token("vera", "viewer", '"replace-this-viewer-token"'),
-    ":4: tokens[0].token: is the placeholder of the example file",
+    ":4: tokens[0].token: must not be the placeholder of the example file",
   ],
   [
     token("vera", "viewer", '"env:NOT_SET"'),
     ":4: tokens[0].token: names the environment variable NOT_SET, which is not set",
   ],
-  [token("vera") + token("vera", "viewer", `"${TOKEN}-2"`), ":6: tokens[1].name: is that of another token"],
+  [
+    token("vera") + token("vera", "viewer", `"${TOKEN}-2"`),
+    ":6: tokens[1].name: must be unique: another token has this name",
+  ],
   [
     token("vera", "viewer", `"${TOKEN}"`) + token("otto", "operator", `"${TOKEN}"`),
-    ":8: tokens[1].token: is that of another name",
+    ":8: tokens[1].token: must be unique: another name has this token",
   ],
   ["session_secs = 10", ":1: session_secs: must be at least 60"],
   ["tokenz = []", ":1: tokenz: unknown key; did you mean tokens?"],
@@ -85,4 +88,13 @@ test("an address that others reach, without https before it, is warned of", () =
   expect(warnings).toEqual([
     expect.stringMatching(/^operator\.toml: bind_address: tokens and sessions cross the network/),
   ]);
+});
+
+test("a token that may be guessed is warned of by its entry, and stands in no warning", () => {
+  const list = `["${TOKEN}-of-otto", "a-token-that-otto-made-up"]`;
+  const { warnings } = load(token("vera") + token("otto", "operator", list));
+  expect(warnings).toEqual([
+    expect.stringMatching(/^operator\.toml: tokens\[1\]\.token: does not look like 128 random bits/),
+  ]);
+  expect(warnings.join()).not.toContain("made-up");
 });

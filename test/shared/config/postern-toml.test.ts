@@ -10,7 +10,7 @@ const problems = (files: Files) => problemsOf(() => loadConfig({ dir: dirWith(fi
 
 test("a forwarded_header that no proxy may set is refused", () => {
   expect(problems({ "postern.toml": '[http]\nforwarded_header = "Forwarded"' })).toEqual([
-    "postern.toml: http.forwarded_header: is not used: trusted_proxies names no proxy",
+    "postern.toml: http.forwarded_header: is not used: trusted_proxies is empty",
   ]);
 });
 
@@ -32,7 +32,7 @@ test.each([
 ])("proxies that are everybody together are refused: %s", (...ranges) => {
   const toml = `[http]\ntrusted_proxies = ${JSON.stringify(ranges)}`;
   expect(problems({ "postern.toml": toml })).toEqual([
-    expect.stringContaining("postern.toml: http.trusted_proxies: trust everybody together"),
+    expect.stringContaining("postern.toml: http.trusted_proxies: must not cover all addresses together"),
   ]);
 });
 
@@ -47,16 +47,16 @@ const endpoint = (path: string, keys = "") =>
   `[[endpoints]]\npath = "${path}"\njob_id = 1\nauth = "none"\n${keys}\n`;
 
 test.each([
-  [MIB - 1, endpoint("/a"), `is below ${MIB}, which one body of endpoint /a may take`],
+  [MIB - 1, endpoint("/a"), `must be at least ${MIB}, the largest body of endpoint /a`],
   [
     2 * MIB,
     endpoint("/a") + endpoint("/b", `body_limit_bytes = ${3 * MIB}`),
-    `is below ${3 * MIB}, which one body of endpoint /b may take`,
+    `must be at least ${3 * MIB}, the largest body of endpoint /b`,
   ],
   [
     2 * MIB - 1,
     endpoint("/a", 'encoded_bodies = "decode"'),
-    `is below ${2 * MIB}, which one body of endpoint /a, received and decoded, may take`,
+    `must be at least ${2 * MIB}, the largest body of endpoint /a, received and decoded`,
   ],
 ])("a budget of %i bytes that is too small for one body is refused", (bytes, webhooks, problem) => {
   expect(problems({ "postern.toml": budget(bytes), "webhooks.toml": webhooks })).toEqual([
@@ -72,33 +72,45 @@ test("a budget that the largest body just fits is taken", () => {
 const REPORTS = '[runners.reports]\nurl = "http://127.0.0.1:1"\n';
 
 test.each([
-  ['[jobs."7"]', "jobs.7: is not <service id>/<job index>, as 7/1"],
-  ['[jobs."7/01"]', 'jobs.7/01: "01" is not a job index: 0 to 2^53-1, in decimal, without leading zeros'],
+  ['[jobs."7"]', "jobs.7: must be <service id>/<job index>, such as 7/1"],
+  [
+    '[jobs."7/01"]',
+    'jobs.7/01: must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not "01"',
+  ],
   [
     '[jobs."7/9007199254740992"]',
-    'jobs.7/9007199254740992: "9007199254740992" is not a job index: 0 to 2^53-1, in decimal, without leading zeros',
+    'jobs.7/9007199254740992: must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not "9007199254740992"',
   ],
   [
     `${REPORTS}[jobs."7/1"]\nrunner = "reports"\n[jobs."7/2"]\nrunner = "report"`,
-    'jobs.7/2.runner: names a runner that is not there: "report"; did you mean reports?',
+    'jobs.7/2.runner: must be a configured runner, not "report"; did you mean reports?',
   ],
   [
     '[jobs."7/1"]\ntimeout_ms = 20000',
-    "jobs.7/1.timeout_ms: must be shorter than producer.lock_ms: an injection has to end inside its lock",
+    "jobs.7/1.timeout_ms: must be below producer.lock_ms: an attempt must end before its lock expires",
   ],
   [
     `${REPORTS}timeout_ms = 20000\n[jobs."7/1"]\nrunner = "reports"`,
-    "runners.reports.timeout_ms: must be shorter than producer.lock_ms: an injection has to end inside its lock",
+    "runners.reports.timeout_ms: must be below producer.lock_ms: an attempt must end before its lock expires",
   ],
-  ['[jobs."7/1"]\nbackoff = { base_ms = 2, cap_ms = 1 }', "jobs.7/1.backoff.cap_ms: is below base_ms, 2"],
-  ['[jobs."7/1"]\nbackoff = { base_ms = 900001 }', "jobs.7/1.backoff.base_ms: is above cap_ms, 900000"],
+  [
+    '[jobs."7/1"]\nbackoff = { base_ms = 2, cap_ms = 1 }',
+    "jobs.7/1.backoff.cap_ms: must be at least base_ms (2)",
+  ],
+  [
+    '[jobs."7/1"]\nbackoff = { base_ms = 900001 }',
+    "jobs.7/1.backoff.base_ms: must be at most cap_ms (900000)",
+  ],
   [
     '[jobs."7/1"]\nrate = { per_second = 500, burst = 49 }',
-    "jobs.7/1.rate.burst: is below 50, a tenth of per_second",
+    "jobs.7/1.rate.burst: must be at least 50, a tenth of per_second",
   ],
-  ['[runners.default]\nurl = "http://127.0.0.1:1"', "runners.default: is the name of [runner] itself"],
+  [
+    '[runners.default]\nurl = "http://127.0.0.1:1"',
+    'runners.default: must not be "default", the name of [runner]',
+  ],
   [`[runners.a]\n[jobs."1/1"]\nrunner = "a"`, "runners.a.url: must be an http or https URL"],
-  [REPORTS, "runners.reports: is not used: no job names it"],
+  [REPORTS, "runners.reports: is not used: no job has this runner"],
 ])("the mistake in %j is named with its key, and with what is wrong", (toml, problem) => {
   expect(problems({ "postern.toml": toml })).toEqual([`postern.toml: ${problem}`]);
 });
@@ -139,8 +151,11 @@ test.each([
     'redis = { url = "redis://a", durability = "relaxed", declared = "fsync" }',
     'runner.redis.declared: is not used: durability is "relaxed"',
   ],
-  ["memory_secs = 10\nanswer_secs = 11", "runner.answer_secs: is longer than memory_secs"],
-  ["result_bytes_max = 2\nanswers_bytes_max = 1", "runner.result_bytes_max: is above answers_bytes_max"],
+  ["memory_secs = 10\nanswer_secs = 11", "runner.answer_secs: must be at most memory_secs"],
+  [
+    "result_bytes_max = 2\nanswers_bytes_max = 1",
+    "runner.result_bytes_max: must be at most answers_bytes_max",
+  ],
 ])("what the runner could not do is refused: %s", (lines, problem) => {
   expect(problems(runner(lines))).toEqual([expect.stringContaining(problem)]);
 });

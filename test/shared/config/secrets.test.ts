@@ -95,7 +95,9 @@ test.each([
 test.each(["ENV:HOOK", "Env:HOOK", "FILE:/run/secrets/hook"])("the secret %s is refused", (secret) => {
   const found = problems({ "webhooks.toml": endpoint(`auth = "bearer"\nsecret = "${secret}"`) });
   const word = secret.slice(0, secret.indexOf(":") + 1).toLowerCase();
-  expect(found).toEqual([expect.stringContaining(`endpoint /a: secret: write ${word} in lower case`)]);
+  expect(found).toEqual([
+    expect.stringContaining(`endpoint /a: secret: must start with ${word} in lower case`),
+  ]);
 });
 
 test("a copy of the files elsewhere names the same files of secrets, and changes no other text", () => {

@@ -9,23 +9,23 @@ const equal = (keys: string) => `{ header = "X-S", algorithm = "equal", ${keys} 
 test.each([
   [
     hmac('signed = "{body:/a}.{body:/t}", timestamp = { field = "/b", unit = "s" }'),
-    "signature.timestamp: is not covered by the signature",
+    "signature.timestamp: must be covered by the signature",
   ],
   [
     hmac('signed = "{form}", timestamp = { field = "/t", unit = "s" }'),
-    "signature.timestamp: is not covered by the signature",
+    "signature.timestamp: must be covered by the signature",
   ],
   [
     hmac('signed = "{timestamp}{body}", timestamp = { field = "/t", unit = "s" }'),
-    "signature.signed: must not hold {timestamp}, since the body has the time: write {body:/t}",
+    "signature.signed: must not contain {timestamp}, because the time is in the body: use {body:/t}",
   ],
   [
     hmac('signed = "{timestamp}{body}", timestamp = { header = "X-T", unit = "s", past_secs = 300 }'),
-    "signature.timestamp.future_secs: is missing: past_secs limits one side only",
+    "signature.timestamp.future_secs: is missing: set both past_secs and future_secs",
   ],
   [
     hmac('signed = "{timestamp}{body}", timestamp = { header = "X-T", unit = "s", future_secs = 300 }'),
-    "signature.timestamp.past_secs: is missing: future_secs limits one side only",
+    "signature.timestamp.past_secs: is missing: set both past_secs and future_secs",
   ],
   [
     '{ header = "X-S", algorithm = "ed25519" }',
@@ -40,25 +40,31 @@ test.each([
     'signature.secret_format: must be "text", "hex", "base64", "whsec", "base64-or-whsec" or "text-or-whsec" for hmac-sha256',
   ],
   [equal('secret_format = "spki"'), 'signature.secret_format: must be "text", "hex", '],
-  [hmac('prefix = "v1=", list = { separator = ",", key = "v1" }'), "signature.prefix: is not looked for in"],
-  [hmac("prefix_optional = true"), "signature.prefix_optional: is not used: there is no prefix"],
-  [hmac("any_header = true"), "signature.any_header: is not used: there is one header"],
-  [hmac("url_port_optional = true"), "signature.url_port_optional: is not used: signed holds no {url}"],
+  [
+    hmac('prefix = "v1=", list = { separator = ",", key = "v1" }'),
+    "signature.prefix: must not be set together with list",
+  ],
+  [hmac("prefix_optional = true"), "signature.prefix_optional: is not used: prefix is not set"],
+  [hmac("any_header = true"), "signature.any_header: is not used: header has at most one name"],
+  [
+    hmac("url_port_optional = true"),
+    "signature.url_port_optional: is not used: signed does not contain {url}",
+  ],
   [
     hmac('signed = "{header:X-Id}{body}"'),
-    "signature.signed: does not tell where {header} ends and the next part begins: put text between them",
+    "signature.signed: must separate {header} from the parts beside it with text",
   ],
-  [hmac('signed = "{body}{header:X-Id}"'), "signature.signed: does not tell where {header} ends"],
-  [hmac('signed = "{body:/a}{body:/b}"'), "signature.signed: does not tell where {field} ends"],
-  [hmac('signed = "{body}{body}"'), "signature.signed: holds the body twice"],
-  [hmac('signed = "{form}.{form}"'), "signature.signed: holds the body twice"],
+  [hmac('signed = "{body}{header:X-Id}"'), "signature.signed: must separate {header} from"],
+  [hmac('signed = "{body:/a}{body:/b}"'), "signature.signed: must separate {field} from"],
+  [hmac('signed = "{body}{body}"'), "signature.signed: must not contain the body twice"],
+  [hmac('signed = "{form}.{form}"'), "signature.signed: must not contain the body twice"],
   [
     hmac('body_sha256_query = "sha"'),
-    "signature.body_sha256_query: is not covered by the signature: signed holds no {url}",
+    "signature.body_sha256_query: must be covered by the signature: signed does not contain {url}",
   ],
   [
     hmac('signed = "{url}", body_sha256_query = "sha"'),
-    "signature.signed: holds nothing of the body, which then anybody could replace",
+    "signature.signed: must contain the body or a field of it: otherwise, the body could be replaced",
   ],
   [
     hmac('signed = "{url}.{form}", form_begins_with = "AccountSid"'),
@@ -66,7 +72,7 @@ test.each([
   ],
   [
     hmac('signed = "{url}{form}", form_begins_with = "ana"'),
-    "signature.form_begins_with: ends as it begins, so it does not tell where the form begins",
+    "signature.form_begins_with: must not end as it starts: it would not mark the start of the form",
   ],
   [equal('encoding = "hex"'), 'signature.encoding: is not used: "equal" compares the secret itself'],
   [equal('signed = "{body}"'), 'signature.signed: is not used: "equal" compares the secret itself'],
@@ -76,7 +82,7 @@ test.each([
   ],
   [
     '[{ header = "X-S", algorithm = "hmac-sha256" }, { field = "/s", algorithm = "hmac-sha256" }]',
-    "signature[1].field: is read after the body, when one of several schemes has long been chosen",
+    "signature[1].field: is allowed only with one scheme: one of several is chosen before the body is read",
   ],
 ])("the signature %j is refused, with the key and what is wrong", (scheme, problem) => {
   expect(endpointProblems(signed(scheme))).toEqual(onlyProblem(problem));

@@ -27,7 +27,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
     writeFileSync(join(dir, "postern.toml"), make("drain_secs = 1\n"));
     writeFileSync(join(dir, "webhooks.toml"), make(withSecret(TEXT)));
     expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
-      expect.stringMatching(/^postern\.toml: (?:is|holds) /),
+      expect.stringMatching(/^postern\.toml: (?:is|contains) /),
       expect.stringContaining(remedy),
     ]);
   });
@@ -36,7 +36,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
     const dir = dirWith({ "webhooks.toml": withSecret("file:secret") });
     writeFileSync(join(dir, "secret"), make(TEXT));
     expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
-      expect.stringMatching(/^webhooks\.toml: endpoint \/a: secret: names a file that (?:is|holds) /),
+      expect.stringMatching(/^webhooks\.toml: endpoint \/a: secret: names a file that (?:is|contains) /),
     ]);
     expect(problemsOf(() => loadConfig({ dir, env: {} }))[0]).toContain(remedy);
   });
@@ -47,7 +47,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
     });
     writeFileSync(join(dir, "s.json"), make('{"type":"object"}'));
     expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
-      expect.stringMatching(/^job_pricing\.toml: 1\.7\.input_schema: is not JSON \((?:is|holds) /),
+      expect.stringMatching(/^job_pricing\.toml: 1\.7\.input_schema: must be JSON \((?:is|contains) /),
     ]);
   });
 });
@@ -56,7 +56,7 @@ test("a key file of 32 raw bytes is refused, and told to be written as hex or ba
   const dir = dirWith({ "webhooks.toml": withSecret("file:key") });
   writeFileSync(join(dir, "key"), Buffer.alloc(32, 0xa7));
   expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
-    expect.stringContaining("raw bytes are written as hex or base64"),
+    expect.stringContaining("write raw bytes as hex or base64"),
   ]);
 });
 
@@ -83,13 +83,17 @@ test("a secret that holds U+FFFD or NUL is refused as a variable, as text and as
 
 test("a variable of the program that is not UTF-8 is refused by its name, one of somebody else is not", () => {
   expect(() => requireUtf8({ POSTERN_OPERATOR_TOKEN: "t\ufffdken" })).toThrow(
-    /^POSTERN_OPERATOR_TOKEN: holds U\+FFFD.*write it again as UTF-8/,
+    /^POSTERN_OPERATOR_TOKEN: contains U\+FFFD.*write it again as UTF-8/,
   );
   expect(() => requireUtf8({ LESSCHARSET: "caf\ufffd", POSTERN_CONFIG_DIR: "caf\u00e9" })).not.toThrow();
 });
 
 const CANNOT_BE_READ: [what: string, put: (path: string) => void, why: string][] = [
-  ["a link that leads nowhere", (path) => symlinkSync("/does/not/exist", path), "a link that leads nowhere"],
+  [
+    "a link that leads nowhere",
+    (path) => symlinkSync("/does/not/exist", path),
+    "a symbolic link to a file that does not exist",
+  ],
   ["a link to itself", (path) => symlinkSync(path, path), "ELOOP"],
   ["a directory", (path) => mkdirSync(path), "EISDIR"],
   ["a device without an end", (path) => symlinkSync("/dev/zero", path), "is longer than 16777216 bytes"],
@@ -138,7 +142,7 @@ test("hidden files of editors and of macOS do not stop a start, and a misspelt f
   expect(environmentWarnings({ POSTERN_ODD: "x" }, dir)).toHaveLength(1);
   writeFileSync(join(dir, "webhook.toml"), "");
   expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
-    expect.stringContaining("is not a file of Postern"),
+    expect.stringContaining("is not a Postern file"),
   ]);
 });
 
@@ -146,7 +150,7 @@ describe("a relative path of a secret's file", () => {
   const NAME = "postern-relative-secret-of-a-test";
   const here = join(process.cwd(), NAME);
 
-  test("begins at the configuration directory, which may be a link, and may lead out of it", () => {
+  test("start at the configuration directory, which may be a link, and may lead out of it", () => {
     const home = tempDir();
     mkdirSync(join(home, "real"));
     symlinkSync("real", join(home, "config"));
@@ -164,7 +168,7 @@ describe("a relative path of a secret's file", () => {
     const dir = dirWith({ "webhooks.toml": withSecret(`file:${NAME}`) });
     writeFileSync(here, "a secret of the working directory");
     expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
-      expect.stringContaining(`begins at the configuration directory, so ${here} is not read`),
+      expect.stringContaining(`start at the configuration directory, so ${here} is not read`),
     ]);
     writeFileSync(join(dir, NAME), TEXT);
     expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { parse, stringify } from "smol-toml";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { type ConfigDir, openConfigDir } from "../../../shared/config/config-dir.ts";
+import type { CheckedTables } from "../../../shared/config/checked-tables.ts";
+import { openConfigDir } from "../../../shared/config/config-dir.ts";
 import { posternToml } from "../../../shared/config/postern-toml.ts";
 import { pricingToml } from "../../../shared/config/pricing-toml.ts";
 import { repeatedPaths, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
@@ -107,7 +108,7 @@ const RARE: readonly Base[] = [
 const env = { POSTERN_TEST_KEY: `0x${"1".repeat(64)}` };
 
 /** How each file is checked, with schemas that are made once: that takes longer than a check. */
-const CHECKS: Readonly<Record<string, Omit<Parameters<ConfigDir["read"]>[0], "name">>> = {
+const CHECKS: Readonly<Record<string, Omit<Parameters<CheckedTables["read"]>[0], "name">>> = {
   "postern.toml": { schema: posternToml({ env }) },
   "webhooks.toml": { schema: webhooksToml({ env }), problemsIn: repeatedPaths },
   "x402.toml": { schema: x402Toml({ env }), problemsIn: x402Problems },

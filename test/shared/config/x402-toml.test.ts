@@ -120,7 +120,7 @@ test("an x402.toml that does not parse is one problem", () => {
 test.each([
   ["a public_url with a query", { public_url: '"https://a.example/?b"' }, /public_url/],
   ["a public_url of another scheme", { public_url: '"ftp://a.example"' }, /public_url/],
-  ["no facilitator", { facilitator_url: "[]" }, /facilitator_url: needs at least one/],
+  ["no facilitator", { facilitator_url: "[]" }, /facilitator_url: must list at least one/],
   ["plain http to a facilitator elsewhere", { facilitator_url: '"http://a.example"' }, /facilitator_url/],
   [
     "one facilitator of several over plain http",
@@ -167,13 +167,13 @@ test.each([
   [
     "a header the gateway sets",
     { facilitator_headers: '{ Host = "x" }' },
-    /facilitator_headers\.Host: is set by/,
+    /facilitator_headers\.Host: must not be set: the gateway sets it/,
   ],
-  ["a header name with a space", { facilitator_headers: '{ "a b" = "x" }' }, /is not a header name/],
+  ["a header name with a space", { facilitator_headers: '{ "a b" = "x" }' }, /must be a header name/],
   [
     "a header twice",
     { facilitator_headers: '{ aa = "x", AA = "y" }' },
-    /facilitator_headers\.AA: is there twice/,
+    /facilitator_headers\.AA: is listed twice/,
   ],
   ["a header value of two lines", { facilitator_headers: '{ aa = "x\\ny" }' }, /must be visible ASCII/],
 ] as [string, Lines, RegExp][])("an x402.toml with %s is refused", (_what, top, problem) => {
@@ -182,7 +182,7 @@ test.each([
 
 test("an x402.toml with no token is refused", () => {
   const text = x402().replace(tokenTable(), "accepted_tokens = []\n");
-  expect(problems({ x402: text })).toEqual([expect.stringMatching(/needs at least one token/)]);
+  expect(problems({ x402: text })).toEqual([expect.stringMatching(/must list at least one token/)]);
 });
 
 const mixed = PAY_TO.replace("f39F", "F39F");
@@ -190,14 +190,14 @@ test.each([
   ["a network that is not CAIP-2", { network: '"base"' }, /network: must be "eip155:"/],
   ["a padded chain id", { network: '"eip155:01"' }, /network/],
   ["a chain id beyond 2^53-1", { network: '"eip155:9007199254740993"' }, /network/],
-  ["a wrong checksum", { pay_to: `"${mixed}"` }, /pay_to: has a wrong checksum/],
+  ["a wrong checksum", { pay_to: `"${mixed}"` }, /pay_to: must have a valid EIP-55 checksum/],
   [
     "a wrong checksum of the asset",
     { asset: `"${USDC.replace("6C", "6c")}"` },
-    /asset: has a wrong checksum/,
+    /asset: must have a valid EIP-55 checksum/,
   ],
-  ["the zero address to pay to", { pay_to: `"0x${"0".repeat(40)}"` }, /pay_to: is the zero address/],
-  ["the zero address as asset", { asset: `"0x${"0".repeat(40)}"` }, /asset: is the zero address/],
+  ["the zero address to pay to", { pay_to: `"0x${"0".repeat(40)}"` }, /pay_to: must not be the zero address/],
+  ["the zero address as asset", { asset: `"0x${"0".repeat(40)}"` }, /asset: must not be the zero address/],
   ["an address without 0x", { pay_to: `"${PAY_TO.slice(2)}"` }, /pay_to: must be an address/],
   ["37 decimals", { decimals: "37" }, /decimals/],
   ["a rate as a TOML number", { rate_per_native_unit: "3200" }, /rate_per_native_unit: must be quoted/],
@@ -238,9 +238,9 @@ test("a token without an EIP-712 domain is told of Permit2, and one by Permit2 t
   ]);
   expect(problemsOf({}, { token: { ...without, transfer_method: '"permit2"' } })).toEqual([]);
   expect(problemsOf({}, { token: { transfer_method: '"permit2"', event_order: '"used_first"' } })).toEqual([
-    expect.stringMatching(/eip3009_name: belongs to transfer_method = "eip3009"/),
-    expect.stringMatching(/eip3009_version: belongs to/),
-    expect.stringMatching(/event_order: belongs to/),
+    expect.stringMatching(/eip3009_name: is used only with transfer_method = "eip3009"/),
+    expect.stringMatching(/eip3009_version: is used only with/),
+    expect.stringMatching(/event_order: is used only with/),
   ]);
 });
 
@@ -298,7 +298,7 @@ test.each([
   [
     "a contract with a wrong checksum",
     { contract: `"${CONTRACT.replace("C5", "c5")}"` },
-    /contract: has a wrong checksum/,
+    /contract: must have a valid EIP-55 checksum/,
   ],
 ] as [string, Lines, RegExp][])("a job policy with %s is refused", (_what, lines, problem) => {
   expect(problems(policy(lines))).toEqual([expect.stringMatching(problem)]);
@@ -310,7 +310,7 @@ test("an x402.toml where all is well has no warning", () => {
   expect(warnings({ public_url: '"http://localhost:8402"' })).toEqual([]);
 });
 test.each([
-  ["http on a public host", { public_url: '"http://jobs.example.com"' }, "", /public_url: is http/],
+  ["http on a public host", { public_url: '"http://jobs.example.com"' }, "", /public_url: uses http/],
   ["a trusted facilitator", { trust_facilitator: "true" }, "", /trust_facilitator: is on/],
   ["a short secret", { quote_secret: '"short"' }, "", /quote_secret\[0\]: the secret has only 5 bytes/],
   [
@@ -334,7 +334,7 @@ test.each([
   ["by its policy", {}, policyTable({ service_id: "1", job_index: "7", invocation_mode: '"disabled"' })],
 ])("an x402.toml whose only job is disabled %s is taken with a warning", (_what, top, more) => {
   expect(warnings(top, more)).toEqual([
-    expect.stringMatching(/the policy of each job that has a price is disabled, so none is sold/),
+    expect.stringMatching(/every job with a price is disabled, so no job is sold/),
   ]);
 });
 
@@ -347,7 +347,7 @@ test("an x402.toml with more offers than a stock nginx takes in a 402 is taken w
   expect(bySize({}, tokens(5))).toEqual([]);
   expect(bySize({}, tokens(6))).toEqual([
     expect.stringMatching(
-      /x402\.toml: accepted_tokens: 6 offers .* \d{4} bytes.* 502 .*; set max_offers, .*proxy_buffer_size/,
+      /x402\.toml: accepted_tokens: 6 offers .* \d{4} bytes.* 502 .*\. Set max_offers, .*proxy_buffer_size/,
     ),
   ]);
   expect(bySize({ max_offers: "5" }, tokens(6))).toEqual([]);
@@ -390,31 +390,41 @@ test("each of [[facilitators]] has its own credentials, and one facilitator_url 
 });
 
 test.each([
-  ["no facilitator at all", instead, "", /facilitator_url: is missing: it, or \[\[facilitators\]\]/],
-  ["both ways", {}, facilitatorTable(), /facilitators: stands beside facilitator_url: give one/],
   [
-    "credentials for several, which would go to each",
+    "no facilitator at all",
+    instead,
+    "",
+    /facilitator_url: is missing: set facilitator_url or \[\[facilitators\]\]/,
+  ],
+  [
+    "both ways",
+    {},
+    facilitatorTable(),
+    /facilitators: must not be set together with facilitator_url: set one/,
+  ],
+  [
+    "credentials for several facilitators, each of which would get them",
     { facilitator_url: '["https://a.example", "https://b.example"]', ...WITH_CREDENTIAL },
     "",
-    /facilitator_headers: .* of several, give each its own headers in \[\[facilitators\]\]/,
+    /facilitator_headers: .* for several, set the headers of each in \[\[facilitators\]\]/,
   ],
   [
     "credentials that belong to none",
     { ...instead, ...WITH_CREDENTIAL },
     facilitatorTable(),
-    /facilitator_headers: goes with one facilitator_url/,
+    /facilitator_headers: needs exactly one facilitator_url/,
   ],
   [
     "one facilitator twice",
     { facilitator_url: '["https://a.example/", "https://A.example"]' },
     "",
-    /facilitator_url\[1\]: is there twice/,
+    /facilitator_url\[1\]: is listed twice/,
   ],
   [
     "one of [[facilitators]] twice",
     instead,
     facilitatorTable() + facilitatorTable({ url: '"https://a.example:443"' }),
-    /facilitators\[1\]\.url: is there twice/,
+    /facilitators\[1\]\.url: is listed twice/,
   ],
   [
     "plain http to one of [[facilitators]]",
@@ -489,25 +499,30 @@ test.each([
     () =>
       generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "pem", type: "spki" }),
   ],
-])("a CDP key %s stops the start with a sentence that names it, and tells nothing of it", (_what, make) => {
-  const secret = String(make());
-  const { x402, env } = cdp(secret);
-  const found = problemsThrown(() => load({ x402 }, env));
-  expect(found).toEqual([
-    expect.stringMatching(
-      /facilitators\[0\]\.cdp\.key_secret: must be the secret of a CDP API key: an Ed25519/,
-    ),
-  ]);
-  expect(found.join()).not.toContain(secret.slice(0, 20).replace("-----BEGIN", ""));
-});
+])(
+  "a CDP key %s stops the start with a sentence that names the setting and reveals nothing of the key",
+  (_what, make) => {
+    const secret = String(make());
+    const { x402, env } = cdp(secret);
+    const found = problemsThrown(() => load({ x402 }, env));
+    expect(found).toEqual([
+      expect.stringMatching(
+        /facilitators\[0\]\.cdp\.key_secret: must be the secret of a CDP API key: an Ed25519/,
+      ),
+    ]);
+    expect(found.join()).not.toContain(secret.slice(0, 20).replace("-----BEGIN", ""));
+  },
+);
 
 test("an Ed25519 key whose halves are of two keys is refused, and so is an Authorization beside one", () => {
   const torn = cdp(Buffer.concat([ed25519().seed, ed25519().publicKey]).toString("base64"));
   expect(problemsThrown(() => load({ x402: torn.x402 }, torn.env))).toEqual([
-    expect.stringMatching(/cdp\.key_secret: is an Ed25519 key whose public half does not fit its seed/),
+    expect.stringMatching(/cdp\.key_secret: is an Ed25519 key whose public half does not match its seed/),
   ]);
   const both = cdp(ecPem("P-256"), { headers: '{ authorization = "0123456789abcdef" }' });
   expect(problemsThrown(() => load({ x402: both.x402 }, both.env))).toEqual([
-    expect.stringMatching(/facilitators\[0\]\.headers\.authorization: is what cdp signs/),
+    expect.stringMatching(
+      /facilitators\[0\]\.headers\.authorization: must not be set together with cdp, which sets this header/,
+    ),
   ]);
 });

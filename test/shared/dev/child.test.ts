@@ -66,6 +66,6 @@ test("a child's pid, exit code, signal and last lines are the program's own", as
 test("a program that is not there is a start that failed, and the failure names it", async () => {
   const child = spawnChild({ command: "/nowhere/program", args: [], env: process.env });
   await expect(untilAnswers("it", child, async () => false)).rejects.toThrow(
-    /it does not start: it ended at once\n.*\/nowhere\/program/,
+    /it did not start: it exited immediately\n.*\/nowhere\/program/,
   );
 });

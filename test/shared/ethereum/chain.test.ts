@@ -46,5 +46,5 @@ test("the head follows the chain, says when it was read, and recovers by itself 
   await fixture.mine(1);
   expect((await its.freshHead()).number).toBe(number + 1n);
   await eventually("its return is logged", () => log.events.length > 1);
-  expect(log.events.map(({ event }) => event)).toEqual(["chain.lost", "chain.returned"]);
+  expect(log.events.map(({ event }) => event)).toEqual(["chain.down", "chain.up"]);
 });

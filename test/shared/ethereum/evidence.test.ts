@@ -183,7 +183,7 @@ test("an asset without authorizationState is evidence of nothing", async () => {
   await expect(chain.evidenceOf(its, { since })).rejects.toMatchObject({ code: "payment.unavailable" });
 });
 
-test("a node that is behind with its logs makes no unpaid authorization of a paid one", async () => {
+test("a node whose logs are behind does not make a paid authorization look unpaid", async () => {
   const { url } = await nodeThat((rpc, res) => rpc.method === "eth_getLogs" && answerWith([], rpc, res));
   const behind = chainOf({ rpcUrl: url });
   const its = await fixture.authorization({}, 1000n);
@@ -222,7 +222,7 @@ test.each(BOTH_ORDERS)(
   },
 );
 
-test("a transfer proves no two payments in the order that is not the token's, and leaves the one that it lacks to a human", async () => {
+test("a transfer does not prove two payments if event_order is wrong for the token, and the payment without a transfer is in review", async () => {
   const asset = await fixture.oddToken({ transferFirst: true });
   const single = await fixture.authorization({ asset });
   await fixture.pay(single);
@@ -235,7 +235,7 @@ test("a transfer proves no two payments in the order that is not the token's, an
     expect(each).toMatchObject({ reason: expect.stringContaining('event_order = "used_first"') });
 });
 
-test("the right sum beside the use of an authorization that paid himself is for a human, once that is final", async () => {
+test("the right amount in one transaction with an authorization that paid the payer is in review once it is final", async () => {
   const its = await fixture.authorization();
   await fixture.batch([its.value, { ...its, to: payer.address }, its.value]);
   await fixture.mine(1);
@@ -252,7 +252,7 @@ const FEES = [
 ] as const;
 
 test.each(FEES)(
-  "a token that keeps a part of each transfer has not paid, whatever it emits first: %s, %j",
+  "a payment in a token that keeps a part of each transfer was not made, whatever the token emits first: %s, %j",
   async (eventOrder, oddities) => {
     const asset = await fixture.oddToken(oddities);
     const its = await fixture.authorization({ asset, eventOrder });
@@ -262,7 +262,7 @@ test.each(FEES)(
     await finalize();
     expect(await chain.evidenceOf(its, { since })).toMatchObject({
       kind: "contradiction",
-      reason: expect.stringContaining("has brought 990 of 1000 units"),
+      reason: expect.stringContaining("transferred 990 of 1000 units"),
     });
   },
 );
@@ -271,7 +271,7 @@ test.each([
   ["used_first", { transferFirst: true }],
   ["transfer_first", {}],
 ] as const)(
-  "of payments by several in one transaction none is void where event_order is configured wrongly (%s, %j)",
+  "payments of several payers in one transaction are never void if event_order is wrong (%s, %j)",
   async (eventOrder, oddities) => {
     const asset = await fixture.oddToken(oddities);
     const sums = [1000n, 2000n, 3000n];
@@ -283,7 +283,7 @@ test.each([
   },
 );
 
-test("a payment in a transaction whose receipt is too long to be read is for a human, once that is final", async () => {
+test("a payment in a transaction whose receipt is too long to be read is in review once it is final", async () => {
   const { url } = await nodeThat((rpc, res) => {
     if (rpc.method !== "eth_getTransactionReceipt") return false;
     res.end(JSON.stringify({ jsonrpc: "2.0", id: rpc.id, result: "x".repeat(9 * 1024 * 1024) }));
@@ -302,7 +302,7 @@ test("a payment in a transaction whose receipt is too long to be read is for a h
   });
 });
 
-test("a node that has told what is final is not taken for one that cannot, because it refuses once", async () => {
+test("a node that has reported its final block still counts as one that can, although it refuses once", async () => {
   let ills: Parameters<typeof illNode>[1] = { finalizes: 20 };
   const { url } = await nodeThat((rpc, res) => illNode(fixture.rpcUrl, ills)(rpc, res));
   const its = chainOf({ rpcUrl: url, voidDepth: 2 });
@@ -336,7 +336,7 @@ test("a search that the node breaks off is open, and goes on where it was", asyn
   expect(asked.length).toBeLessThan(30);
 });
 
-test("who spends his authorization on himself and adds a trifle beside it has not paid, and is no case for a human", async () => {
+test("a payer who spends the authorization on the payer and adds a small transfer has not paid, and the payment is not in review", async () => {
   const its = await fixture.authorization();
   await fixture.batch([{ ...its, to: payer.address }, its.value / 2n]);
   await finalize();
@@ -379,7 +379,7 @@ test("a payment is not void where the head is told by a node that is behind the 
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "paid" });
 });
 
-test("a payment whose log is not told is not void, though a cancellation is told: the final state is asked", async () => {
+test("a payment whose log is missing is not void although there is a cancellation: the final state decides", async () => {
   const its = await fixture.authorization({}, 1000n);
   const { url } = await nodeThat((rpc, res) => {
     if (rpc.method !== "eth_getLogs") return false;
@@ -415,7 +415,7 @@ test("where finality is instant, one empty answer from a node that is behind wit
 
 const nodeWith = (ills: Parameters<typeof illNode>[1]) => nodeThat(illNode(fixture.rpcUrl, ills));
 
-test("without the tag finalized a payment is found all the same, and one that cannot come any more is void at void_depth", async () => {
+test("without the tag finalized, a payment is still found, and one that can no longer be made is void at void_depth", async () => {
   const { url } = await nodeWith({ finalized: false });
   const its = chainOf({ rpcUrl: url, voidDepth: 5 });
   const paid = await fixture.authorization();
@@ -431,7 +431,7 @@ test("without the tag finalized a payment is found all the same, and one that ca
   expect(await its.evidenceOf(unpaid, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
-test("a full node that has forgotten the state of the final block proves an end by its newest one", async () => {
+test("a full node without the state of the final block proves by its newest block that an authorization has expired", async () => {
   const full = chainOf({ rpcUrl: (await nodeWith({ finalizes: 20, states: 8 })).url });
   const unpaid = await fixture.authorization({}, 1000n);
   const paid = await fixture.authorization();
@@ -444,7 +444,7 @@ test("a full node that has forgotten the state of the final block proves an end 
   expect(await full.evidenceOf(unpaid, { since })).toMatchObject({ kind: "unpaid", reason: "expired" });
 });
 
-test("a node that does not know the block that was just read proves no end", async () => {
+test("a node that does not know the block that was just read does not prove that an authorization has expired", async () => {
   const ignorant = chainOf({ rpcUrl: (await nodeWith({ hashes: false })).url });
   const [unpaid, paid] = [await fixture.authorization({}, 1000n), await fixture.authorization({}, 1000n)];
   const transaction = await fixture.pay(paid);
@@ -454,7 +454,7 @@ test("a node that does not know the block that was just read proves no end", asy
   expect(await ignorant.evidenceOf(paid, { since })).toMatchObject({ kind: "paid", transaction });
 });
 
-test("whichever of several nodes behind one URL answers what, a payment is never void, and found once both have it", async () => {
+test("with several nodes behind one URL, a payment is never void, and is found once both nodes have it", async () => {
   const { url } = await nodeWith({ lag: 4 });
   const several = chainOf({ rpcUrl: url });
   const its = await fixture.authorization({}, 1000n);
@@ -475,7 +475,7 @@ test("whichever of several nodes behind one URL answers what, a payment is never
   expect(kinds).toContain("paid");
 });
 
-test("a search goes on where the one before has ended, and ends at the first block past the authorization's end", async () => {
+test("a search continues where the previous one ended, and ends at the first block after the authorization's expiry", async () => {
   const { url, asked } = await nodeWith({ logRange: 10, logs: false });
   const narrow = chainOf({ rpcUrl: url, voidDepth: 5 });
   const its = await fixture.authorization({}, 1000n);
@@ -506,7 +506,7 @@ test("an authorization that is unused costs two requests a look, however far bac
 });
 
 test.each(["status", "error"] as const)(
-  "a provider that limits the rate, by %s, is not asked for smaller ranges, and left alone for longer each time",
+  "a provider that limits the rate, by %s, is not asked for smaller ranges, and is asked again after a longer pause each time",
   async (how) => {
     const its = await fixture.authorization();
     const transaction = await fixture.pay(its);

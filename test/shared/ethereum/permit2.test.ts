@@ -124,7 +124,7 @@ test("what is paid stands at the position of the transfer in the receipt", async
   expect(BigInt(logs[position]?.data ?? 0)).toBe(VALUE);
 });
 
-test("a call of the proxy proves no permit that differs from its own in anything", async () => {
+test("a call of the proxy does not prove a permit that differs from its own in anything", async () => {
   const { signed, its } = await permit();
   const transaction = await devnet.chain.permit2.settle(signed);
   const other = devnet.payers[0]?.address as Hex;
@@ -143,7 +143,7 @@ test("a call of the proxy proves no permit that differs from its own in anything
   }
 });
 
-test("of two permits of a payer for the same sum each is paid by its own transaction", async () => {
+test("two permits of one payer for the same amount are each paid by their own transaction", async () => {
   const [one, two] = [await permit(), await permit()];
   const first = await devnet.chain.permit2.settle(two.signed);
   expect(await chain.evidenceOf(one.its, { since })).toEqual({ kind: "open" });
@@ -174,19 +174,16 @@ test.each([
         nonce: BigInt(its.nonce),
       }),
   ],
-])(
-  "a permit whose nonce %s is for a human, long after its end, and never paid or void",
-  async (_how, spend) => {
-    const { its } = await permit();
-    await spend(its);
-    expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "open" });
-    await longAfter(its);
-    expect(await chain.evidenceOf(its, { since })).toMatchObject({
-      kind: "contradiction",
-      reason: expect.stringContaining("the bit of the permit's nonce is set"),
-    });
-  },
-);
+])("a permit whose nonce %s is in review long after its end, and never paid or void", async (_how, spend) => {
+  const { its } = await permit();
+  await spend(its);
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "open" });
+  await longAfter(its);
+  expect(await chain.evidenceOf(its, { since })).toMatchObject({
+    kind: "contradiction",
+    reason: expect.stringContaining("the permit's nonce is used"),
+  });
+});
 
 test("a permit that another contract brought to the proxy is for a human, who is shown its transfer", async () => {
   const { signed, its } = await permit();
@@ -199,7 +196,7 @@ test("a permit that another contract brought to the proxy is for a human, who is
   expect(await chain.evidenceOf(its, { since })).toMatchObject({ kind: "contradiction" });
 });
 
-test("a wrapped call beside which the payer invalidates the nonce may not have paid; who invalidates another one changes nothing", async () => {
+test("a wrapped call may not have paid if the payer also invalidates the nonce, and invalidating another nonce changes nothing", async () => {
   const [{ signed, its }, later] = [await permit(), await permit()];
   const hash = await devnet.chain.permit2.settle(signed, { wrapped: true });
   const reads = createReads(createRpc({ url: new Secret(devnet.rpcUrl), timeoutMs: 5000 }));
@@ -219,7 +216,7 @@ test("a wrapped call beside which the payer invalidates the nonce may not have p
   expect(await proofBeside(devnet.seller, its.nonce)).toMatchObject({ kind: "wrapped" });
 });
 
-test("a token that keeps a part of each transfer has not paid, and is for a human", async () => {
+test("a payment in a token that keeps a part of each transfer was not made, and is in review", async () => {
   const args = [100n, 1_000_000n] as const;
   const data = encodeFunctionData({ abi: usdtAbi, functionName: "setParams", args });
   await devnet.chain.send({ to: devnet.permit2Tokens.usdt, data });

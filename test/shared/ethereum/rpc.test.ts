@@ -62,7 +62,7 @@ test.each(ILL_NODES)(
     }
     expect(performance.now() - startedAt).toBeLessThan(3000);
     await eventually("the loss is logged", () => log.events.length > 0);
-    expect(log.events.map(({ event }) => event)).toEqual(["chain.lost"]);
+    expect(log.events.map(({ event }) => event)).toEqual(["chain.down"]);
     expect(log.text()).not.toMatch(SECRETS);
     expect(ill.head()).toBeUndefined();
   },

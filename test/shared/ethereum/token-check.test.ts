@@ -55,8 +55,8 @@ test("a token is as configured whether its contract tells the hash of its domain
 });
 
 test.each<[Record<string, Hex | null>, RegExp]>([
-  [{ "decimals()": null }, /no decimals/],
-  [{ "decimals()": "0x" }, /no decimals/],
+  [{ "decimals()": null }, /implement decimals/],
+  [{ "decimals()": "0x" }, /implement decimals/],
   [{ "DOMAIN_SEPARATOR()": null, "eip712Domain()": null }, /neither DOMAIN_SEPARATOR/],
   [{ "authorizationState(address,bytes32)": null }, /EIP-3009/],
 ])("a contract that answers %o is no token to be sold for", async (answers, problem) => {

@@ -92,7 +92,7 @@ async function open(id: string, query?: string, lastEventId?: string): Promise<R
 
 async function aRecord(fields: Record<string, string | number> = {}): Promise<string> {
   const { id } = aCall();
-  await redis.client.hset(keys.record(id), { v: 1, st: "QUEUED", at: 5, ...fields });
+  await redis.client.hset(keys.record(id), { st: "QUEUED", at: 5, ...fields });
   return id;
 }
 
@@ -146,9 +146,9 @@ describe("a stream tells who has proven a right to the call", () => {
     const id = await aRecord({ rt: "/x402/jobs/7/1" });
     const stream = await open(id);
     const records = createCallRecords(redis.partition);
-    const attempt = { v: 1, at: 6, code: "runner.failed", reason: "500", worker: "w" };
+    const attempt = { at: 6, code: "runner.failed", reason: "500", worker: "w" };
     await untilEvents(stream, 1);
-    await records.attemptFailed({ id, queue: QUEUE }, attempt, 1);
+    await records.attemptFailed({ id, queue: QUEUE, take: 1 }, attempt, 1);
     await untilEvents(stream, 2);
     expect(lastOf(stream)).toMatchObject({ event: "state", data: { state: "queued", attempts: 1 } });
     const problem = { title: "No" };
@@ -185,7 +185,7 @@ describe("a stream tells who has proven a right to the call", () => {
 });
 
 describe("who has proven nothing", () => {
-  test("is told the state words alone, whose ids say no more, and nothing of a result that is to come", async () => {
+  test("gets only the state words, whose event ids reveal nothing more, and nothing about a later result", async () => {
     await serve();
     const id = await aRecord();
     const stream = await open(id, "");
@@ -356,7 +356,7 @@ describe("between the first look and the beginning of the stream", () => {
 describe("streams are bounded:", () => {
   const refusedWith = (stream: ReadStream) => [stream.status, stream.headers["retry-after"]];
 
-  test("at a gateway, where who has proven nothing has half at most", async () => {
+  test("at a gateway, where unauthenticated clients get at most half", async () => {
     await serve({ limits: { streamsMax: 4, perCallMax: 9 } });
     const id = await aRecord();
     for (const party of ["a", "b"]) expect((await open(id, `?party=${party}`)).status).toBe(200);
@@ -374,7 +374,7 @@ describe("streams are bounded:", () => {
     );
   });
 
-  test("for each call, where strangers take no place of who has proven a right to it", async () => {
+  test("for each call, where unauthenticated clients take no place of those with a right to it", async () => {
     await serve({ limits: { streamsMax: 100, perCallMax: 2 } });
     const [id, other] = [await aRecord(), await aRecord()];
     for (const query of ["?party=a", "?party=b", "?proven", "?proven"])
@@ -472,12 +472,12 @@ describe("a stream is kept and let go:", () => {
     expect(streams.count()).toBe(0);
   });
 
-  test("a call that a later release has written ends its streams, for a gateway of that release", async () => {
+  test("a call whose record can no longer be read ends its streams", async () => {
     await serve();
     const id = await aRecord();
     const stream = await open(id);
     await untilEvents(stream, 1);
-    await redis.client.hset(keys.record(id), "v", "9");
+    await redis.client.hset(keys.record(id), "st", "LATER");
     await redis.client.publish(keys.changes, id);
     await stream.ended;
     expect(lastOf(stream)).toEqual({ retry: expect.any(Number) });

@@ -24,7 +24,7 @@ beforeEach(async () => {
 /** A call that its runner has taken, and has to deliver. */
 async function aCall(fields: Record<string, string> = {}): Promise<string> {
   const id = randomCallId();
-  const record = { v: "1", st: "INJECTED", at: "5", rs: "awaited", jb: "7/1", ...fields };
+  const record = { st: "INJECTED", at: "5", rs: "awaited", jb: "7/1", ...fields };
   await deliveries.redis.client.hset(keys.record(id), record);
   return id;
 }

@@ -5,7 +5,7 @@ import { recordingLog } from "../../support/recording-log.ts";
 
 const rejected = (reason: string) => new AppError("payment.rejected", { reason });
 
-test("of each code one refusal a second is logged, and the counts add up to all of them", () => {
+test("one refusal of each code is logged per second, and the counts add up to all refusals", () => {
   vi.useFakeTimers();
   try {
     const log = recordingLog();

@@ -37,7 +37,7 @@ test.each([
   [" 10.0.0.1", "must be an address or a range"],
   ["10.0.0.0/33", "has a prefix longer than 32 bits"],
   ["2001:db8::/129", "has a prefix longer than 128 bits"],
-  ["10.0.0.1/8", "has bits beyond its prefix: 10.0.0.0/8 is the range"],
+  ["10.0.0.1/8", "has bits beyond its prefix: write 10.0.0.0/8"],
   ["2001:db8::1/32", "has bits beyond its prefix"],
   ["::ffff:10.0.0.0/104", "must be written as IPv4"],
 ])("the entry %j of a list is refused: it %s", (entry, problem) => {

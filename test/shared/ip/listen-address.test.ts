@@ -20,28 +20,28 @@ test.each([
   expect(typeof read === "string" ? read : listenAddressText(read)).toBe(address);
 });
 
-const EXAMPLE = 'as "127.0.0.1:9090", or "0.0.0.0:9090" for every address of this machine';
+const EXAMPLE = 'such as "127.0.0.1:9090", or "0.0.0.0:9090" for every address of this machine';
 
 test.each([
   ["", "is empty"],
-  ["0", `names no port: ${EXAMPLE}`],
-  [":0", `names no port: ${EXAMPLE}`],
+  ["0", `must have a host and a port, ${EXAMPLE}`],
+  [":0", `must have a host and a port, ${EXAMPLE}`],
   ["65536", "has a port above 65535"],
   ["127.0.0.1:65536", "has a port above 65535"],
   ["127.0.0.1", `has no port: must be "host:port", ${EXAMPLE}`],
   ["localhost:", `has no port: must be "host:port", ${EXAMPLE}`],
   ["[::1]", `has no port: must be "host:port", ${EXAMPLE}`],
-  ["::1", 'must have an IPv6 address in brackets, as "[::1]:9090"'],
-  ["::1:9090", 'must have an IPv6 address in brackets, as "[::1]:9090"'],
-  ["2001:db8::1:9090", 'must have an IPv6 address in brackets, as "[::1]:9090"'],
-  ["[nonsense]:9090", 'has no IPv6 address in its brackets, as "[::1]:9090"'],
-  ["[127.0.0.1]:9090", 'has no IPv6 address in its brackets, as "[::1]:9090"'],
-  ["*:9090", 'names no host: write "0.0.0.0" for every IPv4 address, "[::]" for IPv6 too'],
-  ["http://127.0.0.1:9090", `is a URL or a path, and must be "host:port", ${EXAMPLE}`],
-  ["127.0.0.1/9090", `is a URL or a path, and must be "host:port", ${EXAMPLE}`],
-  ["999.0.0.1:9090", `has no host that can be listened on: ${EXAMPLE}`],
-  ["127.1:9090", `has no host that can be listened on: ${EXAMPLE}`],
-  ["a b:9090", `has no host that can be listened on: ${EXAMPLE}`],
+  ["::1", 'must have its IPv6 address in brackets, such as "[::1]:9090"'],
+  ["::1:9090", 'must have its IPv6 address in brackets, such as "[::1]:9090"'],
+  ["2001:db8::1:9090", 'must have its IPv6 address in brackets, such as "[::1]:9090"'],
+  ["[nonsense]:9090", 'must have an IPv6 address in its brackets, such as "[::1]:9090"'],
+  ["[127.0.0.1]:9090", 'must have an IPv6 address in its brackets, such as "[::1]:9090"'],
+  ["*:9090", 'has no host: write "0.0.0.0" for every IPv4 address, "[::]" for IPv6 too'],
+  ["http://127.0.0.1:9090", `is a URL or a path: must be "host:port", ${EXAMPLE}`],
+  ["127.0.0.1/9090", `is a URL or a path: must be "host:port", ${EXAMPLE}`],
+  ["999.0.0.1:9090", `must have a host name or an IP address, ${EXAMPLE}`],
+  ["127.1:9090", `must have a host name or an IP address, ${EXAMPLE}`],
+  ["a b:9090", `must have a host name or an IP address, ${EXAMPLE}`],
   ["localhost:http", `must be "host:port", ${EXAMPLE}`],
   ["-1", `has no port: must be "host:port", ${EXAMPLE}`],
   ["127.0.0.1:9090:9091", `must be "host:port", ${EXAMPLE}`],

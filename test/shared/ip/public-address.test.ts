@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAddressList } from "../../../shared/ip/address-list.ts";
-import { mayConnectTo } from "../../../shared/ip/public-address.ts";
+import { isPublicHost, mayConnectTo } from "../../../shared/ip/public-address.ts";
 
 const NONE = createAddressList([]);
 
@@ -84,4 +84,26 @@ test("an IPv4 address inside of an IPv6 one is judged as it would be alone", () 
       return [`::ffff:${inner}`, `64:ff9b::${inner}`].every((text) => mayConnectTo(text, NONE) === alone);
     }),
   );
+});
+
+test.each([
+  ["mainnet.base.org", true],
+  ["mainnet.base.org.", true],
+  ["1.1.1.1", true],
+  ["[2606:4700::1111]", true],
+  ["localhost", false],
+  ["anvil.localhost", false],
+  ["127.0.0.1", false],
+  ["[::1]", false],
+  ["[fd00::1]", false],
+  ["192.168.1.7", false],
+  ["anvil", false],
+  ["anvil.", false],
+  ["node.local", false],
+  ["node.internal", false],
+  ["node.home.arpa", false],
+  ["node.test", false],
+  ["", false],
+])("the host %s is public: %s", (host, expected) => {
+  expect(isPublicHost(host)).toBe(expected);
 });

@@ -22,15 +22,15 @@ test.each([
   ["//hooks.example.com/", "must be an https URL"],
   ["hooks.example.com", "must be an https URL"],
   ["https://", "must be an https URL"],
-  ["https://user@hooks.example.com/", "must have no user or password"],
-  ["https://user:pass@hooks.example.com/", "must have no user or password"],
-  ["https://@hooks.example.com/", "must have no user or password"],
-  ["https:\\\\user@hooks.example.com/", "must have no user or password"],
-  ["https://hooks.example.com/#part", "must have no fragment"],
+  ["https://user@hooks.example.com/", "must not contain a user or password"],
+  ["https://user:pass@hooks.example.com/", "must not contain a user or password"],
+  ["https://@hooks.example.com/", "must not contain a user or password"],
+  ["https:\\\\user@hooks.example.com/", "must not contain a user or password"],
+  ["https://hooks.example.com/#part", "must not contain a fragment"],
   ["https://hooks.example.com/ x", "must be visible ASCII without spaces"],
   ["https://hööks.example.com/", "must be visible ASCII without spaces"],
-  ["https://../", "must have a host without empty labels"],
-  ["https://hooks..example.com/", "must have a host without empty labels"],
+  ["https://../", "must have no empty label in its host"],
+  ["https://hooks..example.com/", "must have no empty label in its host"],
   ["", "must be visible ASCII without spaces"],
   [`https://hooks.example.com/${"x".repeat(2048)}`, "is longer than 2048 characters"],
 ])("%s is no URL of a receiver", (text, problem) => {
@@ -97,7 +97,7 @@ test.each([
   ],
   ...["::1", "[::1", "[a]", "[::1]x", "1.2.3.4.5", "https://a", "*.example.com", "*"],
 ])("%j names no receiver", (text) => {
-  expect(readReceiver(text)).toEqual({ problem: expect.stringMatching(/^is not a host, as hooks/) });
+  expect(readReceiver(text)).toEqual({ problem: expect.stringMatching(/^must be a host, such as hooks/) });
 });
 
 test("a receiver's name without a port stands for the ports of https and http", () => {
@@ -164,7 +164,7 @@ test.each([
   ["Hooks.example.com", "must be written as hooks.example.com"],
   ["hooks.example.com:443", "must be written as hooks.example.com"],
   ["127.1", "must be written as 127.0.0.1"],
-  ["*.com", "would let in a whole top-level domain"],
+  ["*.com", "allows a whole top-level domain: name a domain below it"],
 ])("an entry has one form: %s %s", (entry, problem) => {
   expect(receiverEntryProblem(entry)).toBe(problem);
 });

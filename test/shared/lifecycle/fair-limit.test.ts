@@ -33,7 +33,7 @@ function works() {
   };
 }
 
-test("who waits gets a place in turns of the parties, however many one of them sends", async () => {
+test("waiting clients take turns, however many requests one of them sends", async () => {
   const limit = createFairLimit(OPTIONS);
   const { begun, of, endOne } = works();
   for (const name of ["a1", "a2", "a3", "a4", "a5", "b1", "c1", "b2"])

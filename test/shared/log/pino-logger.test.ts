@@ -3,18 +3,18 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { useEnds } from "../../fixtures/ends.ts";
+import { bundled } from "../../support/programs.ts";
 
 const { defer } = useEnds();
 
-/** A process that does this with its log once its stdin has ended. The build has no file of the log alone, so it runs the source. */
+/** A process that does this with its log once its stdin has ended. */
 function logging(script: string, stdio: StdioOptions = ["pipe", "pipe", "inherit"]) {
-  const logger = new URL("../../../shared/log/pino-logger.ts", import.meta.url).href;
   const program = `
-    const { createProcessLogger } = await import(${JSON.stringify(logger)});
+    const { createProcessLogger } = await import(${JSON.stringify(bundled("pino-logger"))});
     const log = createProcessLogger("sample", { pretty: false });
     process.on("SIGTERM", () => {});
     process.stdin.resume().on("end", () => { ${script} });`;
-  const args = ["--import", "tsx", "--input-type=module", "-e", program];
+  const args = ["--input-type=module", "-e", program];
   const sample = spawn(process.execPath, args, { stdio }) as ChildProcessWithoutNullStreams;
   defer(() => sample.kill("SIGKILL"));
   return sample;

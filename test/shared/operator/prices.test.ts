@@ -80,7 +80,7 @@ test("files that cannot be read are refused with what is wrong, and without what
 });
 
 test.each<[string, string, (file: string) => void]>([
-  ["is a link that leads nowhere", "leads nowhere", (file) => replaceByLink(file)],
+  ["is a link that leads nowhere", "file that does not exist", (file) => replaceByLink(file)],
   ["is not UTF-8", "is not UTF-8", (file) => writeFileSync(file, Buffer.from("# \xe9", "latin1"))],
   ["is no TOML", "job_pricing.toml:1: ", (file) => writeFileSync(file, "[")],
   ["has a job without a price", "price_wei", (file) => writeFileSync(file, '["1"]\n1 = { name = "a" }')],

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { createPaymentList } from "../../../shared/payments/list.ts";
-import type { Payment, Settlement } from "../../../shared/payments/payment.ts";
+import { PAYMENT_STATES, type Payment, type Settlement } from "../../../shared/payments/payment.ts";
+import { openBackends } from "../../../shared/queue/backend.ts";
+import { createCallRecords } from "../../../shared/queue/call-record.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
@@ -27,6 +29,12 @@ async function found(id: string): Promise<Payment> {
 /** Milliseconds until the record and the payment expire; -1: never. */
 const ttls = (id: string) =>
   Promise.all([payments.redis.client.pttl(keys.record(id)), payments.redis.client.pttl(keys.payment(id))]);
+
+/** The keys there are, except the depth of the queues: the gateway's own reading of it comes and expires meanwhile. */
+async function keysThere(): Promise<string[]> {
+  const there = await payments.redis.client.keys("*");
+  return there.filter((key) => key !== keys.depth("x402")).sort();
+}
 
 test("a payment that is not final never expires, and one that is final is remembered for as long as is promised", async () => {
   const { journal } = payments.gateway;
@@ -66,18 +74,18 @@ test("a payment that is void uses up no caller's nonce, whatever another payment
 });
 
 test("a claim whose caller's nonce or quote has expired by Redis' clock is refused, whatever the gateway's clock says, and takes nothing", async () => {
-  const { journal, redis } = payments.gateway;
+  const { journal } = payments.gateway;
   const over = Date.now() - 1000;
   const uses = {
     nonce_expired: { callerNonce: { hash: "c".repeat(64), keptUntil: over } },
     quote_expired: { quoteUse: { digest: `0x${"d".repeat(64)}`, keptUntil: over } },
   };
-  const before = await redis.dbsize();
+  const before = await keysThere();
   for (const [kind, use] of Object.entries(uses)) {
     const payment = { ...makePayment({ network: "eip155:84532", asset: "0x1" }), ...use };
     expect(await journal.claim(payment, { ...UNBOUNDED, by: "a test", dueInMs: DAY_MS })).toEqual({ kind });
   }
-  expect(await redis.dbsize()).toBe(before);
+  expect(await keysThere()).toEqual(before);
 });
 
 test("a settle request is counted only while the payment is young enough by Redis' clock", async () => {
@@ -110,8 +118,8 @@ test("of two claims of one payment, for two jobs or two bodies, the second is a 
   expect(await claim({ call: { ...call, sha256: "0".repeat(64) } })).toEqual({ kind: "conflict" });
 });
 
-test("of claims under two names, one that finds one purchase is known, and one that finds two is a conflict and takes nothing", async () => {
-  const { journal, redis } = payments.gateway;
+test("a claim with two identifiers that finds one purchase is a repeat, and one that finds two is a conflict and claims nothing", async () => {
+  const { journal } = payments.gateway;
   const claim = (names: object) => {
     const payment = { ...makePayment({ network: "eip155:84532", asset: "0x1" }), ...names };
     return journal
@@ -123,7 +131,7 @@ test("of claims under two names, one that finds one purchase is known, and one t
   const first = await claim({ identifier: one, idempotencyKey: one });
   const second = await claim({ idempotencyKey: two, quoteUse });
   expect([first.claimed.kind, second.claimed.kind]).toEqual(["new", "new"]);
-  const before = await redis.dbsize();
+  const before = await keysThere();
   const known = (id: string) => ({ kind: "known", id });
   const conflict = { kind: "identifier_conflict" };
   expect((await claim({ identifier: one, idempotencyKey: "new" })).claimed).toEqual(known(first.id));
@@ -134,7 +142,7 @@ test("of claims under two names, one that finds one purchase is known, and one t
   expect((await claim({ identifier: two, idempotencyKey: one })).claimed).toEqual(conflict);
   expect((await claim({ identifier: one, quoteUse })).claimed).toEqual(conflict);
   expect((await claim({ identifier: "new", quoteUse })).claimed).toEqual({ kind: "quote_used" });
-  expect(await redis.dbsize()).toBe(before);
+  expect(await keysThere()).toEqual(before);
 });
 
 test("a look at a payment reads all of it but its call, of which it tells the size", async () => {
@@ -168,14 +176,46 @@ test("a settled payment's call is in its queue as it was claimed, with the trans
   }
 });
 
-test("a payment of a later release is neither read nor changed, and is listed with what is known of it", async () => {
+test("a paid call that is added to its queue again counts its takes on, so that its log counts its attempts on", async () => {
+  const { journal } = payments.gateway;
+  const { redis, devnet } = payments;
+  const payment = makePayment({ network: devnet.network, asset: devnet.token });
+  const { id, service_id, job_id } = payment.call;
+  const queue = `x402/${service_id}/${job_id}` as const;
+  await journal.claim(payment, { ...UNBOUNDED, by: "a test", dueInMs: DAY_MS });
+  await journal.enqueueSettled(await found(id), { settlement, proven: true }, { dueInMs: DAY_MS });
+  const attempt = { at: 1, code: "runner.failed", reason: "500", worker: "w" };
+  const records = createCallRecords(redis.partition);
+  for (const take of [1, 2]) await records.attemptFailed({ id, queue, take }, attempt, 1);
+  await openQueues(redis.client).remove(id);
+  expect(await journal.enqueueAgain(await found(id))).toBe("QUEUED");
+  const worker = { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 };
+  const taken = await openBackends(
+    redis.partition,
+    worker,
+  )(queue).fetch("worker:1", {
+    ...{ bytes: undefined, alone: false },
+  });
+  expect(taken).toMatchObject({ kind: "call", id, attemptsStarted: 3, attemptsBefore: 2 });
+  await records.attemptFailed({ id, queue, take: 3 }, attempt, 1);
+  expect((await records.attempts(id)).map(({ n }) => n)).toEqual([1, 2, 3]);
+});
+
+test.each([
+  [
+    "a state that no process writes",
+    (key: string) => payments.redis.client.hset(key, "st", "SETTLING QUEUED"),
+  ],
+  ["a key of another type", (key: string) => payments.redis.client.set(key, "SETTLING")],
+])("a payment whose record is %s is neither read nor changed: record.unreadable", async (_, damage) => {
   const { journal } = payments.gateway;
   const id = await payments.claim({ payer: PAYER });
   const payment = await found(id);
-  await payments.redis.client.hset(keys.record(id), "v", 3);
+  await damage(keys.record(id));
   const stored = () =>
-    Promise.all([keys.record(id), keys.payment(id)].map((key) => payments.redis.client.hgetall(key)));
+    Promise.all([keys.record(id), keys.payment(id)].map((key) => payments.redis.client.dump(key)));
   const before = await stored();
+  const act = { at: 1, action: "drop", callId: id, by: "otto", selection: "by id" } as const;
   for (const touch of [
     () => journal.find(id),
     () => journal.look(id),
@@ -184,22 +224,48 @@ test("a payment of a later release is neither read nor changed, and is listed wi
     () => journal.markVoid(payment, { reason: "it expired" }, { now: Date.now() }),
     () => journal.markForReview(id, "why not"),
     () => journal.markDispatching(id, 60_000),
+    () => journal.markProven(payment, { ...settlement, position: 1 }),
+    () => journal.drop(id, { by: "otto", reason: "no" }, act),
     () => journal.markEnded(payment),
   ])
-    await expect(touch()).rejects.toMatchObject({ code: "record.newer" });
+    await expect(touch()).rejects.toMatchObject({ code: "record.unreadable" });
   expect(await stored()).toEqual(before);
-
-  await payments.redis.client.hset(keys.payment(id), "terms", JSON.stringify({ payer: PAYER, price: 1 }));
-  const [listed] = await createPaymentList(payments.redis.partition).read([id]);
-  expect(listed).toMatchObject({
-    id,
-    state: "SETTLING",
-    isNewer: true,
-    terms: { payer: PAYER, amount: "0" },
-  });
 });
 
-test("a transfer pays for one call only, whichever way it is told of again, and is remembered for as long as that call", async () => {
+test("a payment without its call is not settled, and one whose state or terms cannot be read is listed as such", async () => {
+  const { journal } = payments.gateway;
+  const { client, partition } = payments.redis;
+  const [whole = "", strange = "", broken = ""] = await Promise.all(
+    Array.from({ length: 3 }, () => payments.claim({ payer: PAYER })),
+  );
+  const payment = await found(whole);
+  await client.hset(keys.payment(whole), "call", "?");
+  const settle = journal.enqueueSettled(payment, { settlement, proven: true }, { dueInMs: 0 });
+  await expect(settle).rejects.toMatchObject({ code: "record.unreadable" });
+  expect(await client.hget(keys.record(whole), "st")).toBe("SETTLING");
+
+  await client.hset(keys.record(strange), "st", "LATER");
+  await client.hset(keys.payment(broken), { terms: "?", since_block: "?" });
+  const listed = await createPaymentList(partition).read([strange, broken]);
+  const reason = "the stored payment cannot be read";
+  expect(listed).toMatchObject([
+    { id: strange, state: "LATER", reason },
+    { id: broken, state: "SETTLING", reason, terms: { amount: "0" } },
+  ]);
+});
+
+test("each state of a record is one that the scripts know", async () => {
+  const { journal } = payments.gateway;
+  for (const state of PAYMENT_STATES) {
+    const id = await payments.claim({ payer: PAYER });
+    await payments.redis.client.hset(keys.record(id), "st", state);
+    await expect(journal.markForReview(id, "x")).resolves.toBe(state);
+    await payments.redis.client.del(keys.record(id), keys.payment(id));
+    await payments.gateway.journal.forget(id);
+  }
+});
+
+test("a transfer pays for one call only, however it is reported again, and is remembered for as long as that call", async () => {
   const { journal } = payments.gateway;
   const claim = async () => found(await payments.claim({ payer: PAYER }));
   const [first, second, third] = [await claim(), await claim(), await claim()];

@@ -1,10 +1,11 @@
 import { beforeEach, expect, test } from "vitest";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { createRefunds } from "../../../shared/payments/refunds.ts";
+import { createReadSeries } from "../../../shared/series/read.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { auditOf } from "../../services/operator/audit-of.ts";
-import { claimed, queued } from "../../support/made-payment.ts";
+import { claimed, dropOf, queued } from "../../support/made-payment.ts";
 
 const redis = useRedis();
 beforeEach(() => redis.client.flushdb());
@@ -13,7 +14,7 @@ const TERMS = { network: "eip155:1", asset: `0x${"a".repeat(40)}` };
 const EXPORT = `r_${"0".repeat(32)}`;
 /** Redis' cjson refuses half of a surrogate pair, which JSON.stringify writes as an escape. */
 const HALF = "gone \ud83d";
-const journal = () => createPaymentJournal(redis.partition);
+const journal = () => new PaymentJournal(redis.partition);
 
 async function found(id: string): Promise<Payment> {
   const payment = await journal().find(id);
@@ -54,7 +55,7 @@ test("an export whose reason holds half a surrogate pair is whole, and its audit
 
 test("a payment that an operator settles for a reason with half a surrogate pair runs, or is paid back if it was dropped", async () => {
   const [kept, dropped] = [await claimed(journal(), TERMS), await claimed(journal(), TERMS)];
-  await journal().drop(dropped, { by: "me", reason: HALF }, ["*", "v", 1]);
+  await journal().drop(dropped, { by: "me", reason: HALF }, dropOf(dropped, HALF));
   for (const id of [kept, dropped]) {
     const payment = await found(id);
     const { network, payer } = payment.terms;
@@ -79,7 +80,9 @@ test("an export moves no payment if Redis cannot read one of them", async () => 
   await redis.client.hset(keys.payment(ids[1] ?? ""), "settlement", unreadable);
   await expect(exportOf(ids)).rejects.toThrow("invalid unicode escape");
   expect(await statesOf(ids)).toEqual(["DISCARDED", "DISCARDED"]);
-  expect(await redis.client.exists(keys.refundsPending, keys.refundRows(EXPORT), keys.audit)).toBe(0);
+  expect(await redis.client.exists(keys.refundsPending, keys.refundRows(EXPORT), keys.audit("money"))).toBe(
+    0,
+  );
 });
 
 test("a payment that an export names twice is paid back once", async () => {
@@ -87,4 +90,30 @@ test("a payment that an export names twice is paid back once", async () => {
   expect((await exportOf([id, id]))?.rows).toHaveLength(1);
   expect(await auditOf(redis)).toHaveLength(1);
   expect(await redis.client.hget(keys.refund(EXPORT), "open")).toBe("1");
+});
+
+test("a refund counts on the day on which it was seen, exactly and once, and one that closes no case does not", async () => {
+  const [id, other, late] = [await refundable(), await refundable(), await refundable()];
+  await exportOf([id, other, late]);
+  await redis.client.hset(keys.record(late), "late", 1);
+  const refunds = createRefunds(redis.partition);
+  const transfer = (digit: string) => ({
+    ...{ transaction: `0x${digit.repeat(64)}`, position: 1, block: "2", from: `0x${"5".repeat(40)}` },
+  });
+  const at = (time: number) =>
+    ({ at: time, action: "close_refund", callId: id, by: "me", selection: "a test" }) as const;
+  const pending = await found(id);
+  const day = Date.UTC(2026, 2, 1);
+  expect(await refunds.close(pending, transfer("c"), at(day))).toBe("closed");
+  expect(await refunds.close(pending, transfer("c"), at(day))).toBe("left");
+  expect(await refunds.close(await found(other), transfer("c"), at(day))).toBe("taken");
+  expect(await refunds.close(await found(late), transfer("d"), at(day))).toBe("left");
+  expect(await refunds.close(await found(other), transfer("e"), at(day + 86_400_000))).toBe("closed");
+
+  const { earned } = createReadSeries(redis.partition, () => day + 90_000_000);
+  const refund = { ...TERMS, job: "1/7", payments: 0, amount: 0n, refunds: 1, refunded: 3_200_000n };
+  expect(await earned(3)).toEqual([
+    { day: "2026-03-02", ...refund },
+    { day: "2026-03-01", ...refund },
+  ]);
 });

@@ -1,9 +1,9 @@
 import { beforeEach, expect, test } from "vitest";
 import { networksOf } from "../../../shared/ip/address.ts";
-import { createPaymentJournal, type PaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
+import { dropOf, makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 
 const redis = useRedis();
 let journal: PaymentJournal;
@@ -11,7 +11,7 @@ const TOKEN = { network: "eip155:8453", asset: `0x${"5".repeat(40)}` };
 const MIB = 1024 * 1024;
 
 beforeEach(async () => {
-  journal = createPaymentJournal(redis.partition);
+  journal = new PaymentJournal(redis.partition);
   await redis.client.flushdb();
 });
 
@@ -45,7 +45,7 @@ async function fill(claimed: Claim): Promise<[taken: number, kind: string]> {
   }
 }
 
-test("one client gets an eighth of what unsettled payments may use, by their bytes and by their number, and another one is not kept out", async () => {
+test("one client gets an eighth of what unsettled payments may use, in bytes and in number, and another client can still pay", async () => {
   const bytesMax = 8 * MIB;
   const [large, kind] = await fill({ bytesMax, bodyBytes: 100_000 });
   expect([large, kind]).toEqual([6, "client_full"]);
@@ -58,7 +58,7 @@ test("one client gets an eighth of what unsettled payments may use, by their byt
   expect((await claim({ bytesMax, client: "192.0.2.3", bodyBytes: 100_000 })).kind).toBe("new");
 });
 
-test("when a hundred clients have taken all that they can get, a new one can still pay", async () => {
+test("after a hundred clients have used their whole shares, a new client can still pay", async () => {
   const bytesMax = 64 * MIB;
   for (let each = 1; each <= 100; each++) {
     await fill({ bytesMax, client: `192.0.2.${each}`, bodyBytes: MIB / 16 });
@@ -68,7 +68,7 @@ test("when a hundred clients have taken all that they can get, a new one can sti
   expect((await claim({ bytesMax, client: "198.51.100.1" })).kind).toBe("new");
 });
 
-test("the IPv6 networks of one site together get no more than one client", async () => {
+test("all IPv6 networks of one site together get no more than one client", async () => {
   const bytesMax = MIB;
   const [alone] = await fill({ bytesMax });
   await redis.client.flushdb();
@@ -91,7 +91,7 @@ test("a payment of which one alone is more than an eighth is refused as too larg
   expect(kinds.at(-1)).toBe("full");
 });
 
-test("a refused claim, a repeat and a lost reply leave nothing behind that counts", async () => {
+test("a refused claim, a repeat and a lost reply leave nothing that counts as usage", async () => {
   const payment = paymentOf({});
   await claim({}, payment);
   const once = await all();
@@ -125,7 +125,7 @@ const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
   "void by an operator": async (id) =>
     journal.markVoid(await found(id), { reason: "" }, { now: now(), from: ["REVIEW"] }),
   review: (id) => journal.markForReview(id, ""),
-  drop: (id) => journal.drop(id, { by, reason: "" }, ["*", "action", "drop"]),
+  drop: (id) => journal.drop(id, { by, reason: "" }, dropOf(id)),
   end: async (id) => {
     const payment = await found(id);
     if (payment.state === "QUEUED" || payment.state === "DISCARDED") await journal.markEnded(payment);
@@ -136,12 +136,12 @@ const STEPS: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
 test("a claim that repeats itself after its body was dropped is no new one: no settle follows it", async () => {
   const payment = paymentOf({});
   const { id } = await claim({}, payment);
-  await journal.drop(id, { by, reason: "" }, ["*", "action", "drop"]);
+  await journal.drop(id, { by, reason: "" }, dropOf(id));
   expect((await claim({}, payment)).kind).toBe("known");
   expect(await journal.markDispatching(id, Date.now())).toBe(false);
 });
 
-test("after any changes in any order, what counts is exactly the payments that are unsettled and have their body", async () => {
+test("after any changes in any order, exactly the unsettled payments with a body count as usage", async () => {
   const ids: string[] = [];
   const names = Object.keys(STEPS);
   let seed = 1;

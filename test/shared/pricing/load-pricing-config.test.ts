@@ -62,7 +62,7 @@ describe("the example file", () => {
   test("the example pricing.toml is refused as it stands: it names no key that is set, and no contract", () => {
     expect(problems({ pricing: example })).toEqual([
       expect.stringMatching(/key: names the environment variable POSTERN_PRICING_KEY/),
-      expect.stringMatching(/domain\.verifying_contract: is the zero address/),
+      expect.stringMatching(/domain\.verifying_contract: must not be the zero address/),
     ]);
   });
 
@@ -81,9 +81,9 @@ describe("the key", () => {
     [
       "the key itself",
       `key = "${KEY}"`,
-      /key: must be env:VAR or file:\/path: the key itself does not belong/,
+      /key: must be env:VAR or file:\/path: the key itself must not be in this file/,
     ],
-    ["a number", "key = 5", /key: must be text/],
+    ["a number", "key = 5", /key: must be a string/],
     [
       "an environment variable that is not set",
       'key = "env:NOPE"',
@@ -112,12 +112,12 @@ describe("what is refused", () => {
     [
       "the zero address",
       `${key}\n[domain]\nchain_id = 1\nverifying_contract = "0x${"0".repeat(40)}"`,
-      /domain\.verifying_contract: is the zero address/,
+      /domain\.verifying_contract: must not be the zero address/,
     ],
     [
       "a wrong checksum",
       `${key}\n[domain]\nchain_id = 1\nverifying_contract = "0xdeaDbeefdEAdbeefdEadbEEFdeadbeEFdEaDbeeF"`,
-      /verifying_contract: has a wrong checksum/,
+      /verifying_contract: must have a valid EIP-55 checksum/,
     ],
     ["a difficulty of 33", `${key}\npow_difficulty = 33\n${DOMAIN}`, /pow_difficulty: /],
     ["a negative difficulty", `${key}\npow_difficulty = -1\n${DOMAIN}`, /pow_difficulty: /],
@@ -141,7 +141,7 @@ describe("what is refused", () => {
     "a price of %s wei, which the chain's side refuses, is refused with its job",
     (price) => {
       expect(problems({ prices: `[42]\n3 = "${price}"\n4 = "100"\n` })).toEqual([
-        expect.stringMatching(/job_pricing\.toml:\d+: 42\.3: is below 100 wei/),
+        expect.stringMatching(/job_pricing\.toml:\d+: 42\.3: must be at least 100 wei/),
       ]);
     },
   );
@@ -160,13 +160,16 @@ describe("what is refused", () => {
 test("a job that no quote can name is allowed, and warned about", () => {
   const { jobs, warnings } = load({ prices: `${PRICES}256 = "1000"\n255 = "1000"\n` });
   expect(jobs.size).toBe(3);
-  expect(warnings).toEqual([expect.stringMatching(/job 42\/256 is never quoted/)]);
+  expect(warnings).toEqual([expect.stringMatching(/job 42\/256 cannot be quoted/)]);
 });
 
 test.each([
   [24, []],
-  [25, [expect.stringMatching(/pricing\.toml: pow_difficulty: few clients find 25 zero bits in the 30 s/)]],
-  [32, [expect.stringMatching(/pow_difficulty: few clients find 32 zero bits/)]],
+  [
+    25,
+    [expect.stringMatching(/pricing\.toml: pow_difficulty: few clients can find 25 zero bits within 30 s/)],
+  ],
+  [32, [expect.stringMatching(/pow_difficulty: few clients can find 32 zero bits/)]],
 ])(
   "a difficulty of %d is accepted, and warned about where few clients could meet it",
   (difficulty, expected) => {

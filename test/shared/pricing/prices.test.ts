@@ -112,13 +112,13 @@ const rates = [{ index: 3, ...rateOf("1", 0, 18) }];
 test("a price list takes what fits into uint256 and refuses one unit more, naming job and token", () => {
   expect(priceProblems([job(UINT256_MAX)], rates)).toEqual([]);
   expect(priceProblems([job(UINT256_MAX + 1n)], rates)).toEqual([
-    { path: ["1", "7"], message: "comes to more than 2^256-1 units of accepted_tokens[3] in x402.toml" },
+    { path: ["1", "7"], message: "is more than 2^256-1 units of accepted_tokens[3] in x402.toml" },
   ]);
 });
 
 test("a price list refuses an amount of zero, naming job and token", () => {
   expect(priceProblems([job(0n)], rates)).toEqual([
-    { path: ["1", "7"], message: "comes to no unit of accepted_tokens[3] in x402.toml" },
+    { path: ["1", "7"], message: "is 0 units of accepted_tokens[3] in x402.toml" },
   ]);
 });
 

@@ -100,10 +100,14 @@ test("a process that was killed is listed no longer once it has missed its repor
   expect(await redis.client.zscore(keys.processes, id)).toBeNull();
 });
 
-test("a process of a later release counts among those that this one cannot read", async () => {
+test.each([
+  ["kind", "other"],
+  ["runners", "no JSON"],
+  ["runners", '[{"state":"other"}]'],
+])("a process whose record has the unreadable %s %s is only counted", async (field, value) => {
   await start();
   const [{ id = "" } = {}] = (await list()).processes;
-  await redis.client.hset(keys.process(id), "v", 99);
+  await redis.client.hset(keys.process(id), field, value);
   expect(await list()).toEqual({ processes: [], unreadable: 1 });
 });
 

@@ -7,7 +7,7 @@ import { keys, useRedis } from "../../fixtures/redis.ts";
 import { markInjected } from "../../support/mark-injected.ts";
 
 const WINDOW_MS = 3_600_000;
-const OF = { id: "c_1", queue: "webhook/7/1" };
+const OF = { id: "c_1", queue: "webhook/7/1", take: 1 };
 
 const redis = useRedis();
 let records: ReturnType<typeof createCallRecords>;
@@ -22,6 +22,8 @@ beforeEach(async () => {
 const add = (by = "a test", bodySha256 = "hash") =>
   enqueue(aCall({ id: OF.id }), { bodySha256, windowMs: WINDOW_MS, by });
 
+const ATTEMPT = { at: 1, code: "runner.failed", reason: `no, "never"`, worker: "w" };
+
 test("a queued or failed call is remembered for ever, an ended one for the window", async () => {
   const ttl = () => redis.client.pttl(keys.record(OF.id));
   await add();
@@ -35,7 +37,7 @@ test("a queued or failed call is remembered for ever, an ended one for the windo
 test("what a worker writes that lost its call does not reopen a call that has ended", async () => {
   await add();
   await markInjected(partitionOf(redis.client), OF);
-  const attempt = { v: 1, at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
+  const attempt = { at: Date.now(), code: "runner.timed_out", reason: "late", worker: "w" };
   await records.attemptFailed(OF, attempt, Date.now());
   await records.failed(OF, Date.now());
   expect(await records.state(OF.id)).toBe("INJECTED");
@@ -51,28 +53,26 @@ test("an add whose reply was lost is still its request's own, is known to anothe
   expect(await add("other", "another hash")).toEqual({ kind: "conflict" });
 });
 
-async function fail(times: number): Promise<void> {
-  for (let i = 0; i < times; i++) {
-    const attempt = { v: 1, at: Date.now(), code: "runner.failed", reason: `no, "never"`, worker: "w" };
-    await records.attemptFailed(OF, attempt, Date.now());
-  }
-}
-
 test("of a call's failed attempts the newest five are kept, and each knows the how many-th it is", async () => {
-  await fail(12);
+  await add();
+  for (let take = 1; take <= 12; take++) await records.attemptFailed({ ...OF, take }, ATTEMPT, Date.now());
   expect((await records.attempts(OF.id)).map(({ n }) => n)).toEqual([8, 9, 10, 11, 12]);
   expect(await redis.client.llen(keys.attempts(OF.id))).toBe(5);
   expect((await records.attempts(OF.id))[4]).toMatchObject({
-    v: 1,
     code: "runner.failed",
     reason: `no, "never"`,
   });
 });
 
-test("the failed attempts that an earlier release left without numbers count", async () => {
-  const old = JSON.stringify({ v: 1, at: 1, code: "runner.failed", reason: "no", worker: "w" });
-  await redis.client.rpush(keys.attempts(OF.id), ...Array<string>(7).fill(old));
-  expect((await records.attempts(OF.id)).map(({ n }) => n)).toEqual([1, 2, 3, 4, 5, 6, 7]);
-  await fail(2);
-  expect((await records.attempts(OF.id)).map(({ n }) => n)).toEqual([5, 6, 7, 8, 9]);
+test("what a worker writes of a call that has neither a record nor a job any longer is kept nowhere", async () => {
+  const writeLate = async () => {
+    await records.attemptFailed(OF, ATTEMPT, 1);
+    await records.unsure({ ...OF, take: 2 });
+  };
+  await enqueue(aCall({ id: OF.id }));
+  await writeLate();
+  expect(await redis.client.llen(keys.attempts(OF.id)), "there is a job").toBe(2);
+  await redis.client.flushdb();
+  await writeLate();
+  expect(await redis.client.keys("*")).toEqual([]);
 });

@@ -70,9 +70,9 @@ test("a job's age is that of a call that waits and was never tried: no retry cou
     await redis.client.hset(keys.inQueue(`webhook/7/${call.job_id}`, call.id), "timestamp", since);
   }
   expect([...(await depth()).untriedSince.keys()].sort()).toEqual(["7/1", "7/2", "7/3"]);
-  const attempt = { v: 1, at: Date.now(), code: "runner.failed", reason: "it did", worker: "a test" };
+  const attempt = { at: Date.now(), code: "runner.failed", reason: "it did", worker: "a test" };
   await createCallRecords(redis.partition).attemptFailed(
-    { id: retried.id, queue: "webhook/7/1" },
+    { id: retried.id, queue: "webhook/7/1", take: 1 },
     attempt,
     since,
   );

@@ -1,14 +1,16 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { openBackends } from "../../../shared/queue/backend.ts";
+import { noteOf } from "../../../shared/queue/call-log.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
-import { useFailedCalls, WHY, WINDOW_MS } from "../../fixtures/failed-calls.ts";
+import { ACT, useFailedCalls, WHY, WINDOW_MS } from "../../fixtures/failed-calls.ts";
 import { keys } from "../../fixtures/redis.ts";
 
 const fixture = useFailedCalls();
 
 const why = { ...WHY, reason: "not wanted" };
+const NOTE = noteOf("a test", "not wanted");
 
 async function jobIsGone(id: string): Promise<boolean> {
   return (await fixture.redis.client.exists(keys.inQueue("webhook/7/1", id))) === 0;
@@ -64,26 +66,22 @@ test("of a replay and a discard of one call at once, exactly one happens", async
 test("a discard that dies after its first step is final: no replay runs the call, the next discard removes it", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(
-    await createFailedRecords(partitionOf(fixture.redis.client)).beginDiscard(
-      await fixture.find(id),
-      Date.now(),
-    ),
-  ).toBe(true);
+    await createFailedRecords(partitionOf(fixture.redis.client)).beginDiscard(await fixture.find(id), ACT),
+  ).toBe("done");
+  expect(await fixture.audited()).toHaveLength(1);
   expect(await fixture.replay(await fixture.find(id), WHY)).toBe("left");
-  expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
+  expect(await fixture.discard(await fixture.find(id), why)).toBe("finished");
   expect(await jobIsGone(id)).toBe(true);
+  expect(await fixture.audited()).toHaveLength(1);
 });
 
 test("a replay that had begun before a discard may still move the call, which the producer then drops", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const failed = await fixture.find(id);
   const records = createFailedRecords(partitionOf(fixture.redis.client));
-  expect(await records.beginReplay(failed, Date.now())).toBe(true);
-  expect(await records.beginDiscard(failed, Date.now())).toBe(true);
-  await openBackends(partitionOf(fixture.redis.client))(failed.queue).retryFinishedJob(
-    { id, opts: {} } as never,
-    "failed",
-  );
+  expect(await records.beginReplay(failed, ACT)).toBe(true);
+  expect(await records.beginDiscard(failed, ACT)).toBe("done");
+  await openBackends(partitionOf(fixture.redis.client))(failed.queue).replay(id, NOTE);
   await fixture.startProducer();
   await eventually("the job is gone", () => jobIsGone(id));
   expect(fixture.offered(id)).toBe(1);
@@ -92,10 +90,7 @@ test("a replay that had begun before a discard may still move the call, which th
 
 test("the first step of a replay does not keep a call from being discarded", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  await createFailedRecords(partitionOf(fixture.redis.client)).beginReplay(
-    await fixture.find(id),
-    Date.now(),
-  );
+  await createFailedRecords(partitionOf(fixture.redis.client)).beginReplay(await fixture.find(id), ACT);
   expect(await fixture.discard(await fixture.find(id), why)).toBe("done");
   expect(await fixture.redis.client.zcard(keys.since("webhook/7/1"))).toBe(0);
 });

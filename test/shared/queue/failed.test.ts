@@ -45,7 +45,7 @@ test.each<[string, CallFilter, number[]]>([
   expect(await fixture.calls.count(filter)).toBe(expected.length);
 });
 
-test("calls that an earlier release failed are found by path and code as well, without their bodies", async () => {
+test("failed calls without a head are found by path and code as well, without their bodies", async () => {
   const { client } = fixture.redis;
   const [id = ""] = await fixture.fail([{ path: "/hooks/old", body: Buffer.alloc(100_000) }]);
   const key = keys.inQueue("webhook/7/1", id);
@@ -54,14 +54,13 @@ test("calls that an earlier release failed are found by path and code as well, w
   const filter: CallFilter = { endpoint: "/hooks/old", code: "runner.refused" };
   expect(await fixture.calls.count(filter)).toBe(1);
   const { head: read } = await fixture.find(id);
-  expect(read).toEqual(JSON.parse(head ?? "", (name, value: unknown) => (name === "v" ? undefined : value)));
+  expect(read).toEqual(JSON.parse(head ?? ""));
   await client.zrem(keys.inQueue("webhook/7/1", "failed"), id);
 });
 
-test("of a failed call whose head a later release wrote only the code and the times are known", async () => {
+test("of a failed call whose head cannot be read only the code and the times are known", async () => {
   const [id = ""] = await fixture.fail([{ path: "/hooks/later" }]);
-  const later = JSON.stringify({ v: 2, path: "/hooks/later" });
-  await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "head", later);
+  await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "head", "?");
   expect(await fixture.find(id)).toMatchObject({ code: "runner.refused", head: {} });
   expect(await fixture.calls.count({ ids: [id], endpoint: "/hooks/later" })).toBe(0);
   await fixture.redis.client.zrem(keys.inQueue("webhook/7/1", "failed"), id);

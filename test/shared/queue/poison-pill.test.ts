@@ -63,7 +63,7 @@ test("a call that has ended two processes is taken by one that has nothing else 
   const other = await add({ job_id: 2 });
   await consumer.took(other);
   await eventually("it is to be taken alone", () =>
-    consumer.log.events.some(({ event }) => event === "call.alone"),
+    consumer.log.events.some(({ event }) => event === "call.isolated"),
   );
   const later = await add({ job_id: 3 });
   expect(consumer.taken).toEqual([other]);
@@ -123,8 +123,8 @@ onlyInLongRun(() => {
     const both = [await busy(8), await busy(9)];
     const slow = [await add({ job_id: 8 }), await add({ job_id: 9 })];
     await eventually("each has a slow call in hand", () => open.length === 2);
-    await jobs.resume("7/1");
-    const isAlone = ({ log }: TestConsumer) => log.events.some(({ event }) => event === "call.alone");
+    await jobs.resume("7/1", { at: Date.now(), by: "a test" });
+    const isAlone = ({ log }: TestConsumer) => log.events.some(({ event }) => event === "call.isolated");
     await eventually("one is to take the call alone", () => both.some(isAlone));
     const since = Date.now();
     await eventually("its place would have run out twice", () => Date.now() - since > 2 * LOCK_MS);
@@ -183,5 +183,5 @@ test("a call that failed as a poison pill and is replayed is taken alone", async
   const failed = { id: pill, queue: QUEUE, failedAt: await failedAt() };
   expect(await createReplay(by)(failed, { selection: "by test" })).toBe("done");
   await eventually("it is taken again", () => consumer.taken.length === 2);
-  expect(consumer.log.events.filter(({ event }) => event === "call.alone")).toHaveLength(1);
+  expect(consumer.log.events.filter(({ event }) => event === "call.isolated")).toHaveLength(1);
 });

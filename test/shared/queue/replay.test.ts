@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
-import { useFailedCalls, WHY } from "../../fixtures/failed-calls.ts";
+import { ACT, useFailedCalls, WHY } from "../../fixtures/failed-calls.ts";
 import { keys } from "../../fixtures/redis.ts";
 
 const fixture = useFailedCalls();
@@ -55,14 +55,13 @@ test("of concurrent replays of a call one moves it, the others say that it left,
 test("a replay that dies after its first step leaves the call listed, and the next replay runs it once", async () => {
   const [id = ""] = await fixture.fail([{}]);
   expect(
-    await createFailedRecords(partitionOf(fixture.redis.client)).beginReplay(
-      await fixture.find(id),
-      Date.now(),
-    ),
+    await createFailedRecords(partitionOf(fixture.redis.client)).beginReplay(await fixture.find(id), ACT),
   ).toBe(true);
+  expect(await fixture.audited()).toHaveLength(1);
   await fixture.startProducer();
   expect(await fixture.calls.count({})).toBe(1);
   expect(await fixture.replay(await fixture.find(id), WHY)).toBe("done");
+  expect(await fixture.audited()).toHaveLength(1);
   await injectedAre([id]);
   expect(fixture.offered(id)).toBe(2);
 });

@@ -8,9 +8,10 @@ import {
 } from "bullmq";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type JobCall, toJson } from "../../../shared/job-call/job-call.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Settlement } from "../../../shared/payments/payment.ts";
 import { openBackends } from "../../../shared/queue/backend.ts";
+import { noteOf } from "../../../shared/queue/call-log.ts";
 import { type Claim, createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { JOB_NAME, JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
 import { type QueueName, queueOf } from "../../../shared/queue/queue-name.ts";
@@ -65,6 +66,8 @@ type Side = {
   take(takes: readonly Take[]): Promise<unknown>;
   /** Calls of QUEUE leave it at once, each with its token, because the runner has them or for another reason. */
   end(ids: readonly string[], options: { injected: boolean; fetches: boolean }): Promise<unknown>;
+  /** The call, which has failed, waits again. */
+  replay(): Promise<unknown>;
   /** Begins these steps together, in this order. */
   atOnce(steps: readonly Step[]): Promise<unknown>;
 };
@@ -76,7 +79,7 @@ const tokenOf = (id: string) => `the token of ${id}`;
 function ours(partition: Partition): Side {
   const of = openBackends(partition, WORK);
   const enqueue = createEnqueue(partition);
-  const journal = createPaymentJournal(partition);
+  const journal = new PaymentJournal(partition);
   const side: Side = {
     prefix: partition.prefix,
     of,
@@ -100,6 +103,7 @@ function ours(partition: Partition): Side {
       );
       return Promise.all(ends.map((end) => end.catch(refused)));
     },
+    replay: () => of(QUEUE).replay(ID, noteOf("a test", "it is mended")),
     atOnce: (steps) => Promise.all(steps.map((step) => step(side))),
   };
   return side;
@@ -137,7 +141,8 @@ function bullmq(prefix: string): Side {
   const atOnce: Side["atOnce"] = async (steps) => {
     for (const step of steps) await step(side);
   };
-  const side = { prefix, of, add, buy: () => add([{ ...call, metadata }]), take, end, atOnce };
+  const replay = () => of(QUEUE).retryFinishedJob(minimal(), "failed", { resetAttemptsMade: true });
+  const side = { prefix, of, replay, add, buy: () => add([{ ...call, metadata }]), take, end, atOnce };
   return side;
 }
 
@@ -184,8 +189,7 @@ const retryLater: Step = ({ of }) =>
   of(QUEUE).moveToDelayed(ID, NOW, MINUTE_MS, TOKEN, { fieldsToUpdate: { failedReason: REASON } });
 const putOff: Step = ({ of }) => of(QUEUE).moveToDelayed(ID, NOW, MINUTE_MS, TOKEN, { skipAttempt: true });
 const back: Step = ({ of }) => of(QUEUE).moveJobFromActiveToWait(ID, TOKEN);
-const replay: Step = ({ of }) =>
-  of(QUEUE).retryFinishedJob(minimal(), "failed", { resetAttemptsMade: true, resetAttemptsStarted: true });
+const replay: Step = ({ replay }) => replay();
 /** The calls that wait for their delay are due. */
 const later: Step = async ({ prefix }) => {
   const delayed = `${prefix}:${QUEUE}:delayed`;

@@ -9,6 +9,7 @@ import { createReplay } from "../../../shared/queue/replay.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { INJECTED, NO_POLL, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
+import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { startRedisProxy, useRedisProxy } from "../../fixtures/redis-proxy.ts";
@@ -21,6 +22,8 @@ const SOON_MS = 10_000;
 
 const redis = useRedis();
 const proxy = useRedisProxy(redis);
+/** These end after the consumers, which wait in vain for a proxy that is gone. */
+const ends = useEnds();
 const producers = useProducer({ redis });
 const consumers = useConsumers(redis);
 let jobs: ReturnType<typeof openJobs>;
@@ -89,6 +92,7 @@ test("a worker is told of many queues in few commands, and leaves to others thos
   expect(Number(/cmdstat_bzpopmin:calls=(\d+)/.exec(stats)?.[1])).toBeLessThan(16);
   const other = await consumers.start({ pollMs: NO_POLL, slots: 48 });
   for (const id of ids) if (!full.taken.includes(id)) await untilTaken(other, id);
+  await full.kill(); // its calls never end
 });
 
 test("a call that is replayed wakes the producer that is left", async () => {
@@ -116,7 +120,7 @@ test("the calls of a job that is resumed wake the producer that is left, in all 
   await eventually("both queues were found closed", async () => (await redis.client.zcard(keys.wake)) === 0);
   await dead.kill();
   expect(left.taken).toEqual([]);
-  expect(await jobs.resume(JOB)).toBe(true);
+  expect(await jobs.resume(JOB, { at: Date.now(), by: "a test" })).toBe(true);
   for (const id of ids) await untilTaken(left, id);
 });
 
@@ -286,12 +290,12 @@ test("a call that a killed producer had in hand is taken back by the one that is
   const left = await two.killTheFirst();
   for (const id of ids) await untilTaken(left, id);
   expect(left.taken).toHaveLength(2);
-  const takenBack = left.log.events.filter(({ event }) => event === "call.taken_back");
+  const takenBack = left.log.events.filter(({ event }) => event === "call.lease_expired");
   expect(takenBack).toHaveLength(1);
 });
 
 test("a producer finds a call and a delayed call of which nobody was told", async () => {
-  const left = await consumers.start();
+  const left = await consumers.start({ pollMs: 200 });
   const [waits, delayed] = [aCall(), aCall()];
   await producers.queues.addStored(waits, waits);
   await untilTaken(left, waits.id);
@@ -367,6 +371,7 @@ test.each([
 async function breakAt(command: number, kind: "lose-command" | "lose-reply"): Promise<void> {
   const prefix = `{broken-${kind}-${command}}`;
   const broken = await startRedisProxy(redis.url);
+  ends.defer(() => broken.close());
   const delivered: string[] = [];
   let passed = 0;
   broken.onCommand = (words) => {
@@ -393,7 +398,6 @@ async function breakAt(command: number, kind: "lose-command" | "lose-reply"): Pr
       async () => (await records.state(id)) === "INJECTED",
     );
   }
-  await broken.close();
 }
 
 test.each(["lose-command", "lose-reply"] as const)(

@@ -35,8 +35,10 @@ test.each([
     await expect(gateway.firstCheck).rejects.toMatchObject({ code: "start.redis_denied" });
     await expect(gateway.firstCheck).rejects.toThrow(reason);
     expect((await post(address)).json()).toMatchObject({ status: 503, code: "queue.denied" });
-    expect((await send(address, { method: "GET", path: "/readyz" })).text).toMatch(/queue\.denied.*Remedy/);
-    expect(log.events.filter(({ event }) => event === "redis.refused")).toHaveLength(1);
+    expect((await send(address, { method: "GET", path: "/readyz" })).text).toMatch(
+      /queue\.denied.*To fix this, /,
+    );
+    expect(log.events.filter(({ event }) => event === "redis.unusable")).toHaveLength(1);
     await emptyHere();
   },
 );
@@ -99,8 +101,8 @@ test("a part refuses a connection of its host's that is in another database than
   connection.on("error", () => {});
   await eventually("it is open", () => connection.status === "ready");
   const gateway = createWebhooksGateway({
-    ...{ serviceId: 7, redis: connection, console: { report: false } },
-    endpoints: [{ path: "/a", jobId: 1, auth: "none" }],
+    ...{ serviceId: 7, redis: connection, postern: { console: { report: false } } },
+    webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none" }] },
   });
   ends.defer(() => gateway.close());
   await expect(gateway.ready()).rejects.toMatchObject({ code: "start.redis_denied" });

@@ -80,8 +80,8 @@ async function expectAllToEnd(redisUrl: string, code: string, remedy: RegExp): P
 const REFUSALS = [
   ["a wrong password", "redis://app:wrong@HOST", "start.redis_denied", /\[redis\] url/],
   ["a user without a right", "redis://app:right@HOST", "start.redis_denied", /postern redis-acl/],
-  ["a database that is not there", "redis://HOST/9", "start.redis_denied", /a database that there is/],
-  ["a replica", "redis://REPLICA", "start.redis_not_durable", /at the primary/],
+  ["a database that is not there", "redis://HOST/9", "start.redis_denied", /an existing database/],
+  ["a replica", "redis://REPLICA", "start.redis_not_durable", /to the primary/],
 ] as const;
 
 test.each(sample(REFUSALS))(
@@ -132,7 +132,7 @@ test.each(sample(RIGHTS))(
       return answer.status === 503 ? answer.text : undefined;
     });
     expect(refused).toMatch(/queue\.denied.*postern redis-acl/);
-    expect(log.events.filter(({ event }) => event === "redis.refused")).toHaveLength(1);
+    expect(log.events.filter(({ event }) => event === "redis.unusable")).toHaveLength(1);
     await redis.client.call("ACL", "SETUSER", "app", ...commands.map((command) => `+${command}`));
     await eventually("calls are taken again", async () => (await post(address, "3")).status === 202);
     await redis.client.call("ACL", "DELUSER", "app");
@@ -204,7 +204,7 @@ test("while a cluster is down a gateway and a producer wait for it, and each say
   const sayings = [gateway.log, log].map(
     ({ events }) =>
       () =>
-        events.filter(({ event }) => event === "redis.away"),
+        events.filter(({ event }) => event === "redis.unavailable"),
   );
   for (const said of sayings) await eventually("it says so", () => said().length === 1);
   expect((await readyz(gateway.address)).text).toMatch(/CLUSTERDOWN/);
@@ -225,6 +225,6 @@ onlyInLongRun(() => {
         (error: Error) => error.message.startsWith("MOVED"),
       ),
     );
-    await expectAllToEnd(otherNode.url, "start.redis_denied", /at the node that has their slot/);
+    await expectAllToEnd(otherNode.url, "start.redis_denied", /to the node that holds their slot/);
   });
 });

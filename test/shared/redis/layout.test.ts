@@ -27,7 +27,7 @@ test("a gateway does not start on another layout: it names both, and the release
   await expect(gateway.firstCheck).rejects.toMatchObject({ code: "start.layout_mismatch" });
   await expect(gateway.firstCheck).rejects.toThrow(
     RegExp(
-      `layout ${LAYOUT + 1}, written by release 9\\.8\\.7.* has layout ${LAYOUT}\\. Drain it with release 9\\.8\\.7`,
+      `layout ${LAYOUT + 1}, written by release 9\\.8\\.7.* needs layout ${LAYOUT}\\. Drain Redis with release 9\\.8\\.7`,
     ),
   );
   const answer = await send(address, { path: "/a", body: "x" });

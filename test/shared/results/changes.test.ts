@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createDeliverResult, type Delivery } from "../../../shared/calls/deliver-result.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { createRefunds, type RefundRow } from "../../../shared/payments/refunds.ts";
 import { openBackends, type QueueBackend } from "../../../shared/queue/backend.ts";
@@ -139,7 +139,7 @@ describe("a change of a webhook's call is told of once:", () => {
 
 describe("a change of a payment is told of once:", () => {
   const TERMS = { network: "eip155:1", asset: `0x${"a".repeat(40)}` };
-  const journal = () => createPaymentJournal(redis.partition);
+  const journal = () => new PaymentJournal(redis.partition);
 
   async function found(id: string): Promise<Payment> {
     const payment = await journal().find(id);
@@ -170,13 +170,15 @@ describe("a change of a payment is told of once:", () => {
     for (const id of [back, ran]) cases.push({ payment: await found(id), row: aRow(id) });
     const made = { id: "r1", at: 1, by: "test", network: TERMS.network, block: 1n, effectUnknown: true };
     const line = { at: 1, action: "refund", by: "test", selection: "a test" } as const;
+    const closing = { ...line, at: 2, action: "close_refund", callId: back } as const;
+    const withdrawing = { ...line, at: 3, action: "withdraw", callId: ran } as const;
     await refunds.export({ ...made, cases, lineOf: (callId) => ({ ...line, callId }) });
     expect(await heardNow()).toEqual([back, ran]);
     const transfer = { transaction: `0x${"c".repeat(64)}`, position: 1, block: 2 };
-    expect(await refunds.close(await found(back), transfer as never, 2)).toBe("closed");
+    expect(await refunds.close(await found(back), transfer as never, closing)).toBe("closed");
     expect(await heardNow()).toEqual([back]);
     await redis.client.hset(keys.record(ran), "late", 1);
-    expect(await refunds.withdraw(await found(ran), 3)).toBe(true);
+    expect(await refunds.withdraw(await found(ran), withdrawing)).toBe(true);
     expect(await heardNow()).toEqual([ran]);
   });
 });
@@ -217,7 +219,7 @@ test("a change whose message was lost with the connection is told of as soon as 
   const deliver = createDeliverResult(redis.partition);
   const [changed = "", same = ""] = [aCall().id, aCall().id];
   for (const id of [changed, same])
-    await redis.client.hset(keys.record(id), { v: "1", st: "INJECTED", rs: "awaited" });
+    await redis.client.hset(keys.record(id), { st: "INJECTED", rs: "awaited" });
   await watchAll([changed, same]);
   const killed = redis.client.call("CLIENT", "KILL", "TYPE", "pubsub");
   await Promise.all([killed, deliver(changed, ANSWER)]);
@@ -229,13 +231,13 @@ test("a change whose message was lost with the connection is told of as soon as 
 
 test("a change that no message tells of is found by the look through all calls", async () => {
   const id = aCall().id;
-  await redis.client.hset(keys.record(id), { v: "1", st: "QUEUED", at: 1 });
+  await redis.client.hset(keys.record(id), { st: "QUEUED", at: 1 });
   await watchAll([id], 50);
   await redis.client.hset(keys.record(id), { st: "FAILED", at: 2 });
   await expect.poll(() => heard).toEqual([id]);
-  await redis.client.set(keys.progress(id), '{"v":1,"at":3,"json":"{}"}');
+  await redis.client.set(keys.progress(id), '{"at":3,"json":"{}"}');
   await expect.poll(() => heard).toEqual([id, id]);
-  await redis.client.set(keys.result(id), '{"v":1,"by":"delivery","at":4}\n');
+  await redis.client.set(keys.result(id), '{"by":"delivery","at":4}\n');
   await expect.poll(() => heard).toEqual([id, id, id]);
 });
 

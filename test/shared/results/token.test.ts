@@ -10,7 +10,7 @@ const [first, second, third] = ["a", "b", "c"].map((name) => new Secret(`secret 
   Secret,
 ];
 
-test("every secret is tried, whichever one is right and whatever is wrong", () => {
+test("every secret is tried, whether the first or the last is right, or none", () => {
   const secrets = [first, second, third] as const;
   const uses = secrets.map((secret) => vi.spyOn(secret, "reveal"));
   const tokens = createResultTokens(secrets);

@@ -65,7 +65,7 @@ test("of a sender that does not say where its form begins, the query must be tha
   const signature = mac(`${URL}?a=1b`).digest("base64");
   const headers = ["x-square-hmacsha256-signature", signature];
   expect(refusal(square, { headers, target: "/x?a=1", body: "b" })).toBe(
-    "mismatch: the query is not that of public_url",
+    "mismatch: the query differs from that of public_url",
   );
 });
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createReadLife } from "../../../shared/calls/life.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
@@ -57,6 +58,13 @@ const untilNothingWaits = (): Promise<unknown> =>
 
 /** An empty queue: a producer removes it from the registry when it first looks. */
 const QUEUE_TO_FORGET = "webhook/7/1000";
+
+/** What is known of the attempts of a call: how many, and the steps from the first one. */
+async function attemptsOf(id: string): Promise<[attempts: number | undefined, ...steps: string[]]> {
+  const { attempts, steps = [] } = (await createReadLife(stack.redis.partition)(id)) ?? {};
+  const told = steps.map((step) => ("n" in step ? `${step.kind} ${step.n}` : step.kind));
+  return [attempts, ...told.filter((step) => /^attempt|^failed|^injected/.test(step))];
+}
 
 /** The job's answers, as they are kept. */
 async function resultsOf(ids: readonly string[]): Promise<string[]> {
@@ -140,7 +148,7 @@ test("producers killed at every instant of an injection lose no call and no resu
 });
 
 onlyInLongRun(() => {
-  test("a producer killed between the runner's 2xx and its record leaves a call that is unsure of its effect, and gets the kept answer again", async () => {
+  test("a call whose producer is killed between the runner's 2xx and its record has an unknown effect, and gets the kept answer again", async () => {
     const [producer] = stack.producers as [Part];
     await producer.restart({ POSTERN_FAILPOINT: "producer.after_post" });
     const [id = ""] = await deliverAll("/effect", "unsure", 1);
@@ -151,6 +159,7 @@ onlyInLongRun(() => {
     expect(await stack.redis.client.hmget(keys.record(id), "st", "unsure")).toEqual(["INJECTED", "1"]);
     expect(stack.effectsOf([id])).toEqual([1]);
     expect(await resultsOf([id])).toEqual(answers([id]));
+    expect(await attemptsOf(id)).toEqual([2, "attempt lost 1", "injected 2"]);
   });
 
   test("producers killed while they record refusals fail each call once, lose none, and say why", async () => {
@@ -160,6 +169,10 @@ onlyInLongRun(() => {
     expect(failed.toSorted()).toEqual(ids.toSorted());
     for (const id of ids) expect(await stack.redis.client.hget(keys.record(id), "st")).toBe("FAILED");
     for (const id of ids) expect(await results.read(id)).toMatchObject({ kind: "failed", ...REFUSAL });
+    const told = (await Promise.all(ids.map(attemptsOf))).map((each) => each.join(", "));
+    expect(told).toContain("2, attempt failed 1, attempt failed 2, failed");
+    for (const each of told)
+      expect(each).toMatch(/^(?:1, |2, attempt (?:lost|failed) 1, )attempt failed \d, failed$/);
   });
 });
 
@@ -189,6 +202,7 @@ test("a call whose producer dies three times fails with a code of its own", asyn
   await eventually("it has failed", async () => (await queues.find(id))?.failedReason !== undefined);
   expect((await queues.find(id))?.failedReason).toMatch(/^call\.poison_pill: /);
   expect(stack.effectsOf([id])).toEqual([0]);
+  expect(await attemptsOf(id)).toEqual([3, "attempt lost 1", "attempt lost 2", "attempt lost 3", "failed"]);
 });
 
 /** Kills the runner at this point of the calls, and waits until another one has answered them. */

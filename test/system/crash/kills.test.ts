@@ -26,7 +26,7 @@ import {
 const KILLS = Number(process.env["POSTERN_TEST_KILLS"] ?? (LONG_RUN ? 20 : 2));
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? 15);
 const MINUTES_MAX = 2 + KILLS / 4;
-const SENDERS = LONG_RUN ? 16 : 4;
+const SENDERS = LONG_RUN ? 16 : 2;
 /** Of each kind at least one. */
 const PAYERS = LONG_RUN ? 5 : PAYER_KINDS.length;
 /** So often a wallet says after a purchase that it has signed nothing, and the payment is sent again. */

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
 import type { AuditRunView, RefundCheckRunView } from "../../../shared/operator/money-runs.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useOperator } from "../../fixtures/operator.ts";
 import { usePayments } from "../../fixtures/payments.ts";
@@ -117,11 +117,15 @@ describe("refunds", () => {
       expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
       const run = await (await startNext()).runIn<RefundCheckRunView>(CHECKS, "done");
       expect(run).toMatchObject({ failure: null, result: { open: [], problems: [] } });
-      const journal = createPaymentJournal(payments.redis.partition);
+      const journal = new PaymentJournal(payments.redis.partition);
       const closed = await Promise.all(ids.map((id) => journal.look(id)));
       expect(closed.map((payment) => payment?.state)).toEqual(["REFUNDED", "REFUNDED"]);
       expect(closed.map((payment) => payment?.refunded?.transaction).toSorted()).toEqual(
         transactions.toSorted(),
+      );
+      const lines = (await auditOf(payments.redis)).filter(({ action }) => action === "close_refund");
+      expect(lines.map(({ call_id, transaction }) => [call_id, transaction]).toSorted()).toEqual(
+        closed.map((payment) => [payment?.id, payment?.refunded?.transaction]).toSorted(),
       );
     },
   );

@@ -128,7 +128,7 @@ async function violationsOf(asset: Hex, purchases: readonly Purchase[]): Promise
   });
 }
 
-test("with every odd token and every ill node, a gateway killed on the way of a payment loses and doubles nothing", {
+test("with every odd token and every faulty node, a gateway killed during a payment loses and doubles nothing", {
   timeout: ALL ? 3_600_000 : 180_000,
 }, async () => {
   const bought = TOKENS.map((): Purchase[] => []);

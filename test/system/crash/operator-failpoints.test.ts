@@ -3,7 +3,7 @@ import { createCallHistory } from "../../../shared/call-history/keep.ts";
 import { createReadHistory } from "../../../shared/call-history/read.ts";
 import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
@@ -55,10 +55,10 @@ test.each(sample(pointsOf("_forgotten").toReversed()))(
 );
 
 test.each(sample(pointsOf("_dropped").toReversed()))(
-  "postern payments resolve --dropped killed at %s has changed nothing, or has dropped the body and has its line in the audit; run again it is done once",
+  "postern payments resolve --dropped, killed at %s, has changed nothing or has dropped the body with its audit entry, and run again it is done once",
   async (point) => {
     const { client, partition } = fixture.redis;
-    const journal = createPaymentJournal(partition);
+    const journal = new PaymentJournal(partition);
     const id = await claimed(journal, { network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
     const drop = (env?: NodeJS.ProcessEnv) =>
       postern.run(["payments", "resolve", id, "--dropped", "--reason", "a test"], env && { env });

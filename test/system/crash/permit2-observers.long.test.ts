@@ -2,7 +2,7 @@ import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilSelling } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
@@ -57,7 +57,7 @@ function permitIn(header: Record<string, string>): SignedPermit2 {
   return JSON.parse(Buffer.from(header["PAYMENT-SIGNATURE"] ?? "", "base64").toString()).payload;
 }
 
-const find = (id: string) => createPaymentJournal(stack.redis.partition).find(id);
+const find = (id: string) => new PaymentJournal(stack.redis.partition).find(id);
 
 async function chargesOf({ customer: { payer } }: Claimed) {
   return (await transfersOfAllKinds(devnet)).filter(({ from }) => from === payer.address.toLowerCase());
@@ -72,7 +72,7 @@ async function inState({ id }: Claimed, state: PaymentState) {
   });
 }
 
-test("a permit that an observer settles after the death of the gateway that claimed it is one charge and one job", async () => {
+test("a permit is one charge and one job if an observer settles it after the gateway that claimed it was killed", async () => {
   const claimed = await claimedByTheDead();
   const transaction = await devnet.chain.permit2.settle(claimed.signed, { suffix: "0x80218021" });
   const { settlement } = await inState(claimed, "INJECTED");
@@ -100,7 +100,7 @@ describe("long after the end of a permit", () => {
   /** Nor is it void, whoever looks at it, and however often. */
   async function expectReview(claimed: Claimed, charges: number): Promise<void> {
     const { reason } = await inState(claimed, "REVIEW");
-    expect(reason).toContain("the bit of the permit's nonce is set");
+    expect(reason).toContain("the permit's nonce is used");
     await gateway.restart();
     await untilSelling(gateway);
     for (const { address } of stack.x402) {
@@ -112,9 +112,9 @@ describe("long after the end of a permit", () => {
     expect(await chargesOf(claimed)).toHaveLength(charges);
   }
 
-  test("a permit that another contract brings to the proxy after the death of the gateway that claimed it is in review, neither void nor a job", () =>
+  test("a permit is in review, neither void nor a job, if another contract sends it to the proxy after the gateway that claimed it was killed", () =>
     expectReview(wrapped, 1));
 
-  test("a permit whose payer invalidates its nonce after the death of the gateway that claimed it is in review, neither void nor a job", () =>
+  test("a permit is in review, neither void nor a job, if its payer invalidates the nonce after the gateway that claimed it was killed", () =>
     expectReview(invalidated, 0));
 });

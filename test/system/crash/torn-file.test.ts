@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { startRedis } from "../../../shared/dev/redis.ts";
 import { silentLogger } from "../../../shared/log/logger.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { openBackends } from "../../../shared/queue/backend.ts";
 import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";
@@ -33,7 +33,7 @@ function setUp() {
   return {
     call,
     next,
-    journal: createPaymentJournal(partition),
+    journal: new PaymentJournal(partition),
     enqueue: createEnqueue(partition),
     backend: openBackends(partition, work)(queueOf(call)),
   };

@@ -9,11 +9,12 @@ import { useEnds } from "../../fixtures/ends.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import type { Effect } from "../../support/effects.ts";
 import { send } from "../../support/http.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 import { type Nginx, startNginx } from "../../support/nginx.ts";
 import { untilDrained } from "./until-drained.ts";
 
-const CALLS = 2000;
+const CALLS = LONG_RUN ? 2000 : 1000;
 const SENDERS = 32;
 const TOKEN = "the-token-of-the-fleet-test";
 const RETRY_PAUSE_MS = 50;
@@ -85,10 +86,10 @@ describe("two gateways behind nginx, two producers, a runner and Redis", needs("
 
   /** What happens to the fleet once so many calls are accepted. */
   const disasters = [
-    { after: 400, strike: () => stack.gateways[0]?.restart() },
-    { after: 800, strike: () => stack.producers[0]?.restart() },
+    { after: CALLS * 0.2, strike: () => stack.gateways[0]?.restart() },
+    { after: CALLS * 0.4, strike: () => stack.producers[0]?.restart() },
     {
-      after: 1200,
+      after: CALLS * 0.6,
       strike: async () => {
         expect(await stack.denials()).toEqual([]);
         await stack.redis.server.kill("SIGKILL");

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { createPaymentJournal } from "../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { isGone, openBackends } from "../../../shared/queue/backend.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
@@ -21,7 +21,7 @@ const TOKEN = "a token";
 const WORK = { name: "a worker", lockDuration: 60_000, stalledInterval: 60_000 };
 
 const redis = useRedis();
-const journal = () => createPaymentJournal(redis.partition);
+const journal = () => new PaymentJournal(redis.partition);
 const backend = () => openBackends(redis.partition, WORK)(QUEUE);
 
 const made = makePayment({ network: "eip155:84532", asset: `0x${"5".repeat(40)}` });
@@ -133,7 +133,7 @@ function dice(seed: number): (sides: number) => number {
   };
 }
 
-test("what the model does to Redis the program's scripts do too, in random runs that meet every kind of step", async () => {
+test("the program's scripts change Redis as the model does, in random runs with every kind of step", async () => {
   const actions = modelOf(PROTOCOL, { sends: 4, crashes: 3, reconcilers: 2, losesJobs: true });
   const met = new Set<string>();
   for (let seed = 0; seed < RUNS; seed++) {

@@ -10,14 +10,15 @@ import { Copyable, shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
-import { Empty, Notice } from "../../ui/notice.tsx";
-import { bytes } from "../../ui/number.ts";
+import { asSentence, Empty, Notice } from "../../ui/notice.tsx";
+import { bytes, count, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Time } from "../../ui/time.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { type Act, ActDialog } from "../failed/act.tsx";
+import { wordsOf } from "../payments/words.ts";
 import { ForgetDialog } from "./forget.tsx";
-import { CallState } from "./state.tsx";
+import { CallState, wordOf } from "./state.tsx";
 import { Timeline } from "./timeline.tsx";
 
 const EVERY_MS = 2000;
@@ -41,9 +42,9 @@ export function CallPage() {
         <Copyable text={id} />
         {data !== undefined && <CallState state={data.state} />}
       </div>
-      {refused?.status === 404 ? (
-        <Empty title="Nothing is known of this call">
-          {refused.detail} <a href={linkTo(["calls"])}>Search for another</a>.
+      {data === undefined && refused?.status === 404 ? (
+        <Empty title="Call not found">
+          {asSentence(refused.detail)} <a href={linkTo(["calls"])}>Search for another call</a>.
         </Empty>
       ) : (
         <WhyNot answer={answer} />
@@ -61,7 +62,7 @@ function Actions({ life, onAct }: { life: CallLife; onAct: (act: Act | "forget")
   const mayOperate = useMayOperate();
   const { call_id, state, forgotten_at } = life;
   if (!mayOperate) return null;
-  const begin = (action: Act["action"]) => () => onAct({ action, selection: { ids: [call_id] }, count: 1 });
+  const begin = (action: Act["action"]) => () => onAct({ action, selection: { ids: [call_id] } });
   return (
     <div class="buttons">
       {forgotten_at === null && !IN_HAND.includes(state) && (
@@ -84,21 +85,23 @@ function Actions({ life, onAct }: { life: CallLife; onAct: (act: Act | "forget")
 }
 
 function Life({ life }: { life: CallLife }) {
-  const { timeline, attempts_before, payment, queue, metadata } = life;
+  const { timeline, attempts, payment, queue, metadata } = life;
+  // More attempts may follow while it waits for one.
+  const isDecided = queue === null || queue.as === "failed";
   return (
     <>
       <Summary life={life} />
       <div class="columns">
-        <Card title="What happened">
+        <Card title="Timeline">
           <Timeline
             steps={timeline}
-            attemptsBefore={attempts_before}
+            attempts={isDecided ? (attempts ?? undefined) : undefined}
             network={payment?.terms.network}
             dueAt={queue?.due_at ?? undefined}
           />
         </Card>
         <div>
-          <Card title="What it is">
+          <Card title="Details">
             <About life={life} />
           </Card>
           {metadata !== null && Object.keys(metadata).length > 0 && (
@@ -125,14 +128,14 @@ function Summary({ life: { state, timeline } }: { life: CallLife }) {
     const { code = "", reason = "" } = timeline.findLast(({ what }) => what === "failed") ?? {};
     return (
       <Notice tone="bad" title={problemWords(code, reason)}>
-        It runs no more by itself. Mend what is wrong and replay it, or discard it.
+        Postern will not retry this call. Fix the cause and replay it, or discard it.
       </Notice>
     );
   }
   if (state === "review") {
     return (
-      <Notice tone="bad" title="Whether this call is paid has to be decided">
-        Its payment is in review. See the payment below.
+      <Notice tone="bad" title="This call needs a decision">
+        Its payment is in review. Open the payment below and decide whether it is paid.
       </Notice>
     );
   }
@@ -146,13 +149,13 @@ function About({ life }: { life: CallLife }) {
     <Facts
       facts={[
         ["State", <CallState state={life.state} />],
-        ["Since", changed_at === null ? undefined : <Time at={changed_at} form="exact" />],
-        ["Came by", origin],
+        ["State since", changed_at === null ? undefined : <Time at={changed_at} form="exact" />],
+        ["Source", origin],
         ["Endpoint", life.path === null ? undefined : <span class="mono">{life.path}</span>],
         ["Delivery", life.delivery_id === null ? undefined : <Copyable text={life.delivery_id} />],
         ["Job", job && <a href={linkTo(["flow"], { job })}>{job}</a>],
-        ["Attempts", life.attempts],
-        ["Queue", queue === null ? undefined : `${queue.as} in ${queue.name}`],
+        ["Attempts", attemptsText(life)],
+        ["Queue", queue === null ? undefined : `${queue.name}, ${wordOf(queue.as)}`],
         ["Content type", content_type],
         ["Size", life.bytes === null ? undefined : bytes(life.bytes)],
         ["SHA-256", sha256 === null ? undefined : <Copyable text={sha256} shown={shortened(sha256)} />],
@@ -168,6 +171,11 @@ function About({ life }: { life: CallLife }) {
   );
 }
 
+function attemptsText({ attempts, replays }: CallLife): string | undefined {
+  if (attempts === null || attempts === 0) return undefined;
+  return replays === 0 ? count(attempts) : `${count(attempts)} (${counted(replays, "replay")})`;
+}
+
 function paymentFacts(payment: CallLife["payment"]) {
   if (payment === null) return [];
   const { terms, settlement, call_id } = payment;
@@ -178,7 +186,7 @@ function paymentFacts(payment: CallLife["payment"]) {
   return [
     ["Payer", paidBy],
     ["Transaction", transaction],
-    ["Payment", <a href={linkTo(["payments", call_id])}>{payment.state.replaceAll("_", " ")}</a>],
+    ["Payment", <a href={linkTo(["payments", call_id])}>{wordsOf(payment.state).word}</a>],
   ] as const;
 }
 
@@ -186,15 +194,15 @@ function Body({ life: { call_id, body_kept, bytes: size } }: { life: CallLife })
   const { body, refused, isBusy, load } = useBytes(`api/v1/calls/${encodeURIComponent(call_id)}/body`);
   return (
     <Card title="Body">
-      {!body_kept && <p class="muted">It is not kept any more: the call has ended, or was forgotten.</p>}
+      {!body_kept && <p class="muted">The body is no longer kept: the call has ended or was forgotten.</p>}
       {body_kept && body === undefined && (
         <button type="button" onClick={load} disabled={isBusy}>
-          Show the body{size === null ? "" : `, ${bytes(size)}`}
+          Show body{size === null ? "" : ` (${bytes(size)})`}
         </button>
       )}
       {body !== undefined && <BodyView body={body} label="body" />}
       {refused !== undefined && (
-        <Notice tone="warn" title="The body cannot be shown">
+        <Notice tone="warn" title="Body unavailable">
           {refused.detail}
         </Notice>
       )}
@@ -203,13 +211,13 @@ function Body({ life: { call_id, body_kept, bytes: size } }: { life: CallLife })
 }
 
 const RESULT: Readonly<Record<string, string>> = {
-  too_long: "The runner's answer was longer than is kept.",
-  failure: "The runner has delivered that it failed for good.",
-  failed: "The call failed, so there is none.",
-  pending: "It is not there yet.",
-  gone: "It is kept no more.",
-  "none kept": "Its job keeps none.",
-  unknown: "It is not there yet.",
+  too_long: "The runner's answer was too long to keep.",
+  failure: "The runner reported that the call failed for good.",
+  failed: "The call failed, so it has no result.",
+  pending: "No result yet.",
+  gone: "The result is no longer kept.",
+  "none kept": "This job does not keep results.",
+  unknown: "No result yet.",
 };
 
 function Result({ life: { call_id, result } }: { life: CallLife }) {
@@ -219,12 +227,12 @@ function Result({ life: { call_id, result } }: { life: CallLife }) {
       {result.what !== "answer" && <p class="muted">{RESULT[result.what] ?? result.what}</p>}
       {result.what === "answer" && body === undefined && (
         <button type="button" onClick={load} disabled={isBusy}>
-          Show the result
+          Show result
         </button>
       )}
       {body !== undefined && <BodyView body={body} label="result" />}
       {refused !== undefined && (
-        <Notice tone="warn" title="The result cannot be shown">
+        <Notice tone="warn" title="Result unavailable">
           {refused.detail}
         </Notice>
       )}

@@ -5,6 +5,7 @@ import { usePages } from "../../api/use-pages.ts";
 import { goTo, linkTo, useQuery } from "../../route.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { Icon } from "../../ui/icons.tsx";
+import { WhyNot } from "../../ui/live.tsx";
 import { Empty, Notice } from "../../ui/notice.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
@@ -33,7 +34,7 @@ export function CallsPage() {
     return { items: found.calls, next: found.next };
   });
   const isNarrow = useMedia(NARROW);
-  const { items, isLoading, refused, reload, again } = list;
+  const { items, isLoading, refused, reload } = list;
   const hasSearch = Object.values(search).some((value) => value !== undefined);
   return (
     <>
@@ -43,22 +44,18 @@ export function CallsPage() {
         </button>
       </PageHead>
       <Search />
-      {refused !== undefined && (
-        <Notice tone="bad" title="The calls cannot be searched" action={{ name: "Try again", run: again }}>
-          {refused.detail}
-        </Notice>
-      )}
-      <section class="card" aria-label="Calls that were found" aria-busy={isLoading}>
+      <WhyNot answer={{ ...list, reload: list.again }} title="Search failed" />
+      <section class="card" aria-label="Search results" aria-busy={isLoading}>
         <div class="call-row row-head" aria-hidden="true">
           <span>Call</span>
           <span>State</span>
-          <span>Came by</span>
+          <span>Source</span>
           <span>Job</span>
-          <span>What is known of it</span>
-          <span>Since</span>
+          <span>Details</span>
+          <span>Updated</span>
         </div>
         <VirtualRows
-          label="Calls, the newest first"
+          label="Calls, newest first"
           count={items.length}
           rowHeight={isNarrow ? 76 : 44}
           onEnd={list.more}
@@ -68,9 +65,9 @@ export function CallsPage() {
         {isLoading && <p class="card-body muted">Searching</p>}
       </section>
       {!isComplete && !isLoading && (
-        <Notice tone="warn" title="There may be more">
-          The search ended before it had looked at everything. Say more, as the job or a shorter time, and it
-          finds the rest.
+        <Notice tone="warn" title="Results may be incomplete">
+          The search stopped before it had checked every call. To find the rest, narrow the search, for
+          example by job or time.
         </Notice>
       )}
     </>
@@ -112,7 +109,7 @@ function Search() {
               type="search"
               autocomplete="off"
               spellcheck={false}
-              placeholder="Paste whatever you have"
+              placeholder="Search calls"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
               aria-describedby="q-taken"
@@ -122,7 +119,7 @@ function Search() {
             </span>
           </div>
           <p id="q-taken" class="muted small search-taken" aria-live="polite">
-            {taken === undefined ? "" : `Searched for as ${taken}. Enter searches.`}
+            {taken === undefined ? "" : `Press Enter to search by ${taken}.`}
           </p>
         </div>
         <label class="filter">
@@ -139,7 +136,7 @@ function Search() {
             ))}
           </select>
         </label>
-        <SinceChoice title="Since" />
+        <SinceChoice title="Updated" />
       </form>
     </search>
   );
@@ -180,17 +177,16 @@ function knownOf({ code, reason, transaction, payer, delivery_id }: FoundCall): 
 function NothingFound({ hasSearch }: { hasSearch: boolean }) {
   if (!hasSearch) {
     return (
-      <Empty title="There is no call yet">
-        Send one to an endpoint, as with <code>postern send</code>. Calls that a runner took are remembered
-        for a day, or as <code>history_secs</code> says.
+      <Empty title="No calls yet">
+        Send one to an endpoint, for example with <code>postern send</code>. Injected calls stay listed for{" "}
+        <code>history_secs</code>, by default one day.
       </Empty>
     );
   }
   return (
-    <Empty title="No such call">
-      It may have been refused before it was a call: look under{" "}
-      <a href={linkTo(["endpoints"])}>Endpoints and jobs</a>. Or its runner took it longer ago than{" "}
-      <code>history_secs</code>.
+    <Empty title="No calls found">
+      The request may have been refused: check <a href={linkTo(["endpoints"])}>Endpoints and jobs</a>. Or the
+      call was injected longer ago than <code>history_secs</code>.
     </Empty>
   );
 }

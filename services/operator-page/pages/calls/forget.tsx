@@ -6,10 +6,18 @@ export function ForgetDialog({ id, onClose }: { id: string; onClose: () => void 
   const forget = (reason: string) =>
     ask("POST", `api/v1/calls/${encodeURIComponent(id)}/forget`, { body: { reason } });
   return (
-    <Confirm title="Forget this call" verb="Forget it" isDangerous onClose={onClose} act={forget}>
+    <Confirm
+      title="Forget this call?"
+      verb="Forget call"
+      example="The sender asked for it, ticket 815"
+      isDangerous
+      onClose={onClose}
+      act={forget}
+    >
       <p>
-        Its body, metadata, result and what was said of its attempts are deleted. Its id stays, so that no
-        repeat of the delivery or the payment runs again. A failed call ends by it. This cannot be undone.
+        This deletes the call's body, metadata, result and attempt details. Its id stays, so that a repeat of
+        the delivery or the payment does not run again. A failed call ends. If it is paid, its refund becomes
+        due. This cannot be undone.
       </p>
     </Confirm>
   );

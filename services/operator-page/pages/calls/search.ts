@@ -16,12 +16,12 @@ export function meaningOf(text: string): Query {
 }
 
 const NAMES: Readonly<Record<string, string>> = {
-  id: "a call id",
-  transaction: "a transaction",
-  payer: "a payer",
-  endpoint: "an endpoint",
-  job: "a job",
-  delivery_id: "a delivery id",
+  id: "call id",
+  transaction: "transaction",
+  payer: "payer",
+  endpoint: "endpoint",
+  job: "job",
+  delivery_id: "delivery id",
 };
 
 /** As what a text is searched for, in words. */

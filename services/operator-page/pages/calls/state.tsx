@@ -1,19 +1,21 @@
 import { Badge, type Tone } from "../../ui/notice.tsx";
+import { wordsOf } from "../payments/words.ts";
 
 /** What each state of a call is called, and how it stands with it. */
-const STATES: Readonly<Record<string, [word: string, tone: Tone]>> = {
+const STATES: Readonly<Record<string, readonly [word: string, tone: Tone]>> = {
   waiting: ["waiting", "accent"],
-  active: ["in hand", "accent"],
-  delayed: ["tried again later", "warn"],
+  active: ["in flight", "accent"],
+  delayed: ["delayed", "warn"],
   queued: ["queued", "accent"],
-  injected: ["delivered", "good"],
+  injected: ["injected", "good"],
   failed: ["failed", "bad"],
   discarded: ["discarded", "neutral"],
-  settling: ["settling", "warn"],
-  review: ["in review", "bad"],
-  void: ["not paid", "neutral"],
-  refund_pending: ["refund pending", "warn"],
-  refunded: ["refunded", "neutral"],
+  ...Object.fromEntries(
+    ["settling", "review", "void", "refund_pending", "refunded"].map((state) => {
+      const { word, tone } = wordsOf(state);
+      return [state, [word, tone] as const];
+    }),
+  ),
 };
 
 export function CallState({ state }: { state: string }) {

@@ -13,16 +13,15 @@ type Told = { title: string; tone: Tone; text?: ComponentChildren };
 
 type Props = {
   steps: readonly LifeStep[];
-  /** Failed attempts that are no longer kept. */
-  attemptsBefore: number;
+  /** How many there were in all, unless more may follow. */
+  attempts: number | undefined;
   network: string | undefined;
   /** When a call that waits for its next attempt is due. */
   dueAt: string | undefined;
 };
 
 /** What happened to a call, the oldest first, with the time between. */
-export function Timeline({ steps, attemptsBefore, network, dueAt }: Props) {
-  const firstAttempt = steps.findIndex(({ what }) => what === "attempt failed");
+export function Timeline({ steps, attempts, network, dueAt }: Props) {
   return (
     <ol class="timeline">
       {steps.map((step, i) => (
@@ -30,16 +29,15 @@ export function Timeline({ steps, attemptsBefore, network, dueAt }: Props) {
           key={`${step.at} ${step.what} ${i}`}
           step={step}
           day={dayOf(step) === dayOf(steps[i - 1]) ? undefined : dayOf(step)}
-          told={tell(step, network)}
+          told={tell(step, { network, attempts })}
           since={i === 0 ? undefined : Date.parse(step.at) - Date.parse(steps[i - 1]?.at ?? step.at)}
-          before={i === firstAttempt && attemptsBefore > 0 ? attemptsBefore : 0}
         />
       ))}
       {dueAt !== undefined && (
         <li class="step accent">
           <p class="step-head">
             <span class="step-title">Next attempt</span>
-            <Time at={dueAt} />
+            <Time at={dueAt} mayBeAhead />
           </p>
         </li>
       )}
@@ -58,15 +56,15 @@ type StepProps = {
   /** If it is another than that of the step before. */
   day: string | undefined;
   since: number | undefined;
-  before: number;
 };
 
-function Step({ step, told: { title, tone, text }, day, since, before }: StepProps) {
+function Step({ step, told: { title, tone, text }, day, since }: StepProps) {
+  const { missing = 0 } = step;
   return (
     <>
-      {before > 0 && (
+      {missing > 0 && (
         <li class="step neutral">
-          <p class="step-text muted">{counted(before, "earlier failed attempt")}, no longer kept</p>
+          <p class="step-text muted">{counted(missing, "earlier attempt")}, no longer kept</p>
         </li>
       )}
       {day !== undefined && <li class="step-day muted small">{day}</li>}
@@ -84,52 +82,68 @@ function Step({ step, told: { title, tone, text }, day, since, before }: StepPro
   );
 }
 
-function tell(step: LifeStep, network: string | undefined): Told {
+type Of = Pick<Props, "network" | "attempts">;
+
+function tell(step: LifeStep, of: Of): Told {
   const say = TELL[step.what];
-  return say === undefined ? { title: step.what, tone: "neutral" } : say(step, network);
+  return say === undefined ? { title: step.what, tone: "neutral" } : say(step, of);
 }
 
 const BY: Readonly<Record<string, string>> = {
-  answer: "with the runner's answer",
-  delivery: "delivered by the runner",
+  answer: "in the runner's answer",
+  delivery: "sent by the runner",
 };
 
-type Tell = (step: LifeStep, network: string | undefined) => Told;
+type Tell = (step: LifeStep, of: Of) => Told;
+
+function attempt({ n }: LifeStep, { attempts }: Of): string {
+  return attempts === undefined ? `Attempt ${n}` : `Attempt ${n} of ${attempts}`;
+}
 
 const TELL: Readonly<Record<string, Tell>> = {
   accepted: () => ({ title: "Accepted", tone: "good", text: "The call is on disk." }),
   claimed: ({ facilitator }) => ({
     title: "Payment claimed",
     tone: "accent",
-    text: `Verified by ${facilitator}. The whole call is on disk before money moves.`,
+    text: `Verified by ${facilitator}. The whole call is on disk before any money moves.`,
   }),
   "settle sent again": ({ dispatches = 0 }) => ({
-    title: "Settling tried again",
+    title: "Settle request repeated",
     tone: "warn",
-    text: `The settle request was sent ${dispatches} times in all.`,
+    text: `The settle request was sent ${dispatches} times in total.`,
   }),
-  settled: ({ transaction = "", by, proven }, network) => ({
+  settled: ({ transaction = "", by, proven }, { network }) => ({
     title: "Paid",
     tone: "good",
     text: (
       <>
-        Transaction <OnChain kind="tx" text={transaction} network={network ?? ""} />, said by the {by}
-        {proven ? ", shown by the chain" : ", not yet shown by the chain"}
+        Transaction <OnChain kind="tx" text={transaction} network={network ?? ""} />,{" "}
+        {by === "operator"
+          ? "confirmed by an operator"
+          : `reported by the ${by}, ${proven ? "confirmed on chain" : "not yet confirmed on chain"}`}
       </>
     ),
   }),
   void: ({ reason }) => ({ title: "Not paid", tone: "neutral", text: reason }),
   "in review": ({ reason }) => ({ title: "In review", tone: "bad", text: reason }),
   queued: () => ({ title: "Queued", tone: "accent" }),
-  "attempt failed": ({ n, code = "", reason = "", worker }) => ({
-    title: `Attempt ${n} failed`,
+  "attempt failed": (step, of) => {
+    const { code = "", reason = "", worker } = step;
+    return {
+      title: `${attempt(step, of)} failed`,
+      tone: "warn",
+      text: (
+        <>
+          {problemWords(code, reason)} <code class="muted">{code}</code>
+          <span class="muted small step-aside">by producer {worker}</span>
+        </>
+      ),
+    };
+  },
+  "attempt lost": (step, of) => ({
+    title: `${attempt(step, of)} has no known outcome`,
     tone: "warn",
-    text: (
-      <>
-        {problemWords(code, reason)} <code class="muted">{code}</code>
-        <span class="muted small step-aside">by worker {worker}</span>
-      </>
-    ),
+    text: "Its producer stopped or lost the call before it recorded an outcome. The runner may have received the call.",
   }),
   failed: ({ code = "", reason = "" }) => ({
     title: "Failed",
@@ -137,22 +151,31 @@ const TELL: Readonly<Record<string, Tell>> = {
     text: (
       <>
         {problemWords(code, reason)} <code class="muted">{code}</code>
-        <span class="muted small step-aside">It waits for an operator.</span>
       </>
     ),
   }),
-  injected: () => ({ title: "Delivered to the runner", tone: "good", text: "The runner answered 2xx." }),
-  discarded: () => ({ title: "Discarded by an operator", tone: "neutral" }),
+  replayed: ({ by, reason }) => ({ title: `Replayed by ${by}`, tone: "accent", text: reason }),
+  injected: (step, of) => ({
+    title: "Injected into the runner",
+    tone: "good",
+    text:
+      step.n === undefined ? "The runner answered 2xx." : `${attempt(step, of)}: the runner answered 2xx.`,
+  }),
+  discarded: ({ by = "an operator", reason }) => ({
+    title: `Discarded by ${by}`,
+    tone: "neutral",
+    text: reason,
+  }),
   "refund exported": (step) => ({ title: "Refund exported", tone: "warn", text: step.export }),
-  refunded: ({ transaction = "" }, network) => ({
-    title: "Paid back",
+  refunded: ({ transaction = "" }, { network }) => ({
+    title: "Refunded",
     tone: "neutral",
     text: <OnChain kind="tx" text={transaction} network={network ?? ""} />,
   }),
   "injected late": () => ({
-    title: "Delivered after its refund was exported",
+    title: "Injected after its refund was exported",
     tone: "bad",
-    text: "The runner says that it has done the job.",
+    text: "The runner reported that it has done the job.",
   }),
   progress: ({ json = "" }) => ({ title: "Progress", tone: "accent", text: <code>{json}</code> }),
   result: ({ status, content_type, bytes: size = 0, by = "" }) => ({
@@ -161,18 +184,17 @@ const TELL: Readonly<Record<string, Tell>> = {
     text: `${status}, ${content_type ?? "no content type"}, ${bytes(size)}, ${BY[by] ?? by}`,
   }),
   "result too long": ({ status, by = "" }) => ({
-    title: "Result, longer than is kept",
+    title: "Result too long to keep",
     tone: "warn",
     text: `${status}, ${BY[by] ?? by}`,
   }),
   "failure delivered": ({ status, title, detail }) => ({
-    title: "The runner says that it failed",
+    title: "The runner reported a failure",
     tone: "bad",
     text: [status, title, detail].filter((part) => part !== undefined).join("; "),
   }),
   callback: ({ ending = "", id = "", state = "", attempts = 0 }) => ({
-    title:
-      ending === "call.failed" ? "Somebody is told that it failed" : "Somebody is told that it has ended",
+    title: ending === "call.failed" ? "Callback: the call failed" : "Callback: the call ended",
     tone: state === "injected" ? "good" : state === "failed" ? "bad" : "accent",
     text: (
       <>
@@ -184,6 +206,6 @@ const TELL: Readonly<Record<string, Tell>> = {
   forgotten: () => ({
     title: "Forgotten by an operator",
     tone: "neutral",
-    text: "What its sender has said was deleted.",
+    text: "The data from its sender was deleted.",
   }),
 };

@@ -1,9 +1,11 @@
 import { ask } from "../../api/ask.ts";
 import { usePages } from "../../api/use-pages.ts";
-import { linkTo } from "../../route.ts";
+import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
-import { Badge, Empty, Notice, type Tone } from "../../ui/notice.tsx";
+import { WhyNot } from "../../ui/live.tsx";
+import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
+import { Segments } from "../../ui/segments.tsx";
 import { Time } from "../../ui/time.tsx";
 
 /** What somebody did, and why. What it is about depends on the action. */
@@ -15,6 +17,9 @@ type AuditEntry = {
   call_id?: string;
   job?: string;
   path?: string;
+  run?: string;
+  session?: string;
+  rejected_id?: string;
   selection: string;
   reason?: string;
   transaction?: string;
@@ -24,27 +29,38 @@ type AuditPage = { entries: AuditEntry[]; next: string | null };
 
 const AT_ONCE = 100;
 
+const STREAMS = [
+  { value: "", name: "Actions and money" },
+  { value: "money", name: "Money" },
+  { value: "reads", name: "Reads" },
+] as const;
+
 /** Who did what, when and why, the newest first. */
 export function AuditTrail() {
-  const list = usePages<AuditEntry>("", async (cursor, signal) => {
-    const query = { cursor, limit: AT_ONCE };
+  const [asked, change] = useQuery();
+  const stream = STREAMS.find(({ value }) => value === asked.get("stream"))?.value ?? "";
+  const list = usePages<AuditEntry>(stream, async (cursor, signal) => {
+    const query = { cursor, limit: AT_ONCE, ...(stream !== "" && { stream }) };
     const { entries, next } = await ask<AuditPage>("GET", "api/v1/audit", { query, signal });
     return { items: entries, next };
   });
-  const { items, isLoading, isWhole, refused, again, more } = list;
+  const { items, isLoading, isWhole, refused, more } = list;
   return (
     <>
-      {refused !== undefined && (
-        <Notice tone="bad" title="The audit cannot be read" action={{ name: "Try again", run: again }}>
-          {refused.detail}
-        </Notice>
-      )}
-      <Card title="Audit trail" isBare>
-        {items.length === 0 && !isLoading && refused === undefined && (
-          <Empty title="Nobody has done anything yet">
-            Each replay, pause and decision is noted here, with who did it and why.
-          </Empty>
-        )}
+      <WhyNot answer={{ ...list, reload: list.again }} title="Audit trail unavailable" />
+      <Card
+        title="Audit trail"
+        tools={
+          <Segments
+            label="Show"
+            options={STREAMS}
+            value={stream}
+            onChange={(value) => change({ stream: value })}
+          />
+        }
+        isBare
+      >
+        {items.length === 0 && !isLoading && refused === undefined && <Nothing stream={stream} />}
         {items.length > 0 && <Table entries={items} />}
         {isLoading && <p class="card-body muted">Loading</p>}
         {!isLoading && !isWhole && items.length > 0 && (
@@ -59,17 +75,31 @@ export function AuditTrail() {
   );
 }
 
+function Nothing({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
+  if (stream === "reads")
+    return (
+      <Empty title="No reads yet">
+        Each read of a body or a result is recorded here, with its reader. Reads of lists and details are not.
+      </Empty>
+    );
+  return (
+    <Empty title="No actions yet">
+      Each replay, pause and decision is recorded here, with its operator and reason.
+    </Empty>
+  );
+}
+
 function Table({ entries }: { entries: readonly AuditEntry[] }) {
   return (
     <div class="table-box">
       <table class="stack">
         <thead>
           <tr>
-            <th scope="col">When</th>
-            <th scope="col">Who</th>
-            <th scope="col">What</th>
-            <th scope="col">Of what</th>
-            <th scope="col">Why</th>
+            <th scope="col">Time</th>
+            <th scope="col">User</th>
+            <th scope="col">Action</th>
+            <th scope="col">Target</th>
+            <th scope="col">Reason</th>
           </tr>
         </thead>
         <tbody>
@@ -78,14 +108,14 @@ function Table({ entries }: { entries: readonly AuditEntry[] }) {
               <td>
                 <Time at={entry.at} />
               </td>
-              <td data-label="Who">{entry.by}</td>
-              <td data-label="What">
-                <Badge tone={TONES[entry.action] ?? "neutral"}>{entry.action}</Badge>
+              <td data-label="User">{entry.by}</td>
+              <td data-label="Action">
+                <Badge tone={TONES[entry.action] ?? "neutral"}>{entry.action.replaceAll("_", " ")}</Badge>
               </td>
-              <td class="whole" data-label="Of what">
+              <td class="whole" data-label="Target">
                 {subjectOf(entry)}
               </td>
-              <td class="wrap whole" data-label="Why">
+              <td class="wrap whole" data-label="Reason">
                 {entry.reason ?? <span class="muted">{entry.selection}</span>}
               </td>
             </tr>
@@ -102,11 +132,14 @@ const TONES: Readonly<Record<string, Tone>> = {
   forget: "bad",
   void: "bad",
   settle: "good",
+  close_refund: "good",
+  begin_replay: "accent",
+  begin_discard: "bad",
   pause: "warn",
   resume: "good",
 };
 
-function subjectOf({ call_id, job, path }: AuditEntry) {
+function subjectOf({ call_id, job, path, run, session, rejected_id }: AuditEntry) {
   if (call_id !== undefined) {
     return (
       <a class="mono" href={linkTo(["calls", call_id])} title={call_id}>
@@ -114,5 +147,14 @@ function subjectOf({ call_id, job, path }: AuditEntry) {
       </a>
     );
   }
-  return job === undefined ? path : `job ${job}`;
+  if (job !== undefined) return `job ${job}`;
+  if (path !== undefined) return path;
+  const id = run ?? session ?? rejected_id ?? "";
+  const what = run !== undefined ? "" : session !== undefined ? "session " : "request ";
+  return (
+    <span title={id}>
+      {what}
+      <span class="mono">{shortened(id)}</span>
+    </span>
+  );
 }

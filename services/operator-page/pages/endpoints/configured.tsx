@@ -1,3 +1,4 @@
+import { adviceFor } from "../../../../shared/rejected/advice.ts";
 import type { Endpoint } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { linkTo } from "../../route.ts";
@@ -6,7 +7,6 @@ import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
-import { credentialWords } from "./credential.ts";
 
 /** Every endpoint, what came to it in a day, and why senders were turned away. */
 export function EndpointsView() {
@@ -15,10 +15,10 @@ export function EndpointsView() {
   return (
     <>
       <WhyNot answer={answer} />
-      <Card title="Webhook endpoints, the last 24 hours" tools={<Live answer={answer} />} isBare>
+      <Card title="Webhook endpoints, last 24 hours" tools={<Live answer={answer} />} isBare>
         {endpoints?.length === 0 && (
-          <Empty title="No endpoint is configured">
-            Add one to <code>webhooks.toml</code>, as <code>docs/webhooks.md</code> shows, and start{" "}
+          <Empty title="No endpoints configured">
+            Add one to <code>webhooks.toml</code> (see <code>docs/webhooks.md</code>), then start{" "}
             <code>postern webhooks</code>.
           </Empty>
         )}
@@ -47,7 +47,7 @@ function Table({ endpoints }: { endpoints: readonly Endpoint[] }) {
             <th scope="col" class="number">
               Refused
             </th>
-            <th scope="col">Turned away with 401</th>
+            <th scope="col">Auth failures</th>
           </tr>
         </thead>
         <tbody>
@@ -65,8 +65,8 @@ function Row({ endpoint }: { endpoint: Endpoint }) {
   const refused = Object.values(counts.refused).reduce((sum, each) => sum + each, 0);
   const unauthorized = Object.entries(counts.unauthorized).sort(([, a], [, b]) => b - a);
   const facts = configured
-    ? [name, preset === name ? null : preset, auth === "none" ? "open to anybody" : auth]
-    : ["not configured any more"];
+    ? [name, preset === name ? null : preset, auth === "none" ? "no authentication" : auth]
+    : ["no longer configured"];
   return (
     <tr>
       <td>
@@ -87,11 +87,11 @@ function Row({ endpoint }: { endpoint: Endpoint }) {
           </a>
         )}
       </td>
-      <td class="whole" data-label="Turned away with 401">
+      <td class="whole" data-label="Auth failures">
         {unauthorized.length === 0 && <span class="muted">none</span>}
         {unauthorized.map(([reason, times]) => (
           <span class="step-aside" key={reason}>
-            <Badge tone="bad">{counted(times, "time")}</Badge> {credentialWords(reason)?.says ?? reason}
+            <Badge tone="bad">{counted(times, "time")}</Badge> {saidOf(reason)}
             <Newest at={counts.unauthorized_newest[reason]} />
           </span>
         ))}
@@ -100,12 +100,16 @@ function Row({ endpoint }: { endpoint: Endpoint }) {
   );
 }
 
+function saidOf(reason: string): string {
+  return adviceFor({ code: "webhook.credential_rejected", reason, credential: null })?.says ?? reason;
+}
+
 /** Since when no more have come: whether a sender is mended. */
 function Newest({ at }: { at: string | undefined }) {
   if (at === undefined) return null;
   return (
     <span class="muted small">
-      , the newest <Ago at={at} />
+      , newest <Ago at={at} />
     </span>
   );
 }

@@ -33,8 +33,8 @@ export function JobsView() {
       <WhyNot answer={answer} />
       <Card title="Jobs" tools={<Live answer={answer} />} isBare>
         {jobs?.length === 0 && (
-          <Empty title="No job has a queue yet">
-            A job is listed here once it had a call, or when it has a limit.
+          <Empty title="No jobs yet">
+            A job is listed here after its first call, or when it has a limit.
           </Empty>
         )}
         {jobs !== undefined && jobs.length > 0 && <Table jobs={jobs} onChoose={choose} />}
@@ -66,10 +66,10 @@ function Table({ jobs, onChoose }: { jobs: readonly Job[]; onChoose: (job: Job) 
               Waiting
             </th>
             <th scope="col" class="number wide">
-              Later
+              Delayed
             </th>
             <th scope="col" class="number wide">
-              In hand
+              In flight
             </th>
             <th scope="col" class="number">
               Failed
@@ -81,7 +81,7 @@ function Table({ jobs, onChoose }: { jobs: readonly Job[]; onChoose: (job: Job) 
               Limits
             </th>
             <th scope="col">
-              <span class="hidden">What can be done</span>
+              <span class="hidden">Actions</span>
             </th>
           </tr>
         </thead>
@@ -142,7 +142,7 @@ function Row({ job, onChoose }: { job: Job; onChoose: (job: Job) => void }) {
   );
 }
 
-const AMONG_CALLBACKS = "Under Failed they are among those that came by callback.";
+const AMONG_CALLBACKS = "On the Failed page, choose the source “callback” to see these calls.";
 
 /** Not so of the receivers of callbacks, which can be paused as a job can. */
 function isJob({ job }: Job): boolean {
@@ -175,7 +175,7 @@ function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {
         <Badge tone="warn">throttled</Badge>
         {throttled_until !== undefined && (
           <span class="step-aside small muted">
-            its runner asked to wait until <Time at={throttled_until} />
+            at its runner's request until <Time at={throttled_until} mayBeAhead />
           </span>
         )}
       </>
@@ -187,7 +187,7 @@ function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {
 function limitsOf({ concurrency, rate }: Job): string {
   const limits = [
     ...(concurrency === null ? [] : [`${concurrency} at once`]),
-    ...(rate === null ? [] : [`${rate.calls} in ${duration(rate.period_ms)}`]),
+    ...(rate === null ? [] : [`${rate.calls} per ${duration(rate.period_ms)}`]),
   ];
   return limits.length === 0 ? "none" : limits.join(", ");
 }
@@ -197,15 +197,16 @@ function PauseDialog({ job: { job, paused }, onClose }: { job: Job; onClose: () 
   const act = (reason: string) => (isPaused ? resumeJob(job, reason) : pauseJob(job, reason));
   return (
     <Confirm
-      title={`${isPaused ? "Resume" : "Pause"} job ${job}`}
-      verb={isPaused ? "Resume" : "Pause"}
+      title={`${isPaused ? "Resume" : "Pause"} job ${job}?`}
+      verb={isPaused ? "Resume job" : "Pause job"}
+      example={isPaused ? "The runner is back" : "The runner is down for maintenance until 14:00"}
       onClose={onClose}
       act={act}
     >
       <p>
         {isPaused
-          ? "Its calls are delivered again, the oldest first."
-          : "Its calls are accepted and kept, and none is delivered until somebody resumes it."}
+          ? "Its calls are injected again, oldest first."
+          : "New calls are accepted and kept. None is injected until an operator resumes the job."}
       </p>
     </Confirm>
   );

@@ -18,7 +18,7 @@ export function PricesView() {
     <>
       <WhyNot answer={answer} />
       <Card
-        title="Rates: tokens for one of the native coin"
+        title="Rates: tokens per native coin"
         tools={
           <>
             {hasHistory && <SpanChoice />}
@@ -28,8 +28,8 @@ export function PricesView() {
         isBare
       >
         {prices?.rates.length === 0 && (
-          <Empty title="No token is accepted">
-            <code>accepted_tokens</code> in <code>x402.toml</code> lists what buyers may pay with.
+          <Empty title="No tokens accepted">
+            Add the tokens that buyers may pay with to <code>accepted_tokens</code> in <code>x402.toml</code>.
           </Empty>
         )}
         <ul>
@@ -42,8 +42,8 @@ export function PricesView() {
       </Card>
       <Card title="Prices" isBare>
         {prices?.jobs.length === 0 && (
-          <Empty title="No job is sold">
-            Give one a price in <code>job_pricing.toml</code>, as <code>docs/payments.md</code> shows.
+          <Empty title="No jobs for sale">
+            Set a price in <code>job_pricing.toml</code> (see <code>docs/payments.md</code>).
           </Empty>
         )}
         {prices !== undefined && prices.jobs.length > 0 && <PriceTable jobs={prices.jobs} />}
@@ -64,8 +64,8 @@ function RateLine({ rate }: { rate: Rate }) {
       <RateBar rate={rate} />
       {history === null ? (
         <p class="muted small">
-          Fixed by <code>rate_per_native_unit</code> in <code>x402.toml</code>: it changes when the gateways
-          are started with another one.
+          Fixed by <code>rate_per_native_unit</code> in <code>x402.toml</code>. To change it, edit the file
+          and restart the payment gateways.
         </p>
       ) : (
         <p class="muted small">
@@ -76,7 +76,7 @@ function RateLine({ rate }: { rate: Rate }) {
       {reason !== null && <p class="bad-text small">{reason}</p>}
       {last_failure !== null && (
         <p class="warn-text small">
-          The last reading failed {duration(last_failure.age_ms)} ago: {last_failure.reason}
+          The last read failed {duration(last_failure.age_ms)} ago: {last_failure.reason}
         </p>
       )}
       {history !== null && <RateChart rate={rate} history={history} />}
@@ -90,7 +90,7 @@ function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
     return (
       <p class="small muted">
         {min_rate === null && max_rate === null
-          ? "No bounds are set."
+          ? "No bounds set."
           : `Bounds: ${min_rate ?? "none"} to ${max_rate ?? "none"}`}
       </p>
     );
@@ -122,12 +122,12 @@ function PriceTable({ jobs }: { jobs: readonly SoldJob[] }) {
         <thead>
           <tr>
             <th scope="col">Job</th>
-            <th scope="col">Who may buy</th>
+            <th scope="col">Buyers</th>
             <th scope="col" class="number">
-              In the native coin
+              Native price
             </th>
             <th scope="col" class="number">
-              In tokens, now
+              Token price
             </th>
           </tr>
         </thead>
@@ -152,11 +152,11 @@ function PriceRow({
         {job} {name !== null && <strong>{name}</strong>}
         {description !== null && <span class="step-aside small muted">{description}</span>}
       </td>
-      <td data-label="Who may buy">{MODES[invocation_mode] ?? invocation_mode}</td>
-      <td class="number" data-label="In the native coin" title={`${price_wei} wei`}>
+      <td data-label="Buyers">{MODES[invocation_mode] ?? invocation_mode}</td>
+      <td class="number" data-label="Native price" title={`${price_wei} wei`}>
         {decimalText(price_wei, NATIVE_DECIMALS)}
       </td>
-      <td class="number whole" data-label="In tokens, now">
+      <td class="number whole" data-label="Token price">
         {offers.length === 0 && <span class="muted">no token has a rate</span>}
         {offers.map(({ network, asset, symbol, amount, decimals }) => (
           <span class="step-aside" key={`${network} ${asset}`}>
@@ -172,7 +172,7 @@ function PriceRow({
 const NATIVE_DECIMALS = 18;
 
 const MODES: Readonly<Record<string, string>> = {
-  public_paid: "anybody",
-  restricted_paid: "whom its contract lets",
-  disabled: "nobody",
+  public_paid: "everyone",
+  restricted_paid: "allowed by its contract",
+  disabled: "none",
 };

@@ -14,8 +14,8 @@ export function RateChart({ rate, history }: { rate: Rate; history: History }) {
   if (drawn === undefined) {
     return (
       <Empty title={`No rate in ${span}`}>
-        A running gateway reads the source. <code>postern rates --test</code> reads it at once, and says what
-        is wrong.
+        A running payment gateway reads the source. To test the source now, run{" "}
+        <code>postern rates --test</code>.
       </Empty>
     );
   }
@@ -49,19 +49,19 @@ function toDrawn({ min_rate, max_rate }: Rate, { from, step_ms: stepMs, values: 
   if (known.length === 0) return undefined;
   const [least, most] = [Math.min(...known), Math.max(...known)];
   const bounds = [
-    ...boundOf("lowest allowed", min_rate, values.length, least, most),
-    ...boundOf("highest allowed", max_rate, values.length, least, most),
+    ...boundOf("minimum", min_rate, values.length, least, most),
+    ...boundOf("maximum", max_rate, values.length, least, most),
   ];
   const missingMs = (values.length - known.length) * stepMs;
   const range =
     least === most
-      ? `${significant(least)} all the time`
+      ? `constant at ${significant(least)}`
       : `between ${significant(least)} and ${significant(most)}`;
   const rateLine: Line = { name: "rate", values, colour: "accent", isStepped: true };
   return {
     times: values.map((_, i) => Date.parse(from) + i * stepMs),
     lines: [rateLine, ...bounds],
-    words: missingMs === 0 ? `${range}.` : `${range}; none that could be used for ${duration(missingMs)}.`,
+    words: missingMs === 0 ? `${range}.` : `${range}; no usable rate for ${duration(missingMs)}.`,
   };
 }
 

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { adviceFor } from "../../../../shared/rejected/advice.ts";
 import type { Rejected } from "../../api/jobs.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { useBytes } from "../../api/use-bytes.ts";
@@ -11,9 +12,9 @@ import { FilterBar } from "../../ui/filter-bar.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Empty, Notice } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
+import { TextFilter } from "../../ui/text-filter.tsx";
 import { Time } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
-import { credentialWords } from "./credential.ts";
 
 const SHOWN = 200;
 
@@ -32,15 +33,12 @@ export function RejectedView() {
     <>
       <WhyNot answer={answer} />
       <FilterBar isActive={path !== undefined} onClear={() => change({ path: "" })}>
-        <label class="filter">
-          <span>Endpoint</span>
-          <input
-            type="search"
-            placeholder="/hooks/…"
-            value={path ?? ""}
-            onChange={({ currentTarget }) => change({ path: currentTarget.value.trim() })}
-          />
-        </label>
+        <TextFilter
+          title="Endpoint"
+          placeholder="/hooks/…"
+          value={path ?? ""}
+          onChange={(entered) => change({ path: entered })}
+        />
       </FilterBar>
       <Card
         title={answer.data === undefined ? "Refused requests" : counted(answer.data.count, "refused request")}
@@ -48,9 +46,9 @@ export function RejectedView() {
         isBare
       >
         {requests?.length === 0 && (
-          <Empty title={`No request${path === undefined ? "" : " at this path"} was refused lately`}>
-            The last 500 that an endpoint refused are kept, for 7 days at most and without their headers'
-            values; of a flood only some. Their senders were told why, too.
+          <Empty title={`No refused requests${path === undefined ? "" : " at this endpoint"}`}>
+            The newest 500 refused requests are kept, for at most 7 days and without header values. During a
+            flood, only some of them are kept.
           </Empty>
         )}
         {requests !== undefined && requests.length > 0 && (
@@ -58,8 +56,8 @@ export function RejectedView() {
             <table class="stack">
               <thead>
                 <tr>
-                  <th scope="col">Why</th>
-                  <th scope="col">Path</th>
+                  <th scope="col">Reason</th>
+                  <th scope="col">Request</th>
                   <th scope="col" class="wide">
                     Address
                   </th>
@@ -76,7 +74,7 @@ export function RejectedView() {
                         <Why code={request.code} reason={request.reason} />
                       </button>
                     </td>
-                    <td class="cut path" title={request.path} data-label="Path">
+                    <td class="cut path" title={request.path} data-label="Request">
                       {request.method} {request.path}
                     </td>
                     <td class="wide mono">{request.address}</td>
@@ -90,42 +88,40 @@ export function RejectedView() {
           </div>
         )}
       </Card>
-      {answer.data?.next != null && <p class="muted">The {SHOWN} newest are listed.</p>}
+      {answer.data?.next != null && <p class="muted">Only the newest {SHOWN} are listed.</p>}
       {shown !== undefined && <RejectedDialog request={shown} onClose={() => show(undefined)} />}
     </>
   );
 }
 
 function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () => void }) {
-  const { id, signature_headers: signatures, missed_before } = request;
-  const words = request.code === "webhook.credential_rejected" ? credentialWords(request.reason) : undefined;
+  const { id, code, reason, signature_headers: signatures, missed_before } = request;
+  const advice = adviceFor(request);
   const { body, refused, isBusy, load } = useBytes(`api/v1/rejected/${encodeURIComponent(id)}/body`);
   return (
-    <Dialog title={titleOf(request.code)} onClose={onClose}>
-      <p class="wrap">
-        {words === undefined ? request.reason : `${sentence(words.says)} (${request.reason}).`}
-      </p>
-      {words !== undefined && <p class="wrap muted">{words.todo}</p>}
+    <Dialog title={titleOf(code)} onClose={onClose}>
+      <p class="wrap">{advice === undefined ? reason : `${sentence(advice.says)} (${reason}).`}</p>
+      {advice !== undefined && <p class="wrap muted">{advice.todo}</p>}
       <Facts
         facts={[
           ["Refused", <Time at={request.refused_at} form="exact" />],
           ["Id", <span class="mono">{id}</span>],
-          ["Code", <code>{request.code}</code>],
-          ["Endpoint", request.endpoint ?? "none has this path"],
+          ["Code", <code>{code}</code>],
+          ["Endpoint", request.endpoint ?? "not configured"],
           ["Request", <span class="mono">{`${request.method} ${request.path}`}</span>],
           ["Query", request.query_names.join(", ")],
-          ["From", <span class="mono">{request.address}</span>],
-          ["Credential came in", namesOf(signatures.came)],
-          ["Wanted in", namesOf(signatures.wanted)],
+          ["Address", <span class="mono">{request.address}</span>],
+          ["Credential found", namesOf(signatures.came)],
+          ["Credential expected", namesOf(signatures.wanted)],
           ["Headers", request.header_names.join(", ")],
           ["Size", request.bytes === null ? "unknown" : bytes(request.bytes)],
-          ["Before it", missed_before > 0 ? `${missed_before} more were refused, and not kept` : undefined],
+          ["Not kept", missed_before > 0 ? counted(missed_before, "earlier request") : undefined],
         ]}
       />
       {body === undefined && (
         <div>
           <button type="button" onClick={load} disabled={isBusy}>
-            Show the body, if it was kept
+            Show body, if kept
           </button>
         </div>
       )}
@@ -133,8 +129,8 @@ function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () =
       {refused !== undefined && (
         <Notice
           {...(refused.code === "rejected.no_body"
-            ? { tone: "neutral", title: "The body was not kept" }
-            : { tone: "warn", title: "The body cannot be shown" })}
+            ? { tone: "neutral", title: "Body not kept" }
+            : { tone: "warn", title: "Body unavailable" })}
         >
           {refused.detail}
         </Notice>

@@ -8,37 +8,45 @@ import {
   startRun,
   type Wish,
 } from "../../api/failed.ts";
+import { useRetry, wasTurnedAway } from "../../api/use-retry.ts";
 import { Dialog } from "../../ui/dialog.tsx";
-import { Notice } from "../../ui/notice.tsx";
+import { NotDone, Notice } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { ReasonField } from "../../ui/reason-field.tsx";
 import { titleOf } from "../../ui/why.tsx";
+import { PaidSplit } from "./paid.tsx";
 import { RunProgress } from "./run-progress.tsx";
 import { useRun } from "./use-run.ts";
 
 /** What somebody is about to do, and with which calls. */
-export type Act = { action: RunAction; selection: Selection; count: number };
+export type Act = { action: RunAction; selection: Selection };
 
 const VERB = { replay: "Replay", discard: "Discard" } as const;
 
 /** Shows how many calls it would be and which, asks why, and shows how far it is. It goes on if it is closed. */
 export function ActDialog({ act, onClose }: { act: Act; onClose: () => void }) {
   const [run, setRun] = useState<Run | undefined>();
-  const title = `${VERB[act.action]} ${counted(act.count, "failed call")}`;
-  if (run === undefined) return <Ask act={act} title={title} onStarted={setRun} onClose={onClose} />;
+  const title = titleFor(act);
+  if (run === undefined) return <Ask act={act} title={`${title}?`} onStarted={setRun} onClose={onClose} />;
   return (
     <Dialog
       title={title}
       onClose={onClose}
       foot={
         <button type="button" onClick={onClose}>
-          {isUnderWay(run) ? "Close, it goes on" : "Close"}
+          {isUnderWay(run) ? "Continue in background" : "Close"}
         </button>
       }
     >
       <RunProgress run={run} onChange={setRun} />
     </Dialog>
   );
+}
+
+/** Has no number: only the service counts which calls it would be, and they change. */
+function titleFor({ action, selection }: Act): string {
+  const isOne = "ids" in selection && selection.ids.length === 1;
+  return `${VERB[action]} ${isOne ? "this failed call" : "failed calls"}`;
 }
 
 type AskProps = { act: Act; title: string; onStarted: (run: Run) => void; onClose: () => void };
@@ -49,7 +57,6 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
   const [isBusy, setBusy] = useState(false);
   const [refused, setRefused] = useState<Refused | undefined>();
   const preview = useCount({ action, selection, force });
-  const problem = refused ?? preview.refused;
   const { run, chosen } = preview;
   const [isOffered, setOffered] = useState(false);
   if (!isOffered && (run?.needs_force_count ?? 0) > 0) setOffered(true);
@@ -85,13 +92,19 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
         </>
       }
     >
-      {problem !== undefined && (
-        <Notice tone="bad" title="Nothing was done">
-          {problem.detail}
+      {refused !== undefined && <NotDone refused={refused} title="Nothing was changed" />}
+      {refused === undefined && preview.refused !== undefined && (
+        <Notice
+          tone="bad"
+          title="Calls could not be counted"
+          {...(preview.run === undefined && { action: { name: "Try again", run: preview.again } })}
+        >
+          {preview.refused.detail}
         </Notice>
       )}
       <p>{EFFECT[action]}</p>
       <WhatItWouldBe run={run} />
+      {run !== undefined && chosen !== undefined && <PaidSplit paid={run.paid} calls={chosen} />}
       {run?.missing.map(({ detail }) => (
         <p class="small muted wrap" key={detail}>
           {detail}
@@ -101,13 +114,13 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
         <label class="check">
           <input type="checkbox" checked={force} onChange={() => setForce(!force)} />
           <span>
-            Also calls whose key the runner may have forgotten
-            {run !== undefined && !force && `, ${counted(run.needs_force_count ?? 0, "call")}`}. It may run
-            them <strong>a second time</strong>.
+            Include calls whose key the runner may have forgotten
+            {run !== undefined && !force && ` (${counted(run.needs_force_count ?? 0, "call")})`}. The runner
+            may run them <strong>a second time</strong>.
           </span>
         </label>
       )}
-      <ReasonField value={reason} onChange={setReason} />
+      <ReasonField value={reason} onChange={setReason} example={EXAMPLE[action]} />
     </Dialog>
   );
 }
@@ -121,15 +134,24 @@ function confirmed(selection: Selection, { begun_at, matched }: Run): Selection 
 }
 
 /** It stands in no audit: nothing is done. */
-const WHY_COUNTED = "counted before anything is done";
+const WHY_COUNTED = "counted before confirmation";
 
-type Count = { run: Run | undefined; chosen: number | undefined; refused: Refused | undefined };
+type Count = {
+  run: Run | undefined;
+  chosen: number | undefined;
+  refused: Refused | undefined;
+  again: () => void;
+};
 
-/** Has the service count what a wish would do. Of another wish nothing is known before its own count has come. */
+/**
+ * Has the service count what a wish would do. Of another wish nothing is known before its own count has come. Each count is a stored run, and
+ * too many of them push out older runs. So it is counted again only if it was turned away, or if somebody wants it.
+ */
 function useCount(wish: Wish): Count {
   const asked = JSON.stringify(wish);
   const [{ of, ...known }, setKnown] = useState<{ of: string; run?: Run; refused?: Refused }>({ of: asked });
   const setRun = useCallback((run: Run) => setKnown({ of: asked, run }), [asked]);
+  const [turn, setTurn] = useState(0);
   useEffect(() => {
     let isOver = false;
     startRun({ ...(JSON.parse(asked) as Wish), reason: WHY_COUNTED, dry_run: true }).then(
@@ -139,14 +161,17 @@ function useCount(wish: Wish): Count {
     return () => {
       isOver = true;
     };
-  }, [asked, setRun]);
+  }, [asked, setRun, turn]);
   const { run, refused } = of === asked ? known : {};
+  const again = () => setTurn((before) => before + 1);
+  useRetry(refused, again, wasTurnedAway);
   const unread = useRun(run, setRun);
   const isCounted = run?.state === "done";
   return {
     run,
     chosen: isCounted ? (run.remaining ?? 0) : undefined,
     refused: refused ?? (run && unread) ?? refusalOf(run),
+    again,
   };
 }
 
@@ -155,10 +180,15 @@ function refusalOf(run: Run | undefined): Refused | undefined {
   return new Refused(run.failure.code, { status: 500, detail: run.failure.reason });
 }
 
+const EXAMPLE = {
+  replay: "The runner is fixed: deploy 4711",
+  discard: "Test orders, agreed with the shop",
+} as const;
+
 const EFFECT = {
   replay:
-    "They go back into the queue with all their attempts, under the same keys: a runner that has done one before does not do it again.",
-  discard: "They end for good without running, and their bodies are deleted. This cannot be undone.",
+    "The calls return to the queue with a full set of attempts and the same keys. A runner that has already run a call does not run it again.",
+  discard: "The calls end without running, and their bodies are deleted. This cannot be undone.",
 } as const;
 
 /** As much room while the calls are counted as afterwards for the usual few reasons. */
@@ -171,7 +201,7 @@ function WhatItWouldBe({ run }: { run: Run | undefined }) {
         <table class="plain">
           <thead>
             <tr>
-              <th scope="col">Why they failed</th>
+              <th scope="col">Reason</th>
               <th scope="col" class="number">
                 Calls
               </th>

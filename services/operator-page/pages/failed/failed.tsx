@@ -1,11 +1,12 @@
 import { useCallback, useState } from "preact/hooks";
 import type { FailedFilter, FailedGroup } from "../../api/failed.ts";
 import { useWhenFailedChange } from "../../api/overview.ts";
-import { useAnswer } from "../../api/use-answer.ts";
+import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { goTo, linkTo } from "../../route.ts";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Empty, Notice } from "../../ui/notice.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
+import { useNow } from "../../ui/time.tsx";
 import { type Act, ActDialog } from "./act.tsx";
 import { Filters, isFiltered, useFilter } from "./filters.tsx";
 import { Groups } from "./groups.tsx";
@@ -19,12 +20,12 @@ const EVERY_MS = 15_000;
 export function FailedPage() {
   const chosen = useFilter();
   if (typeof chosen !== "string") return <Chosen filter={chosen} />;
-  const all = { name: "Show every failed call", run: () => goTo(linkTo(["failed"])) };
+  const all = { name: "Show all failed calls", run: () => goTo(linkTo(["failed"])) };
   return (
     <>
       <PageHead title="Failed calls" />
-      <Notice tone="bad" title="This address chooses no calls" action={all}>
-        {chosen} Nothing is listed, and nothing can be done from here.
+      <Notice tone="bad" title="Invalid filter" action={all}>
+        {chosen} No calls are listed, so none can be replayed or discarded.
       </Notice>
     </>
   );
@@ -40,8 +41,9 @@ function Chosen({ filter }: { filter: FailedFilter }) {
     { everyMs: EVERY_MS, turn },
   );
   useWhenFailedChange(groups.reload);
-  const found = groups.data?.groups;
-  const hasNone = found !== undefined && found.length === 0;
+  // Groups of another filter do not stand under this one.
+  const found = groups.isCurrent ? groups.data?.groups : undefined;
+  const hasNone = found?.length === 0;
   const lookAgain = useCallback(() => setTurn((before) => before + 1), []);
   const close = () => {
     setAct(undefined);
@@ -52,12 +54,9 @@ function Chosen({ filter }: { filter: FailedFilter }) {
       <PageHead title="Failed calls" live={<Live answer={groups} />} />
       <WhyNot answer={groups} />
       <Runs turn={turn} onEnd={lookAgain} />
-      <Filters filter={filter} groups={found ?? []} />
+      <Filters filter={filter} groups={groups.data?.groups ?? []} />
       {hasNone && !isFiltered(filter) ? (
-        <Empty title="No call has failed">
-          A call is shown here when its runner refuses it, or when its attempts are spent. Nothing is to be
-          done. What comes in now is under Flow.
-        </Empty>
+        <NoneFailed groups={groups} />
       ) : (
         <>
           <Groups groups={found} />
@@ -66,5 +65,18 @@ function Chosen({ filter }: { filter: FailedFilter }) {
       )}
       {act !== undefined && <ActDialog act={act} onClose={close} />}
     </>
+  );
+}
+
+/** Only an answer of now says that nothing is to be done. */
+function NoneFailed({ groups: { refused, isOld } }: { groups: Answer<unknown> }) {
+  const now = useNow(1000);
+  if (refused !== undefined || isOld(now))
+    return <Empty title="Failed calls cannot be read now">The last update listed no failed calls.</Empty>;
+  return (
+    <Empty title="No failed calls">
+      A call is listed here when its runner refuses it, or when all its attempts have failed. See Flow for
+      current calls.
+    </Empty>
   );
 }

@@ -3,6 +3,7 @@ import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts"
 import { useQuery } from "../../route.ts";
 import { FilterBar } from "../../ui/filter-bar.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
+import { TextFilter } from "../../ui/text-filter.tsx";
 
 const NAMES = ["origin", "job", "endpoint", "code", "since"] as const;
 
@@ -16,11 +17,11 @@ export function useFilter(): FailedFilter | string {
   const given = (name: (typeof NAMES)[number]): string | undefined => query.get(name) ?? undefined;
   const job = given("job");
   const empty = NAMES.find((name) => given(name) === "");
-  if (empty !== undefined) return `“${empty}” is empty in it.`;
+  if (empty !== undefined) return `The filter “${empty}” is empty.`;
   const whyNoJob = job && whyNoJobKey(job);
-  if (whyNoJob !== undefined) return `Its job ${job} ${whyNoJob}.`;
+  if (whyNoJob !== undefined) return `Job ${job}: ${whyNoJob}.`;
   if (given("since") !== undefined && since === undefined)
-    return `Its time “${given("since")}” is none of those that can be chosen.`;
+    return `The filter “since” has the unknown value “${given("since")}”.`;
   return {
     origin: given("origin"),
     ...(job !== undefined && jobIds(job)),
@@ -67,18 +68,15 @@ export function Filters({ filter, groups }: { filter: FailedFilter; groups: read
       isActive={isFiltered(filter)}
       onClear={() => change({ job: "", code: "", origin: "", endpoint: "", since: "" })}
     >
-      {choice("job", "Job", "every job")}
-      {choice("code", "Reason", "every reason")}
-      {choice("origin", "Came by", "every way")}
-      <label class="filter">
-        <span>Endpoint</span>
-        <input
-          type="search"
-          placeholder="/hooks/…"
-          value={chosen("endpoint")}
-          onChange={({ currentTarget }) => change({ endpoint: currentTarget.value.trim() })}
-        />
-      </label>
+      {choice("job", "Job", "all jobs")}
+      {choice("code", "Reason", "all reasons")}
+      {choice("origin", "Source", "all sources")}
+      <TextFilter
+        title="Endpoint"
+        placeholder="/hooks/…"
+        value={chosen("endpoint")}
+        onChange={(endpoint) => change({ endpoint })}
+      />
       <SinceChoice title="Failed" />
     </FilterBar>
   );

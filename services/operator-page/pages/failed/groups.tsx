@@ -24,7 +24,7 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
         <table class="stack">
           <thead>
             <tr>
-              <th scope="col">Why</th>
+              <th scope="col">Reason</th>
               <th scope="col">Job</th>
               <th scope="col" class="number">
                 Calls

@@ -6,7 +6,8 @@ import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { linkTo } from "../../route.ts";
 import { shortened } from "../../ui/copy.tsx";
-import { Empty, Notice } from "../../ui/notice.tsx";
+import { WhyNot } from "../../ui/live.tsx";
+import { Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
@@ -36,27 +37,23 @@ export function FailedList({ filter, turn, onAct }: Props) {
   const [selected, select] = useSelection(question);
   const isNarrow = useMedia(NARROW);
   const { items } = list;
-  const total = counts.data?.matched ?? items.length;
-
-  if (list.refused !== undefined && items.length === 0) {
-    return (
-      <Notice tone="bad" title="The calls cannot be read" action={{ name: "Try again", run: list.reload }}>
-        {list.refused.detail}
-      </Notice>
-    );
-  }
+  const matched = counts.isCurrent ? counts.data?.matched : undefined;
+  const total = matched ?? (list.isWhole ? items.length : undefined);
+  const whyNot = <WhyNot answer={{ ...list, reload: list.again }} title="Calls unavailable" />;
+  if (list.refused !== undefined && items.length === 0) return whyNot;
   const row = (index: number) => {
     const call = items[index];
     return call === undefined ? null : (
-      <Row call={call} isSelected={selected.has(call.id)} onSelect={select} />
+      <Row {...{ call, isNarrow }} isSelected={selected.has(call.id)} onSelect={select} />
     );
   };
   return (
     <section aria-label="Failed calls" class="card">
+      {!list.isCut && whyNot}
       <Choice {...{ filter, total, selected, onAct, more }} onClear={() => select()} onRefresh={refresh} />
       <Head />
       <VirtualRows
-        label="Failed calls, the newest first"
+        label="Failed calls, newest first"
         count={items.length}
         total={total}
         rowHeight={isNarrow ? 84 : 54}
@@ -64,14 +61,10 @@ export function FailedList({ filter, turn, onAct }: Props) {
         onEnd={list.more}
       />
       {items.length === 0 && !list.isLoading && (
-        <Empty title="No failed call fits">Clear a filter above to see more.</Empty>
+        <Empty title="No matching calls">Change or clear a filter above.</Empty>
       )}
       {list.isLoading && <p class="card-body muted">Loading</p>}
-      {list.refused !== undefined && !list.isLoading && (
-        <Notice tone="bad" title="No more can be read now" action={{ name: "Try again", run: list.again }}>
-          {list.refused.detail}
-        </Notice>
-      )}
+      {list.isCut && whyNot}
     </section>
   );
 }
@@ -114,7 +107,8 @@ function useSelection(question: string): [ReadonlySet<string>, (id?: string) => 
 
 type ChoiceProps = {
   filter: FailedFilter;
-  total: number;
+  /** How many match; undefined if they are not counted. */
+  total: number | undefined;
   selected: ReadonlySet<string>;
   onAct: (act: Act) => void;
   onClear: () => void;
@@ -127,12 +121,12 @@ type ChoiceProps = {
 function Choice({ filter, total, selected, onAct, onClear, more, onRefresh }: ChoiceProps) {
   const mayOperate = useMayOperate();
   const some = selected.size > 0;
-  const chosen = some ? selected.size : total;
+  const hasNone = !some && total === 0;
   const act = (action: Act["action"]) =>
-    onAct({ action, selection: some ? { ids: [...selected] } : { filter }, count: chosen });
+    onAct({ action, selection: some ? { ids: [...selected] } : { filter } });
   return (
     <div class="card-head choice">
-      <h2 aria-live="polite">{some ? `${count(selected.size)} selected` : counted(total, "call")}</h2>
+      <h2 aria-live="polite">{some ? `${count(selected.size)} selected` : callsText(total)}</h2>
       {some && (
         <button type="button" class="link" onClick={onClear}>
           Clear selection
@@ -140,23 +134,27 @@ function Choice({ filter, total, selected, onAct, onClear, more, onRefresh }: Ch
       )}
       {more !== 0 && (
         <button type="button" class="link" onClick={onRefresh}>
-          {more > 0 ? `Show ${count(more)} that came since` : "Some have left, show what is there"}
+          {more > 0 ? `Show ${count(more)} new` : "List changed, refresh"}
         </button>
       )}
       {mayOperate ? (
         <div class="buttons">
-          <button type="button" disabled={chosen === 0} onClick={() => act("discard")}>
-            Discard {some ? count(chosen) : "all"}…
+          <button type="button" disabled={hasNone} onClick={() => act("discard")}>
+            Discard {some ? count(selected.size) : "all"}…
           </button>
-          <button type="button" class="primary" disabled={chosen === 0} onClick={() => act("replay")}>
-            Replay {some ? count(chosen) : "all"}…
+          <button type="button" class="primary" disabled={hasNone} onClick={() => act("replay")}>
+            Replay {some ? count(selected.size) : "all"}…
           </button>
         </div>
       ) : (
-        <span class="muted small">A viewer cannot replay or discard</span>
+        <span class="muted small">Viewers cannot replay or discard</span>
       )}
     </div>
   );
+}
+
+function callsText(total: number | undefined): string {
+  return total === undefined ? "Calls" : counted(total, "call");
 }
 
 /** For the eye: each row says the same of itself. */
@@ -165,18 +163,23 @@ function Head() {
     <div class="failed-row row-head" aria-hidden="true">
       <span />
       <span>Call</span>
-      <span>Why</span>
-      <span>Came by</span>
+      <span>Reason</span>
+      <span>Source</span>
       <span>Job</span>
-      <span>Tries</span>
+      <span>Attempts</span>
       <span>Failed</span>
     </div>
   );
 }
 
-type RowProps = { call: FailedCall; isSelected: boolean; onSelect: (id: string) => void };
+type RowProps = {
+  call: FailedCall;
+  isNarrow: boolean;
+  isSelected: boolean;
+  onSelect: (id: string) => void;
+};
 
-function Row({ call, isSelected, onSelect }: RowProps) {
+function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
   const { id, path, origin, service_id, job_id, attempts, failed_at, code, reason } = call;
   return (
     <div class={`failed-row ${isSelected ? "chosen" : ""}`}>
@@ -187,7 +190,7 @@ function Row({ call, isSelected, onSelect }: RowProps) {
         aria-label={`Select ${id}, ${titleOf(code)}`}
       />
       <a href={linkTo(["calls", id])} class="mono" title={id}>
-        {shortened(id)}
+        {isNarrow ? shortened(id, 8, 4) : shortened(id)}
       </a>
       <Why code={code} reason={reason} />
       <span class="cut" title={path ?? origin}>
@@ -199,7 +202,7 @@ function Row({ call, isSelected, onSelect }: RowProps) {
       </span>
       <span>
         {attempts}
-        <span class="label"> tries</span>
+        <span class="label"> {attempts === 1 ? "attempt" : "attempts"}</span>
       </span>
       <Time at={failed_at} />
     </div>

@@ -2,12 +2,13 @@ import { useState } from "preact/hooks";
 import { type Refused, toRefused } from "../../api/ask.ts";
 import { cancelRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
-import { Badge, Notice, type Tone } from "../../ui/notice.tsx";
+import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
+import { BecameDue } from "./paid.tsx";
 import { useRun } from "./use-run.ts";
 
 const WORDS: Record<Run["state"], [string, Tone]> = {
-  waiting: ["about to begin", "accent"],
+  waiting: ["starting", "accent"],
   running: ["running", "accent"],
   cancelling: ["cancelling", "warn"],
   done: ["done", "good"],
@@ -28,24 +29,25 @@ export function RunProgress({ run, onChange }: { run: Run; onChange: (run: Run) 
     }
   };
   const { failure, missing } = run;
-  const problem = refused ?? unread;
   return (
     <div class="run">
       <Line run={run} onCancel={change(cancelRun)} onResume={change(resumeRun)} />
       <Bar run={run} />
+      <BecameDue due={run.refunds_due} />
       {missing.map(({ detail }) => (
         <p class="small muted wrap" key={detail}>
           {detail}
         </p>
       ))}
       {failure !== null && (
-        <Notice tone="bad" title="It stopped">
+        <Notice tone="bad" title="Operation stopped">
           {failure.reason}
         </Notice>
       )}
-      {problem !== undefined && (
-        <Notice tone="warn" title="How far it is cannot be told now">
-          {problem.detail}
+      {refused !== undefined && <NotDone refused={refused} title="Nothing was changed" />}
+      {unread !== undefined && (
+        <Notice tone="warn" title="Progress unavailable">
+          {unread.detail}
         </Notice>
       )}
     </div>
@@ -65,7 +67,7 @@ function Line({ run, onCancel, onResume }: LineProps) {
       <span role="status">
         {count(done)} {total === undefined ? "" : `of ${count(total)} `}
         {action === "replay" ? "replayed" : "discarded"}
-        {left > 0 && `, ${count(left)} had left meanwhile`}
+        {left > 0 && `, ${count(left)} ${left === 1 ? "was" : "were"} no longer failed`}
       </span>
       {mayOperate && isUnderWay(run) && (
         <button type="button" onClick={onCancel} disabled={state === "cancelling"}>
@@ -74,7 +76,7 @@ function Line({ run, onCancel, onResume }: LineProps) {
       )}
       {mayOperate && (state === "cancelled" || state === "stopped") && (
         <button type="button" onClick={onResume}>
-          Do the rest
+          Resume
         </button>
       )}
     </div>

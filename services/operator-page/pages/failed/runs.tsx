@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { isUnderWay, type Run, runsPath } from "../../api/failed.ts";
+import { serverTime } from "../../api/server-time.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
 import { Time } from "../../ui/time.tsx";
@@ -21,7 +22,7 @@ export function Runs({ turn, onEnd }: { turn: number; onEnd: () => void }) {
     .sort((a, b) => Date.parse(b.begun_at) - Date.parse(a.begun_at));
   if (runs.length === 0) return null;
   return (
-    <Card title="Replays and discards, now and lately" isBare>
+    <Card title="Recent bulk operations" isBare>
       <ul class="runs">
         {runs.map((run) => (
           <li key={run.id}>
@@ -34,7 +35,7 @@ export function Runs({ turn, onEnd }: { turn: number; onEnd: () => void }) {
 }
 
 function isOfInterest({ dry_run, ended_at }: Run): boolean {
-  return !dry_run && (ended_at === null || Date.now() - Date.parse(ended_at) < SHOWN_MS);
+  return !dry_run && (ended_at === null || serverTime() - Date.parse(ended_at) < SHOWN_MS);
 }
 
 function OneRun({ run, onEnd }: { run: Run; onEnd: () => void }) {

@@ -1,34 +1,29 @@
-import { useEffect, useState } from "preact/hooks";
-import { type Refused, toRefused } from "../../api/ask.ts";
-import { isUnderWay, type Run, readRun } from "../../api/failed.ts";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { Refused } from "../../api/ask.ts";
+import { isUnderWay, type Run, runPath } from "../../api/failed.ts";
+import { useAnswer } from "../../api/use-answer.ts";
 
-const EVERY_MS = 400;
+/** How often a run is asked for that has been followed for less than `untilMs`. */
+const PACES = [
+  { untilMs: 10_000, everyMs: 400 },
+  { untilMs: 60_000, everyMs: 2000 },
+];
+const SLOWEST_MS = 5000;
 
 /** Follows a run until it has ended: tells `onChange` of each state that it is in. Says why, if it cannot be asked. */
 export function useRun(run: Run | undefined, onChange: (run: Run) => void): Refused | undefined {
-  const [refused, setRefused] = useState<Refused | undefined>();
-  const { action, id } = run ?? {};
-  const isOpen = run !== undefined && isUnderWay(run);
+  const path = run !== undefined && isUnderWay(run) ? runPath(run) : undefined;
+  const begunAt = useMemo(() => Date.now(), [path]);
+  const followedMs = Date.now() - begunAt;
+  const everyMs = PACES.find(({ untilMs }) => followedMs < untilMs)?.everyMs ?? SLOWEST_MS;
+  const { data, isCurrent, refused } = useAnswer<Run>(path, {}, { everyMs });
 
+  // What was told before a run was resumed is not told again.
+  const told = useRef<Run | undefined>(undefined);
   useEffect(() => {
-    if (action === undefined || id === undefined || !isOpen) return;
-    const stop = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const look = async (): Promise<void> => {
-      try {
-        onChange(await readRun({ action, id }, stop.signal));
-        setRefused(undefined);
-      } catch (error) {
-        if (!stop.signal.aborted) setRefused(toRefused(error));
-      }
-      if (!stop.signal.aborted) timer = setTimeout(look, EVERY_MS);
-    };
-    timer = setTimeout(look, EVERY_MS);
-    return () => {
-      stop.abort();
-      clearTimeout(timer);
-    };
-  }, [action, id, isOpen, onChange]);
-
-  return refused;
+    if (!isCurrent || data === undefined || data === told.current) return;
+    told.current = data;
+    onChange(data);
+  }, [isCurrent, data, onChange]);
+  return path === undefined ? undefined : refused;
 }

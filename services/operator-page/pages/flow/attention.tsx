@@ -1,9 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { type Flow, memoryRatio, type Overview, type ProcessStatus } from "../../api/flow.ts";
+import { callsIn, notDoneIn } from "../../api/payments.ts";
+import type { Answer } from "../../api/use-answer.ts";
 import { linkTo } from "../../route.ts";
+import { paidText } from "../../ui/amount.ts";
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
-import { Ago, duration, Time } from "../../ui/time.tsx";
+import { duration, Time, useNow } from "../../ui/time.tsx";
 
 type Matter = { tone: Tone; word: string; text: ComponentChildren };
 
@@ -11,22 +14,25 @@ type Matter = { tone: Tone; word: string; text: ComponentChildren };
 const MEMORY_RATIO_MAX = 0.8;
 const OLD_MS = 300_000;
 
+type Props = {
+  overview: Answer<Overview>;
+  /** The flow of all jobs. */
+  flow: Answer<Flow>;
+  /** The job that the rest of the page is filtered by. */
+  job: string | undefined;
+};
+
 /** What somebody should look at, the worst first; or that there is nothing. It has its place while nothing is known yet. */
-export function Attention({ overview, flow }: { overview: Overview | undefined; flow: Flow | undefined }) {
-  const matters = overview === undefined ? undefined : mattersOf(overview, flow);
+export function Attention({ overview, flow, job }: Props) {
+  const matters = overview.data === undefined ? [] : mattersOf(overview.data, flow.data);
   return (
     <section class="attention" aria-labelledby="attention">
       <h2 id="attention">
-        What needs somebody
-        {matters !== undefined && matters.length > 0 && `: ${counted(matters.length, "matter")}`}
+        Needs attention{job !== undefined && ", all jobs"}
+        {matters.length > 0 && ` (${count(matters.length)})`}
       </h2>
-      {matters === undefined && <p class="muted">Looking</p>}
-      {matters?.length === 0 && (
-        <p>
-          <Badge tone="good">well</Badge> Nothing needs you.
-        </p>
-      )}
-      {matters !== undefined && matters.length > 0 && (
+      {matters.length === 0 && <NoMatter overview={overview} flow={flow} />}
+      {matters.length > 0 && (
         <ul>
           {matters.map(({ tone, word, text }, i) => (
             <li key={`${word} ${i}`}>
@@ -39,12 +45,33 @@ export function Attention({ overview, flow }: { overview: Overview | undefined; 
   );
 }
 
+/** Only answers of now say that nothing needs anybody. */
+function NoMatter({ overview, flow }: Omit<Props, "job">) {
+  const now = useNow(1000);
+  if ([overview, flow].some(({ refused, isOld }) => refused !== undefined || isOld(now))) {
+    return (
+      <p>
+        <Badge tone="bad">unknown</Badge> The current state cannot be read.
+      </p>
+    );
+  }
+  if (overview.data === undefined || flow.data === undefined) return <p class="muted">Loading</p>;
+  if (notDoneIn(overview.data.payments.refunds).isAtLeast)
+    return <p class="muted">Not all refunds are counted yet.</p>;
+  return (
+    <p>
+      <Badge tone="good">OK</Badge> Nothing needs attention.
+    </p>
+  );
+}
+
 function mattersOf(overview: Overview, flow: Flow | undefined): Matter[] {
   const matters = [
     ...ofRedis(overview),
     ...ofProducers(overview),
     ...ofRunners(overview),
     ...ofPayments(overview),
+    ...ofRefunds(overview),
     ...ofCalls(overview),
     ...ofRefusals(flow),
     ...ofJobs(overview),
@@ -58,11 +85,11 @@ function ofRedis({ redis }: Overview): Matter[] {
   const ratio = memoryRatio(redis);
   const matters: Matter[] = [];
   if (redis.durability === "relaxed") {
-    const text = "Calls that were answered with 202 can be lost with Redis: durability is relaxed.";
+    const text = "Durability is relaxed: accepted calls can be lost if Redis fails.";
     matters.push({ tone: "warn", word: "relaxed", text });
   }
   if (ratio !== undefined && ratio > MEMORY_RATIO_MAX) {
-    const text = `Redis is ${Math.round(ratio * 100)} % full. Once it is, no call is taken.`;
+    const text = `Redis is ${Math.round(ratio * 100)} % full. When it is full, no call is accepted.`;
     matters.push({ tone: "bad", word: "memory", text });
   }
   return matters;
@@ -70,9 +97,33 @@ function ofRedis({ redis }: Overview): Matter[] {
 
 function ofPayments({ payments: { review } }: Overview): Matter[] {
   if (review.count === 0) return [];
-  const words = `${counted(review.count, "payment")} in review ${review.count === 1 ? "waits" : "wait"} for a decision`;
+  const words = `${counted(review.count, "payment")} in review ${review.count === 1 ? "needs" : "need"} a decision`;
   const text = <a href={linkTo(["payments"])}>{words}</a>;
   return [{ tone: "bad", word: "payments", text }];
+}
+
+/** Money for calls that were not done: what is to be paid back, and what is to be paid back unless its call is run again. */
+function ofRefunds({ payments: { refunds } }: Overview): Matter[] {
+  const { due, failed } = refunds;
+  const link = (words: string) => <a href={linkTo(["payments"], { view: "refunds" })}>{words}</a>;
+  const matters: Matter[] = [];
+  if (callsIn(due) > 0) {
+    const text = (
+      <>
+        {link("Refunds due")}: {paidText(due, !due.is_whole)}
+      </>
+    );
+    matters.push({ tone: "bad", word: "refunds", text });
+  }
+  if (callsIn(failed) > 0) {
+    const text = (
+      <>
+        {link("Paid calls failed")}: {paidText(failed, !failed.is_whole)}. Replay the calls or refund them.
+      </>
+    );
+    matters.push({ tone: "bad", word: "paid", text });
+  }
+  return matters;
 }
 
 function ofJobs({ paused_jobs: paused }: Overview): Matter[] {
@@ -91,15 +142,16 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
       {
         tone: "bad",
         word: "no producer",
-        text: "No producer is alive: calls are taken, and none is delivered.",
+        text: "No producer is running: calls are accepted but not injected.",
       },
     ];
   }
   if (oldest < OLD_MS) return [];
   const text = (
     <>
-      A call has waited for {duration(oldest)}. Look at{" "}
-      <a href={linkTo(["endpoints"], { view: "jobs" })}>the jobs</a>: one may be paused, or its runner away.
+      The oldest call has waited for {duration(oldest)}. Check the{" "}
+      <a href={linkTo(["endpoints"], { view: "jobs" })}>jobs</a>: one may be paused, or its runner
+      unreachable.
     </>
   );
   return [{ tone: "warn", word: "backlog", text }];
@@ -112,7 +164,7 @@ function ofRunners({ runners }: Overview): Matter[] {
     .map(({ name, state, since, unanswered, producers }) => {
       const text = (
         <>
-          Runner “{name}” {state === "away" ? "cannot be reached" : "does not answer"}
+          Runner “{name}” {state === "away" ? "is unreachable" : "is not responding"}
           {unanswered < producers && ` for ${unanswered} of ${counted(producers, "producer")}`}
           {since !== null && (
             <>
@@ -129,7 +181,7 @@ function ofRunners({ runners }: Overview): Matter[] {
 function ofCalls({ queues }: Overview): Matter[] {
   const failed = queues.reduce((sum, queue) => sum + queue.failed, 0);
   if (failed === 0) return [];
-  const words = `${counted(failed, "call")} failed and ${failed === 1 ? "waits" : "wait"} for somebody`;
+  const words = `${counted(failed, "failed call")} to replay or discard`;
   const text = <a href={linkTo(["failed"])}>{words}</a>;
   return [{ tone: "bad", word: "failed", text }];
 }
@@ -151,11 +203,17 @@ function ofRefusals(flow: Flow | undefined): Matter[] {
   const newest = line.refused.findLastIndex((times) => times > 0);
   const text = (
     <>
-      <a href={linkTo(["endpoints"])}>{words}</a>, the newest{" "}
-      <Ago at={Date.parse(flow.from) + (newest + 1) * flow.step_ms} />
+      <a href={linkTo(["endpoints"])}>{words}</a>, the latest{" "}
+      <WithinLast since={Date.parse(flow.from) + newest * flow.step_ms} />
     </>
   );
   return [{ tone: "bad", word: "refused", text }];
+}
+
+/** When something happened of which only the start of its step is known. */
+function WithinLast({ since }: { since: number }) {
+  const mins = Math.ceil((useNow() - since) / 60_000);
+  return <>within the last {Math.max(1, mins)} min</>;
 }
 
 /** Of which kinds the processes differ from one another: a rollout is half done, or was. */
@@ -166,9 +224,9 @@ function ofRollouts(processes: readonly ProcessStatus[]): Matter[] {
     const releases = new Set(own.map(({ version }) => version)).size;
     const configs = new Set(own.map(({ config }) => config)).size;
     const texts = [
-      ...(releases > 1 ? [`${releases} releases of ${kind} run side by side.`] : []),
-      ...(configs > 1 ? [`${configs} configurations of ${kind} run side by side.`] : []),
+      ...(releases > 1 ? [`${kind}: ${releases} different releases are running.`] : []),
+      ...(configs > 1 ? [`${kind}: ${configs} different configurations are running.`] : []),
     ];
-    return texts.map((text): Matter => ({ tone: "warn", word: "half a rollout", text }));
+    return texts.map((text): Matter => ({ tone: "warn", word: "rollout", text }));
   });
 }

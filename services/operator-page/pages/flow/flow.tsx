@@ -1,28 +1,29 @@
 import { useMemo } from "preact/hooks";
-import type { Flow, FlowLine } from "../../api/flow.ts";
+import type { Flow, Overview, Queues } from "../../api/flow.ts";
 import { useOverview } from "../../api/overview.ts";
-import { useAnswer } from "../../api/use-answer.ts";
-import { useQuery } from "../../route.ts";
+import { type Answer, useAnswer } from "../../api/use-answer.ts";
+import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { Chart, type Line } from "../../ui/chart.tsx";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, together, WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, rate } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
-import { SpanChoice, useSpan } from "../../ui/span.tsx";
-import { duration } from "../../ui/time.tsx";
+import { type Span, SpanChoice, useSpan } from "../../ui/span.tsx";
+import { shortDuration } from "../../ui/time.tsx";
 import { Attention } from "./attention.tsx";
 import { FlowJobs } from "./jobs.tsx";
+import { type Points, toPoints } from "./points.ts";
 import { Processes } from "./processes.tsx";
 import { Runners } from "./runners.tsx";
-import { growingSteps, Tiles } from "./tiles.tsx";
+import { Tiles } from "./tiles.tsx";
 
 const ORIGINS = [
   { value: "", name: "all" },
-  { value: "webhook", name: "webhooks" },
-  { value: "x402", name: "paid" },
-  { value: "callback", name: "callbacks" },
+  { value: "webhook", name: "webhook" },
+  { value: "x402", name: "x402" },
+  { value: "callback", name: "callback" },
 ] as const;
 
 /** What comes in, what goes out, and what is in the way. */
@@ -31,81 +32,91 @@ export function FlowPage() {
   const span = useSpan();
   const origin = ORIGINS.find(({ value }) => value === query.get("origin"))?.value ?? "";
   const overview = useOverview();
-  const job = query.get("job") ?? undefined;
+  const job = query.get("job") || undefined;
   const everyMs = span === "1h" ? 10_000 : 60_000;
-  const flow = useAnswer<Flow>("api/v1/flow", { span, job }, { everyMs, live: "flow" });
-  const lines = useMemo(
-    () => flow.data?.lines.filter((each) => origin === "" || each.origin === origin),
-    [flow.data, origin],
+  // The stream tells of one flow only.
+  const ofAll = useAnswer<Flow>(
+    "api/v1/flow",
+    { span },
+    { everyMs, ...(job === undefined && { live: "flow" }) },
   );
+  const ofJob = useAnswer<Flow>(
+    job && "api/v1/flow",
+    { span, job },
+    { everyMs, ...(job && { live: "flow" }) },
+  );
+  const flow = job === undefined ? ofAll : ofJob;
+  const queues = useQueues(job, overview);
+  // What answers another job or span must not stand under this one.
+  const known = flow.isCurrent ? flow.data : undefined;
+  const isChosen = (each: { origin: string }) => origin === "" || each.origin === origin;
+  const points = useMemo(() => known && toPoints(known, known.lines.filter(isChosen)), [known, origin]);
+  const answers = [overview, ofAll, flow, queues.answer];
+  const failing = answers.find(({ refused }) => refused);
   return (
     <>
-      <PageHead title="Flow" live={<Live answer={overview} />}>
+      <PageHead title="Flow" live={<Live answer={together(answers)} />}>
         {job !== undefined && (
           <button type="button" onClick={() => change({ job: "" })}>
-            Job {job} only, show all
+            Job {job}: show all
           </button>
         )}
         <Segments
-          label="Came by"
+          label="Source"
           options={ORIGINS}
           value={origin}
           onChange={(value) => change({ origin: value })}
         />
         <SpanChoice />
       </PageHead>
-      <WhyNot answer={overview.refused === undefined ? flow : overview} />
+      {failing !== undefined && <WhyNot answer={failing} />}
       <div class="now">
-        <Attention overview={overview.data} flow={job === undefined ? flow.data : undefined} />
-        <Tiles lines={lines} stepMs={flow.data?.step_ms} overview={overview.data} origin={origin} />
+        <Attention overview={overview} flow={ofAll} job={job} />
+        <Tiles
+          points={points}
+          queues={queues.data}
+          producers={overview.data?.workers.length}
+          origin={origin}
+          job={job}
+        />
       </div>
-      <Charts flow={flow.data} lines={lines} />
-      {flow.data !== undefined && (
-        <FlowJobs jobs={flow.data.jobs.filter((each) => origin === "" || each.origin === origin)} />
-      )}
+      <Charts points={points} job={job} origin={origin} span={span} />
+      {known !== undefined && <FlowJobs jobs={known.jobs.filter(isChosen)} span={span} />}
       {overview.data !== undefined && <Runners runners={overview.data.runners} />}
       {overview.data !== undefined && <Processes overview={overview.data} />}
     </>
   );
 }
 
-/** The lines of several origins as one. Percentiles do not add up, so they stay with their origins. */
-function sumOf(lines: readonly FlowLine[]): Counts | undefined {
-  const [first, ...rest] = lines;
-  if (first === undefined) return undefined;
-  const sums = (name: keyof Counts) =>
-    first[name].map((value, i) => rest.reduce((sum, each) => sum + (each[name][i] ?? 0), value));
-  return {
-    accepted: sums("accepted"),
-    refused: sums("refused"),
-    injected: sums("injected"),
-    failed: sums("failed"),
-  };
+/** Reads the queues of the job. Without a job the overview has them. */
+function useQueues(job: string | undefined, overview: Answer<Overview>) {
+  const answer = useAnswer<{ queues: Queues[] }>(job && "api/v1/queues", { job }, { everyMs: 3000 });
+  if (job === undefined) return { answer: overview, data: overview.data?.queues };
+  return { answer, data: answer.isCurrent ? answer.data?.queues : undefined };
 }
 
-/** As much is shown as one. Single steps of ten seconds are mostly noise. */
-const POINT_MS = 60_000;
+type ChartsProps = { points: Points | undefined; job: string | undefined; origin: string; span: Span };
 
 /** They have their place before there is anything to draw. */
-function Charts({ flow, lines }: { flow: Flow | undefined; lines: readonly FlowLine[] | undefined }) {
-  const drawn = useMemo(() => flow && lines && toPoints(flow, lines), [flow, lines]);
-  if (drawn?.isEmpty === true) {
+function Charts({ points, job, origin, span }: ChartsProps) {
+  const drawn = useMemo(
+    () => points && { times: points.times, rates: ratesOf(points, job), latency: latencyOf(points) },
+    [points, job],
+  );
+  if (points?.isEmpty === true) {
     return (
       <section class="card chart-room">
-        <Empty title="Nothing has come in">
-          Send something to an endpoint, as with <code>postern send</code>, or look under{" "}
-          <a href="#/endpoints">Endpoints and jobs</a> for what is configured.
-        </Empty>
+        <NothingCame job={job} origin={origin} span={span} />
       </section>
     );
   }
   return (
     <div class="columns even">
-      <Card title="Calls a second">
+      <Card title="Calls per second">
         <div class="chart-room">
           {drawn && (
             <Chart
-              label="Calls accepted, delivered, failed and refused each second"
+              label={`Calls per second: ${drawn.rates.map(({ name }) => name).join(", ")}`}
               times={drawn.times}
               lines={drawn.rates}
               format={rate}
@@ -113,14 +124,14 @@ function Charts({ flow, lines }: { flow: Flow | undefined; lines: readonly FlowL
           )}
         </div>
       </Card>
-      <Card title="From accepted to the runner's answer">
+      <Card title="Latency, accepted to injected">
         <div class="chart-room">
           {drawn && (
             <Chart
-              label="Percentiles of how long calls took"
+              label="Latency percentiles, accepted to injected"
               times={drawn.times}
               lines={drawn.latency}
-              format={duration}
+              format={shortDuration}
               formatTick={inSeconds}
               isLogarithmic
             />
@@ -131,61 +142,53 @@ function Charts({ flow, lines }: { flow: Flow | undefined; lines: readonly FlowL
   );
 }
 
+function NothingCame({ job, origin, span }: Omit<ChartsProps, "points">) {
+  const what = origin === "" ? "calls" : `${origin} calls`;
+  const of = job === undefined ? "" : ` for job ${job}`;
+  return (
+    <Empty title={`No ${what}${of} in the last ${span === "1h" ? "hour" : "24 hours"}`}>
+      {job === undefined && origin === "" ? (
+        <>
+          Send one to an endpoint, for example with <code>postern send</code>, or check the configuration
+          under <a href="#/endpoints">Endpoints and jobs</a>.
+        </>
+      ) : (
+        <a href={linkTo(["flow"], { span })}>Show all jobs and sources</a>
+      )}
+    </Empty>
+  );
+}
+
 /** Powers of ten, which minutes and hours are not. */
 function inSeconds(ms: number): string {
   return ms < 1000 ? `${ms} ms` : `${count(ms / 1000)} s`;
 }
 
-type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;
-
-type Points = { times: number[]; rates: Line[]; latency: Line[]; isEmpty: boolean };
-
-/** Of whole steps: one that still grows would look as if all calls had stopped. */
-function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLine[]): Points | undefined {
-  const sums = sumOf(lines);
-  if (sums === undefined) return undefined;
-  const whole = sums.accepted.length - growingSteps(stepMs);
-  const size = Math.max(1, Math.round(POINT_MS / stepMs));
-  const starts = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + i * size);
-  const points = <Value,>(values: readonly Value[], join: (some: readonly Value[]) => Value) =>
-    starts.map((start) => join(values.slice(start, start + size)));
-  const perSecond = (values: readonly number[]) =>
-    points(values, (some) => (some.reduce((sum, each) => sum + each, 0) * 1000) / (size * stepMs));
-  const most = (values: readonly (number | null)[]) => points(values, (some) => some.reduce(maxOf, null));
-  return {
-    times: starts.map((start) => Date.parse(from) + start * stepMs),
-    rates: [
-      { name: "accepted", values: perSecond(sums.accepted), colour: "accent", isFilled: true },
-      { name: "delivered", values: perSecond(sums.injected), colour: "good" },
-      { name: "failed", values: perSecond(sums.failed), colour: "bad" },
-      { name: "refused", values: perSecond(sums.refused), colour: "warn" },
-    ],
-    latency: latencyOf(lines, most),
-    isEmpty: Object.values(sums).every((values) => values.every((value) => value === 0)),
-  };
+/** Refusals belong to no job. */
+function ratesOf({ rates }: Points, job: string | undefined): Line[] {
+  const lines: Line[] = [
+    { name: "accepted", values: rates.accepted, colour: "accent", isFilled: true },
+    { name: "injected", values: rates.injected, colour: "good" },
+    { name: "failed", values: rates.failed, colour: "bad" },
+  ];
+  return job === undefined ? [...lines, { name: "refused", values: rates.refused, colour: "warn" }] : lines;
 }
 
-type Percentiles = (number | null)[];
-
 /** Of one origin two percentiles, of several one each. */
-function latencyOf(lines: readonly FlowLine[], toValues: (values: Percentiles) => Percentiles): Line[] {
-  const known = lines.filter(({ p99_ms }) => p99_ms.some((value) => value !== null));
+function latencyOf({ latency }: Points): Line[] {
+  const known = latency.filter(({ p99 }) => p99.some((value) => value !== null));
   const [first] = known;
   if (first === undefined || known.length > 1) {
-    return known.map(({ origin, p99_ms }, i) => ({
+    return known.map(({ origin, p99 }, i) => ({
       name: `${origin} p99`,
-      values: toValues(p99_ms),
+      values: p99,
       colour: COLOURS[i % COLOURS.length] ?? "muted",
     }));
   }
   return [
-    { name: "p50", values: toValues(first.p50_ms), colour: "accent" },
-    { name: "p99", values: toValues(first.p99_ms), colour: "warn" },
+    { name: "p50", values: first.p50, colour: "accent" },
+    { name: "p99", values: first.p99, colour: "warn" },
   ];
 }
 
 const COLOURS = ["accent", "warn", "good", "muted"] as const;
-
-function maxOf(a: number | null, b: number | null): number | null {
-  return a === null ? b : b === null ? a : Math.max(a, b);
-}

@@ -2,37 +2,38 @@ import type { FlowJob } from "../../api/flow.ts";
 import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { count } from "../../ui/number.ts";
+import type { Span } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
 import { titleOf } from "../../ui/why.tsx";
 
 /** What became of each job's calls in the span, the busiest first. */
-export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
+export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span }) {
   const [query] = useQuery();
   const sorted = [...jobs].sort((a, b) => b.accepted + b.injected - a.accepted - a.injected);
   if (sorted.length === 0) return null;
   const took = (ms: number | null) => (ms === null ? "–" : duration(ms));
   return (
-    <Card title="By job" isBare>
+    <Card title={`By job, last ${SPAN_WORDS[span]}`} isBare>
       <div class="table-box">
         <table class="stack">
           <thead>
             <tr>
               <th scope="col">Job</th>
-              <th scope="col">Came by</th>
+              <th scope="col">Source</th>
               <th scope="col" class="number">
                 Accepted
               </th>
               <th scope="col" class="number">
-                Delivered
+                Injected
               </th>
               <th scope="col" class="number">
-                Tries that failed
+                Failed attempts
               </th>
               <th scope="col" class="number">
-                Failed for good
+                Failed
               </th>
               <th scope="col" class="wide">
-                Mostly because
+                Main reason
               </th>
               <th scope="col" class="number wide">
                 p50
@@ -52,17 +53,17 @@ export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
                     <a href={linkTo(["flow"], { ...Object.fromEntries(query), job })}>{job}</a>
                   )}
                 </td>
-                <td data-label="Came by">{origin}</td>
+                <td data-label="Source">{origin}</td>
                 <td class="number" data-label="Accepted">
                   {count(accepted)}
                 </td>
-                <td class="number" data-label="Delivered">
+                <td class="number" data-label="Injected">
                   {count(injected)}
                 </td>
-                <td data-label="Tries that failed" class={`number ${delayed > 0 ? "warn-text" : "muted"}`}>
+                <td data-label="Failed attempts" class={`number ${delayed > 0 ? "warn-text" : "muted"}`}>
                   {count(delayed)}
                 </td>
-                <td data-label="Failed for good" class={`number ${failed > 0 ? "bad-text" : "muted"}`}>
+                <td data-label="Failed" class={`number ${failed > 0 ? "bad-text" : "muted"}`}>
                   {count(failed)}
                 </td>
                 <td class="wide muted">{mostly(failures)}</td>
@@ -76,6 +77,8 @@ export function FlowJobs({ jobs }: { jobs: readonly FlowJob[] }) {
     </Card>
   );
 }
+
+const SPAN_WORDS: Readonly<Record<Span, string>> = { "1h": "hour", "24h": "24 hours" };
 
 /** The reason of most attempts that failed. */
 function mostly(failures: Readonly<Record<string, number>>): string {

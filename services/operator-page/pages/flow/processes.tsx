@@ -12,8 +12,8 @@ export function Processes({ overview }: { overview: Overview }) {
   return (
     <Card title="Processes" tools={<Durability redis={redis} />} isBare>
       {processes.length === 0 ? (
-        <Empty title="No process has reported">
-          Each reports every ten seconds, unless <code>console.report</code> is off.
+        <Empty title="No processes reported">
+          Each process reports every 10 seconds, unless <code>console.report</code> is off.
         </Empty>
       ) : (
         <div class="table-box">
@@ -68,7 +68,9 @@ export function Processes({ overview }: { overview: Overview }) {
         </div>
       )}
       {unreadable > 0 && (
-        <p class="card-body muted">And {counted(unreadable, "process", "processes")} of a later release.</p>
+        <p class="card-body muted">
+          Not shown: {counted(unreadable, "process", "processes")} with an unreadable record.
+        </p>
       )}
     </Card>
   );
@@ -76,7 +78,7 @@ export function Processes({ overview }: { overview: Overview }) {
 
 const PROOFS: Readonly<Record<string, string>> = {
   always: "fsync before each reply",
-  none: "none",
+  none: "accepted calls can be lost",
 };
 
 function Durability({ redis }: { redis: RedisStatus }) {
@@ -86,7 +88,7 @@ function Durability({ redis }: { redis: RedisStatus }) {
   return (
     <span class="small muted">
       <Badge tone={problem === null && durability === "strict" ? "good" : "bad"}>{durability}</Badge>{" "}
-      {problem === null ? (PROOFS[proof ?? "none"] ?? proof) : "not kept"}
+      {problem === null ? (PROOFS[proof ?? "none"] ?? proof) : "not durable"}
       {memory}
     </span>
   );

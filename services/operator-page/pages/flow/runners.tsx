@@ -5,11 +5,11 @@ import { count } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 
 const WORDS: Readonly<Record<string, { tone: Tone; word: string }>> = {
-  away: { tone: "bad", word: "cannot be reached" },
-  silent: { tone: "warn", word: "does not answer" },
-  answers: { tone: "good", word: "answers" },
+  away: { tone: "bad", word: "unreachable" },
+  silent: { tone: "warn", word: "not responding" },
+  answers: { tone: "good", word: "responding" },
 };
-const UNASKED = { tone: "neutral", word: "no call yet" } as const;
+const UNASKED = { tone: "neutral", word: "no calls yet" } as const;
 
 /** Whether the runners answer, as their producers see it. */
 export function Runners({ runners }: { runners: readonly RunnerStatus[] }) {

@@ -1,113 +1,74 @@
-import type { FlowLine, Overview } from "../../api/flow.ts";
+import type { Queues } from "../../api/flow.ts";
 import { linkTo } from "../../route.ts";
 import { count, rate } from "../../ui/number.ts";
+import { Tile } from "../../ui/tile.tsx";
 import { shortDuration } from "../../ui/time.tsx";
+import { type Points, slowestOf } from "./points.ts";
 
 type Props = {
-  lines: readonly FlowLine[] | undefined;
-  stepMs: number | undefined;
-  overview: Overview | undefined;
+  points: Points | undefined;
+  /** Only the queues of the job if one is chosen. */
+  queues: readonly Queues[] | undefined;
+  producers: number | undefined;
+  /** Empty for all origins. */
   origin: string;
+  job: string | undefined;
 };
 
-/** How many of the newest steps may still grow: processes tell every ten seconds, and a coarse step is under way for five minutes. */
-export function growingSteps(stepMs: number): number {
-  return stepMs < MINUTE_MS ? 2 : 1;
-}
-
-const MINUTE_MS = 60_000;
-/** A percentile that is older says nothing of now. */
-const LATELY_MS = 600_000;
-
-/** The numbers of now, as of the last minute or coarse step that is whole. Each keeps its place, whatever it says. */
-export function Tiles({ lines, stepMs, overview, origin }: Props) {
-  const last = (name: "accepted" | "injected" | "refused"): string => {
-    if (lines === undefined || stepMs === undefined) return "";
-    const skipped = growingSteps(stepMs);
-    const steps = Math.max(1, Math.round(MINUTE_MS / stepMs));
-    const some = lines.flatMap(({ [name]: values }) => {
-      const end = values.length - skipped;
-      return values.slice(Math.max(0, end - steps), end);
-    });
-    return rate((some.reduce((sum, value) => sum + value, 0) * 1000) / (steps * stepMs));
-  };
-  const slowest = lines && slowestOf(lines, stepMs);
-  const queues = overview?.queues.filter((each) => origin === "" || each.origin === origin) ?? [];
-  const sum = (name: "waiting" | "delayed" | "active" | "failed") =>
-    queues.reduce((all, queue) => all + queue[name], 0);
-  const ages = queues.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
+/** Current numbers of the chosen job and origin. A tile keeps its place while its number is unknown. */
+export function Tiles({ points, queues, producers, origin, job }: Props) {
+  const last = (name: keyof Points["rates"]) => points && rate(points.rates[name].at(-1) ?? 0);
+  const lately = points && spanWords(points);
+  const slowest = points && slowestOf(points);
+  const chosen = queues?.filter((each) => origin === "" || each.origin === origin);
+  const sum = (...names: readonly ("waiting" | "delayed" | "active" | "failed")[]) =>
+    chosen?.reduce((all, queue) => all + names.reduce((own, name) => own + queue[name], 0), 0);
+  const ages = chosen?.flatMap(({ oldest_age_ms }) => oldest_age_ms ?? []);
   const failed = sum("failed");
-  const producers = overview?.workers.length;
   return (
     <dl class="tiles">
-      <Tile name="Accepted" value={last("accepted")} unit="/s" />
-      <Tile name="Delivered" value={last("injected")} unit="/s" />
-      <Tile name="Refused" value={last("refused")} unit="/s" />
+      <Tile name="Accepted" value={last("accepted")} unit="/s" note={lately} />
+      <Tile name="Injected" value={last("injected")} unit="/s" note={lately} />
+      {job === undefined ? (
+        <Tile name="Refused" value={last("refused")} unit="/s" note={lately} />
+      ) : (
+        <Tile name="Refused" value="–" note="not counted per job" />
+      )}
       <Tile
         name="Waiting"
-        value={overview && count(sum("waiting") + sum("delayed"))}
-        note={`${count(sum("active"))} in hand`}
+        value={written(sum("waiting", "delayed"))}
+        note={chosen && `${written(sum("active"))} in flight`}
       />
       <Tile
-        name="Oldest waits"
-        value={overview && (ages.length === 0 ? "–" : shortDuration(Math.max(...ages)))}
+        name="Oldest waiting"
+        value={ages && (ages.length === 0 ? "–" : shortDuration(Math.max(...ages)))}
       />
       <Tile
-        name="p99 latency"
-        value={lines && (slowest === undefined ? "–" : shortDuration(slowest.ms))}
-        note={slowest !== undefined && origin === "" ? `of ${slowest.origin} calls` : ""}
+        name={lately === undefined ? "p99" : `p99, ${lately}`}
+        value={points && (slowest === undefined ? "–" : shortDuration(slowest.ms))}
+        note={slowest && origin === "" ? `of ${slowest.origin} calls` : undefined}
       />
       <Tile
         name="Failed"
-        value={overview && count(failed)}
-        href={linkTo(["failed"])}
-        isBad={failed > 0}
-        note="need somebody"
+        value={written(failed)}
+        href={linkTo(["failed"], { job, origin })}
+        isBad={failed !== undefined && failed > 0}
+        note="need attention"
       />
       <Tile
         name="Producers"
-        value={producers === undefined ? undefined : count(producers)}
+        value={written(producers)}
         isBad={producers === 0}
-        note="alive"
+        note={job === undefined ? "running" : "running, for all jobs"}
       />
     </dl>
   );
 }
 
-/** The newest percentile of the origin where it is the highest. */
-function slowestOf(
-  lines: readonly FlowLine[],
-  stepMs = MINUTE_MS,
-): { origin: string; ms: number } | undefined {
-  const steps = Math.ceil(LATELY_MS / stepMs);
-  const newest = lines.flatMap(({ origin, p99_ms }) => {
-    const ms = p99_ms.slice(-steps).findLast((value) => value !== null);
-    return ms == null ? [] : [{ origin, ms }];
-  });
-  return newest.sort((a, b) => b.ms - a.ms)[0];
+function written(value: number | undefined): string | undefined {
+  return value === undefined ? undefined : count(value);
 }
 
-type TileProps = {
-  name: string;
-  value: string | undefined;
-  unit?: string;
-  note?: string;
-  href?: string;
-  isBad?: boolean;
-};
-
-function Tile({ name, value = "", unit = "", note = "", href, isBad = false }: TileProps) {
-  const shown = (
-    <>
-      {value}
-      {value !== "" && unit !== "" && <span class="tile-unit">{unit}</span>}
-    </>
-  );
-  return (
-    <div class={`tile ${isBad ? "bad" : ""}`}>
-      <dt>{name}</dt>
-      <dd class="tile-value">{href === undefined ? shown : <a href={href}>{shown}</a>}</dd>
-      <dd class="tile-note muted small">{note}</dd>
-    </div>
-  );
+function spanWords({ stepMs }: Points): string {
+  return stepMs === 60_000 ? "last minute" : `last ${shortDuration(stepMs)}`;
 }

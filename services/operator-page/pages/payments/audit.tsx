@@ -8,6 +8,7 @@ import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
+import { wordsOf } from "./words.ts";
 
 type Transfer = { transaction: string; block: string; from: string; amount: string; nonce: string | null };
 
@@ -38,11 +39,11 @@ export function AuditView() {
   return (
     <>
       <WhyNot answer={runs.answer} />
-      <Card title="The last audit" tools={<BeginRun runs={runs} verb="Run an audit now" />}>
+      <Card title="Latest audit" tools={<BeginRun runs={runs} verb="Run audit" />}>
         {newest === null && (
-          <Empty title="No audit has run yet">
-            It asks the chain for every transfer to you in the last 50,000 blocks, and matches them with the
-            payments.
+          <Empty title="No audits yet">
+            An audit matches every transfer to <code>pay_to</code> in the last 50,000 blocks of each chain
+            with a payment.
           </Empty>
         )}
         <RunState runs={runs} />
@@ -63,7 +64,7 @@ function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) 
       title={`${symbol} on ${network}`}
       tools={
         <Badge tone={wrong > 0 ? "bad" : isWhole ? "good" : "neutral"}>
-          {wrong > 0 ? counted(wrong, "mismatch", "mismatches") : isWhole ? "all matches" : "not whole"}
+          {wrong > 0 ? counted(wrong, "mismatch", "mismatches") : isWhole ? "all matched" : "incomplete"}
         </Badge>
       }
     >
@@ -75,30 +76,31 @@ function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) 
           <li key={`${each.transaction} ${each.nonce}`}>
             <Badge tone="bad">orphan</Badge> <Money transfer={each} token={token} />:{" "}
             {each.call_id === null
-              ? "no payment can be told from it, so it paid for no job"
-              : `payment ${shortened(each.call_id)} is unknown here`}
+              ? "it identifies no payment, so it paid for no call"
+              : `payment ${shortened(each.call_id)} is unknown`}
           </li>
         ))}
         {unsettled.map((each) => (
           <li key={each.transaction}>
-            <Badge tone="bad">unsettled</Badge> <Money transfer={each} token={token} />, and the journal says{" "}
+            <Badge tone="bad">unsettled</Badge> <Money transfer={each} token={token} />, but payment{" "}
             <PaymentLink payment={each.payment} />
           </li>
         ))}
         {missing.map(({ payment }) => (
           <li key={payment.call_id}>
-            <Badge tone="bad">missing</Badge> <PaymentLink payment={payment} /> counts as paid, and the chain
-            does not show it.
+            <Badge tone="bad">missing</Badge> payment <PaymentLink payment={payment} />, but the chain shows
+            no transfer.
           </li>
         ))}
         {surplus.map((each) => (
           <li key={each.transaction}>
-            <Badge tone="bad">surplus refund</Badge> <Money transfer={each} token={token} />:{" "}
-            <PaymentLink payment={each.payment} />, and this transfer has not closed its refund.
+            <Badge tone="bad">surplus refund</Badge> <Money transfer={each} token={token} />: the refund of{" "}
+            <CallLink id={each.payment.call_id} /> was{" "}
+            {each.payment.state === "refunded" ? "closed by another transfer" : "withdrawn"}.
           </li>
         ))}
       </ul>
-      {more > 0 && <p class="muted">And {counted(more, "more", "more")} that are not listed.</p>}
+      {more > 0 && <p class="muted">{counted(more, "more mismatch", "more mismatches")} not listed.</p>}
     </Card>
   );
 }
@@ -117,10 +119,15 @@ function Money({ transfer, token }: { transfer: Transfer; token: TokenAudit }) {
 function PaymentLink({ payment: { call_id, state } }: { payment: Payment }) {
   return (
     <>
-      <a class="mono" href={linkTo(["payments", call_id])}>
-        {shortened(call_id)}
-      </a>{" "}
-      is {state.replaceAll("_", " ")}
+      <CallLink id={call_id} /> is {wordsOf(state).word}
     </>
+  );
+}
+
+function CallLink({ id }: { id: string }) {
+  return (
+    <a class="mono" href={linkTo(["payments", id])}>
+      {shortened(id)}
+    </a>
   );
 }

@@ -12,16 +12,16 @@ export function Further<Item>({ of: all }: { of: readonly Found<Item>[] }) {
   if (refused !== undefined) {
     const again = { name: "Try again", run: lookFurther };
     return (
-      <Notice tone="bad" title="Older payments could not be looked at" action={again}>
+      <Notice tone="bad" title="Older payments could not be read" action={again}>
         {refused.detail}
       </Notice>
     );
   }
   return (
     <p class="muted further">
-      Older payments were not looked at yet.{" "}
+      Older payments have not been searched yet.{" "}
       <button type="button" onClick={lookFurther}>
-        Look further
+        Search older payments
       </button>
     </p>
   );

@@ -5,8 +5,10 @@ import { linkTo, useQuery } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { FilterBar } from "../../ui/filter-bar.tsx";
-import { Badge, Empty, Notice } from "../../ui/notice.tsx";
+import { WhyNot } from "../../ui/live.tsx";
+import { Badge, Empty } from "../../ui/notice.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
+import { TextFilter } from "../../ui/text-filter.tsx";
 import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
@@ -43,7 +45,7 @@ function AllPayments() {
     return { items: payments, next };
   });
   const isNarrow = useMedia(NARROW);
-  const { items, isLoading, isWhole, refused, again } = list;
+  const { items, isLoading, isWhole, refused } = list;
   return (
     <>
       <FilterBar
@@ -64,22 +66,15 @@ function AllPayments() {
             ))}
           </select>
         </label>
-        <label class="filter">
-          <span>Payer</span>
-          <input
-            type="search"
-            placeholder="0x…"
-            value={query.get("payer") ?? ""}
-            onChange={({ currentTarget }) => change({ payer: currentTarget.value.trim() })}
-          />
-        </label>
+        <TextFilter
+          title="Payer"
+          placeholder="0x…"
+          value={query.get("payer") ?? ""}
+          onChange={(payer) => change({ payer })}
+        />
         <SinceChoice title="Claimed" />
       </FilterBar>
-      {refused !== undefined && (
-        <Notice tone="bad" title="The payments cannot be read" action={{ name: "Try again", run: again }}>
-          {refused.detail}
-        </Notice>
-      )}
+      <WhyNot answer={{ ...list, reload: list.again }} title="Payments unavailable" />
       <section class="card" aria-label="Payments" aria-busy={isLoading}>
         <div class="payment-row row-head" aria-hidden="true">
           <span>Call</span>
@@ -90,15 +85,15 @@ function AllPayments() {
           <span>Claimed</span>
         </div>
         <VirtualRows
-          label="Payments, the newest first"
+          label="Payments, newest first"
           count={items.length}
           rowHeight={isNarrow ? 64 : 44}
           onEnd={list.more}
           row={(index) => <Row payment={items[index]} />}
         />
         {items.length === 0 && isWhole && !isLoading && refused === undefined && (
-          <Empty title="No payment fits">
-            A payment is here once it is claimed, before money moves. What a job costs is under{" "}
+          <Empty title="No matching payments">
+            A payment is listed once it is claimed, before any money moves. Prices are under{" "}
             <a href={linkTo(["endpoints"])}>Endpoints and jobs</a>.
           </Empty>
         )}

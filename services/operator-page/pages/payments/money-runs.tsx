@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { ask, type Refused, toRefused } from "../../api/ask.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
-import { Badge, Notice, type Tone } from "../../ui/notice.tsx";
+import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
 import { Ago } from "../../ui/time.tsx";
 
 type State = "waiting" | "running" | "cancelling" | "done" | "stopped" | "cancelled";
@@ -67,8 +67,8 @@ export function useMoneyRuns<Result>(path: string): MoneyRuns<Result> {
   return {
     ...{ answer, newest, refused, isBusy },
     isUnderWay: newest != null && UNDER_WAY.includes(newest.state),
-    begin: change("It was not begun", async () => setBegun(await ask("POST", path, { body: {} }))),
-    cancel: change("It was not cancelled", () => ask("DELETE", `${path}/${newest?.id}`)),
+    begin: change("Nothing was started", async () => setBegun(await ask("POST", path, { body: {} }))),
+    cancel: change("Nothing was cancelled", () => ask("DELETE", `${path}/${newest?.id}`)),
   };
 }
 
@@ -95,15 +95,15 @@ const TONES: Record<State, Tone> = {
 /** How far the newest is, by whom and since when, with what ends it; or why it stopped, or could not begin. */
 export function RunState({ runs }: { runs: MoneyRuns<unknown> }) {
   const mayOperate = useMayOperate();
-  const { newest, isUnderWay, isBusy, refused, cancel } = runs;
+  const { answer, newest, isUnderWay, isBusy, refused, cancel } = runs;
   return (
     <>
-      {newest === undefined && <p class="muted">Loading</p>}
+      {newest === undefined && answer.refused === undefined && <p class="muted">Loading</p>}
       {newest != null && (
         <div class="run-line">
-          <Badge tone={TONES[newest.state]}>{newest.state}</Badge>
+          <Badge tone={TONES[newest.state]}>{newest.state === "waiting" ? "starting" : newest.state}</Badge>
           <span>
-            begun <Ago at={newest.begun_at} /> by {newest.by}
+            started <Ago at={newest.begun_at} /> by {newest.by}
           </span>
           {mayOperate && isUnderWay && (
             <button type="button" onClick={cancel} disabled={isBusy || newest.state === "cancelling"}>
@@ -113,15 +113,11 @@ export function RunState({ runs }: { runs: MoneyRuns<unknown> }) {
         </div>
       )}
       {newest?.failure != null && (
-        <Notice tone="bad" title="It stopped">
+        <Notice tone="bad" title="Operation stopped">
           {newest.failure.reason}
         </Notice>
       )}
-      {refused !== undefined && (
-        <Notice tone="bad" title={refused.title}>
-          {refused.refused.detail}
-        </Notice>
-      )}
+      {refused !== undefined && <NotDone {...refused} />}
     </>
   );
 }

@@ -25,10 +25,10 @@ export function PaymentPage() {
       <div class="call-title">
         <Copyable text={id} />
         {data !== undefined && <State payment={data} />}
-        <a href={linkTo(["calls", id])}>The life of its call</a>
+        <a href={linkTo(["calls", id])}>View call</a>
       </div>
-      {refused?.status === 404 ? (
-        <Empty title="Nothing is known of this payment">{refused.detail}</Empty>
+      {data === undefined && refused?.status === 404 ? (
+        <Empty title="Payment not found">{refused.detail}</Empty>
       ) : (
         <WhyNot answer={answer} />
       )}
@@ -54,7 +54,7 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
   const { terms, reason, state, disputed } = payment;
   const { tone, meaning } = wordsOf(state);
   const words = disputed
-    ? "It counts as paid, and the chain contradicts it since. Its call was given to the runner. Look at the transaction, and acknowledge it."
+    ? "The payment counts as paid, but the chain contradicts it. Its call was queued. Check the transaction, then acknowledge the dispute."
     : meaning;
   return (
     <>
@@ -70,7 +70,7 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
       </div>
       <div class="columns even">
         <div>
-          <Card title="What can be done">
+          <Card title="Actions">
             <WhatToDo payment={payment} onDone={onDone} />
           </Card>
           <Card title="Evidence">
@@ -82,13 +82,13 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
             facts={[
               ["Amount", <strong>{amountOf(payment)}</strong>],
               ["Payer", <OnChain kind="address" text={terms.payer} network={terms.network} />],
-              ["Paid to", <OnChain kind="address" text={terms.pay_to} network={terms.network} />],
+              ["Recipient", <OnChain kind="address" text={terms.pay_to} network={terms.network} />],
               ["Token", <OnChain kind="address" text={terms.asset} network={terms.network} />],
               ["Network", terms.network],
               ["Job", `${terms.service_id}/${terms.job_index}`],
               ["Valid until", <SignedTime seconds={terms.valid_before} />],
               ["Nonce", <Copyable text={terms.nonce} shown={shortened(terms.nonce)} />],
-              ["Client's id", payment.payment_identifier],
+              ["Payment identifier", payment.payment_identifier],
             ]}
           />
         </Card>
@@ -100,7 +100,7 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
 /** Payers may sign any number, also one that is no time. */
 function SignedTime({ seconds }: { seconds: string }) {
   const ms = Number(seconds) * 1000;
-  return ms <= 8.64e15 ? <Time at={ms} form="exact" /> : <>{seconds} s</>;
+  return ms <= 8.64e15 ? <Time at={ms} form="exact" mayBeAhead /> : <>{seconds} s</>;
 }
 
 function Evidence({ payment: { terms, evidence, changed_at, claimed_at } }: { payment: PaymentDetail }) {
@@ -116,7 +116,7 @@ function Evidence({ payment: { terms, evidence, changed_at, claimed_at } }: { pa
       <Facts
         facts={[
           ["Claimed", <Time at={claimed_at} form="exact" />],
-          ["In this state since", <Time at={changed_at} form="exact" />],
+          ["State since", <Time at={changed_at} form="exact" />],
         ]}
       />
     </>

@@ -1,4 +1,7 @@
+import { useOverview } from "../../api/overview.ts";
+import { notDoneIn } from "../../api/payments.ts";
 import { useQuery } from "../../route.ts";
+import { Live } from "../../ui/live.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { AuditView } from "./audit.tsx";
@@ -18,14 +21,16 @@ const SHOWN = { list: PaymentList, revenue: RevenueView, refunds: RefundsView, a
 /** The money: what is to be decided, what came in, what is to be paid back, and whether the chain says the same. */
 export function PaymentsPage() {
   const [query, change] = useQuery();
+  const overview = useOverview();
+  const refunds = overview.data && notDoneIn(overview.data.payments.refunds);
   const view = VIEWS.find(({ value }) => value === query.get("view"))?.value ?? "list";
   const Shown = SHOWN[view];
   return (
     <>
-      <PageHead title="Payments">
+      <PageHead title="Payments" live={<Live answer={overview} />}>
         <Segments
           label="View"
-          options={VIEWS}
+          options={VIEWS.map((each) => (each.value === "refunds" ? { ...each, waiting: refunds } : each))}
           value={view}
           onChange={(value) => change({ view: value === "list" ? "" : value })}
         />

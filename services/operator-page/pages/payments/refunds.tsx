@@ -1,10 +1,13 @@
-import type { Payment } from "../../api/payments.ts";
+import { urlOf } from "../../api/ask.ts";
+import { useOverview } from "../../api/overview.ts";
+import type { PartialSum, Payment, RefundTotals } from "../../api/payments.ts";
 import { linkTo } from "../../route.ts";
+import { amountsText, amountTexts } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { WhyNot } from "../../ui/live.tsx";
-import { Badge, Empty } from "../../ui/notice.tsx";
+import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
 import { Further } from "./further.tsx";
@@ -30,16 +33,23 @@ export function RefundsView() {
   const found = useFound<RefundCase>(PATH, asked, { everyMs: 30_000, turn, isEnough });
   const byId = new Map(found.payments.map((each) => [each.call_id, each]));
   const due = [...byId.values()].slice(0, SHOWN);
+  const overview = useOverview();
+  const failing = [found.newest, overview, checks.answer].find(({ refused }) => refused);
   return (
     <>
-      <WhyNot answer={found.newest} />
-      <Card title="Refunds due" isBare>
-        {due.length === 0 && found.isLooking && <p class="card-body muted">Looking</p>}
+      {failing !== undefined && <WhyNot answer={failing} />}
+      {overview.data !== undefined && <Totals totals={overview.data.payments.refunds} />}
+      <Card title="Refunds" isBare tools={<ReportLink />}>
+        {due.length === 0 && found.isLooking && <p class="card-body muted">Loading</p>}
         {due.length === 0 && !found.isLooking && found.isWhole && (
-          <Empty title="No refund is due">A payment is listed here when its call has failed for good.</Empty>
+          <Empty title="No refund is due">A payment is listed here when its call fails.</Empty>
         )}
         {due.length === 0 && !found.isLooking && !found.isWhole && (
-          <p class="card-body muted">None among those that were looked at.</p>
+          <p class="card-body muted">
+            {found.newest.data !== undefined
+              ? "None in the payments searched so far."
+              : "Refunds cannot be read now."}
+          </p>
         )}
         {due.length > 0 && (
           <div class="table-box">
@@ -51,11 +61,8 @@ export function RefundsView() {
                   <th scope="col" class="number">
                     Amount
                   </th>
-                  <th scope="col">Payer</th>
-                  <th scope="col">Did the job have an effect?</th>
-                  <th scope="col" class="number">
-                    Since
-                  </th>
+                  <th scope="col">Job ran</th>
+                  <th scope="col">Payment</th>
                 </tr>
               </thead>
               <tbody>
@@ -67,26 +74,83 @@ export function RefundsView() {
           </div>
         )}
       </Card>
-      {due.length === SHOWN && !found.isWhole && <p class="muted">The {SHOWN} newest are listed.</p>}
+      {due.length === SHOWN && !found.isWhole && <p class="muted">Only the newest {SHOWN} are listed.</p>}
       <Further of={[found]} />
-      <Card title="Paid back" tools={<BeginRun runs={checks} verb="Look on the chain now" />}>
+      <Card title="Refund check" tools={<BeginRun runs={checks} verb="Check chain now" />}>
         <p>
-          <code>postern payments refund-list --csv</code> exports refunds for the wallet that pays them. Once
-          a transfer is on the chain, a look closes its case.
+          <code>postern payments refund-list --csv</code> exports refunds for the wallet that pays them.
+          “Download CSV” exports nothing. A check closes each refund whose transfer is on the chain.
         </p>
-        {checks.newest !== null && <RunState runs={checks} />}
+        <RunState runs={checks} />
         {checks.newest?.result != null && <Checked check={checks.newest.result} />}
       </Card>
     </>
   );
 }
 
+/** What was paid for calls that were not done, for each state, as far as the console has counted it. */
+function Totals({ totals: { due, failed, exported } }: { totals: RefundTotals }) {
+  return (
+    <dl class="totals">
+      <Total title="Refunds due" total={due} note="for discarded calls" />
+      <Total title="Replay or refund" total={failed} note="for failed calls" />
+      <Total title="Refunds exported" total={exported} note="not yet on the chain" />
+    </dl>
+  );
+}
+
+function Total({ title, total, note }: { title: string; total: PartialSum; note: string }) {
+  const { confirmed, unconfirmed, unreadable, is_whole: isWhole } = total;
+  const atLeast = isWhole ? "" : "at least ";
+  const doubtful = [
+    ...(unconfirmed.calls > 0
+      ? [
+          `plus ${atLeast}${amountsText(unconfirmed.amounts)} for ${counted(unconfirmed.calls, "payment")} not confirmed on chain`,
+        ]
+      : []),
+    ...(unreadable > 0 ? [`plus ${atLeast}${counted(unreadable, "unreadable payment")}`] : []),
+  ];
+  return (
+    <div class="tile">
+      <dt>{title}</dt>
+      {confirmed.calls === 0 && <dd class="tile-value">{isWhole ? "none" : "unknown"}</dd>}
+      {amountTexts(confirmed.amounts).map((text) => (
+        <dd class={confirmed.amounts.length === 1 ? "tile-value" : "strong"} key={text}>
+          {atLeast}
+          {text}
+        </dd>
+      ))}
+      <dd class="tile-note muted small">
+        {atLeast}
+        {counted(confirmed.calls, "payment")} {note}
+      </dd>
+      {doubtful.map((words) => (
+        <dd class="warn-text small" key={words}>
+          {words}
+        </dd>
+      ))}
+    </div>
+  );
+}
+
+/** A list for bookkeeping. That refunds are exported, so that they are paid, is another thing. */
+function ReportLink() {
+  return (
+    <a class="button" href={urlOf(`${PATH}/report`).href} download title="Only a report: exports nothing">
+      Download CSV
+    </a>
+  );
+}
+
 function Checked({ check: { closed, open, not_looked_for: unwatched, problems } }: { check: Check }) {
-  const unseen = unwatched.length === 0 ? "" : `, ${unwatched.length} of a token without a node or a sender`;
+  const unseen =
+    unwatched.length === 0
+      ? ""
+      : `, ${unwatched.length} not checked (x402.toml has no rpc_url or no refund_from for the token)`;
   return (
     <>
       <p>
-        {counted(closed.length, "case")} closed, {open.length} not paid back yet{unseen}.
+        {counted(closed.length, "refund")} closed, {open.length} not yet on the chain{unseen}.
       </p>
       {problems.map((problem) => (
         <p class="warn-text wrap" key={problem}>
@@ -97,32 +161,55 @@ function Checked({ check: { closed, open, not_looked_for: unwatched, problems } 
   );
 }
 
+function JobRan({ payment: { late_at, effect } }: { payment: RefundCase }) {
+  if (late_at !== null) return <Badge tone="bad">yes, after the export</Badge>;
+  return effect === "none" ? <>no</> : <Badge tone="warn">perhaps</Badge>;
+}
+
+/** Whether the money has come, by what stands in the way of paying it back. */
+const MONEY: Readonly<Record<string, [words: string, tone: Tone]>> = {
+  disputed: ["disputed", "bad"],
+  "not confirmed": ["not confirmed", "warn"],
+  "zero amount": ["zero amount", "neutral"],
+  unreadable: ["unreadable", "bad"],
+};
+
+function Money({ payment: { obstacle, reason, settlement } }: { payment: RefundCase }) {
+  const isByOperator = settlement?.by === "operator";
+  // Of one whose refund is exported no obstacle is told.
+  const known = MONEY[obstacle ?? (reason === null || isByOperator ? "" : "disputed")];
+  if (known === undefined) return <>{isByOperator ? "confirmed by an operator" : "confirmed"}</>;
+  const [words, tone] = known;
+  return <Badge tone={tone}>{words}</Badge>;
+}
+
 function Row({ payment }: { payment: RefundCase }) {
-  const { call_id, state, terms, effect, changed_at, obstacle, late_at } = payment;
+  const { call_id, state, terms, changed_at } = payment;
   const { word, tone } = wordsOf(state);
   return (
     <tr>
       <td>
-        <a class="mono" href={linkTo(["payments", call_id])} title={call_id}>
+        <a class="mono nowrap" href={linkTo(["payments", call_id])} title={call_id}>
           {shortened(call_id)}
         </a>
+        <span class="step-aside small muted nowrap">
+          from <OnChain kind="address" text={terms.payer} network={terms.network} />
+        </span>
       </td>
       <td data-label="State">
         <Badge tone={tone}>{word}</Badge>
-        {late_at !== null && <span class="step-aside small warn-text">its runner has done it since</span>}
+        <span class="step-aside small muted nowrap">
+          <Ago at={changed_at} />
+        </span>
       </td>
       <td class="number strong" data-label="Amount">
         {amountOf(payment)}
       </td>
-      <td data-label="Payer">
-        <OnChain kind="address" text={terms.payer} network={terms.network} />
+      <td data-label="Job ran">
+        <JobRan payment={payment} />
       </td>
-      <td data-label="Effect of the job">
-        {effect === "none" ? "no, for certain" : <Badge tone="warn">it may have</Badge>}
-        {obstacle !== null && <span class="step-aside small muted">{obstacle}</span>}
-      </td>
-      <td class="number" data-label="Since">
-        <Ago at={changed_at} />
+      <td data-label="Payment">
+        <Money payment={payment} />
       </td>
     </tr>
   );

@@ -20,8 +20,9 @@ export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; on
   };
   return (
     <Confirm
-      title={`${amountOf(payment)} from ${payment.terms.payer.slice(0, 10)}…`}
+      title={`Payment of ${amountOf(payment)} from ${payment.terms.payer.slice(0, 10)}…`}
       verb={payment.disputed ? "Acknowledge" : VERB[verdict ?? "settled"]}
+      example={EXAMPLE[verdict ?? "settled"]}
       isDangerous={verdict === "void"}
       isReady={verdict !== undefined && (!isSettled || TRANSACTION.test(transaction.trim()))}
       onClose={onClose}
@@ -29,15 +30,15 @@ export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; on
     >
       {payment.reason !== null && <p class="quote">{payment.reason}</p>}
       {payment.disputed ? (
-        <p>You have seen it. Nothing else is done: the call was given to the runner, and stays so.</p>
+        <p>This records that you have seen the dispute. Nothing else changes: the call is not taken back.</p>
       ) : (
         <fieldset class="choices">
-          <legend>Is the money there?</legend>
+          <legend>Is the call paid?</legend>
           <Choice value="settled" chosen={verdict} onChoose={setVerdict} title="Yes, it is paid">
-            Its call runs. You need the transaction that shows the payment.
+            The call runs. Enter the transaction that made the payment.
           </Choice>
-          <Choice value="void" chosen={verdict} onChoose={setVerdict} title="No, and it is not going to be">
-            Its call never runs, and its body is deleted. If the money comes all the same, it is due back.
+          <Choice value="void" chosen={verdict} onChoose={setVerdict} title="No, and it will not be paid">
+            The call never runs, and its body is deleted. If the money arrives later, a refund is due.
           </Choice>
         </fieldset>
       )}
@@ -59,7 +60,13 @@ export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; on
   );
 }
 
-const VERB = { settled: "It is paid", void: "It is not paid", acknowledged: "Acknowledge" } as const;
+const VERB = { settled: "Mark as paid", void: "Mark as not paid", acknowledged: "Acknowledge" } as const;
+
+const EXAMPLE = {
+  settled: "Seen in the explorer: the transfer of 12:04",
+  void: "The payer says that they did not send it",
+  acknowledged: "The chain was reorganised, and the payer has paid again",
+} as const;
 
 type ChoiceProps = {
   value: Decided;

@@ -6,10 +6,11 @@ import { shortened } from "../../ui/copy.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
+import { Tile } from "../../ui/tile.tsx";
 
 const DAYS = 30;
 
-/** What came in, by token and job over all days, and by day over all jobs. */
+/** Payments and refunds, each token by itself: amounts of different tokens do not add up. */
 export function RevenueView() {
   const answer = useAnswer<{ earned: Earned[] }>("api/v1/revenue", { days: DAYS }, { everyMs: 60_000 });
   const earned = answer.data?.earned;
@@ -18,77 +19,99 @@ export function RevenueView() {
       <WhyNot answer={answer} />
       {earned?.length === 0 && (
         <section class="card">
-          <Empty title={`Nothing was paid in the last ${DAYS} days`}>
-            A payment counts on the day (UTC) on which it was settled, and for 90 days.
+          <Empty title={`No payments in the last ${DAYS} days`}>
+            A payment counts on the day (UTC) when it was settled, and is kept for 90 days.
           </Empty>
         </section>
       )}
-      {earned !== undefined && earned.length > 0 && (
-        <>
-          <Totals earned={earned} />
-          <div class="columns even">
-            <Card title={`By job, the last ${DAYS} days`} isBare>
-              <Sums earned={earned} by={({ job }) => job ?? "others"} name="Job" />
-            </Card>
-            <Card title="By day (UTC)" isBare>
-              <Sums earned={earned} by={({ day }) => day} name="Day" isByName />
-            </Card>
-          </div>
-        </>
-      )}
+      {earned !== undefined &&
+        byToken(earned).map(({ key, name, own }) => <OfToken key={key} name={name} earned={own} />)}
     </>
   );
 }
 
-function amountOf({ symbol, asset, decimals }: Earned, amount: bigint): string {
-  return amountText(String(amount), symbol ?? shortened(asset, 6, 4), decimals);
+/** Groups by token, sorted by the token's name. */
+function byToken(earned: readonly Earned[]): { key: string; name: string; own: Earned[] }[] {
+  const tokens = new Map<string, Earned[]>();
+  for (const each of earned) {
+    const key = `${symbolOf(each)} ${each.network} ${each.asset}`;
+    tokens.set(key, [...(tokens.get(key) ?? []), each]);
+  }
+  const sorted = [...tokens].sort(([a], [b]) => a.localeCompare(b));
+  return sorted.map(([key, own]) => ({ key, own, name: nameOf(own, sorted) }));
 }
 
-type Sum = { name: string; token: Earned; payments: number; amount: bigint };
+/** Tells contracts with one symbol on one network apart by their address. */
+function nameOf([token]: readonly Earned[], tokens: readonly [string, Earned[]][]): string {
+  if (token === undefined) return "";
+  const name = `${symbolOf(token)} on ${token.network}`;
+  const namesakes = tokens.filter(
+    ([, [other]]) => other && `${symbolOf(other)} on ${other.network}` === name,
+  );
+  return namesakes.length === 1 ? name : `${name} (${shortened(token.asset, 6, 4)})`;
+}
 
-type SumsProps = {
-  earned: readonly Earned[];
-  by: (each: Earned) => string;
-  name: string;
-  isByName?: boolean;
-};
+function symbolOf({ symbol, asset }: Earned): string {
+  return symbol ?? shortened(asset, 6, 4);
+}
 
-/** Of each token its own: what they are worth in one another is not known here. */
+type Sum = { name: string; payments: number; amount: bigint; refunds: number; refunded: bigint };
+
+/** Adds up amounts of one token. */
 function sumBy(earned: readonly Earned[], by: (each: Earned) => string): Sum[] {
   const sums = new Map<string, Sum>();
   for (const each of earned) {
-    const key = `${by(each)} ${each.network} ${each.asset}`;
-    const sum = sums.get(key) ?? { name: by(each), token: each, payments: 0, amount: 0n };
-    sums.set(key, {
-      ...sum,
+    const name = by(each);
+    const sum = sums.get(name) ?? { name, payments: 0, amount: 0n, refunds: 0, refunded: 0n };
+    sums.set(name, {
+      name,
       payments: sum.payments + each.payments,
       amount: sum.amount + BigInt(each.amount),
+      refunds: sum.refunds + each.refunds,
+      refunded: sum.refunded + BigInt(each.refunded),
     });
   }
   return [...sums.values()];
 }
 
-function Totals({ earned }: { earned: readonly Earned[] }) {
+/** Revenue in one token: its total, jobs by amount, and days from the newest on. */
+function OfToken({ name, earned }: { name: string; earned: readonly Earned[] }) {
+  const [token] = earned;
+  const [total] = sumBy(earned, () => "");
+  if (token === undefined || total === undefined) return null;
+  const written = (amount: bigint) => amountText(String(amount), symbolOf(token), token.decimals);
+  const jobs = sumBy(earned, ({ job }) => job ?? "others").sort((a, b) => compare(b.amount, a.amount));
+  const days = sumBy(earned, ({ day }) => day).sort((a, b) => b.name.localeCompare(a.name));
   return (
-    <dl class="totals">
-      {sumBy(earned, () => "").map(({ token, payments, amount }) => (
-        <div class="tile" key={`${token.network} ${token.asset}`}>
-          <dt>
-            {token.network}, {DAYS} days
-          </dt>
-          <dd class="tile-value">{amountOf(token, amount)}</dd>
-          <dd class="tile-note muted small">{counted(payments, "payment")}</dd>
-        </div>
-      ))}
-    </dl>
+    <section aria-label={name}>
+      <dl class="totals">
+        <Tile
+          name={`${name}, ${DAYS} days`}
+          value={written(total.amount)}
+          note={counted(total.payments, "payment")}
+        />
+        <Tile name="Refunded" value={written(total.refunded)} note={counted(total.refunds, "refund")} />
+      </dl>
+      <div class="columns even">
+        <Card title={`By job, last ${DAYS} days`} isBare>
+          <Sums sums={jobs} written={written} name="Job" />
+        </Card>
+        <Card title="By day (UTC)" isBare>
+          <Sums sums={days} written={written} name="Day" />
+        </Card>
+      </div>
+    </section>
   );
 }
 
-function Sums({ earned, by, name, isByName = false }: SumsProps) {
-  const sorted = sumBy(earned, by).sort((a, b) =>
-    isByName ? b.name.localeCompare(a.name) : b.payments - a.payments,
-  );
-  const most = Math.max(1, ...sorted.map(({ payments }) => payments));
+function compare(a: bigint, b: bigint): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+type SumsProps = { sums: readonly Sum[]; written: (amount: bigint) => string; name: string };
+
+function Sums({ sums, written, name }: SumsProps) {
+  const most = sums.reduce((least, { amount }) => (amount > least ? amount : least), 1n);
   return (
     <div class="table-box">
       <table class="stack">
@@ -98,29 +121,34 @@ function Sums({ earned, by, name, isByName = false }: SumsProps) {
             <th scope="col" class="number">
               Payments
             </th>
-            <th scope="col" class="wide">
-              <span class="hidden">Payments as a bar</span>
-            </th>
             <th scope="col" class="number">
               Amount
+            </th>
+            <th scope="col" class="wide">
+              <span class="hidden">Relative amount</span>
+            </th>
+            <th scope="col" class="number">
+              Refunded
             </th>
           </tr>
         </thead>
         <tbody>
-          {sorted.map(({ name: of, token, payments, amount }) => (
-            <tr key={`${of} ${token.network} ${token.asset}`}>
+          {sums.map(({ name: of, payments, amount, refunded }) => (
+            <tr key={of}>
               <td class="nowrap">{of}</td>
               <td class="number" data-label="Payments">
                 {count(payments)}
               </td>
+              <td class="number strong" data-label="Amount">
+                {written(amount)}
+              </td>
               <td class="wide">
                 <div class="bar small-bar">
-                  <div style={{ width: `${(100 * payments) / most}%` }} />
+                  <div style={{ width: `${percentOf(amount, most)}%` }} />
                 </div>
               </td>
-              <td class="number strong" data-label="Amount">
-                {amountOf(token, amount)}
-                <span class="step-aside small muted">{token.network}</span>
+              <td class={`number ${refunded === 0n ? "muted" : ""}`} data-label="Refunded">
+                {refunded === 0n ? "–" : written(refunded)}
               </td>
             </tr>
           ))}
@@ -128,4 +156,9 @@ function Sums({ earned, by, name, isByName = false }: SumsProps) {
       </table>
     </div>
   );
+}
+
+/** Width of a bar, to a tenth of a percent. */
+function percentOf(amount: bigint, most: bigint): number {
+  return Number((amount * 1000n) / most) / 10;
 }

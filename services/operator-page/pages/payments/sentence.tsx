@@ -8,9 +8,10 @@ const PART = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z|0x[0-9a-fA-F]{64}\b|0x[
 export function Sentence({ text, network }: { text: string; network: string }) {
   return (
     <>
-      {text.split(PART).map((part, i) => {
+      {text.split(PART).map((part, i, parts) => {
         if (i % 2 === 0) return part;
-        if (!part.startsWith("0x")) return <Time key={i} at={part} form="exact" />;
+        const isDeadline = parts[i - 1]?.endsWith("expires at ");
+        if (!part.startsWith("0x")) return <Time key={i} at={part} form="exact" mayBeAhead={isDeadline} />;
         return <OnChain key={i} kind={part.length === 42 ? "address" : "tx"} text={part} network={network} />;
       })}
     </>

@@ -32,7 +32,7 @@ export function ToDecide() {
         <WhyNot key={answer.refused?.detail} answer={answer} />
       ))}
       <Card
-        title="To be decided"
+        title="Decisions needed"
         isBare={found.length > 0}
         tools={
           <>
@@ -48,15 +48,19 @@ export function ToDecide() {
             ))}
           </ul>
         )}
-        {found.length === 0 && isLooking && <p class="muted">Looking</p>}
+        {found.length === 0 && isLooking && <p class="muted">Loading</p>}
         {found.length === 0 && !isLooking && isWhole && (
           <p>
-            <Badge tone="good">none</Badge> No payment is in review, none is disputed, and no refund is on its
-            way for a job that was done.
+            <Badge tone="good">none</Badge> No payment is in review or disputed, and no refund is exported for
+            a job that was done.
           </p>
         )}
         {found.length === 0 && !isLooking && !isWhole && (
-          <p class="muted">None among those that were looked at.</p>
+          <p class="muted">
+            {all.every(({ newest }) => newest.data !== undefined)
+              ? "None in the payments searched so far."
+              : "Payments cannot be read now."}
+          </p>
         )}
         <Further of={all} />
       </Card>
@@ -77,8 +81,7 @@ function Listed({ state, of: { payments, isWhole } }: { state: string; of: Found
 
 function Row({ payment }: { payment: Payment }) {
   const { call_id, state, disputed, reason, late_at, terms, decimals } = payment;
-  const why =
-    reason ?? (late_at === null ? "" : "The runner has done its job although its refund was exported.");
+  const why = reason ?? (late_at === null ? "" : "The runner did the job after the refund was exported.");
   return (
     <li>
       <Badge tone="bad">{wordsOf(disputed ? DISPUTED : state).word}</Badge>
@@ -104,7 +107,7 @@ function stepOf({ actions }: Payment): string | undefined {
 }
 
 const STEPS: Partial<Record<PaymentAction, string>> = {
-  acknowledge: "Look and acknowledge",
-  settle: "Look and decide",
-  "refund-withdraw": "Look and withdraw",
+  acknowledge: "Acknowledge",
+  settle: "Decide",
+  "refund-withdraw": "Withdraw refund",
 };

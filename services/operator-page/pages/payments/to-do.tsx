@@ -11,7 +11,7 @@ import {
 import { useMayOperate } from "../../api/session.ts";
 import { linkTo } from "../../route.ts";
 import { Confirm } from "../../ui/confirm.tsx";
-import { Notice } from "../../ui/notice.tsx";
+import { NotDone } from "../../ui/notice.tsx";
 import { type Act, ActDialog } from "../failed/act.tsx";
 import { amountOf } from "./list.tsx";
 import { ResolveDialog } from "./resolve.tsx";
@@ -28,12 +28,11 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
   };
   const { actions, call_id } = payment;
   const choices = choicesFor(actions);
-  if (choices.length === 0)
-    return <p class="muted">Nothing: it is settled, and its call is where it belongs.</p>;
+  if (choices.length === 0) return <p class="muted">No action needed.</p>;
   const begin = (choice: Choice) => {
     if (choice === "resolve" || choice === "refund-withdraw" || choice === "drop") setOpen(choice);
     else if (choice === "replay" || choice === "discard")
-      setOpen({ action: choice, selection: { ids: [call_id] }, count: 1 });
+      setOpen({ action: choice, selection: { ids: [call_id] } });
   };
   return (
     <>
@@ -53,13 +52,13 @@ export function WhatToDo({ payment, onDone }: { payment: PaymentDetail; onDone: 
             )}
             {(choice === "refund" || choice === "refund-check") && (
               <a class="button" href={linkTo(["payments"], { view: "refunds" })}>
-                Refunds
+                View refunds
               </a>
             )}
           </li>
         ))}
       </ul>
-      {!mayOperate && <p class="muted small">A viewer cannot do it.</p>}
+      {!mayOperate && <p class="muted small">Viewers cannot do this.</p>}
       {open === "resolve" && <ResolveDialog payment={payment} onClose={close} />}
       {open === "drop" && <DropDialog id={call_id} onClose={close} />}
       {open === "refund-withdraw" && <WithdrawDialog id={call_id} onClose={close} />}
@@ -80,40 +79,41 @@ function choicesFor(actions: readonly PaymentAction[]): Choice[] {
 
 const VERBS: Partial<Record<Choice, string>> = {
   resolve: "Decide…",
-  drop: "Drop its body…",
+  drop: "Drop body…",
   replay: "Replay…",
   discard: "Discard…",
-  "refund-withdraw": "Take it off…",
+  "refund-withdraw": "Withdraw refund…",
 };
 
 const TEXTS: Record<Choice, (payment: PaymentDetail) => ComponentChildren> = {
   resolve: (payment) =>
     payment.disputed
-      ? "Look at the transaction, and say that you have seen it. Nothing else changes."
-      : `Look in an explorer, at the payer's address, for a transfer of ${amountOf(payment)} to the address that is paid, and decide. If it is there, name its transaction, which is checked, and the call runs.`,
-  reconcile: () => "The gateways look at it by themselves. You can have one look at once.",
+      ? "Check the transaction, then acknowledge the dispute. Nothing else changes."
+      : `In an explorer, look at the payer's address for a transfer of ${amountOf(payment)} to the recipient, then decide. If it exists, enter its transaction. The console checks it on the chain, and the call runs.`,
+  reconcile: () => "The gateways check this payment by themselves. You can also request a check now.",
   drop: () =>
-    "If it only takes up space in Redis, delete its body. No settle is sent any more, and its call never runs.",
-  replay: () => "Mend what its runner refused, and run its call again. It is paid already.",
-  discard: () => "End its call for good. The money may then be due back.",
-  refund: () => "Pay the money back, with the list of refunds.",
-  "refund-check": () => "Its refund is exported. Once the transfer is on the chain, a check closes it.",
+    "If the payment only takes up space in Redis, delete its body. No further settle request is sent, and the call never runs.",
+  replay: () => "Fix the cause, then run the call again. It is already paid.",
+  discard: () => "End the call without running it. A refund may then be due.",
+  refund: () => "Pay the money back. The list of refunds shows how.",
+  "refund-check": () => "The refund is exported. Once its transfer is on the chain, a check closes it.",
   "refund-withdraw": () =>
-    "The runner has done the job although its refund was exported. Take it off the export, if it is not paid back yet.",
+    "The runner did the job after the refund was exported. If the refund is not paid yet, withdraw it.",
 };
 
 function DropDialog({ id, onClose }: { id: string; onClose: () => void }) {
   return (
     <Confirm
-      title="Drop the body of this payment"
-      verb="Drop it"
+      title="Drop the body of this payment?"
+      verb="Drop body"
+      example="It fills Redis, and the payer has given up"
       isDangerous
       onClose={onClose}
       act={(reason) => resolvePayment(id, { verdict: "dropped", reason })}
     >
       <p>
-        Its body is deleted, and no settle is sent any more. If its payer or somebody else sends the money all
-        the same, the call does not run and the money is due back. This cannot be undone.
+        The body is deleted, and no further settle request is sent. If the money still arrives, from the payer
+        or anyone else, the call does not run and a refund is due. This cannot be undone.
       </p>
     </Confirm>
   );
@@ -122,15 +122,16 @@ function DropDialog({ id, onClose }: { id: string; onClose: () => void }) {
 function WithdrawDialog({ id, onClose }: { id: string; onClose: () => void }) {
   return (
     <Confirm
-      title="Take a refund off its export"
-      verb="Take it off"
+      title="Withdraw this refund?"
+      verb="Withdraw refund"
+      example="The job was done, and the customer has the result"
       isDangerous
       onClose={onClose}
       act={(reason) => withdrawRefund(id, reason)}
     >
       <p>
-        Its call counts as delivered, and nothing is paid back. Take its transfer out of what your wallet is
-        going to send, or it is paid back all the same.
+        The call counts as injected, and no refund is due. Remove the transfer from the list that your wallet
+        will send, or the money is still paid back.
       </p>
     </Confirm>
   );
@@ -156,22 +157,18 @@ function LookNow({ id, onDone }: { id: string; onDone: () => void }) {
   return (
     <>
       <button type="button" onClick={look} disabled={isBusy}>
-        {isBusy ? "Looking" : "Look now"}
+        {isBusy ? "Checking" : "Check now"}
       </button>
       {said !== undefined && <p role="status">{said}</p>}
-      {refused !== undefined && (
-        <Notice tone="bad" title="It was not looked at">
-          {refused.detail}
-        </Notice>
-      )}
+      {refused !== undefined && <NotDone refused={refused} title="Check failed" />}
     </>
   );
 }
 
 function saidOf(looked: boolean | null, hasChanged: boolean): string {
-  if (looked === null) return "No gateway looks after it any more.";
-  if (!looked) return "No gateway has looked within 10 s. Is one running?";
+  if (looked === null) return "No gateway handles this payment any longer.";
+  if (!looked) return "No gateway checked the payment within 10 s. Make sure that one is running.";
   return hasChanged
-    ? "A gateway has looked, and decided."
-    : "A gateway has looked, and nothing is decided yet.";
+    ? "A gateway checked the payment and found its outcome."
+    : "A gateway checked the payment. Its outcome is not known yet.";
 }

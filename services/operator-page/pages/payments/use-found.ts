@@ -56,11 +56,11 @@ export function useFound<Item extends { call_id: string }>(
   const read = async (cursor: string | undefined, signal: AbortSignal) => {
     if (from === undefined) return { items: [], next: null };
     if (cursor === undefined) looks.current = 0;
-    looks.current += 1;
     const page = await ask<Page<Item>>("GET", path, { query: { ...asked, cursor: cursor ?? from }, signal });
+    looks.current += 1;
     return { items: page.payments, next: page.next };
   };
-  const older = usePages<Item>(from ?? "", read, { turn });
+  const older = usePages<Item>(JSON.stringify([path, asked]), read, { turn: `${turn} ${from}` });
   const { items, isLoading, refused, more, again } = older;
   const payments = [...(now ?? []), ...items];
   const isBegun = typeof next !== "string" || from !== undefined;

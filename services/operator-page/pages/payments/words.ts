@@ -2,38 +2,46 @@ import type { Tone } from "../../ui/notice.tsx";
 
 type Words = { word: string; tone: Tone; meaning: string };
 
-/** What each state of a payment says of the money and of the job. */
+/** What each state of a payment says of the money and of the job. The states of a call take their words of money from here. */
 const STATES: Readonly<Record<string, Words>> = {
   settling: {
     word: "settling",
     tone: "warn",
-    meaning: "Whether it is paid is not known yet. The gateways ask the chain until it is.",
+    meaning: "The outcome is not known yet. The gateways ask the chain until it is.",
   },
   review: {
     word: "in review",
     tone: "bad",
-    meaning: "The evidence does not tell whether it is paid. Somebody has to decide.",
+    meaning: "The evidence does not show whether the payment was made. An operator must decide.",
   },
-  queued: { word: "paid, queued", tone: "accent", meaning: "It is paid, and its call waits for the runner." },
+  queued: {
+    word: "paid, queued",
+    tone: "accent",
+    meaning: "The payment was made, and its call waits for the runner.",
+  },
   failed: {
     word: "paid, call failed",
     tone: "bad",
-    meaning: "It is paid, and its call failed. Replay the call, or pay the money back.",
+    meaning: "The payment was made, but its call failed. Replay the call or refund the payment.",
   },
-  injected: { word: "paid, delivered", tone: "good", meaning: "It is paid, and the runner has its call." },
+  injected: {
+    word: "paid, injected",
+    tone: "good",
+    meaning: "The payment was made, and its call was injected.",
+  },
   discarded: {
     word: "paid, discarded",
     tone: "warn",
     meaning:
-      "It is paid, and an operator has discarded its call or dropped its body. The money may be due back.",
+      "The payment was made, but an operator discarded its call or dropped its body. A refund may be due.",
   },
   refund_pending: {
     word: "refund exported",
     tone: "warn",
-    meaning: "Its refund is exported, and the chain has not shown it yet.",
+    meaning: "The refund is exported, but not yet on the chain.",
   },
-  refunded: { word: "paid back", tone: "neutral", meaning: "It was paid, and paid back." },
-  void: { word: "not paid", tone: "neutral", meaning: "It was not paid, and it cannot be any more." },
+  refunded: { word: "refunded", tone: "neutral", meaning: "The payment was refunded." },
+  void: { word: "not paid", tone: "neutral", meaning: "The payment was not made and can no longer be made." },
 };
 
 export const PAYMENT_STATES = Object.keys(STATES);
@@ -46,13 +54,13 @@ export function wordsOf(state: string): Words {
     return {
       word: "disputed",
       tone: "bad",
-      meaning: "It counts as paid, and the chain contradicts that. Somebody has to see it.",
+      meaning: "The payment counts as paid, but the chain contradicts it. An operator must acknowledge it.",
     };
   return (
     STATES[state] ?? {
       word: state.replaceAll("_", " "),
       tone: "neutral",
-      meaning: "A later release knows this state.",
+      meaning: "This release does not know this state.",
     }
   );
 }

@@ -39,10 +39,10 @@ async function latestRound(contracts: Contracts, feed: `0x${string}`): Promise<R
 }
 
 function assertSound({ roundId, answer, updatedAt, answeredInRound }: Round): void {
-  if (answer <= 0n) throw noRate(`the feed answers ${answer}`);
+  if (answer <= 0n) throw noRate(`the feed answers ${answer}, which is not above 0`);
   if (updatedAt === 0n) throw noRate("the feed's round is not complete");
   if (answeredInRound < roundId)
-    throw noRate(`the feed answers of round ${answeredInRound}, and round ${roundId} is the latest`);
+    throw noRate(`the feed's answer is of round ${answeredInRound}, but the latest round is ${roundId}`);
 }
 
 /** Nobody can write to the feed while a rollup's sequencer is down: its answer may be old then, and for some time after. */
@@ -56,5 +56,5 @@ async function assertSequencerUp(
   if (answer !== 0n) throw noRate("the sequencer is down");
   const upSecs = nowSecs(clock) - startedAt;
   if (startedAt === 0n || upSecs <= BigInt(sequencer_grace_secs))
-    throw noRate("the sequencer is up for no longer than sequencer_grace_secs");
+    throw noRate("the sequencer has been up for sequencer_grace_secs or less");
 }

@@ -10,10 +10,10 @@ const ANSWER_BYTES_MAX = 64 * 1024;
 export function httpJsonReader(source: HttpJsonSource, options: ReadOptions): ReadRate {
   return async () => {
     const text = textAt(await fetchText(source, options), source.pointer);
-    if (text === undefined) throw noRate(`there is no number at ${source.pointer || "the root"}`);
+    if (text === undefined) throw noRate(`no number at ${source.pointer || "the root"}`);
     const value = parseDecimal(text);
     if (value === undefined || value.numerator === 0n)
-      throw noRate(`what is at ${source.pointer || "the root"} is no number above 0`);
+      throw noRate(`the value at ${source.pointer || "the root"} must be a number above 0`);
     return toDecimal(value);
   };
 }
@@ -34,13 +34,13 @@ async function fetchText(
   try {
     const answer = await client.exchange({ path: `${pathname}${search}`, body: undefined, signal });
     if (answer.status !== 200) throw noRate(`status ${answer.status}`);
-    if (answer.text === undefined) throw noRate(`its answer is over ${ANSWER_BYTES_MAX} bytes`);
+    if (answer.text === undefined) throw noRate(`the answer is longer than ${ANSWER_BYTES_MAX} bytes`);
     return answer.text;
   } catch (error) {
     if (signal.aborted) throw noRate(`no answer within ${timeoutMs} ms`);
     if (error instanceof AppError) throw error;
     const { code, name } = error as NodeJS.ErrnoException;
-    throw noRate(`the exchange failed (${code ?? name})`);
+    throw noRate(`the request failed (${code ?? name})`);
   } finally {
     await client.close();
   }

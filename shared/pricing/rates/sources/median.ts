@@ -14,7 +14,7 @@ export function medianReader(median: MedianSource, legs: readonly RateReader[], 
     );
     const outliers = new Set(answered.filter((_, index) => !agrees[index]));
     const reported = read.map((each) =>
-      outliers.has(each) ? { ...each, reason: "left out: more than max_deviation_bps off" } : each,
+      outliers.has(each) ? { ...each, reason: "ignored: differs by more than max_deviation_bps" } : each,
     );
     if (value !== undefined) return { source: name, legs: reported, value };
     const agreeing = agrees.filter(Boolean).length;
@@ -24,7 +24,7 @@ export function medianReader(median: MedianSource, legs: readonly RateReader[], 
 
 function tooFew(agreeing: number, sourcesMin: number, legs: readonly RateReading[]): string {
   const out = legs.flatMap(({ source, reason }) => (reason === undefined ? [] : [`${source}: ${reason}`]));
-  return `${agreeing} of ${legs.length} sources agree, and min_sources is ${sourcesMin} (${out.join("; ")})`;
+  return `${agreeing} of ${legs.length} sources agree, but min_sources is ${sourcesMin} (${out.join("; ")})`;
 }
 
 type Rules = {

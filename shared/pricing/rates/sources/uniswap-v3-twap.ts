@@ -34,7 +34,7 @@ async function pairOf(contracts: Contracts, source: TwapSource): Promise<Pair> {
   ]);
   const pair: Pair = [first.address(0), second.address(0)];
   if (pair.filter((token) => isNative(source, token)).length !== 1)
-    throw noRate(`the pool trades ${pair.join(" and ")}: native_token is none of them`);
+    throw noRate(`the pool trades ${pair.join(" and ")}, but exactly one of them must be native_token`);
   return pair;
 }
 
@@ -51,11 +51,11 @@ async function meanTick(
   const args = [32n, 2n, BigInt(window_secs), 0n].map(uintWord).join("");
   const words = await contracts.view(pool, "observe(uint32[])", { args, block });
   const at = Number(words.uint(0) / 32n);
-  if (at > 16 || words.uint(at) !== 2n) throw noRate("the pool's answer to observe is not of two moments");
+  if (at > 16 || words.uint(at) !== 2n) throw noRate("the pool's answer to observe must have two values");
   const window = BigInt(window_secs);
   const moved = words.int(at + 2) - words.int(at + 1);
   const tick = moved / window - (moved < 0n && moved % window !== 0n ? 1n : 0n);
-  if (tick < -MAX_TICK || tick > MAX_TICK) throw noRate(`the pool's mean tick is ${tick}`);
+  if (tick < -MAX_TICK || tick > MAX_TICK) throw noRate(`the pool's mean tick ${tick} is out of range`);
   return Number(tick);
 }
 

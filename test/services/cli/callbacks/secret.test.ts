@@ -26,7 +26,7 @@ test("two spellings of one URL have one secret, and the command says which is si
     url: written,
     secrets: [ownSecretAt(written, NEXT), ownSecretAt(written)],
   });
-  expect(ran.stderr).toBe(`callbacks go to ${written}, as this URL is written there\n`);
+  expect(ran.stderr).toBe(`callbacks are sent to ${written}, the normal form of this URL\n`);
   expect((await secretOf("https://hooks.example.com/a%7bb")).stdout).not.toContain(ownSecretAt(written));
 });
 

@@ -23,7 +23,7 @@ test("postern calls forget ends a failed call for good, and says so", async () =
   const again = await forget(id, "--yes");
   expect(again).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/was forgotten before, at 20.+Z\n$/),
+    stdout: expect.stringMatching(/was already forgotten at 20.+Z\n$/),
   });
 });
 
@@ -57,14 +57,16 @@ test("postern calls forget wants a reason and somebody's yes", async () => {
   expect(await fixture.calls.count({})).toBe(1);
   expect(await answering("y")).toMatchObject({ code: 0 });
   expect(await fixture.calls.count({})).toBe(0);
-  expect(asked[0]).toBe(`Delete body, metadata, result and attempts of ${id} for good? [y/N] `);
+  expect(asked[0]).toBe(
+    `Delete the body, metadata, result and attempts of ${id}? This cannot be undone. [y/N] `,
+  );
 });
 
 test("a call that waits, and one that nobody knows, are told by their codes", async () => {
   const waits = await fixture.add();
   expect(problemOf(await forget(waits, "--yes", "--json"))).toMatchObject({
     code: "call.in_hand",
-    detail: expect.stringContaining("it is waiting in its queue"),
+    detail: expect.stringContaining("the call is waiting in its queue"),
   });
   expect(problemOf(await forget(`c_${"0".repeat(32)}`, "--yes", "--json"))["code"]).toBe("call.unknown");
 });

@@ -22,19 +22,20 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
   const lines = [
     `call +${id}`,
     `state +failed since ${TIME}`,
-    "origin +webhook",
-    "job +1 of service 7",
-    "queue +failed in webhook/7/1",
-    String.raw`body +5 bytes, application/json, sha256 2cf24d\w+ \(--body-only\)`,
-    "result +its job keeps none",
+    "source +webhook",
+    "job +7/1",
+    "queue +webhook/7/1, failed",
+    String.raw`body +5 bytes, application/json, sha256 2cf24d\w+ \(--body-only prints it\)`,
+    "result +its job does not keep results",
     "endpoint +/hooks/a",
+    "attempts +1",
     "traceparent +00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     "",
     "timeline",
     `  ${TIME}  accepted`,
     `  ${TIME}  queued`,
     // What the runner said cannot control a terminal.
-    String.raw`  ${TIME}  attempt failed  attempt 1: runner\.refused: the runner said no  \[31m \(worker .+\)`,
+    String.raw`  ${TIME}  attempt failed  attempt 1 of 1: runner\.refused: the runner said no  \[31m \(producer .+\)`,
     String.raw`  ${TIME}  failed          runner\.refused: the runner said no  \[31m`,
     "",
     "metadata",
@@ -46,12 +47,41 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
   for (const [i, line] of lines.entries()) expect(printed[i]).toMatch(new RegExp(`^${line}$`));
 });
 
+test("postern calls show says who replayed or discarded a call and why, with the attempts of all its lives", async () => {
+  const [id = ""] = await fixture.fail([{}], "runner.failed", "500 no");
+  await fixture.replay(await fixture.find(id), { selection: "by id", reason: "the database\nis back" });
+  const waits = (await show(id)).stdout;
+  expect(waits).toMatch(/attempts +3 \(1 replay\)\n/);
+  expect(waits).toMatch(/attempt failed +attempt 3: runner\.failed: 500 no/);
+  fixture.runnerAnswers("runner.failed", "500 still no");
+  await fixture.startProducer();
+  await eventually("it has failed again", () => fixture.calls.find(id));
+  await fixture.stopProducer();
+  fixture.runnerAnswers();
+  await fixture.discard(await fixture.find(id), { selection: "by id", reason: "sent twice" });
+  const { stdout } = await show(id);
+  const attempt = (n: number, reason: string) =>
+    String.raw`attempt failed  attempt ${n} of 6: runner\.failed: ${reason} \(producer .+\)`;
+  const failed = (reason: string) => String.raw`failed          runner\.failed: ${reason}`;
+  const lines = [
+    ...[1, 2, 3].map((n) => attempt(n, "500 no")),
+    failed("500 no"),
+    "replayed        by tester@fixture: the database is back",
+    ...[4, 5, 6].map((n) => attempt(n, "500 still no")),
+    failed("500 still no"),
+    "discarded       by tester@fixture: sent twice",
+  ];
+  const timeline = (stdout.split("timeline\n")[1] ?? "").trimEnd().split("\n");
+  expect(timeline).toHaveLength(lines.length);
+  for (const [i, line] of lines.entries()) expect(timeline[i]).toMatch(new RegExp(`^  ${TIME}  ${line}$`));
+});
+
 test("postern calls show --json has the same as one object, and no body", async () => {
   const [id = ""] = await fixture.fail([{ body: Buffer.from("hello") }]);
   const [shown] = jsonLines(await show(id, "--json"));
   expect(shown).toMatchObject({
     ...{ call_id: id, state: "failed", origin: "webhook", service_id: 7, job_id: 1 },
-    ...{ queue: { name: "webhook/7/1", as: "failed", due_at: null }, attempts_before: 0, bytes: 5 },
+    ...{ queue: { name: "webhook/7/1", as: "failed", due_at: null }, attempts: 1, replays: 0, bytes: 5 },
     ...{ metadata: { "X-WEBHOOK-PATH": "/hooks/a" }, body_kept: true, result: { what: "none kept" } },
     ...{ payment: null, forgotten_at: null },
   });
@@ -63,7 +93,7 @@ test("postern calls show --json has the same as one object, and no body", async 
 
 test("postern calls show --body-only prints the bytes of a call that waits too, while they are kept", async () => {
   const id = await fixture.add({ body: Buffer.from("as it came\n") });
-  expect((await show(id)).stdout).toContain("queue        waiting in webhook/7/1");
+  expect((await show(id)).stdout).toContain("queue        webhook/7/1, waiting");
   expect(await show(id, "--body-only")).toMatchObject({ code: 0, stdout: "as it came\n" });
   expect(await show(id, "--result-only")).toMatchObject({ code: 1, stdout: "" });
   await fixture.startProducer();
@@ -76,18 +106,25 @@ test("postern calls show --body-only prints the bytes of a call that waits too, 
 
 test("postern calls show prints the life of a paid call, and the bytes of its result", async () => {
   const id = await payments.buy();
-  await payments.startProducer(async () => ({ status: 200, contentType: "text/plain", body: "the answer" }));
+  let meanwhile = "";
+  await payments.startProducer(async () => {
+    meanwhile = (await show(id)).stdout;
+    return { status: 200, contentType: "text/plain", body: "the answer" };
+  });
   await eventually(
     "it has ended",
     async () => (await payments.gateway.journal.look(id))?.state === "INJECTED",
   );
+  expect(meanwhile).toMatch(/^queue +x402\/1\/7, in flight$/m);
   const { stdout } = await show(id);
   expect(stdout).toMatch(/state +injected since /);
-  expect(stdout).toMatch(/result +10 bytes \(--result-only\)/);
+  expect(stdout).toMatch(/result +10 bytes \(--result-only prints it\)/);
   expect(stdout).toContain(`${payments.payer.address.toLowerCase()} (postern payments show ${id})`);
-  expect(stdout).toMatch(/claimed +verified by http.+, and on disk before it was settled\n/);
-  expect(stdout).toMatch(/settled +transaction 0x[0-9a-f]{64}, said by the facilitator/);
-  expect(stdout).toMatch(/result +200, text\/plain, 10 bytes, the runner's answer\n/);
+  expect(stdout).toMatch(/claimed +verified by http.+; the whole call is on disk before any money moves\n/);
+  expect(stdout).toMatch(
+    /settled +transaction 0x[0-9a-f]{64}, reported by the facilitator, not yet confirmed on chain\n/,
+  );
+  expect(stdout).toMatch(/result +200, text\/plain, 10 bytes, in the runner's answer\n/);
   expect(await show(id, "--result-only")).toMatchObject({ code: 0, stdout: "the answer" });
   expect(jsonLines(await show(id, "--json"))[0]).toMatchObject({
     payment: { call_id: id, state: "injected" },
@@ -98,7 +135,9 @@ test("a forgotten call is shown as such, and an unknown one is call.unknown", as
   const [id = ""] = await fixture.fail([{}]);
   await runHere(["calls", "forget", id, "--yes", "--reason", "x", "--config-dir", postern.configDir]);
   const { stdout } = await show(id);
-  expect(stdout).toMatch(/FORGOTTEN +by an operator/);
+  expect(stdout).toMatch(
+    /FORGOTTEN +by an operator: the data from its sender was deleted, and the call never runs again\n/,
+  );
   expect(stdout).toMatch(/ forgotten\n$/);
   expect(stdout).not.toContain("/hooks/a");
   const unknown = await show(`c_${"0".repeat(32)}`, "--json");

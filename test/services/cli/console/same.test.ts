@@ -85,6 +85,7 @@ test("what commands show is the same by the console as on Redis, for people and 
     ...[settling, review, unknown].map((id) => ["payments", "show", id]),
     ...[
       ["payments", "refund-list"],
+      ["failed", "discard", "--all", "--dry-run", "--reason", "x"],
       ["payments", "refund-check"],
       ["payments", "spent-elsewhere"],
     ],
@@ -119,15 +120,16 @@ test("what commands do is done by the console as well, under the name of its tok
   }
   const audited = await auditOf(redis);
   expect(audited.map(({ action, by }) => [action, by])).toEqual(
-    ["replay", "discard", "forget", "pause", "pause", "resume", "resume", "void", "refund"].map((action) => [
-      ...[action, "otto"],
-    ]),
+    [
+      ...["begin_replay", "replay", "begin_discard", "discard", "forget", "pause", "pause", "resume"],
+      ...["resume", "void", "refund"],
+    ].map((action) => [action, "otto"]),
   );
   expect(await redis.client.zcard(keys.refundsPending)).toBe(1);
   const again = await there("failed", "replay", two);
-  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("is not among the failed calls")]);
+  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("is not a failed call")]);
   expect(await there("payments", "reconcile", review)).toMatchObject({
-    ...{ code: 0, stdout: expect.stringContaining("at its end, there is nothing to look after") },
+    ...{ code: 0, stdout: expect.stringContaining("it has ended, so there is nothing to check") },
   });
 }, 120_000);
 
@@ -137,11 +139,11 @@ test("a wrong token, a viewer's and a console that is not there end the command 
       ...(token !== undefined && { POSTERN_OPERATOR_TOKEN: token }),
     });
   expect(await pause("not-a-token-of-anybody")).toMatchObject({
-    ...{ code: 1, stderr: "the token is not known here\n" },
+    ...{ code: 1, stderr: "unknown token\n" },
   });
   expect(await pause(undefined)).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("there is no token"),
+    stderr: expect.stringContaining("a token or a valid session is required"),
   });
   expect(await pause(TOKENS.viewer)).toMatchObject({
     code: 1,

@@ -49,7 +49,7 @@ test(`postern failed list lists and counts ${CALLS} calls of 20 MiB by endpoint 
 });
 
 onlyInLongRun(() => {
-  test("postern failed list reads no body either if an earlier release has failed the calls", async () => {
+  test("postern failed list reads no body either if the calls have no head", async () => {
     const calls = await redis.client.zrange(keys.inQueue("webhook/7/1", "failed"), "0", "-1");
     for (const id of calls) await redis.client.hdel(keys.inQueue("webhook/7/1", id), "head");
     const ran = await run(["failed", "list", "--endpoint", "/large", "--json"]);

@@ -27,6 +27,17 @@ test("postern failed list --json prints one object a line on stdout, and nothing
   expect(ran.stderr).toBe("2 of 3 failed calls match\n");
 });
 
+test.each([
+  [1, 1, "1 of 1 failed call matches"],
+  [2, 1, "2 of 2 failed calls match; 1 is listed (--limit 0 lists all)"],
+  [2, 2, "2 of 2 failed calls match"],
+])("of %i failed calls with --limit %i the last line says: %s", async (failed, limit, words) => {
+  await fixture.fail(Array.from({ length: failed }, () => ({})));
+  const { stdout } = await here(["failed", "list", "--limit", String(limit)]);
+  expect(stdout.trimEnd().split("\n").at(-1)).toBe(words);
+  expect(stdout).toMatch(/ +ATTEMPTS +/);
+});
+
 test("postern failed list prints a line a call, free of terminal codes, and says how many more match", async () => {
   await fixture.fail([{}, {}, {}]);
   const ran = await here(["failed", "list", "--limit", "2"]);

@@ -20,8 +20,10 @@ test("postern failed replay puts back what its filter picks, and with --dry-run 
   const some = await here(["failed", "replay", "--code", "runner.refused"]);
   expect(some).toMatchObject({ code: 0 });
   expect(some.stdout).toBe("replayed 2 of 2 calls\n");
-  const [entry] = await fixture.redis.client.xrange(keys.audit, "-", "+");
-  expect(entry?.[1].join(" ")).toMatch(/by \S+@\S+ selection --code runner\.refused --until \S+Z$/);
+  const [begun, entry] = await fixture.redis.client.xrange(keys.audit("acts"), "-", "+");
+  const how = /by \S+@\S+ selection --code runner\.refused --until \S+Z/;
+  expect(begun?.[1].join(" ")).toMatch(/ action begin_replay run run_\w+ by /);
+  for (const line of [begun, entry]) expect(line?.[1].join(" ")).toMatch(how);
   expect(await postern.run(["failed", "replay", "--all"])).toMatchObject({ code: 0 });
   expect(await fixture.calls.count({})).toBe(0);
 });
@@ -31,7 +33,9 @@ test("postern failed replay leaves a call older than the runner's memory of keys
   const ran = await here(["failed", "replay", "--all"]);
   expect(ran.code).toBe(1);
   expect(ran.stdout).toBe("replayed 1 of 2 calls\n");
-  expect(ran.stderr).toContain(`1 call needs --force`);
+  expect(ran.stderr).toContain(
+    "1 call needs --force: it was accepted more than runner.memory_secs ago, so the runner may have forgotten it and may run it twice",
+  );
   expect(ran.stderr).toContain(`\n  ${old}\n`);
   expect(await fixture.calls.find(young)).toBeUndefined();
   const forced = await here(["failed", "replay", old, "--force", "--json"]);
@@ -51,7 +55,7 @@ test("postern failed replay exits with 1 for a named call that has not failed, a
   const ran = await here(["failed", "replay", unknown, "--id", id]);
   expect(ran.code).toBe(1);
   expect(ran.stdout).toBe("replayed 1 of 1 call\n");
-  expect(ran.stderr).toContain(`${unknown} is not among the failed calls, and nothing is known of it`);
+  expect(ran.stderr).toContain(`${unknown} is unknown: there was no such call, or it is no longer kept`);
 });
 
 test("postern failed replay ended by Ctrl-C says what is done and how to go on, which does exactly the rest", async () => {
@@ -76,8 +80,6 @@ test("postern failed replay ended by Ctrl-C says what is done and how to go on, 
   const rest = await here(["failed", "replay", "--endpoint", "/it's", "--until", until]);
   expect(rest.stdout).toBe(`replayed ${1500 - done} of ${1500 - done} calls\n`);
   expect(await fixture.calls.count({})).toBe(done);
-  const audited = (await fixture.redis.client.xrange(keys.audit, "-", "+")).map(
-    ([, fields]) => fields[fields.indexOf("call_id") + 1],
-  );
-  expect(audited.toSorted()).toEqual(ids.toSorted());
+  const replayed = (await fixture.audited()).filter(({ action }) => action === "replay");
+  expect(replayed.map(({ call_id: id }) => id).toSorted()).toEqual(ids.toSorted());
 });

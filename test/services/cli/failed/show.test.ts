@@ -5,6 +5,7 @@ import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
+import { audited } from "../../../support/audited.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
 import { runHere } from "../run-here.ts";
 
@@ -44,6 +45,8 @@ test("postern failed show prints metadata, failed attempts, record and trace, an
   const [json] = jsonLines(await show(id, "--json"));
   expect(json).toMatchObject({ id, record: "FAILED", body_base64: body.toString("base64"), bytes: 256 });
   expect(json?.["failed_attempts"]).toHaveLength(fixture.attempts);
+  const line = { action: "read_body", call_id: id, by: expect.stringContaining("@") };
+  expect(await audited(redis.client, ["reads"])).toMatchObject([line, line, line]);
 });
 
 onlyInLongRun(() => {
@@ -63,10 +66,10 @@ onlyInLongRun(() => {
 test("postern failed show says of a stored call that is none what is known of it", async () => {
   const [id = ""] = await fixture.fail([{}]);
   await fixture.redis.client.hset(keys.inQueue("webhook/7/1", id), "data", "no JSON");
-  expect((await show(id)).stdout).toMatch(/\nstored \(no call of this version\)\n"no JSON"\n$/);
+  expect((await show(id)).stdout).toMatch(/\nstored data \(unreadable as a call\)\n"no JSON"\n$/);
   expect(await show(id, "--body-only")).toMatchObject({
     code: 1,
-    stderr: `${id}: what is stored is no call of this version\n`,
+    stderr: `${id}: the stored data is unreadable as a call\n`,
   });
 });
 
@@ -75,12 +78,12 @@ test("postern failed show exits with 1 for a call that is not among the failed o
   await fixture.replay(await fixture.find(id), { selection: "test" });
   expect(await postern.run(["failed", "show", id])).toMatchObject({
     code: 1,
-    stderr: `${id} is not among the failed calls: it is waiting in the queue\n`,
+    stderr: `${id} is not a failed call: it is waiting in the queue\n`,
   });
   await fixture.startProducer();
   await eventually("injected", async () => (await fixture.records.state(id)) === "INJECTED");
   await fixture.stopProducer();
-  expect((await show(id)).stderr).toBe(`${id} is not among the failed calls: its record says injected\n`);
+  expect((await show(id)).stderr).toBe(`${id} is not a failed call: it is injected\n`);
   const unknown = `c_${"0".repeat(32)}`;
   expect(await show(unknown)).toMatchObject({ code: 1 });
 });

@@ -49,9 +49,9 @@ test("postern init asks three questions and writes webhooks of the sender that w
   expect([code, questions]).toEqual([
     0,
     [
-      "What comes in: webhooks, payments or both? [webhooks] ",
-      "Who sends the webhooks? A name of docs/senders.md, such as github or stripe; none for any other [none] ",
-      "Where is your runner? [http://127.0.0.1:8645] ",
+      "Accept webhooks, payments or both? [webhooks] ",
+      "Who sends the webhooks? Enter a preset from docs/senders.md, such as github or stripe, or none [none] ",
+      "What is the URL of your runner? [http://127.0.0.1:8645] ",
     ],
   ]);
   expect(readdirSync(dir).sort()).toEqual([".gitignore", "postern.toml", "secrets", "webhooks.toml"]);
@@ -102,7 +102,7 @@ test("postern init sells a job for what was said, in tokens of the devnet or of 
   const own = newDir();
   const { questions, terminal } = answering("payments", "0.25", "");
   expect(await runHere(["init", own, "--job", "7"], {}, terminal)).toMatchObject({ code: 0 });
-  expect(questions[1]).toBe("What does a run of the job cost, in USDC? [0.05] ");
+  expect(questions[1]).toBe("What is the price of a call, in USDC? [0.05] ");
   const { prices, x402, webhooks } = loadX402Config({ dir: own, env: {} });
   expect([prices.get("0/7")?.priceWei, webhooks]).toEqual([250_000_000_000_000_000n, undefined]);
   expect(x402?.accepted_tokens[0]?.rate_per_native_unit).toBe("1");
@@ -118,12 +118,12 @@ test("postern init asks again after an answer that is none, and says what was me
   const { questions, terminal } = answering("webhook", "webhooks", "gihtub", "github", "localhost", "");
   expect(await runHere(["init", newDir()], {}, terminal)).toMatchObject({ code: 0 });
   expect(questions[1]).toMatch(
-    /^"webhook" is webhooks, payments or both; did you mean webhooks\?\nWhat comes in/,
+    /^"webhook" must be webhooks, payments or both; did you mean webhooks\?\nAccept webhooks/,
   );
   expect(questions[3]).toMatch(
-    /^"gihtub" is no sender of docs\/senders\.md; did you mean github\?\nWho sends/,
+    /^"gihtub" must be a preset from docs\/senders\.md, or none; did you mean github\?\nWho sends/,
   );
-  expect(questions[5]).toMatch(/^"localhost" must be an http or https URL\nWhere is your runner/);
+  expect(questions[5]).toMatch(/^"localhost" must be an http or https URL\nWhat is the URL of your runner/);
 });
 
 test("postern init writes nothing if somebody leaves at a question", async () => {
@@ -152,12 +152,14 @@ test("postern init writes over a file only after a yes or with --force, and neve
 
   const { questions, terminal } = answering("");
   expect(await runHere(args, {}, terminal)).toMatchObject({ code: 1, stderr: "nothing was written\n" });
-  expect(questions).toEqual([`${join(dir, "postern.toml")}: already there. Write over? [y/N] `]);
+  expect(questions).toEqual([
+    `These files already exist: ${join(dir, "postern.toml")}. Overwrite them? [y/N] `,
+  ]);
   kept();
   const refused = await runHere([...args, "--yes"]);
   expect([refused.code, refused.stderr]).toEqual([
     1,
-    expect.stringContaining("already there; --force writes over"),
+    expect.stringContaining("use --force to overwrite them"),
   ]);
   kept();
   expect(existsSync(join(dir, "webhooks.toml"))).toBe(false);
@@ -169,14 +171,14 @@ test("postern init writes over a file only after a yes or with --force, and neve
 });
 
 test.each([
-  [["--ways", "webhooks"], /there is no terminal to ask on: give --yes/],
+  [["--ways", "webhooks"], /^error: --yes is required when stdin is not a terminal; see --help/],
   [
     ["--yes", "--preset", "gihtub"],
-    /--preset "gihtub" is no sender of docs\/senders\.md; did you mean github\?/,
+    /--preset "gihtub" must be a preset from docs\/senders\.md, or none; did you mean github\?/,
   ],
   [["--yes", "--runner", "ftp://x"], /--runner "ftp:\/\/x" must be an http or https URL/],
-  [["--yes", "--ways", "payments", "--price", "0"], /--price "0" is no amount above 0/],
-  [["--yes", "--ways", "payments", "--token", "base-sepolia"], /--token base-sepolia needs --pay-to/],
+  [["--yes", "--ways", "payments", "--price", "0"], /--price "0" must be an amount above 0/],
+  [["--yes", "--ways", "payments", "--token", "base-sepolia"], /--token base-sepolia requires --pay-to/],
   [["--yes", "--ways", "webhoks"], /--ways/],
 ] as [string[], RegExp][])("postern init %j exits with 2 and says why", async (options, problem) => {
   const dir = newDir();
@@ -230,9 +232,9 @@ test("postern init asks at a real terminal", needs("script"), async () => {
   const terminal = spawn("script", ["-qefc", command, "/dev/null"], { stdio: ["pipe", "pipe", "inherit"] });
   ends.defer(() => terminal.kill("SIGKILL"));
   const answers = [
-    ["What comes in", "\n"],
+    ["Accept webhooks, payments or both", "\n"],
     ["Who sends the webhooks", "stripe\n"],
-    ["Where is your runner", "\n"],
+    ["What is the URL of your runner", "\n"],
   ] as [string, string][];
   let said = "";
   terminal.stdout.on("data", (chunk: Buffer) => {

@@ -25,10 +25,10 @@ test("postern jobs list shows what each job holds over all origins, its limits a
   await jobs().pause("3/1", { at: 0, by: "a@b", reason: "it\nloops" });
   const lines = (await here("list")).stdout.split("\n");
   expect(lines).toEqual([
-    "JOB       WAITING  DELAYED  ACTIVE  FAILED  OLDEST  LIMITS          STATE",
-    "3/1       0        0        0       0       -       -               paused since 1970-01-01T00:00:00Z by a@b: it loops",
-    expect.stringMatching(/^7\/9 +1 +0 +0 +0 +\d+s +5 at once, 100 in 2000 ms +running$/),
-    expect.stringMatching(/^7\/10 +2 +0 +0 +0 +\d+s +- +throttled until \S+Z: its runner asked to wait$/),
+    "JOB       WAITING  DELAYED  IN FLIGHT  FAILED  OLDEST  LIMITS          STATE",
+    "3/1       0        0        0          0       -       -               paused since 1970-01-01T00:00:00Z by a@b: it loops",
+    expect.stringMatching(/^7\/9 +1 +0 +0 +0 +\d+s +5 at once, 100 per 2000 ms +running$/),
+    expect.stringMatching(/^7\/10 +2 +0 +0 +0 +\d+s +- +throttled until \S+Z at its runner's request$/),
     "3 jobs, 1 paused",
     "",
   ]);
@@ -51,7 +51,7 @@ test("postern jobs pause and resume change each job that is named, and leave aud
   await createEnqueue(redis.partition)(aCall());
   expect(await here("pause", "7/1", "7/2", "--reason", "it loops")).toMatchObject({
     code: 0,
-    stdout: "7/1 is paused\n7/2 is paused; it has no queue yet, and calls that come will wait\n",
+    stdout: "7/1 is paused\n7/2 is paused; it has no queue yet, and new calls will wait\n",
   });
   expect([...(await jobs().gates())].map(([job, { reason }]) => [job, reason])).toEqual(
     expect.arrayContaining([
@@ -64,7 +64,7 @@ test("postern jobs pause and resume change each job that is named, and leave aud
     stdout: "7/1 is resumed\n7/2 is resumed\n",
   });
   expect((await jobs().gates()).get("7/1")?.pausedAt).toBeUndefined();
-  const entries = await redis.client.xrange(keys.audit, "-", "+");
+  const entries = await redis.client.xrange(keys.audit("acts"), "-", "+");
   const by = ["by", expect.stringContaining("@"), "selection", "by name"];
   const fields = (action: string, job: string, ...rest: string[]) =>
     expect.arrayContaining(["action", action, "job", job, ...by, ...rest]);
@@ -84,7 +84,7 @@ test("postern jobs pause and resume find a receiver however its host is written,
     code: 0,
     stdout:
       "callback/hooks.example.com (ports 443 and 80) is paused\n" +
-      "callback/localhost/21190 is paused; it has no queue yet, and calls that come will wait\n",
+      "callback/localhost/21190 is paused; it has no queue yet, and new calls will wait\n",
   });
   expect([...(await jobs().gates()).keys()].sort()).toEqual([
     "callback/hooks.example.com",

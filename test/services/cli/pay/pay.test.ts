@@ -110,9 +110,9 @@ test("postern pay prints the receipt, also as JSON: what was paid to whom, in wh
   expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([
     ["network", receipt.network],
     ["token", `USDC ${receipt.asset}`],
-    ["amount", `${PRICE} (smallest units)`],
+    ["amount", `${PRICE} smallest units`],
     ["payer", receipt.payer],
-    ["paid to", receipt.pay_to],
+    ["recipient", receipt.pay_to],
     ["transaction", transaction],
     ["quote", expect.stringMatching(/^0x[0-9a-f]{64}$/)],
   ]);
@@ -123,7 +123,7 @@ test("postern pay asks for the call's state where the payment went, whatever hos
   const ran = await payHere("--max", "5");
   const origin = `http://${payments.gateway.address}`;
   expect(ran.stdout).toMatch(
-    new RegExp(`followed at ${origin}/x402/calls/c_\\w+, not at ${PUBLIC_URL}/x402/`),
+    new RegExp(`following the call at ${origin}/x402/calls/c_\\w+ instead of ${PUBLIC_URL}/x402/`),
   );
   const json = outcomeOf(await payHere("--max", "5", "--json"));
   expect(json).toMatchObject({
@@ -170,7 +170,7 @@ test("postern pay sends the very same payment again after an unknown outcome: on
   // A repeat is told no token, and this gateway is asked by another name than its own: nothing is signed for that.
   expect(ran.code).toBe(1);
   expect(ran.stderr).toMatch(
-    /^the job is paid for, and its output is not there: not signed in: the challenge is for http:\/\/pay\.test\//,
+    /^the job is paid for, but its output could not be fetched: sign-in failed: the challenge is for http:\/\/pay\.test\//,
   );
   expect(ran.stdout.match(/^signed: /gm)).toHaveLength(1);
   expect(injected).toHaveLength(1);
@@ -183,8 +183,8 @@ onlyInLongRun(() => {
     await payments.devnet.control.fault({ on: "settle", kind: "status", status: 500 });
     const ran = await payHere("--max", "5", "--timeout", "4");
     expect(ran.code).toBe(1);
-    expect(ran.stderr).toContain("Do not pay anew");
-    expect(ran.stderr).toMatch(/^Its state: http:\S+\/x402\/calls\/c_[0-9a-f]{32}$/m);
+    expect(ran.stderr).toContain("Do not pay again");
+    expect(ran.stderr).toMatch(/^State of the payment: http:\S+\/x402\/calls\/c_[0-9a-f]{32}$/m);
     await sendAgain(ran, "");
   });
 });
@@ -192,7 +192,9 @@ onlyInLongRun(() => {
 test("postern pay asks a gateway that cannot take payments now again with the same payment, and is charged once", async () => {
   await payments.devnet.control.fault({ on: "verify", kind: "drop", times: 1 });
   const ran = await payHere("--max", "5", "--wait=0");
-  expect(ran.stdout).toMatch(/^no answer yet \(503 payment\.unavailable .*\); the same payment again/m);
+  expect(ran.stdout).toMatch(
+    /^no answer yet \(503 payment\.unavailable .*\); sending the same payment again/m,
+  );
   expect(ran.code).toBe(0);
   expect(await payments.charged()).toHaveLength(1);
 });
@@ -221,7 +223,7 @@ test.each(
   await settlingBriefly();
   const ran = await pay(["--body", "hello", "--max", "5"], at);
   expect(ran.code).toBe(1);
-  expect(ran.stderr).toContain("whether the payment settled is unknown (interrupted). Do not pay anew");
+  expect(ran.stderr).toContain("it is unknown whether the payment settled (interrupted). Do not pay again");
   await sendAgain(ran, "hello");
 });
 
@@ -231,7 +233,9 @@ test("postern pay exits with 1 for a job that fails, although it is paid for", a
   });
   const ran = await payHere("--max", "5");
   expect(ran).toMatchObject({ code: 1 });
-  expect(ran.stderr).toMatch(/^the job is paid for, and its state is failed: runner\.refused; http/);
+  expect(ran.stderr).toMatch(
+    /^the job is paid for, but its state is failed: runner\.refused; check its state later at http/,
+  );
 });
 
 onlyInLongRun(() => {
@@ -255,7 +259,7 @@ test("postern pay tells a payer without money that the payment is refused, and b
 test("postern pay pays nothing to a URL that sells nothing", async () => {
   const ran = await payAs({ path: "/x402/jobs/1/8" });
   expect(ran).toMatchObject({ code: 1, stdout: "" });
-  expect(ran.stderr).toContain("asks for no payment, it answers 404 job.not_found");
+  expect(ran.stderr).toContain("did not ask for a payment, but answered 404 job.not_found");
 });
 
 const TEXT = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
@@ -298,9 +302,9 @@ test("postern pay finds a name on any page of the list", async () => {
 });
 
 test.each([
-  ["keccak265", /sells no job called keccak265: did you mean keccak256\?$/],
+  ["keccak265", /sells no job named keccak265; did you mean keccak256\?$/],
   ["kec", /did you mean keccak256\?$/],
-  ["report", /sells no job called report: it sells echo, keccak256$/],
+  ["report", /sells no job named report; it sells echo, keccak256$/],
 ])("postern pay %s, which is no name there, signs nothing and says what was meant", async (name, said) => {
   await sellingByName();
   const ran = await payByName(name, "--json");
@@ -311,17 +315,17 @@ test.each([
   });
   expect(outcomeOf(ran)).toMatchObject({
     outcome: "refused",
-    error: expect.stringMatching("no job called"),
+    error: expect.stringMatching("no job named"),
   });
   expect(ran.stdout).not.toContain("signed");
 });
 
 test("postern pay says of a gateway that lists no jobs, or names none, what to do", async () => {
-  expect((await payByName("echo")).stderr).toMatch(/its jobs have no names; give the job's URL\n$/);
+  expect((await payByName("echo")).stderr).toMatch(/its jobs have no names, so use the URL of the job\n$/);
   const elsewhere = await payByName("echo", "--gateway", payments.devnet.facilitatorUrl);
-  expect(elsewhere.stderr).toMatch(/is no list of jobs, it answers 404/);
+  expect(elsewhere.stderr).toMatch(/expected a list of jobs from \S+, but it answered 404/);
   const nobody = await payByName("echo", "--gateway", "http://127.0.0.1:1");
-  expect(nobody.stderr).toMatch(/127\.0\.0\.1:1 cannot be asked for its jobs/);
+  expect(nobody.stderr).toMatch(/cannot get the list of jobs from 127\.0\.0\.1:1: /);
 });
 
 test("postern pay signs nothing for a body that does not fit the job's schema, by name or by URL, and says what is wrong", async () => {
@@ -330,7 +334,7 @@ test("postern pay signs nothing for a body that does not fit the job's schema, b
     for (const ran of [await payByName("keccak256", ...body), await payHere("--max", "5", ...body)]) {
       expect(ran.code).toBe(1);
       expect(ran.stderr).toMatch(
-        /^the body does not fit the job's input schema: (?:# is empty|# is not JSON in UTF-8|#\/text must be string);/,
+        /^the body does not match the job's input schema: (?:# is empty|# is not JSON in UTF-8|#\/text must be string);/,
       );
       expect(ran.stderr).toMatch(/; nothing was signed\n$/);
       expect(ran.stdout).not.toContain("signed:");
@@ -355,7 +359,7 @@ describe("the output that postern pay prints", () => {
     const onScreen = await runHere(args, env, { writeBytes, columns: 80 });
     expect(onScreen).toMatchObject({ code: 1, stdout: "" });
     expect(onScreen.stderr).toMatch(
-      /^the result: the body is no plain text.*\nfetch it later: POSTERN_RESULT_TOKEN=rt_\S+ postern result http:\S+\n$/,
+      /^the result: the content is not plain text.*\nfetch the result later: POSTERN_RESULT_TOKEN=rt_\S+ postern result http:\S+\n$/,
     );
     expect(written).toHaveLength(1);
     expect((await payHere("--max", "5")).stdout).toMatch(/, 5 bytes\n1b5b324aff\n$/);
@@ -378,7 +382,7 @@ describe("the output that postern pay prints", () => {
       const { code, signal } = await paying.exit;
       expect([code, signal]).toEqual(wait === "--wait=0" ? [0, null] : [null, "SIGINT"]);
       const [, token, url = ""] =
-        /^fetch it later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/.exec(paying.tail()) ?? [];
+        /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/.exec(paying.tail()) ?? [];
       await payments.startProducer(done("late"));
       const fetched = await runHere(["result", url, "--quiet"], { POSTERN_RESULT_TOKEN: token });
       expect(fetched).toMatchObject({ code: 0, stdout: "late" });
@@ -409,10 +413,10 @@ describe("the output that postern pay prints", () => {
     const early = await payHere("--max", "5", "--wait", "1");
     expect(early.code).toBe(1);
     expect(early.stderr).toMatch(
-      /^the job is paid for, and it has not ended in time: its state is queued; http/,
+      /^the job is paid for, but it did not end in time: its state is queued; check its state later at http/,
     );
     const [, token, url = ""] =
-      /^fetch it later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/m.exec(early.stdout) ?? [];
+      /^fetch the result later: POSTERN_RESULT_TOKEN=(\S+) postern result (\S+)$/m.exec(early.stdout) ?? [];
     await payments.startProducer(done("late"));
     const fetched = await run(["result", url], { env: { POSTERN_RESULT_TOKEN: token } });
     expect(fetched).toMatchObject({ code: 0, stdout: "result: 200 text/plain, 4 bytes\nlate\n", stderr: "" });
@@ -427,7 +431,7 @@ describe("the output that postern pay prints", () => {
       expect(outcomeOf(ran)).toMatchObject({
         ...{ outcome: "injected", call_id: idOf(), result_token: expect.stringMatching(/^rt_/) },
         error: expect.stringMatching(
-          /^the job is paid for, and its output is not there: 404 result\.pending /,
+          /^the job is paid for, but its output could not be fetched: 404 result\.pending /,
         ),
       });
       await deliver(idOf());
@@ -502,7 +506,7 @@ describe("the output that postern pay prints", () => {
     expect(ran).toMatchObject({
       code: 0,
       stderr: "",
-      stdout: expect.stringMatching(/\nno result: this job keeps none\n$/),
+      stdout: expect.stringMatching(/\nno result: this job keeps no results\n$/),
     });
   });
 });
@@ -588,7 +592,7 @@ test("postern pay fails if the runner of a long job delivers a failure, and says
   expect(await running.exit).toMatchObject({ code: 1 });
   expect(lines).toContain('progress: {"any":"words"}');
   expect(lines.at(-1)).toMatch(
-    /^the job is paid for, and its state is injected: 500; Out of paint; http.+ tells more later$/,
+    /^the job is paid for, but its state is injected: 500; Out of paint; check its state later at http\S+$/,
   );
 });
 

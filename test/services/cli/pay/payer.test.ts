@@ -40,7 +40,7 @@ test.each<[string, Partial<PaymentRequirements>]>([
   ["whose signature would be good for a year", { maxTimeoutSeconds: 31_536_000 }],
   ["with an amount that is none", { amount: "1.5" }],
 ])("an offer %s is not paid", (_, offer) => {
-  expect(() => chosen(asked(offer))).toThrow("no offer can be paid from here");
+  expect(() => chosen(asked(offer))).toThrow("none of the offers can be paid");
 });
 
 test("a token with given decimals is priced by them, and its payment is signed", async () => {
@@ -73,7 +73,7 @@ test.each(["", "0x12", `0x${"0".repeat(64)}`, "f".repeat(64)])(
   "postern pay exits with 3 and asks nobody while the environment holds the key %j",
   async (key) => {
     const ran = await runHere(["pay", "http://127.0.0.1:1/"], { POSTERN_PAYER_KEY: key });
-    const reason = key === "" ? "POSTERN_PAYER_KEY is not set: it must be" : "POSTERN_PAYER_KEY must be";
+    const reason = key === "" ? "POSTERN_PAYER_KEY is not set; it must be" : "POSTERN_PAYER_KEY must be";
     expect(ran).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining(reason) });
   },
 );

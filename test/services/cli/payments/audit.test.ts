@@ -5,6 +5,7 @@ import { tokenAbi } from "../../../../services/devnet/contracts/token.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
 import { PRICE } from "../../../fixtures/x402.ts";
+import { audited } from "../../../support/audited.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
 
@@ -46,6 +47,12 @@ test("an audit matches all that was paid for, and then exits with 0", async () =
   const ran = await run(["payments", "audit", "--from-block", fromBlock, "--json"]);
   expect(found(ran)).toMatchObject({ matched: 3, orphans: [], unsettled: [], missing: [] });
   expect(ran.code).toBe(0);
+  expect(await audited(payments.redis.client)).toMatchObject([
+    {
+      ...{ action: "begin_audit", run: expect.stringMatching(/^run_/), by: expect.stringContaining("@") },
+      selection: `--from-block ${fromBlock}`,
+    },
+  ]);
   expect((await audit()).stdout).toContain("3 matched, 0 orphans, 0 unsettled, 0 missing, 0 surplus refunds");
   await payments.devnet.chain.mine();
   const later = String(await payments.devnet.chain.client.getBlockNumber());
@@ -69,7 +76,7 @@ test("an audit names money that no payment explains an orphan: from whom, how mu
   expect(stdout).toContain(
     `orphan: 1.25 USDC from ${payments.devnet.chain.client.account.address.toLowerCase()}`,
   );
-  expect(stdout).toContain("or is it older than the journal remembers");
+  expect(stdout).toContain("is unknown: there was no such payment, or its call ended more than 30 days ago");
 });
 
 test("an audit names money an orphan whose authorization was spent on another amount than its payment's", async () => {
@@ -129,15 +136,15 @@ test("the file of another audit that cannot be read is refused with why, and one
     const { code, stderr } = await audit("--other", file);
     return [code, stderr];
   };
-  expect(await refused()).toEqual([2, expect.stringContaining(`--other ${file} cannot be read (ENOENT`)]);
+  expect(await refused()).toEqual([2, expect.stringContaining(`--other ${file}: cannot be read (ENOENT`)]);
   writeFileSync(file, Buffer.from("\ufeff{}", "utf16le"));
   expect(await refused()).toEqual([
     2,
-    expect.stringContaining(`--other ${file} is UTF-16: save it as UTF-8`),
+    expect.stringContaining(`--other ${file}: is UTF-16: save it as UTF-8`),
   ]);
   writeFileSync(file, "{}");
   expect(await refused()).toEqual([
     2,
-    expect.stringContaining("is not the output of `postern payments audit"),
+    expect.stringContaining("must be the output of `postern payments audit"),
   ]);
 });

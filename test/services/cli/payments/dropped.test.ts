@@ -4,6 +4,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { idIn, PRICE, QUICK_ROUND_MS } from "../../../fixtures/x402.ts";
+import { dropOf } from "../../../support/made-payment.ts";
 import { signedIn } from "../../../support/sign-payment.ts";
 import { runHereWith } from "../run-here.ts";
 
@@ -26,7 +27,7 @@ const find = (id: string) => payments.gateway.journal.find(id);
 const usage = () => redis.client.exists(keys.paymentsUsage, keys.paymentsUsageBy);
 const settles = async () => (await devnet.control.requests()).settle;
 const audited = async () => {
-  const entries = await redis.client.xrange(keys.audit, "-", "+");
+  const entries = await redis.client.xrange(keys.audit("money"), "-", "+");
   return entries.map(([, fields]) => fields.join(" "));
 };
 
@@ -64,7 +65,7 @@ async function expectRefundCase(id: string): Promise<void> {
   expect(JSON.parse(audit.stdout)).toMatchObject({ tokens: [{ matched: 1, orphans: [], unsettled: [] }] });
 }
 
-test("the body of an open payment is dropped with a line in the audit: no settle is sent any more, and what the payer sends all the same is due back", async () => {
+test("the body of an open payment is dropped with an audit entry: no further settle request is sent, and money that still arrives is due back", async () => {
   const { id, headers } = await unsettled();
   expect(await usage()).toBe(2);
   const ran = await drop(id, "--json");
@@ -86,7 +87,7 @@ test("the body of an open payment is dropped with a line in the audit: no settle
   expect([again.status, again.json()["status"]]).toEqual([202, "discarded"]);
 });
 
-test("of a payment whose settle is under way the request that sent it is told that its call is discarded", async () => {
+test("while a payment is being settled, its request is told that the call is discarded", async () => {
   await devnet.control.fault({ on: "settle", kind: "slow", delayMs: 2000 });
   await payments.restartGateway({ roundMs: QUICK_ROUND_MS, x402: { settle_timeout_secs: 20 } });
   const answering = payments.gateway.post(await payments.gateway.pay({ payer: payments.payer }));
@@ -94,7 +95,7 @@ test("of a payment whose settle is under way the request that sent it is told th
     const [found] = await redis.client.zrange(keys.paymentsUnresolved, "0", "-1");
     return found;
   });
-  await payments.gateway.journal.drop(id, { by: "me", reason: REASON }, ["*", "action", "drop"]);
+  await payments.gateway.journal.drop(id, { by: "me", reason: REASON }, dropOf(id));
   const answer = await answering;
   expect([answer.status, answer.json()["status"]]).toEqual([202, "discarded"]);
   await expectRefundCase(id);

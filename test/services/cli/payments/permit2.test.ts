@@ -35,6 +35,7 @@ test("postern pay buys in a token by Permit2, and says what is missing where Per
 
 /** Settled through another contract, and in review. */
 async function wrapped(): Promise<{ id: string; transaction: Hex }> {
+  await payments.restartGateway({ x402: { settle_timeout_secs: 1 } });
   await withTokens();
   await devnet.chain.permit2.approve(payments.payer, usdt());
   await devnet.control.fault({ on: "settle", kind: "drop" });
@@ -54,7 +55,7 @@ onlyInLongRun(() => {
     const { id, transaction } = await wrapped();
     const audit = () => run(["payments", "audit", "--from-block", fromBlock]);
     const before = await audit();
-    expect([before.code, before.stdout]).toEqual([1, expect.stringContaining("0 matched, 1 orphans")]);
+    expect([before.code, before.stdout]).toEqual([1, expect.stringContaining("0 matched, 1 orphan,")]);
 
     const args = ["--settled", "--transaction", transaction, "--reason", "a batch of the facilitator"];
     expect(await run(["payments", "resolve", id, ...args])).toMatchObject({ code: 0 });
@@ -72,7 +73,7 @@ test("a transaction that pays another permit does not resolve a review", async (
   const transaction = await devnet.chain.permit2.settle(other.signed);
   const args = ["--settled", "--transaction", transaction, "--reason", "x"];
   const refused = await run(["payments", "resolve", id, ...args]);
-  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("does not pay this")]);
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("does not pay for this call")]);
 });
 
 test("payments that were settled before they came are listed with the transaction, and that it has paid", async () => {

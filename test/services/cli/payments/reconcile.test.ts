@@ -15,7 +15,7 @@ test("postern payments reconcile has a running gateway look at once, and prints 
   const id = await payments.claim({ nonce: await payments.payOnChain() });
   const ran = await payments.postern.run(["payments", "reconcile", id]);
   expect(ran).toMatchObject({ code: 0 });
-  expect(ran.stdout).toMatch(new RegExp(`^${id}: settling is now (settled|queued)\n$`));
+  expect(ran.stdout).toMatch(new RegExp(`^${id}: was settling, is now (settled|queued)\n$`));
   await eventually("queued", async () => (await stateOf(id)) === "QUEUED");
 });
 
@@ -25,7 +25,7 @@ test("postern payments reconcile says that no gateway runs, and which payments n
   const ran = await run(["payments", "reconcile", open, review, UNKNOWN, "--timeout", "1", "--json"]);
   expect(ran.code).toBe(1);
   expect(problemOf(ran)["detail"]).toMatch(
-    /^no gateway has looked at 1 of them within 1 s: is a gateway running\?/,
+    /^no gateway checked 1 payment within 1 s: make sure that a gateway is running; it then checks these payments at once\n/,
   );
   const byId = new Map(jsonLines(ran).map((line) => [line["call_id"], line]));
   expect(byId.get(open)).toMatchObject({ state: "settling", looked: false });
@@ -37,6 +37,6 @@ test("postern payments reconcile --all pushes what is under way and leaves calls
   const [open, queued] = [await payments.claim(), await payments.buy()];
   const dueAt = await payments.redis.client.zscore(keys.paymentsDue, queued);
   const ran = await run(["payments", "reconcile", "--all"]);
-  expect(ran).toMatchObject({ code: 0, stdout: `${open}: looked at, still settling\n` });
+  expect(ran).toMatchObject({ code: 0, stdout: `${open}: checked, still settling\n` });
   expect(await payments.redis.client.zscore(keys.paymentsDue, queued)).toBe(dueAt);
 });

@@ -12,11 +12,14 @@ import { createPaymentList } from "../../../../shared/payments/list.ts";
 import type { PaymentState } from "../../../../shared/payments/payment.ts";
 import { createRefunds } from "../../../../shared/payments/refunds.ts";
 import { createFailedRecords } from "../../../../shared/queue/call-record.ts";
+import { ACT } from "../../../fixtures/failed-calls.ts";
 import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { asUser, keys } from "../../../fixtures/redis.ts";
 import { PRICE, x402Table } from "../../../fixtures/x402.ts";
+import { audited } from "../../../support/audited.ts";
+import { csvRows } from "../../../support/csv-rows.ts";
 import { send } from "../../../support/http.ts";
 import { openQueues } from "../../../support/queues.ts";
 import { takeBack } from "../../../support/take-back.ts";
@@ -77,7 +80,7 @@ async function until(ids: readonly string[], state: PaymentState): Promise<void>
   });
 }
 
-const NOTHING = "nothing was exported: 0 to be paid back\n";
+const NOTHING = "nothing was exported: 0 refunds due\n";
 
 const stateOf = async (id: string) => (await payments.gateway.journal.look(id))?.state;
 
@@ -109,7 +112,7 @@ function refuseFirst(): Inject {
   };
 }
 
-test("a list shows what was paid and failed for good, changes nothing, and leaves out what may have had an effect", async () => {
+test("a list shows paid calls that have failed, changes nothing, and leaves out calls that may have had an effect", async () => {
   const ids = await bought(2, refuseFirst());
   const effects = await createPaymentList(redis.partition).read(ids);
   const refused = effects.find((each) => each?.effect === "none")?.id as string;
@@ -118,14 +121,12 @@ test("a list shows what was paid and failed for good, changes nothing, and leave
   expect(ran.code).toBe(0);
   expect(ran.stdout).toContain(refused);
   expect(ran.stdout).not.toContain(unsure);
-  expect(ran.stdout).toContain(
-    "1 to be paid back, 1 left out: effect unknown (--effect-unknown lists them too)",
-  );
+  expect(ran.stdout).toContain("1 refund due, 1 left out: effect unknown (--effect-unknown includes them)");
   const listed = jsonLines(await list("--effect-unknown", "--json")).map((each) => each["call_id"]);
   expect(listed.toSorted()).toEqual(ids.toSorted());
   const named = await list(unsure, "--csv");
   expect(named).toMatchObject({ code: 1, stdout: "" });
-  expect(named.stderr).toBe(`${unsure} is no case: effect unknown\nnothing was exported\n`);
+  expect(named.stderr).toBe(`no refund is due for ${unsure}: effect unknown\nnothing was exported\n`);
   expect(await Promise.all(ids.map(stateOf))).toEqual(["FAILED", "FAILED"]);
   expect(await redis.client.exists(keys.refundsPending)).toBe(0);
   await exported("--effect-unknown");
@@ -157,7 +158,7 @@ test("an export says whom to pay what, for CSV Airdrop and Transaction Builder, 
   }
 });
 
-test("of several exports at once each case is in exactly one, and one of nothing is not made", async () => {
+test("with several exports at once each refund is in exactly one, and no empty export is made", async () => {
   const ids = await bought(6);
   const rans = await Promise.all([
     list("--csv"),
@@ -192,7 +193,7 @@ test("a failed call that was forgotten is exported and paid back as any other, a
 const lineOf = (callId: string) =>
   ({ at: 1, action: "refund", callId, by: "me", selection: "a test" }) as const;
 
-test("an export that is sent to Redis twice is one, with the same rows", async () => {
+test("an export that is sent to Redis twice is one export with the same rows", async () => {
   const [id = ""] = await bought();
   const refunds = createRefunds(redis.partition);
   const payment = await payments.gateway.journal.look(id);
@@ -209,7 +210,7 @@ test("an export that is sent to Redis twice is one, with the same rows", async (
   expect(await refunds.export({ ...made, id: `r_${"2".repeat(32)}` })).toBeUndefined();
 });
 
-test("an exported call is on no list of failed calls, keeps no body, never expires, and is neither replayed, discarded nor reconciled", async () => {
+test("an exported call is not in the list of failed calls, keeps no body, never expires, and cannot be replayed, discarded or reconciled", async () => {
   const [id = "", other = ""] = await bought(2);
   const failed = (...args: string[]) =>
     runHere(["failed", ...args, "--config-dir", payments.postern.configDir]);
@@ -223,13 +224,11 @@ test("an exported call is on no list of failed calls, keeps no body, never expir
     const replay = await failed("replay", call);
     expect([replay.code, replay.stderr]).toEqual([
       1,
-      expect.stringContaining(
-        "the refund of its payment is exported, so it neither runs again nor is discarded",
-      ),
+      expect.stringContaining("the refund of its payment is exported, so it cannot be replayed or discarded"),
     ]);
     expect((await failed("discard", call, "--yes", "--reason", "x")).code).toBe(1);
     const reconciled = await run("reconcile", call);
-    expect(reconciled.stdout).toContain("refund_pending; a transfer closes it");
+    expect(reconciled.stdout).toContain("refund_pending; a refund check closes it");
     expect(await stateOf(call)).toBe("REFUND_PENDING");
     for (const key of [keys.record(call), keys.payment(call)]) expect(await redis.client.pttl(key)).toBe(-1);
     expect(await redis.client.hmget(keys.payment(call), "call", "request")).toEqual([null, null]);
@@ -242,8 +241,8 @@ test("an exported call is on no list of failed calls, keeps no body, never expir
   const payment = await journal.look(id);
   if (payment !== undefined) await journal.markEnded(payment);
   expect(await redis.client.pttl(keys.record(id))).toBe(-1);
-  const audited = await redis.client.xrange(keys.audit, "-", "+");
-  expect(audited.filter(([, fields]) => fields.includes("refund"))).toHaveLength(2);
+  const lines = await audited(redis.client, ["money"]);
+  expect(lines.filter(({ action }) => action === "refund")).toHaveLength(2);
 });
 
 test("a payer is told that his refund is pending, and then which transaction has paid it", async () => {
@@ -258,7 +257,7 @@ test("a payer is told that his refund is pending, and then which transaction has
   expect(await redis.client.pttl(keys.record(id))).toBeGreaterThan(29 * 86_400_000);
 });
 
-test("only a later transfer of the token from a configured sender to the payer, of exactly the amount, closes a case", async () => {
+test("only a later transfer of exactly the amount in the token, from a configured sender to the payer, closes a refund", async () => {
   const payer = payments.payer.address;
   await bought();
   await payBack(); // before the export
@@ -296,7 +295,7 @@ test("a transfer closes no case before it is as deep as payments must be", async
   expect((await check()).closed).toHaveLength(1);
 });
 
-test("two cases of one payer and amount need two transfers, however often and by how many the chain is looked at", async () => {
+test("two refunds of one amount to one payer need two transfers, however often the chain is checked and by how many", async () => {
   const ids = await bought(3);
   await exported(ids[0] as string);
   await exported(ids[1] as string, ids[2] as string);
@@ -325,12 +324,29 @@ test("a transfer that was sent before a case was exported does not close it, tho
   expect(await stateOf(second)).toBe("REFUND_PENDING");
 });
 
-test("a call that an earlier release has claimed may have had an effect", async () => {
+test("a call whose record does not say whether it had an effect may have had one", async () => {
   const id = await payments.buy();
   await redis.client.hdel(keys.record(id), "unsure");
   await payments.startProducer(refuse);
   await until([id], "FAILED");
-  expect((await list()).stdout).toContain("0 to be paid back, 1 left out: effect unknown");
+  expect((await list()).stdout).toContain("0 refunds due, 1 left out: effect unknown");
+});
+
+test("a report of the refunds is a table for bookkeeping, on Redis as by the console, and exports nothing", async () => {
+  const [id = ""] = await bought();
+  const here = await list("--report");
+  expect(csvRows(here.stdout)).toMatchObject([
+    { call_id: id, state: "failed", amount: "3.2", job_ran: "no" },
+  ]);
+  const { address } = await console.start({ configDir: payments.postern.configDir });
+  const there = await runHere(
+    ["payments", "refund-list", "--report", "--operator", `http://${address}`, "--config-dir", "/nowhere"],
+    { POSTERN_OPERATOR_TOKEN: TOKENS.viewer },
+  );
+  expect(there).toEqual(here);
+  expect(await stateOf(id)).toBe("FAILED");
+  for (const odd of [[id], ["--csv"], ["--calldata"], ["--network", "eip155:1"], ["--json"]])
+    expect(await list("--report", ...odd)).toMatchObject({ code: 2, stdout: "" });
 });
 
 test("a discard that goes on after the export of its call takes nothing back", async () => {
@@ -338,16 +354,16 @@ test("a discard that goes on after the export of its call takes nothing back", a
   const records = createFailedRecords(redis.partition);
   const failedAt = Number(await redis.client.zscore(keys.inQueue("x402/1/7", "failed"), id));
   const call = { id, queue: "x402/1/7", failedAt };
-  expect(await records.beginDiscard(call, Date.now())).toBe(true);
+  expect(await records.beginDiscard(call, ACT)).toBe("done");
   await exported();
   await records.endDiscard(call, Date.now());
   expect(await stateOf(id)).toBe("REFUND_PENDING");
   expect(await redis.client.pttl(keys.record(id))).toBe(-1);
-  expect(await records.beginReplay(call, Date.now())).toBe(false);
-  expect(await records.beginDiscard(call, Date.now())).toBe(false);
+  expect(await records.beginReplay(call, ACT)).toBe(false);
+  expect(await records.beginDiscard(call, ACT)).toBe("left");
 });
 
-test("a transfer that has closed a case is remembered when that case is forgotten", async () => {
+test("a transfer that has closed a refund is remembered after the call is forgotten", async () => {
   const [first = "", second = ""] = await bought(2);
   await exported();
   await payBack();
@@ -357,13 +373,13 @@ test("a transfer that has closed a case is remembered when that case is forgotte
   expect(await stateOf(closed === first ? second : first)).toBe("REFUND_PENDING");
 });
 
-test("a payment that is disputed, not proven or not of this release is never exported; one that an operator settled is", async () => {
+test("a disputed, unconfirmed or unreadable payment is never exported, and one that an operator settled is", async () => {
   const [disputed = "", unproven = "", later = "", settled = ""] = await bought(4);
   await payments.gateway.journal.markDisputed(disputed, "the chain does not show it");
   // Its reconciler would prove the payment again.
   await payments.stopGateway();
   await redis.client.hset(keys.payment(unproven), "proven", 0);
-  await redis.client.hset(keys.record(later), "v", 99);
+  await redis.client.hset(keys.payment(later), "terms", "?");
   const known = JSON.parse(String(await redis.client.hget(keys.payment(settled), "settlement")));
   await redis.client.hset(keys.payment(settled), {
     ...{ proven: 0, reason: "it was in review" },
@@ -371,14 +387,14 @@ test("a payment that is disputed, not proven or not of this release is never exp
   });
   const { stdout } = await list("--effect-unknown");
   expect(stdout).toContain("1 left out: disputed");
-  expect(stdout).toContain("1 left out: not proven");
-  expect(stdout).toContain("1 left out: of a later release");
+  expect(stdout).toContain("1 left out: not confirmed");
+  expect(stdout).toContain("1 left out: unreadable");
   const made = await list("--csv", "--effect-unknown");
   expect(made.stdout).not.toBe("");
-  expect(made.stderr).toContain("1 left out: not proven (until the chain shows them");
+  expect(made.stderr).toContain("1 left out: not confirmed (run this again once the chain confirms them");
   const none = await list("--csv", "--effect-unknown");
   expect([none.code, none.stdout]).toEqual([0, ""]);
-  expect(none.stderr).toMatch(/^nothing was exported: 0 to be paid back, .*1 left out: not proven \(/);
+  expect(none.stderr).toMatch(/^nothing was exported: 0 refunds due, .*1 left out: not confirmed \(/);
   const states = await Promise.all(
     ["st", "st", "st", "st"].map((st, i) =>
       redis.client.hget(keys.record([disputed, unproven, later, settled][i] as string), st),
@@ -421,7 +437,7 @@ test("payments in any other state are no cases", async () => {
   for (const id of [open, review, queued]) {
     const ran = await list(id, "--csv", "--effect-unknown");
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
-    expect(ran.stderr).toContain(`${id} is no case: it is `);
+    expect(ran.stderr).toContain(`no refund is due for ${id}: it is `);
   }
   await payments.startProducer(async () => {});
   await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
@@ -447,7 +463,9 @@ test("a case of a token whose senders were taken out of the configuration stays 
   configure({ refund_from: [] });
   const ran = await run("refund-check");
   expect(ran.code).toBe(1);
-  expect(ran.stdout).toContain("cannot be looked for");
+  expect(ran.stdout).toContain(
+    "the refund was not checked, because x402.toml has no refund_from or no rpc_url",
+  );
 });
 
 test("an export is of one network", async () => {
@@ -455,7 +473,10 @@ test("an export is of one network", async () => {
   const terms = JSON.parse(String(await redis.client.hget(keys.payment(other), "terms")));
   await redis.client.hset(keys.payment(other), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
   const ran = await list("--csv");
-  expect([ran.code, ran.stderr]).toEqual([2, expect.stringContaining("choose with --network: eip155:")]);
+  expect([ran.code, ran.stderr]).toEqual([
+    2,
+    expect.stringContaining("an export must be of one network, but these refunds are on eip155:"),
+  ]);
   await exported("--network", devnet.network);
   expect([await stateOf(id), await stateOf(other)]).toEqual(["REFUND_PENDING", "FAILED"]);
 });
@@ -473,7 +494,7 @@ test("a network that is misspelt is refused, and one of an accepted token withou
       for (const asked of [list, there])
         expect(await asked("--network", network, ...format)).toEqual({
           ...{ code: 2, stdout: "" },
-          stderr: `error: no refund is due on ${network}, and no accepted token is on it: ${known}\n`,
+          stderr: `error: no refund is due on ${network}, and no accepted token is on it; ${known}\n`,
         });
   expect(await stateOf(id)).toBe("FAILED");
   const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms")));
@@ -482,13 +503,13 @@ test("a network that is misspelt is refused, and one of an accepted token withou
     const empty = await asked("--network", devnet.network);
     expect([empty.code, empty.stdout]).toEqual([
       0,
-      expect.stringContaining("0 to be paid back, others are on eip155:1"),
+      expect.stringContaining("0 refunds due, more on eip155:1"),
     ]);
     expect((await asked("--network", "eip155:1")).stdout).toContain(id);
   }
 });
 
-test("a 2xx that comes after the export changes no state, and is told of loudly wherever the payment is shown", async () => {
+test("a 2xx after the export changes no state, and is marked ATTENTION wherever the payment is shown", async () => {
   let succeed: () => void = () => {};
   let offers = 0;
   const late = new Promise<void>((resolve) => {
@@ -511,13 +532,13 @@ test("a 2xx that comes after the export changes no state, and is told of loudly 
   expect((await run("show", id)).stdout).toContain("ATTENTION");
 });
 
-test("a case whose call the runner took after its export is closed by no transfer, and can be withdrawn", async () => {
+test("a refund whose call was injected after the export is not closed by any transfer, and can be withdrawn", async () => {
   const [late, other] = (await bought(2)) as [string, string];
   await exported();
   const withdraw = (id: string) => run("refund-withdraw", id, "--reason", "the runner has done it");
   expect(await withdraw(late)).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("only a pending refund whose call the runner has taken since"),
+    stderr: expect.stringContaining("only a pending refund whose call was injected after the export"),
   });
   await redis.client.hset(keys.record(late), "late", Date.now());
   const transaction = await payBack();
@@ -527,8 +548,13 @@ test("a case whose call the runner took after its export is closed by no transfe
   expect([await stateOf(late), await stateOf(other)]).toEqual(["INJECTED", "REFUNDED"]);
   expect(await redis.client.zcard(keys.refundsPending)).toBe(0);
   expect(await redis.client.pttl(keys.record(late))).toBeGreaterThan(0);
-  const audit = await redis.client.xrange(keys.audit, "-", "+");
-  expect(audit.flatMap(([, fields]) => fields).join(" ")).toContain(`action withdraw call_id ${late} by `);
+  const by = expect.stringContaining("@");
+  const lines = (await audited(redis.client)).slice(-3);
+  expect(lines).toMatchObject([
+    { action: "begin_refund_check", by, run: expect.stringMatching(/^run_/) },
+    { action: "close_refund", by, call_id: other, transaction, run: lines[0]?.["run"] },
+    { action: "withdraw", by, call_id: late },
+  ]);
 });
 
 test("a case that cannot be read, and a node that is away, keep no other case from being closed and told of", async () => {
@@ -552,7 +578,7 @@ test("a case that cannot be read, and a node that is away, keep no other case fr
     job_pricing: { "1": { "7": "1000000000000000" } },
   });
   const ran = await run("refund-check");
-  expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining(`${well} is paid back by transaction`)]);
+  expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining(`${well} was refunded by transaction`)]);
   expect(ran.stderr).toContain(`${ill}: `);
   expect(ran.stderr).toContain("AWAY on ");
 });

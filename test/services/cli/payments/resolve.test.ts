@@ -4,6 +4,7 @@ import { createReadSeries } from "../../../../shared/series/read.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { audited } from "../../../support/audited.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
 import { runHereWith } from "../run-here.ts";
 
@@ -37,9 +38,13 @@ test("a payment in review that is resolved as settled gets its job from the gate
     by: "operator",
     network: payments.devnet.network,
   });
+  for (const list of ["payments", "calls"])
+    expect((await run([list, "show", id])).stdout).toMatch(
+      new RegExp(`transaction ${transaction}[ ,(]+confirmed by an operator\\)?\n`),
+    );
   const earned = await createReadSeries(payments.redis.partition).earned(2);
   expect(earned.map(({ job, payments: count }) => [job, count])).toEqual([["1/7", 1]]);
-  const [entry] = await payments.redis.client.xrange(keys.audit, "-", "+");
+  const [entry] = await payments.redis.client.xrange(keys.audit("money"), "-", "+");
   const line = entry?.[1].join(" ") ?? "";
   expect(line).toContain(`action settle call_id ${id} by `);
   expect(line).toMatch(/by \S+@\S+ selection by id/);
@@ -54,7 +59,7 @@ test("a payment in review that is resolved as void loses its body and is open no
     code: 0,
   });
   const payment = await payments.gateway.journal.find(id);
-  expect(payment).toMatchObject({ state: "VOID", reason: "by the operator's decision", call: undefined });
+  expect(payment).toMatchObject({ state: "VOID", reason: "decided by the operator", call: undefined });
   expect(await payments.redis.client.scard(keys.openPayments(payments.payer.address.toLowerCase()))).toBe(0);
 });
 
@@ -67,7 +72,7 @@ test("the payer of a payment that an operator voids is told that an operator dec
   await run(["payments", "resolve", id, "--void", "--reason", "this payer is a fraud"]);
   const answer = await payments.gateway.post(headers);
   expect([answer.status, answer.json()["code"]]).toEqual([402, "payment.void"]);
-  expect(answer.text).toContain("by the operator's decision");
+  expect(answer.text).toContain("decided by the operator");
   expect(answer.text + JSON.stringify(answer.headers)).not.toContain("fraud");
 });
 
@@ -88,22 +93,21 @@ onlyInLongRun(() => {
     expect([await disputed(), await stateOf(id)]).toEqual([[], "QUEUED"]);
     const shown = (await run(["payments", "show", id])).stdout;
     expect(shown).toMatch(/acknowledged +by \S+@\S+: refunded by hand/);
-    const [entry] = await payments.redis.client.xrange(keys.audit, "-", "+");
+    const [entry] = await payments.redis.client.xrange(keys.audit("money"), "-", "+");
     expect(entry?.[1].join(" ")).toContain(`action acknowledge call_id ${id} by `);
     expect((await acknowledge("again")).stderr).toContain("It was decided by");
   });
 });
 
 test.each(["settled", "void"])(
-  "a decision (%s) that could not be written to the audit is in the journal all the same",
+  "a decision (%s) is in the journal with its line in the audit, and a second one changes nothing",
   async (kind) => {
     const { id, transaction } = await paidInReview();
     const verdict = kind === "void" ? ["--void"] : ["--settled", "--transaction", transaction];
-    await payments.redis.client.set(keys.audit, "no stream");
     const resolve = (reason: string) => run(["payments", "resolve", id, ...verdict, "--reason", reason]);
-    const first = await resolve("seen on the explorer");
-    expect(first).toMatchObject({ code: 1, stdout: "" });
-    expect(first.stderr).toContain(`of ${id} is done, but its audit line could not be written`);
+    expect(await resolve("seen on the explorer")).toMatchObject({ code: 0 });
+    const lines = [expect.objectContaining({ call_id: id, reason: "seen on the explorer" })];
+    expect(await audited(payments.redis.client)).toEqual(lines);
 
     const told = /\bby \S+@\S+: seen on the explorer\n/;
     expect((await run(["payments", "show", id])).stdout).toMatch(told);
@@ -116,8 +120,17 @@ test.each(["settled", "void"])(
     expect(second.code).toBe(1);
     expect(second.stderr).toMatch(/nothing was changed\. It was decided /);
     expect(second.stderr).toMatch(told);
+    expect(await audited(payments.redis.client)).toEqual(lines);
   },
 );
+
+test("a decision whose line cannot be written is not made", async () => {
+  const { id } = await paidInReview();
+  await payments.redis.client.set(keys.audit("money"), "no stream");
+  expect(await run(["payments", "resolve", id, "--void", "--reason", "x"])).toMatchObject({ code: 1 });
+  const [json] = jsonLines(await run(["payments", "show", id, "--json"]));
+  expect(json).toMatchObject({ state: "review" });
+});
 
 test("a payment in review is not settled by a transaction that the chain does not show as its own, or that pays another call", async () => {
   const { id, transaction } = await paidInReview();
@@ -126,7 +139,7 @@ test("a payment in review is not settled by a transaction that the chain does no
     run(["payments", "resolve", id, "--settled", "--transaction", hash, "--reason", "x"]);
   expect(await resolve(other)).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("does not pay this"),
+    stderr: expect.stringContaining("does not pay for this call"),
   });
   expect(await resolve(`0x${"ab".repeat(32)}`)).toMatchObject({
     code: 1,
@@ -152,5 +165,5 @@ test.each([
   expect(ran).toMatchObject({ code: 1, stdout: "" });
   expect(ran.stderr).toContain(`${id} is ${state}: only a payment in review can be resolved`);
   expect((await stateOf(id))?.toLowerCase()).toBe(state);
-  expect(await payments.redis.client.xlen(keys.audit)).toBe(0);
+  expect(await payments.redis.client.xlen(keys.audit("money"))).toBe(0);
 });

@@ -24,5 +24,5 @@ test("postern payments show tells state, terms, settlement and body size, and ex
   expect(json?.["settlement"]).toMatchObject({ by: "facilitator" });
   const ran = await run(["payments", "show", UNKNOWN]);
   expect(ran).toMatchObject({ code: 1, stdout: "" });
-  expect(ran.stderr).toMatch(/is unknown: .* older than the journal remembers/);
+  expect(ran.stderr).toMatch(/is unknown: .* its call ended more than 30 days ago/);
 });

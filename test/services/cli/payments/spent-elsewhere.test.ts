@@ -17,7 +17,7 @@ const ends = useEnds();
 const list = (...args: string[]) =>
   runHere(["payments", "spent-elsewhere", "--config-dir", payments.postern.configDir, ...args]);
 
-test("payments spent before they came are listed with the transaction, and whether the money has come", async () => {
+test("payments that were spent before they arrived are listed with their transaction, and whether the money arrived", async () => {
   const { devnet, payer } = payments;
   const { token, chainId, chain } = devnet;
   const { gateway } = payments;
@@ -43,11 +43,11 @@ test("payments spent before they came are listed with the transaction, and wheth
   const { stdout } = await list();
   expect(stdout).toContain(`paid to you in ${transactions[2]}`);
   expect(stdout).toContain(`cancelled in ${transactions[1]}`);
-  expect(stdout).toContain(`spent in ${transactions[0]}, not on you`);
-  expect(stdout).toContain("3 payments spent before they came");
+  expect(stdout).toContain(`spent in ${transactions[0]}, but not paid to you`);
+  expect(stdout).toContain("3 payments already spent");
 });
 
-test("the newest thousand are kept, each as it came first, so that whoever sends many fills nothing", async () => {
+test("the newest thousand are kept, each as it first arrived, so that a payer who sends many fills nothing", async () => {
   const { url, client } = payments.redis;
   const ofGateway = connectForWork(new Secret(asUser(url, "x402")), silentLogger);
   ends.defer(() => ofGateway.disconnect());

@@ -25,7 +25,7 @@ test("postern rejected list prints the newest first, a line a request, and nothi
     /^r_\w{19} {2}\S+Z {2}192\.0\.2\.1 +POST +\/a +request\.not_found +differs from \/a by case$/,
   );
   expect(lines).toHaveLength(5);
-  expect(lines[4]).toBe("3 requests were refused");
+  expect(lines[4]).toBe("3 refused requests");
   expect(ran.stdout).toMatch(/^[ -~\n]*$/);
 });
 
@@ -44,13 +44,14 @@ test("postern rejected list --json prints one object a line on stdout, and nothi
       reason: "differs from /a by case",
       header_names: ["X-Key"],
       signature_headers: { came: null, wanted: null },
+      credential: null,
       bytes: null,
       missed_before: 0,
     },
   ]);
   expect(ran).toMatchObject({
     code: 0,
-    stderr: "3 requests were refused; 1 are listed (--limit 0 lists all)\n",
+    stderr: "3 refused requests; 1 is listed (--limit 0 lists all)\n",
   });
 });
 
@@ -90,7 +91,7 @@ test("postern rejected show takes the beginning of an id, and says with exit cod
   expect(jsonLines(ran)).toMatchObject([{ id }]);
   expect(await rejected("show", id.slice(0, common))).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^r_\w+ is ambiguous: the ids of [23] requests begin so, as r_\w{19}\n$/),
+    stderr: expect.stringMatching(/^r_\w+ is ambiguous: [23] request ids start with it, such as r_\w{19}\n$/),
   });
 });
 
@@ -100,9 +101,12 @@ test("postern rejected show prints all that was kept, and no value of a header o
   );
   const ran = await rejected("show", id);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
-  expect(ran.stdout).toMatch(/^credential headers came +none\nand wanted +Stripe-Signature\n/m);
+  expect(ran.stdout).toMatch(/^credential found +none\ncredential expected +Stripe-Signature\n/m);
+  expect(ran.stdout).toMatch(
+    /^advice +Compare the request with the endpoint's configuration: the sender may put its signature in another place/m,
+  );
   expect(ran.stdout).toMatch(/^body +12 bytes, not kept\n/m);
-  expect(ran.stdout).toMatch(/^query +token$/m);
+  expect(ran.stdout).toMatch(/^query parameters +token$/m);
   expect(ran.stdout).not.toContain("hidden");
   expect(jsonLines(await rejected("show", id, "--json"))).toMatchObject([
     { id, bytes: 12, body_base64: null },

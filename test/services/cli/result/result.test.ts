@@ -79,7 +79,7 @@ describe("postern result with the token", () => {
     const { url, token } = await bought();
     const inUrl = await runHere(["result", `${url}?token=${token}`]);
     expect(inUrl).toMatchObject({ code: 2, stdout: "" });
-    expect(inUrl.stderr).toMatch(/^error: give the token in POSTERN_RESULT_TOKEN or --token-file/);
+    expect(inUrl.stderr).toMatch(/^error: pass the token in POSTERN_RESULT_TOKEN or --token-file/);
     const file = join(tempDir(), "token");
     writeFileSync(file, `${token}\n${token}`);
     const inFile = await runHere(["result", url, "--token-file", file]);
@@ -130,7 +130,7 @@ describe("postern result with the token", () => {
     };
     const ran = await runHere(["result", url], { POSTERN_RESULT_TOKEN: token });
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
-    expect(ran.stderr).toMatch(/the answer is over 64 MiB\n$/);
+    expect(ran.stderr).toMatch(/the answer is longer than 64 MiB\n$/);
   });
 
   test("lets no escape sequence of the output, its type or a refusal reach a terminal", async () => {
@@ -181,7 +181,7 @@ describe("postern result without a token", () => {
     const stranger = await newPayer(payments.devnet);
     const refused = await runHere(["result", url], { POSTERN_PAYER_KEY: stranger.privateKey });
     expect([refused.code, refused.stdout]).toEqual([1, ""]);
-    expect(refused.stderr).toMatch(/^402 result\.sign_in_required address: is not that of who has paid/);
+    expect(refused.stderr).toMatch(/^402 result\.sign_in_required address: must be that of the call's payer/);
   });
 
   test("uses the key if the token is refused", async () => {
@@ -193,7 +193,9 @@ describe("postern result without a token", () => {
   test("needs a key then, and says so", async () => {
     const ran = await runHere(["result", "http://127.0.0.1:1/x"]);
     expect(ran.code).toBe(3);
-    expect(ran.stderr).toMatch(/POSTERN_RESULT_TOKEN or --token-file, or its payer's key/);
+    expect(ran.stderr).toMatch(
+      /set POSTERN_RESULT_TOKEN or pass --token-file, or set the key\. POSTERN_PAYER_KEY is not set; it must be /,
+    );
   });
 
   type Info = Record<string, unknown>;
@@ -243,11 +245,11 @@ describe("postern result without a token", () => {
       front.answer = changing(change);
       const ran = await runHere(["result", url], env());
       expect([what, ran.code, ran.stdout]).toEqual([what, 1, ""]);
-      expect([what, ran.stderr]).toEqual([what, expect.stringMatching(/^not signed in: /)]);
+      expect([what, ran.stderr]).toEqual([what, expect.stringMatching(/^sign-in failed: /)]);
     }
     front.answer = honestly;
     const byOtherName = await runHere(["result", url.replace("127.0.0.1", "localhost")], env());
-    expect(byOtherName.stderr).toMatch(/^not signed in: the challenge is for http:\/\/127\.0\.0\.1:/);
+    expect(byOtherName.stderr).toMatch(/^sign-in failed: the challenge is for http:\/\/127\.0\.0\.1:/);
     expect(signedIn(front)).toEqual([]);
     front.answer = changing(() => ({}));
     expect((await runHere(["result", url], env())).code).toBe(0);
@@ -264,7 +266,7 @@ describe("postern result without a token", () => {
       });
     };
     const ran = await runHere(["result", url], env());
-    expect([ran.code, ran.stderr]).toEqual([1, expect.stringMatching(/^not signed in: /)]);
+    expect([ran.code, ran.stderr]).toEqual([1, expect.stringMatching(/^sign-in failed: /)]);
     expect(await payments.charged()).toHaveLength(1);
     expect(front.requests).toHaveLength(1);
   });

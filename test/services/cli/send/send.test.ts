@@ -53,7 +53,7 @@ test("two runs of postern send are two deliveries, unless --id is the same", asy
   await sendHere("/hooks/github");
   expect(await webhooks.waiting()).toHaveLength(2);
   await sendHere("/hooks/github", "--id", "d-1");
-  expect((await sendHere("/hooks/github", "--id", "d-1")).stdout).toContain("known before");
+  expect((await sendHere("/hooks/github", "--id", "d-1")).stdout).toContain("this delivery is a repeat");
   expect(await webhooks.waiting()).toHaveLength(3);
 });
 
@@ -73,7 +73,7 @@ test("a refusal ends postern send with 1, in words, and with what tells more", a
   const ran = await sendHere("/hooks/github", "--secret", "another");
   expect(ran).toMatchObject({ code: 1, stderr: "" });
   expect(ran.stdout).toMatch(
-    /\n401 Unauthorized .*\nrefused: Credential is not valid: unauthorized; wanted:/,
+    /\n401 Unauthorized .*\nrefused: Credential is not valid: unauthorized; expected:/,
   );
   expect(ran.stdout).toContain("postern rejected list --path /hooks/github");
 });
@@ -81,7 +81,9 @@ test("a refusal ends postern send with 1, in words, and with what tells more", a
 test("postern send for an endpoint that no configuration has asks for its secret", async () => {
   const ran = await sendHere("/hooks/other", "--preset", "github");
   expect(ran).toMatchObject({ code: 3, stdout: "" });
-  expect(ran.stderr).toMatch(/secret is missing: give --secret env:NAME .*--config-dir$/m);
+  expect(ran.stderr).toMatch(
+    /secret is missing; use --secret env:NAME .*--config-dir for a configuration with this endpoint$/m,
+  );
 });
 
 test("a --header wins over the signature", async () => {
@@ -113,7 +115,7 @@ test.each([
 test("without its private key, postern send says that only the sender has it, and how to try nevertheless", async () => {
   const ran = await sendHere("/hooks/discord");
   expect(ran).toMatchObject({ code: 1, stdout: "" });
-  expect(ran.stderr).toMatch(/private key \(ed25519\) that only it has.*openssl genpkey.*--key/);
+  expect(ran.stderr).toMatch(/private key \(ed25519\) that only the sender has.*openssl genpkey.*--key/);
 });
 
 test("a private key that does not fit the endpoint's secret is refused, with the public half to configure", async () => {

@@ -11,7 +11,7 @@ test("postern tail shows a payment that is accepted, and one that is refused wit
   const x402 = await fixture.gateway();
   const lines: string[] = [];
   postern.start(["tail", "--origin", "x402"], { onLine: (line) => void lines.push(line) });
-  await eventually("it follows", () => lines.some((line) => /^following: .*x402 gateway/.test(line)));
+  await eventually("it follows", () => lines.some((line) => /^following: .*payment gateway/.test(line)));
 
   const payment = await x402.pay({ payer: fixture.payer });
   const { call_id } = (await x402.post(payment)).json<{ call_id: string }>();

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { refusalOf, type TestOperator, TOKENS, useOperator } from "../../../fixtures/operator.ts";
 
@@ -10,7 +11,21 @@ const from = (address: string, token: string) => ({
 const guess = ({ get }: TestOperator, address: string) =>
   get("/session", from(address, "a-guess-that-is-wrong"));
 
-test("an address that has shown ten wrong tokens is locked out for a while, also with a good one; others are not", async () => {
+/** As `openssl rand -hex 32` makes them. */
+const RANDOM = createHash("sha256").update("a random token of a test").digest("hex");
+const NEARLY = `${RANDOM.slice(0, -1)}${RANDOM.endsWith("0") ? "1" : "0"}`;
+const withRandom = {
+  ...behindProxy,
+  operator: {
+    tokens: [
+      { name: "vera", role: "viewer", token: TOKENS.viewer },
+      { name: "otto", role: "operator", token: [TOKENS.operator, RANDOM] },
+    ],
+  },
+  clock: () => 1_800_000_000_000,
+};
+
+test("an address that has shown ten wrong tokens is locked out for a while, also with a token that may be guessed; others are not", async () => {
   let now = 1_800_000_000_000;
   const service = await fixture.start({ ...behindProxy, clock: () => now });
   for (let i = 0; i < 10; i++) expect((await guess(service, "192.0.2.1")).status).toBe(401);
@@ -26,6 +41,43 @@ test("an address that has shown ten wrong tokens is locked out for a while, also
   expect((await service.get("/session", from("192.0.2.2", TOKENS.operator))).status).toBe(200);
   now += 6000;
   expect((await service.get("/session", from("192.0.2.1", TOKENS.operator))).status).toBe(200);
+});
+
+test("a random token is let in however many wrong ones its address sends: in each request, and to sign in", async () => {
+  const service = await fixture.start(withRandom);
+  for (let i = 0; i < 30; i++) {
+    const address = `2001:db8::${i.toString(16)}`;
+    expect((await guess(service, address)).status).toBe(i < 10 ? 401 : 429);
+    expect((await service.get("/session", from(address, RANDOM))).json()).toMatchObject({ name: "otto" });
+  }
+  const signIn = await service.post("/session", { token: RANDOM }, { ...from("2001:db8::1", RANDOM) });
+  expect([signIn.status, signIn.json()["role"]]).toEqual([200, "operator"]);
+});
+
+test("an address without tries learns of no token whether it is known, also if one that nobody can guess is configured", async () => {
+  const service = await fixture.start(withRandom);
+  expect((await service.get("/session", from("192.0.2.1", RANDOM))).status).toBe(200);
+  for (let i = 0; i < 10; i++) await guess(service, "192.0.2.1");
+  const answers = [];
+  for (const token of [TOKENS.operator, TOKENS.viewer, NEARLY, "a-guess-that-is-wrong"])
+    for (const ask of [
+      () => service.get("/session", from("192.0.2.1", token)),
+      () => service.post("/session", { token }, from("192.0.2.1", "")),
+    ]) {
+      const { status, text, headers } = await ask();
+      answers.push(JSON.stringify([status, text, headers["retry-after"], headers["set-cookie"]]));
+    }
+  expect(JSON.parse(answers[0] ?? "")[0]).toBe(429);
+  expect(new Set(answers).size).toBe(1);
+});
+
+test("wrong tokens of all addresses together hold back no random token, and no other token of the address that shows it", async () => {
+  const service = await fixture.start(withRandom);
+  for (let i = 0; i < 100; i++) expect((await guess(service, `198.51.100.${i}`)).status).toBe(401);
+  expect((await service.get("/session", from("203.0.113.1", TOKENS.operator))).status).toBe(429);
+  expect((await service.get("/session", from("203.0.113.1", NEARLY))).status).toBe(429);
+  expect((await service.get("/session", from("203.0.113.1", RANDOM))).status).toBe(200);
+  expect((await service.get("/session", from("203.0.113.1", TOKENS.operator))).status).toBe(200);
 });
 
 test("a session goes on while its address is locked out: its cookie is no guess", async () => {

@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import { CLOCK_CHANGE_MS } from "../../../../shared/time/clock.ts";
 import { refusalOf, type TestOperator, TOKENS, TWO_TOKENS, useOperator } from "../../../fixtures/operator.ts";
@@ -36,6 +37,14 @@ test("any replica with the same tokens knows a session, as long as it holds", as
   });
   now += 14_400_000;
   expect(refusalOf(await whoIs(other, cookie))).toEqual([401, "operator.unauthorized"]);
+});
+
+test("replicas that begin their first sessions at once know each other's", async () => {
+  await fixture.redis.client.del(keys.sessionSalt);
+  const replicas = [await fixture.start(), await fixture.start()];
+  const [of = "", ofOther = ""] = await Promise.all(replicas.map((each) => cookieOf(each)));
+  for (const replica of replicas)
+    for (const cookie of [of, ofOther]) expect((await whoIs(replica, cookie)).status).toBe(200);
 });
 
 test("a session that was ended is ended at every replica, and takes no room in Redis soon after it would be over", async () => {
@@ -91,4 +100,24 @@ test("a cookie that was changed anywhere is no session, and a good one beside it
   ];
   for (const each of forged) expect([each, (await whoIs(service, each)).status]).toEqual([each, 401]);
   expect((await whoIs(service, `${forged[2]}; theme=dark; ${cookie}`)).status).toBe(200);
+});
+
+test("a cookie tells of no token whether it is right: who has not signed in cannot sign one, whichever token he guesses", async () => {
+  const service = await fixture.start();
+  const cookie = await cookieOf(service);
+  const [, until = "", id = "", mac = ""] = cookie.split(/[=.]/);
+  const salt = (await fixture.redis.client.get(keys.sessionSalt)) ?? "";
+  const sign = (salted: string, token: string) =>
+    createHmac("sha256", token)
+      .update(`postern operator session v1 ${salted}${until}.${id}`)
+      .digest("base64url");
+  for (const salted of ["", " ", `${"A".repeat(43)} `])
+    for (const token of Object.values(TOKENS))
+      expect((await whoIs(service, `postern=${until}.${id}.${sign(salted, token)}`)).status).toBe(401);
+  // Only who reads Redis, too, can.
+  expect(sign(`${salt} `, TOKENS.viewer)).toBe(mac);
+  await fixture.redis.client.del(keys.sessionSalt);
+  const other = await fixture.start();
+  for (const salted of ["", " ", "null ", `${salt} `])
+    expect((await whoIs(other, `postern=${until}.${id}.${sign(salted, TOKENS.viewer)}`)).status).toBe(401);
 });

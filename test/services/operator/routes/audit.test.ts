@@ -38,16 +38,23 @@ describe("200", () => {
     expect(all).toEqual({
       entries: [
         {
-          ...{ id: expect.any(String), at: expect.any(String), action: "pause", by: "otto", job: "7/1" },
+          ...{
+            id: expect.any(String),
+            at: expect.any(String),
+            action: "pause",
+            by: "otto",
+            job: "7/1",
+            stream: "acts",
+          },
           ...{ selection: "by name", reason: "its runner is being mended" },
         },
         {
           ...{ id: expect.any(String), at: "2026-01-31T00:00:01.000Z", action: "open", by: "root@ops" },
-          ...{ path: "/a", selection: "for 10m" },
+          ...{ path: "/a", selection: "for 10m", stream: "acts" },
         },
         {
           ...{ id: expect.any(String), at: "2026-01-31T00:00:00.000Z", action: "discard", by: "root@ops" },
-          ...{ call_id: CALL, selection: "--all", reason: "a test" },
+          ...{ call_id: CALL, selection: "--all", reason: "a test", stream: "acts" },
         },
       ],
       next: null,
@@ -74,6 +81,24 @@ describe("200", () => {
     expect(met).toEqual(["pause", "open", "discard"]);
   });
 
+  test("reads are not among what was done, and are listed if they are asked for, by stream or by action", async () => {
+    await redis.client.flushdb();
+    const audit = createAudit(redis.partition, silentLogger);
+    const common = { at: 1, by: "vera", selection: "by id" };
+    await audit({ ...common, action: "read_body", callId: CALL });
+    await audit({ ...common, action: "read_rejected", rejectedId: "r_1" });
+    await audit({ ...common, action: "sign_in", session: "s_1" });
+    const listed = async (query: string) => (await list(query)).entries.map(({ action }) => action);
+    expect(await listed("")).toEqual(["sign_in"]);
+    expect(await listed("?stream=acts")).toEqual(["sign_in"]);
+    expect(await listed("?stream=money")).toEqual([]);
+    expect(await listed("?action=read_body")).toEqual(["read_body"]);
+    expect((await list("?stream=reads")).entries).toMatchObject([
+      { stream: "reads", action: "read_rejected", rejected_id: "r_1" },
+      { stream: "reads", action: "read_body", call_id: CALL },
+    ]);
+  });
+
   test("the audit of a receiver is picked however its host is written", async () => {
     const { post } = await fixture.start();
     await post("/api/v1/jobs/callback/localhost/21190/pause", { reason: "it is away" });
@@ -89,6 +114,9 @@ describe("400", () => {
     "cursor=nonsense",
     "who=alice",
     "action=PAUSE",
+    "stream=repeats",
+    "run=7",
+    "cursor=1-1",
     "call_id=c_1",
     "job=07/1",
     "job=callback/..",

@@ -3,6 +3,7 @@ import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { asUser } from "../../../fixtures/redis.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
+import { audited } from "../../../support/audited.ts";
 import { runIn } from "../run-of.ts";
 
 const payments = usePayments();
@@ -28,6 +29,12 @@ describe("202", () => {
       { by: "otto", order: { from_block }, failure: null },
     ]);
     expect(location).toBe(`/api/v1/payments/audits/${begun.json()["id"]}`);
+    expect(await audited(payments.redis.client)).toMatchObject([
+      {
+        ...{ action: "begin_audit", run: begun.json()["id"], by: "otto" },
+        selection: `--from-block ${from_block}`,
+      },
+    ]);
 
     const done = await runIn(service, location, "done");
     expect(done).toMatchObject({ ended_at: expect.any(String), failure: null });
@@ -69,9 +76,9 @@ describe("202", () => {
 describe("400", () => {
   test.each([
     [{ from_block: 7 }, /^from_block: /],
-    [{ from_block: "first" }, /^from_block: is no block/],
-    [{ from_block: "9", to_block: "8" }, /^from_block: block 9 is after block 8/],
-    [{ network: "eip155:1" }, /^network: choose one of eip155:/],
+    [{ from_block: "first" }, /^from_block: must be a block number/],
+    [{ from_block: "9", to_block: "8" }, /^from_block: must not be after to_block: 9 is after 8/],
+    [{ network: "eip155:1" }, /^network: must be one of eip155:/],
     [{ since: "today" }, /since/],
   ])("an audit of %j is refused with 400, and says what is wrong", async (order, detail) => {
     const { post } = await fixture.start({ configDir: payments.postern.configDir });

@@ -27,7 +27,9 @@ describe("202", () => {
     expect(await calls.calls.find(other)).toBeDefined();
     expect(await redis.client.exists(keys.inQueue("webhook/7/1", one))).toBe(0);
     expect(await calls.audited()).toMatchObject(
-      Array.from({ length: 2 }, () => ({ action: "discard", by: "otto", reason: "test calls" })),
+      ["begin_discard", "discard", "discard"].map((action) => ({
+        ...{ action, by: "otto", reason: "test calls", run: run.id },
+      })),
     );
   });
 });

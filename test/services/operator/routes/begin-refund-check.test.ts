@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
+import { PRICE } from "../../../fixtures/x402.ts";
+import { audited } from "../../../support/audited.ts";
 import { configureRefunds, payBack, refundable } from "../refundable.ts";
 import { runIn } from "../run-of.ts";
 
@@ -23,6 +25,19 @@ describe("202", () => {
     expect([result.closed[0]?.call_id, result.open[0]?.call_id].toSorted()).toEqual(ids.toSorted());
     const closed = await service.get(`/api/v1/payments/${result.closed[0]?.call_id}`);
     expect(closed.json()).toMatchObject({ state: "refunded", refunded: { transaction } });
+    const lines = { by: "otto", run: begun.json()["id"] };
+    expect((await audited(payments.redis.client)).slice(ids.length)).toMatchObject([
+      { action: "begin_refund_check", ...lines },
+      { action: "close_refund", ...lines, call_id: result.closed[0]?.call_id, transaction },
+    ]);
+    await service.post("/api/v1/payments/refund-checks", {});
+    await expect
+      .poll(async () => (await service.get("/api/v1/payments/refund-checks")).json())
+      .toMatchObject({ runs: [{ state: "done" }, { state: "done" }] });
+    expect(await audited(payments.redis.client, ["money"])).toHaveLength(ids.length + 1);
+    const { earned } = (await service.get("/api/v1/revenue?days=2")).json<{ earned: unknown[] }>();
+    const refund = { symbol: "USDC", job: "1/7", refunds: 1, refunded: String(PRICE) };
+    expect(earned).toEqual([expect.objectContaining(refund)]);
   });
 });
 

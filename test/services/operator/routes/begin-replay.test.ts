@@ -43,6 +43,7 @@ describe("202", () => {
           ended_at: null,
           matched: null,
           by_code: null,
+          paid: null,
         },
         ...{
           needs_force_count: null,
@@ -50,6 +51,7 @@ describe("202", () => {
           missing: [],
           done: 0,
           left_meanwhile: 0,
+          refunds_due: null,
           remaining: null,
         },
         failure: null,
@@ -67,10 +69,18 @@ describe("202", () => {
       ...{ selection: expect.stringMatching(/^--endpoint \/a --until \S+Z$/), ended_at: expect.any(String) },
     });
     expect(await calls.calls.count({})).toBe(1);
-    const audited = await calls.audited();
-    expect(audited).toHaveLength(2);
-    for (const entry of audited)
-      expect(entry).toMatchObject({ action: "replay", by: "otto", reason: "mended" });
+    const run = location.split("/").at(-1);
+    const line = {
+      by: "otto",
+      selection: expect.stringMatching(/^--endpoint \/a --until /),
+      reason: "mended",
+      run,
+    };
+    expect(await calls.audited()).toMatchObject([
+      { action: "begin_replay", ...line },
+      { action: "replay", ...line },
+      { action: "replay", ...line },
+    ]);
   });
 
   test("a dry run counts the calls by code, and changes nothing", async () => {
@@ -124,18 +134,18 @@ describe("400", () => {
   const id = `c_${"0".repeat(32)}`;
 
   test.each([
-    [{ reason: "x" }, /^filter: is empty, and no call is named/],
+    [{ reason: "x" }, /^filter: is empty: set a filter, call_ids, or all/],
     [{ filter: {}, reason: "x" }, /^filter: is empty/],
     [{ all: false, reason: "x" }, /^all: /],
     [{ all: true }, /^reason: is missing/],
-    [{ filter: { code: "nope" }, reason: "x" }, /^filter\.code: is no error code/],
+    [{ filter: { code: "nope" }, reason: "x" }, /^filter\.code: must be an error code/],
     [{ filter: { job: 1 }, reason: "x" }, /^filter\.job: /],
     [{ call_ids: [], reason: "x" }, /^call_ids: /],
     [{ call_ids: ["c_1"], reason: "x" }, /^call_ids\.0: /],
     [{ call_ids: Array.from({ length: 1001 }, () => id), reason: "x" }, /^call_ids: /],
     [{ all: true, concurrency: 101, reason: "x" }, /^concurrency: /],
-    [{ all: true, reason: "half a character: \ud83d" }, /^body: holds half a surrogate pair/],
-    [{ filter: { endpoint: "\udc00" }, reason: "x" }, /^body: holds half a surrogate pair/],
+    [{ all: true, reason: "half a character: \ud83d" }, /^body: must not contain half a surrogate pair/],
+    [{ filter: { endpoint: "\udc00" }, reason: "x" }, /^body: must not contain half a surrogate pair/],
   ])("a replay of %j is refused with 400, and begins nothing", async (order, detail) => {
     const { post, get } = await fixture.start();
     const refused = await post("/api/v1/failed/replays", order);

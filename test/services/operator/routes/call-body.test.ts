@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
-import { useRedis } from "../../../fixtures/redis.ts";
+import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { audited } from "../../../support/audited.ts";
 
 const redis = useRedis();
 const calls = useFailedCalls({ redis });
@@ -20,6 +21,27 @@ describe("200", () => {
       "content-disposition": `attachment; filename="${id}"`,
       "x-content-type-options": "nosniff",
     });
+    expect(await audited(redis.client, ["reads"])).toMatchObject([
+      { action: "read_body", call_id: id, by: "vera" },
+    ]);
+    expect(await audited(redis.client)).toEqual([]);
+  });
+
+  test("a search and the life of a call leave no line, so that scrolling writes nothing", async () => {
+    const id = await calls.add();
+    const { get } = await fixture.start();
+    for (const path of ["calls", `calls/${id}`, "failed", "rejected", "payments"])
+      expect((await get(`/api/v1/${path}`, { as: "viewer" })).status).toBe(200);
+    expect(await audited(redis.client, ["acts", "repeats", "money", "reads"])).toEqual([]);
+  });
+
+  test("a body whose line in the audit cannot be written is not given out", async () => {
+    const id = await calls.add({ body: Buffer.from("secret") });
+    await redis.client.set(keys.audit("reads"), "no stream");
+    const { get } = await fixture.start();
+    const refused = await get(`/api/v1/calls/${id}/body`);
+    expect(refusalOf(refused)).toEqual([503, "queue.unavailable"]);
+    expect(refused.text).not.toContain("secret");
   });
 });
 
@@ -31,6 +53,7 @@ describe("404", () => {
     const { get } = await fixture.start();
     const ended = await get(`/api/v1/calls/${id}/body`);
     expect(refusalOf(ended)).toEqual([404, "call.no_body"]);
+    expect(await audited(redis.client, ["reads"])).toEqual([]);
     expect(ended.json()["detail"]).toBe(`${id}: its body is not kept; the call is injected`);
     const none = await get(`/api/v1/calls/c_${"0".repeat(32)}/body`);
     expect(refusalOf(none)).toEqual([404, "call.unknown"]);

@@ -4,6 +4,7 @@ import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
+import { audited } from "../../../support/audited.ts";
 
 describe("200", () => {
   const payments = usePayments();
@@ -27,6 +28,9 @@ describe("200", () => {
       "content-type": "application/octet-stream",
       "content-disposition": `attachment; filename="${id}-result"`,
     });
+    expect(await audited(payments.redis.client, ["reads"])).toMatchObject([
+      { action: "read_result", call_id: id, by: "vera" },
+    ]);
   });
 });
 
@@ -40,7 +44,7 @@ describe("404", () => {
     const { get } = await fixture.start();
     const none = await get(`/api/v1/calls/${id}/result`);
     expect(refusalOf(none)).toEqual([404, "call.no_result"]);
-    expect(none.json()["detail"]).toMatch(/^c_\w+: it has no result with a body: /);
+    expect(none.json()["detail"]).toMatch(/^c_\w+ has no result: /);
     const unknown = await get(`/api/v1/calls/c_${"0".repeat(32)}/result`);
     expect(refusalOf(unknown)).toEqual([404, "call.unknown"]);
   });

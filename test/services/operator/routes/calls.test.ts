@@ -71,12 +71,12 @@ describe("200", () => {
 describe("400", () => {
   test.each([
     ["id=c_123", /^id: /],
-    ["payer=alice", /^payer: is no address/],
-    ["transaction=0x12", /^transaction: is no transaction/],
-    ["job=7", /^job: is not <service id>/],
+    ["payer=alice", /^payer: must be an address/],
+    ["transaction=0x12", /^transaction: must be a transaction hash/],
+    ["job=7", /^job: must be <service id>/],
     ["state=lost", /^state: /],
     ["since=yesterday", /^since: /],
-    ["cursor=nonsense", /^cursor: is not the `next`/],
+    ["cursor=nonsense", /^cursor: must be the `next`/],
     ["limit=501", /^limit: /],
     ["delivery=1", /^delivery: /],
   ])("a search for %s is refused with 400, and says what is wrong", async (query, detail) => {

@@ -7,6 +7,7 @@ import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { asUser } from "../../../fixtures/redis.ts";
 import { x402Table } from "../../../fixtures/x402.ts";
+import { audited } from "../../../support/audited.ts";
 import { startHoldingNode } from "../../../support/node-before.ts";
 import { runIn } from "../run-of.ts";
 
@@ -24,6 +25,10 @@ describe("200", () => {
     const cancelled = await ask("DELETE", `/api/v1/payments/refund-checks/${run.id}`);
     expect(cancelled.status).toBe(200);
     expect((await runs.find(run.id))?.isCancelling || cancelled.json()["state"] === "cancelled").toBe(true);
+    await ask("DELETE", `/api/v1/payments/refund-checks/${run.id}`);
+    expect(await audited(redis.client)).toMatchObject([
+      { action: "cancel_run", run: run.id, by: "otto", selection: "refund-check" },
+    ]);
   });
 
   /** Long before the console gives a node's answer up. */

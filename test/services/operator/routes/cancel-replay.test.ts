@@ -43,7 +43,11 @@ describe("200", () => {
       ...{ matched: CALLS, done: CALLS, remaining: 0, left_meanwhile: 0 },
     });
     expect(await calls.calls.count({})).toBe(0);
-    expect(await calls.audited()).toHaveLength(CALLS);
+    const actions = (await calls.audited()).map(({ action }) => action);
+    expect(actions.filter((action) => action !== "replay")).toEqual([
+      ...["begin_replay", "cancel_run", "resume_run"],
+    ]);
+    expect(actions).toHaveLength(CALLS + 3);
   });
 });
 

@@ -58,7 +58,7 @@ describe("400", () => {
     [{ call_ids: [], reason: "x" }, /^call_ids: /],
     [{ call_ids: ["c_1"], reason: "x" }, /^call_ids/],
     [{ id: "mine", call_ids: [CALL], reason: "x" }, /^id: /],
-    [{ call_ids: [CALL], reason: "\ud800" }, /^body: holds half a surrogate pair/],
+    [{ call_ids: [CALL], reason: "\ud800" }, /^body: must not contain half a surrogate pair/],
   ])("an export of %j is refused with 400, and says what is wrong", async (order, detail) => {
     const { post } = await fixture.start();
     const refused = await post("/api/v1/payments/refunds/exports", order);

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { audited } from "../../../support/audited.ts";
 
 const redis = useRedis();
 const calls = useFailedCalls({ redis });
@@ -21,6 +22,9 @@ describe("200", () => {
       "content-security-policy": expect.stringContaining("default-src 'none'"),
       "cache-control": "no-store",
     });
+    expect(await audited(redis.client, ["reads"])).toMatchObject([
+      { action: "read_body", call_id: id, by: "vera" },
+    ]);
   });
 
   test("a body of 25 MiB comes whole", async () => {
@@ -47,7 +51,7 @@ describe("409", () => {
 });
 
 describe("500", () => {
-  test("what lies in the queue and is no call of this version has no body: 500 with its code", async () => {
+  test("stored data that is unreadable as a call has no body: 500 with its code", async () => {
     const [id = ""] = await calls.fail([{}]);
     await redis.client.hset(keys.inQueue("webhook/7/1", id), "data", "no JSON");
     const { get } = await fixture.start();

@@ -46,7 +46,7 @@ describe("409", () => {
     const { get } = await fixture.start();
     const shown = await get(`/api/v1/failed/${id}`);
     expect(refusalOf(shown)).toEqual([409, "call.not_failed"]);
-    expect(shown.json()["detail"]).toBe(`${id} is not among the failed calls: it is waiting in the queue`);
+    expect(shown.json()["detail"]).toBe(`${id} is not a failed call: it is waiting in the queue`);
   });
 });
 

@@ -85,14 +85,14 @@ describe("400", () => {
   test.each([
     ["?limit=0", /^limit: /],
     ["?limit=501", /^limit: /],
-    ["?limit=ten", /^limit: must be a whole number/],
+    ["?limit=ten", /^limit: must be an integer/],
     ["?origin=mail", /^origin: must be /],
-    ["?code=runner.nope", /^code: is no error code/],
+    ["?code=runner.nope", /^code: must be an error code/],
     ["?since=yesterday", /^since: /],
-    ["?cursor=nonsense", /^cursor: is not the `next`/],
+    ["?cursor=nonsense", /^cursor: must be the `next`/],
     [`?cursor=${cursor({ failedAt: "1", id: "x" })}`, /^cursor/],
     ["?job=1", /^job: /],
-    ["?limit=1&limit=2", /^limit: comes more than once/],
+    ["?limit=1&limit=2", /^limit: must not be sent more than once/],
   ])(
     "the list of failed calls is refused with 400 for %s, and says which parameter is wrong",
     async (query, detail) => {

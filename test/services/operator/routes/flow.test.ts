@@ -8,7 +8,7 @@ const fixture = useOperator();
 describe("200", () => {
   const reports = useReports(fixture.redis);
 
-  test("the flow has a number for each ten seconds of an hour, or for each five minutes of a day, also of one job", async () => {
+  test("the flow has a number for each minute of an hour, or for each five minutes of a day, also of one job", async () => {
     const { log, flush } = await reports.start();
     const injected = { origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 };
     log.info("call.injected", { ...injected, endToEndMs: 40 });
@@ -19,7 +19,7 @@ describe("200", () => {
       const { lines, jobs, step_ms } = FlowView.parse(answer.json());
       return [step_ms, lines[0]?.injected.length, jobs.map(({ job }) => job)];
     };
-    expect(await read("")).toEqual([10_000, 360, ["7/1"]]);
+    expect(await read("")).toEqual([60_000, 60, ["7/1"]]);
     expect(await read("?span=24h")).toEqual([300_000, 288, ["7/1"]]);
     expect(await read("?span=24h&job=7/2")).toEqual([300_000, 288, []]);
   });

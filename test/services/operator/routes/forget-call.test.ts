@@ -64,7 +64,11 @@ describe("409", () => {
       const answer = await post(`/api/v1/calls/${id}/forget`, { reason: "x" });
       return [...refusalOf(answer), answer.json()["detail"]];
     };
-    expect(await forget(waiting)).toEqual([409, "call.in_hand", expect.stringContaining("it is waiting")]);
+    expect(await forget(waiting)).toEqual([
+      409,
+      "call.in_hand",
+      expect.stringContaining("the call is waiting"),
+    ]);
     expect(await forget(settling)).toEqual([409, "call.undecided", expect.stringContaining("not known yet")]);
     expect(await forget(inReview)).toEqual([409, "call.undecided", expect.stringContaining("in review")]);
   });

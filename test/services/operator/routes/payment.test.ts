@@ -18,14 +18,14 @@ describe("200", () => {
     expect(payment).toMatchObject({
       ...{ state: "review", reason: "the node lacks logs", body_kept: true },
       actions: ["settle", "void", "drop"],
-      meaning: "the evidence does not tell whether it is paid",
+      meaning: "the evidence does not show whether the payment was made",
     });
     expect(evidence).toEqual([
       "In review: the node lacks logs.",
-      expect.stringMatching(/^It was sent to http\S+ to be settled once, the last time at /),
-      "It can be paid from block 1 on.",
-      expect.stringMatching(/^The authorization of 0x\w{40} ends at /),
-      "No transaction is known that has paid it.",
+      expect.stringMatching(/^http\S+ was asked to settle it once, last at /),
+      "It can only have been paid in block 1 or later.",
+      expect.stringMatching(/^The authorization of 0x\w{40} expires at /),
+      "No transaction that paid it is known.",
     ]);
   });
 
@@ -40,7 +40,7 @@ describe("200", () => {
     expect(payment["evidence"]).toEqual(
       expect.arrayContaining([
         "Contradicted: the chain says: expired.",
-        expect.stringMatching(/^Transaction 0x\w{64} has paid it, says the facilitator; /),
+        expect.stringMatching(/^Transaction 0x\w{64} paid it, according to the facilitator; /),
       ]),
     );
   });

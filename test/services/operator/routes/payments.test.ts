@@ -22,7 +22,7 @@ describe("200", () => {
     expect([idsIn(all), all.next]).toEqual([[newer, older], null]);
     expect(all.payments[0]).toMatchObject({
       ...{ call_id: newer, state: "settling", claimed_at: "1970-01-01T00:00:02.000Z", decimals: 6 },
-      ...{ settlement: null, proven: false, disputed: false, dispatches: 1, newer: false },
+      ...{ settlement: null, proven: false, disputed: false, dispatches: 1 },
       terms: { payer: payments.payer.address.toLowerCase(), symbol: "USDC", amount: "3200000" },
     });
     expect(JSON.stringify(all)).not.toContain(Buffer.from("hello").toString("base64"));
@@ -75,10 +75,10 @@ describe("400", () => {
 
   test.each([
     ["state=lost", /^state: /],
-    ["payer=alice", /^payer: is no address/],
+    ["payer=alice", /^payer: must be an address/],
     ["disputed=yes", /^disputed: /],
     ["since=yesterday", /^since: /],
-    ["cursor=nonsense", /^cursor: is not the `next`/],
+    ["cursor=nonsense", /^cursor: must be the `next`/],
     ["limit=0", /^limit: /],
   ])("the list of payments is refused with 400 for %s, and says what is wrong", async (query, detail) => {
     const { get } = await fixture.start();

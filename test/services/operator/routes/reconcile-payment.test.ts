@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
+import { audited } from "../../../support/audited.ts";
 
 describe("200", () => {
   const payments = usePayments();
@@ -12,6 +13,9 @@ describe("200", () => {
     const looked = await post(`/api/v1/payments/${id}/reconcile`, {});
     expect([looked.status, looked.json()]).toEqual([
       ...[200, { call_id: id, state_before: "settling", state: "queued", looked: true }],
+    ]);
+    expect(await audited(payments.redis.client)).toMatchObject([
+      { action: "reconcile", call_id: id, by: "otto" },
     ]);
   });
 

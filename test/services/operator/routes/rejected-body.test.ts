@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { refusalOf, useOperator } from "../../../fixtures/operator.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
+import { audited } from "../../../support/audited.ts";
 import { KEPT_BODY, useRejections } from "../rejections.ts";
 
 const redis = useRedis();
@@ -15,6 +16,9 @@ describe("200", () => {
     expect(got.headers).toMatchObject({
       "content-type": "application/octet-stream",
       "content-disposition": expect.stringMatching(/^attachment; /),
+    });
+    expect((await audited(redis.client, ["reads"])).at(-1)).toMatchObject({
+      ...{ action: "read_rejected", rejected_id: rejections.newest[1]?.id, by: "vera" },
     });
   });
 });

@@ -31,6 +31,6 @@ describe("409", () => {
     const { get } = await fixture.start();
     const refused = await get(`/api/v1/rejected/${rejections.newest[0]?.id.slice(0, 6)}`);
     expect(refusalOf(refused)).toEqual([409, "rejected.ambiguous"]);
-    expect(refused.json()["detail"]).toMatch(/the ids of 3 requests begin so, as r_\w{19}$/);
+    expect(refused.json()["detail"]).toMatch(/3 request ids start with it, such as r_\w{19}$/);
   });
 });

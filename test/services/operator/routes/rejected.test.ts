@@ -29,6 +29,7 @@ describe("200", () => {
       ...{ endpoint: "/a", address: "192.0.2.1", method: "POST", path: "/a", query_names: ["token"] },
       ...{ code: "webhook.credential_rejected", bytes: 12, missed_before: 0 },
       signature_headers: { came: [], wanted: ["Stripe-Signature"] },
+      credential: "digest",
     });
     expect(all.requests[2]?.["header_names"]).toContain("X-Key");
   });

@@ -59,7 +59,7 @@ describe("400", () => {
   test.each([
     [{ verdict: "void" }, /^reason: /],
     [{ verdict: "settled", reason: "x" }, /^transaction: /],
-    [{ verdict: "settled", reason: "x", transaction: "0x12" }, /^transaction: is no transaction/],
+    [{ verdict: "settled", reason: "x", transaction: "0x12" }, /^transaction: must be a transaction hash/],
     [{ verdict: "void", reason: "x", transaction: TRANSACTION }, /transaction/],
     [{ verdict: "paid", reason: "x" }, /^verdict: /],
   ])("a decision %j is refused with 400, and says what is wrong", async (decision, detail) => {

@@ -17,14 +17,14 @@ describe("202", () => {
 
   test("a replay that has stopped goes on where it was, once what has stopped it is mended", async () => {
     const ids = await calls.fail([{}, {}, {}]);
-    // What a later release wrote is left alone: the run stops there.
-    await redis.client.hset(keys.record(ids[1] ?? ""), "v", 99);
+    // What cannot be read is left alone: the run stops there.
+    await redis.client.hset(keys.record(ids[1] ?? ""), "st", "LATER");
     const service = await fixture.start();
     const begun = await service.post("/api/v1/failed/replays", { all: true, concurrency: 1, reason: "x" });
     const location = String(begun.headers["location"]);
     const stopped = await runIn(service, location, "stopped");
-    expect(stopped).toMatchObject({ failure: { code: "record.newer" }, matched: 3 });
-    await redis.client.hset(keys.record(ids[1] ?? ""), "v", 1);
+    expect(stopped).toMatchObject({ failure: { code: "record.unreadable" }, matched: 3 });
+    await redis.client.hset(keys.record(ids[1] ?? ""), "st", "FAILED");
     const resumed = await service.post(`${location}/resume`, {});
     expect([resumed.status, resumed.json()]).toMatchObject([202, { failure: null }]);
     expect(await runIn(service, location, "done")).toMatchObject({ done: 3, remaining: 0 });
@@ -34,18 +34,20 @@ describe("202", () => {
   test("what a run does after it was resumed stands in the audit under the name of who resumed it", async () => {
     // One after the other, since a run takes the oldest failure first.
     const ids = [...(await calls.fail([{}])), ...(await calls.fail([{}]))];
-    await redis.client.hset(keys.record(ids[1] ?? ""), "v", 99);
+    await redis.client.hset(keys.record(ids[1] ?? ""), "st", "LATER");
     const olga = { name: "olga", role: "operator", token: "a-second-operators-token-of-a-test" };
     const service = await fixture.start({ operator: { tokens: [...TWO_TOKENS, olga] } });
     const begun = await service.post("/api/v1/failed/replays", { all: true, concurrency: 1, reason: "x" });
     const location = String(begun.headers["location"]);
     await runIn(service, location, "stopped");
-    await redis.client.hset(keys.record(ids[1] ?? ""), "v", 1);
+    await redis.client.hset(keys.record(ids[1] ?? ""), "st", "FAILED");
     const asOlga = { headers: { Authorization: `Bearer ${olga.token}` } };
     expect((await service.post(`${location}/resume`, {}, asOlga)).status).toBe(202);
     expect(await runIn(service, location, "done")).toMatchObject({ by: "otto", resumed_by: "olga" });
     expect(await auditOf(redis)).toMatchObject([
+      { action: "begin_replay", by: "otto" },
       { action: "replay", call_id: ids[0], by: "otto" },
+      { action: "resume_run", by: "olga" },
       { action: "replay", call_id: ids[1], by: "olga" },
     ]);
   });

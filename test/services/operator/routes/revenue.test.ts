@@ -27,7 +27,10 @@ describe("200", () => {
     expect(earned).toHaveLength(2);
     expect(earned).toEqual(
       expect.arrayContaining([
-        { day, network, asset, symbol: "USDC", decimals: 6, job: "1/7", payments: 2, amount: "2500000" },
+        {
+          ...{ day, network, asset, symbol: "USDC", decimals: 6, job: "1/7" },
+          ...{ payments: 2, amount: "2500000", refunds: 0, refunded: "0" },
+        },
         expect.objectContaining({ symbol: null, decimals: null, payments: 1 }),
       ]),
     );

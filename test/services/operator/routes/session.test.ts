@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { refusalOf, TOKENS, useOperator } from "../../../fixtures/operator.ts";
+import { audited } from "../../../support/audited.ts";
 
 const fixture = useOperator();
 
@@ -16,8 +17,26 @@ describe("200", () => {
     expect((await get("/api/v1/jobs", { as: "nobody", headers })).status).toBe(200);
     expect(log.events).toContainEqual({
       event: "operator.signed_in",
-      fields: { name: "otto", role: "operator", address: "127.0.0.1" },
+      fields: {
+        ...{ action: "sign_in", session: expect.any(String), by: "otto" },
+        selection: "operator from 127.0.0.1",
+      },
     });
+  });
+
+  test("a session leaves a line when it begins and when it is ended, and none when its end is repeated", async () => {
+    const { post, ask } = await fixture.start();
+    await post("/session", { token: "wrong" }, { as: "nobody" });
+    const began = await post("/session", { token: TOKENS.viewer }, { as: "nobody" });
+    const headers = { Cookie: String(began.headers["set-cookie"]).split(";")[0] ?? "" };
+    const own = { "Sec-Fetch-Site": "same-origin", ...headers };
+    for (let i = 0; i < 2; i++) await ask("DELETE", "/session", { as: "nobody", headers: own });
+    const lines = (await audited(fixture.redis.client)).slice(-2);
+    expect(lines).toMatchObject([
+      { action: "sign_in", by: "vera", selection: "viewer from 127.0.0.1" },
+      { action: "sign_out", by: "vera", session: lines[0]?.["session"] },
+    ]);
+    expect(headers.Cookie).toContain(`.${lines[0]?.["session"]}.`);
   });
 
   test("who shows a token with the request itself is told whose it is", async () => {
@@ -54,7 +73,10 @@ describe("400", () => {
     const { post } = await fixture.start();
     const deep = JSON.parse(`${"[".repeat(65)}${"]".repeat(65)}`);
     const answer = await post("/session", deep, { as: "nobody" });
-    expect([answer.status, answer.json()["detail"]]).toEqual([400, "body: is nested more than 64 deep"]);
+    expect([answer.status, answer.json()["detail"]]).toEqual([
+      400,
+      "body: is nested more than 64 levels deep",
+    ]);
   });
 });
 

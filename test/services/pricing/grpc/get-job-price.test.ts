@@ -33,9 +33,14 @@ const FAULTS: readonly Fault[] = [
     "a requester of 19 bytes",
     { requester: Buffer.alloc(19, 1) },
     INVALID_ARGUMENT,
-    /^requester: must be 20 bytes/,
+    /^requester: must be a non-zero 20-byte address, not 19 bytes$/,
   ],
-  ["the zero address as requester", { requester: Buffer.alloc(20) }, INVALID_ARGUMENT, /^requester: is/],
+  [
+    "the zero address as requester",
+    { requester: Buffer.alloc(20) },
+    INVALID_ARGUMENT,
+    /^requester: must be a non-zero 20-byte address, not the zero address$/,
+  ],
   ["an inputs_hash of 31 bytes", { inputs_hash: Buffer.alloc(31) }, INVALID_ARGUMENT, /^inputs_hash: /],
   ["no timestamp", { challenge_timestamp: "0" }, INVALID_ARGUMENT, /^challenge_timestamp: is missing/],
   [
@@ -123,7 +128,7 @@ describe("internal", () => {
     const [key = ""] = await client.keys("{postern}:pricing:proof:*");
     const fields = Object.keys(await client.hgetall(key));
     await client.hset(key, String(fields.find((field) => field.startsWith("quote "))), "broken");
-    expect(await engine.ask(request)).toEqual({ code: status.INTERNAL, details: "Unexpected failure" });
+    expect(await engine.ask(request)).toEqual({ code: status.INTERNAL, details: "Internal error" });
     expect(engine.log.events.at(-1)).toMatchObject({
       event: "quote.refused",
       fields: { code: "internal.unexpected", reason: expect.stringContaining("cannot be read") },
@@ -312,7 +317,7 @@ describe("unavailable", () => {
     const request = wireRequest();
     const first = await engine.ask(request);
     await redis.server.kill("SIGKILL");
-    const refused = { code: status.UNAVAILABLE, details: "Quotes cannot be given now" };
+    const refused = { code: status.UNAVAILABLE, details: "Quotes are unavailable" };
     await eventually("it is refused", async () => (await engine.ask(wireRequest())).code !== status.OK);
     const startedAt = performance.now();
     expect(await engine.ask(wireRequest())).toEqual(refused);

@@ -82,7 +82,7 @@ describe("400", () => {
   });
 
   test.each<[string, object, RegExp]>([
-    ["no field at all", {}, /^requester: must be 20 bytes/],
+    ["no field at all", {}, /^requester: must be a non-zero 20-byte address, not 0 bytes/],
     ["an unknown field", { nonce: 1 }, /^nonce: /],
     ["hex without 0x", { requester: "00" }, /^requester: /],
     ["half a byte", { requester: "0x123" }, /^requester: /],
@@ -108,7 +108,7 @@ describe("400", () => {
 
   test.each([
     ["is not JSON", "{", "body: is not JSON in UTF-8"],
-    ["is too deep to be parsed", "[".repeat(65), "body: is nested more than 64 deep"],
+    ["is too deep to be parsed", "[".repeat(65), "body: is nested more than 64 levels deep"],
   ])("a request for a quote whose body %s is refused with 400", async (_what, body, detail) => {
     const broken = await send(engine.http.address, { path: "/pricing/jobs/42/3/quote", body });
     expect(broken.json()).toMatchObject({ status: 400, code: "pricing.request_invalid", detail });

@@ -54,6 +54,13 @@ const DELIVERED_FAILURE: Delivery = {
   title: "The job failed",
 };
 
+/** A callback that its receiver has is in flight until its producer has read the answer. */
+const untilNothingWaits = (...besides: "failed"[]): Promise<unknown> =>
+  eventually(
+    "nothing waits",
+    async () => (await producers.queues.countIn("wait", "delayed", "active", ...besides)) === 0,
+  );
+
 describe("the end of a call is told:", () => {
   test("that the runner took it, and what it answered", async () => {
     runner.answer = () => ({ status: 201, headers: { "content-type": "application/json" }, body: '{"a":1}' });
@@ -132,7 +139,7 @@ describe("the end of a call is told:", () => {
     await producers.add(told(receiver));
     start();
     await receiver.got();
-    expect(await producers.queues.countIn("waiting", "delayed", "active", "failed")).toBe(0);
+    await untilNothingWaits("failed");
     expect(receiver.received).toHaveLength(1);
   });
 });
@@ -179,7 +186,7 @@ describe("a call whose runner delivers its result later", () => {
     async (keeps) => {
       const receiver = await startReceiver();
       const call = await accepted(receiver, { keep_result: keeps });
-      expect(await producers.queues.countIn("waiting", "delayed", "active")).toBe(0);
+      expect(await producers.queues.countIn("wait", "delayed", "active")).toBe(0);
       expect(await deliver(call.id, DELIVERED)).toBe("stored");
       const { event } = await receiver.got();
       expect(event).toMatchObject({ type: "call.completed", timestamp: "2023-11-14T22:13:20.000Z" });
@@ -193,7 +200,7 @@ describe("a call whose runner delivers its result later", () => {
     await deliver(call.id, DELIVERED);
     await receiver.got();
     expect(await deliver(call.id, DELIVERED)).toBe("same");
-    expect(await producers.queues.countIn("waiting", "delayed", "active")).toBe(0);
+    await untilNothingWaits();
   });
 
   test("fails by a delivery, and ends well by the next one: both are told, under ids of their own", async () => {
@@ -260,6 +267,21 @@ describe("an ending is told once:", () => {
     expect(second.event.data["failure"]).toMatchObject({ code: "runner.refused" });
   });
 
+  test("a call that fails again is told of again with a log of its own", async () => {
+    runner.answer = () => ({ status: 400 });
+    const receiver = await startReceiver();
+    receiver.answer = () => ({ status: [500, 200, 503][receiver.received.length - 1] ?? 200 });
+    const call = told(receiver);
+    await producers.add(call);
+    const { saw } = start();
+    const { id } = await receiver.got(2);
+    await saw("call.injected");
+    await createReplay(operator())(await failed(call.id), WHY);
+    await receiver.got(4);
+    await saw("call.injected", 2);
+    expect(await producers.records.attempts(id)).toMatchObject([{ n: 1, reason: "503" }]);
+  });
+
   test("a call that was discarded is told of no more", async () => {
     runner.answer = () => ({ status: 400 });
     const receiver = await startReceiver();
@@ -268,7 +290,7 @@ describe("an ending is told once:", () => {
     start();
     await receiver.got(1);
     await createDiscard(operator())(await failed(call.id), WHY);
-    expect(await producers.queues.countIn("waiting", "delayed", "active", "failed")).toBe(0);
+    await untilNothingWaits("failed");
     expect(receiver.received).toHaveLength(1);
   });
 });

@@ -75,7 +75,7 @@ test("a name that leads to a private address is not connected to", async () => {
   const receiver = await tls();
   const { ask } = await asking({ answers: () => ["127.0.0.1"] });
   expect(await ask(`https://hooks.example:${receiver.port}/`)).toBe(
-    "hooks.example leads to 127.0.0.1, which is neither public nor in allow_cidrs",
+    "hooks.example resolves to 127.0.0.1, which is neither public nor in allow_cidrs",
   );
   expect(receiver.connections()).toBe(0);
 });
@@ -96,7 +96,7 @@ test("a name that leads to IPv4 inside of IPv6 is not connected to", async () =>
   expect(receiver.connections()).toBe(0);
 });
 
-test("a name that answers differently after it was looked at is connected to where it was looked at", async () => {
+test("a host name whose address changes after the check is connected at the checked address", async () => {
   const looked = await tls("127.0.0.2");
   const rebound = await tls("127.0.0.1", looked.port);
   let questions = 0;
@@ -156,7 +156,7 @@ test("without TLS only an address that is allowed is connected to", async () => 
   });
   expect(await ask(`http://in:${receiver.port}/`)).toBe("here");
   expect(await ask("http://out/")).toBe(
-    "out leads to 1.1.1.1, which is not in allow_cidrs, and http goes nowhere else",
+    "out resolves to 1.1.1.1, which is not in allow_cidrs, as http requires",
   );
 });
 

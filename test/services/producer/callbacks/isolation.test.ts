@@ -39,17 +39,17 @@ onlyInLongRun(() => {
     const { log, saw, count } = start({
       callbacks: { ...TEST_CALLBACKS, attempts: 1000, backoff: { baseMs: 100, capMs: 100 } },
     });
-    await saw("receiver.away");
+    await saw("receiver.down");
     await saw("call.delayed", 100);
-    const isTried = (fields: Record<string, unknown>) => !/ is away: /.test(String(fields["reason"]));
+    const isTried = (fields: Record<string, unknown>) => !/ is down: /.test(String(fields["reason"]));
     const tried = log.events.filter(({ event, fields }) => event === "call.delayed" && isTried(fields));
     expect(tried.length).toBeLessThan(50);
-    expect(count("receiver.away")).toBe(1);
+    expect(count("receiver.down")).toBe(1);
     await addMany(1, () => told(working));
     await working.got();
     await receiver.comeBack();
     await receiver.got(100);
-    await saw("receiver.returned");
+    await saw("receiver.up");
     expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(100);
   }, 60_000);
 });
@@ -84,7 +84,7 @@ test("callbacks to a receiver that an operator has paused wait, and others go on
   await other.got(3);
   expect(paused.received).toEqual([]);
   expect((await jobs.gates()).get(gateOf(paused))).toMatchObject({ pausedBy: "test", reason: "a test" });
-  expect(await jobs.resume(gateOf(paused))).toBe(true);
+  expect(await jobs.resume(gateOf(paused), why)).toBe(true);
   await paused.got(3);
 });
 
@@ -96,7 +96,7 @@ test("all callbacks can be paused together, while jobs go on", async () => {
   await addMany(3, () => told(receiver));
   await saw("call.injected", 3);
   expect(receiver.received).toEqual([]);
-  await jobs.resume("callback");
+  await jobs.resume("callback", { at: Date.now(), by: "a test" });
   await receiver.got(3);
 });
 
@@ -131,7 +131,7 @@ test("a producer that sends no callbacks leaves them to another one", async () =
   const first = start({ ...without, origins: ["webhook"] });
   await addMany(1, () => told(receiver));
   await first.saw("call.injected");
-  expect(await producers.queues.countIn("waiting")).toBe(1);
+  expect(await producers.queues.countIn("wait")).toBe(1);
   start();
   await receiver.got();
 });

@@ -60,7 +60,7 @@ function verifiesByKey(jwk: JsonWebKey, { body, headers }: Received): boolean {
     .some((each) => verify(null, signed, key, Buffer.from(each.slice("v1a,".length), "base64")));
 }
 
-test("a receiver's secret is its own: neither another receiver's nor the configured one verifies what it is sent", async () => {
+test("each receiver has its own secret: neither another receiver's secret nor the configured one verifies its callbacks", async () => {
   const [receiver, other] = [await startReceiver(), await startReceiver()];
   const received = await callbackTo(receiver);
   expect(verifies(ownSecretAt(receiver.url), received)).toBe(true);
@@ -68,7 +68,7 @@ test("a receiver's secret is its own: neither another receiver's nor the configu
     expect(verifies(secret, received)).toBe(false);
 });
 
-test("whoever has no secret verifies by the keys that a gateway tells, and sees by the URL for whom a message is", async () => {
+test("a receiver without a secret verifies with the keys that a gateway publishes, and sees in the URL whom a message is for", async () => {
   const receiver = await startReceiver("/paid?by=me");
   const received = await callbackTo(receiver);
   const [key = {}] = await keysOfGateway(1);

@@ -332,11 +332,11 @@ describe("422", () => {
   });
 
   test.each([
-    ["is no JSON", 1, "{", /not JSON/],
-    ["is missing", 1, "", /not JSON/],
+    ["is no JSON", 1, "{", /must be JSON/],
+    ["is missing", 1, "", /must be JSON/],
     ["has the wrong type", 1, '{"a":"2"}', /expected int|expected number/],
     ["has an unknown key", 1, '{"a":2,"c":1}', /"c"/],
-    ["is no text", 2, Buffer.from([0xc3, 0x28]), /not UTF-8/],
+    ["is no text", 2, Buffer.from([0xc3, 0x28]), /must be UTF-8/],
   ])(
     "a call whose input %s is refused with 422, and the answer says why",
     async (what, job, body, reason) => {

@@ -49,7 +49,6 @@ test("a webhook becomes a call with its endpoint's metadata and nothing else of 
   expect(answer.status).toBe(202);
   const call = await webhooks.onlyCall();
   expect(call).toEqual({
-    v: 1,
     id: expect.stringMatching(/^c_[0-9a-f]{32}$/),
     origin: "webhook",
     service_id: 7,

@@ -79,7 +79,7 @@ test("a webhook is refused with 503 queue.overloaded while depth, bytes, oldest 
         const answer = await post(gateway);
         return answer.status === 202 ? undefined : answer;
       });
-      const detail = `over its limit: ${limit}`;
+      const detail = `over the limit: ${limit}`;
       expect(answer.json()).toMatchObject({ status: 503, code: "queue.overloaded", detail });
     }),
   );

@@ -81,7 +81,7 @@ test.each(sample(WEAKER))(
   "a gateway closes when its Redis becomes one %s, and opens when that is put right; the log says both",
   async (_, name, weak, strong, remedy) => {
     const gateway = await webhooks.start({ endpoints });
-    const logged = () => gateway.log.events.filter(({ event }) => /^redis\.(refused|ready)$/.test(event));
+    const logged = () => gateway.log.events.filter(({ event }) => /^redis\.(unusable|ready)$/.test(event));
     expect((await post(gateway)).status).toBe(202);
     await redis.client.config("SET", name, weak);
     try {
@@ -96,7 +96,7 @@ test.each(sample(WEAKER))(
     }
     await eventually("it is open", async () => (await post(gateway)).status === 202);
     await eventually("the append-only file is whole", isAofWhole);
-    expect(logged().map(({ event }) => event)).toEqual(["redis.ready", "redis.refused", "redis.ready"]);
+    expect(logged().map(({ event }) => event)).toEqual(["redis.ready", "redis.unusable", "redis.ready"]);
     expect(logged()[1]?.fields["reason"]).toMatch(remedy);
   },
 );
@@ -124,7 +124,13 @@ test("where Redis hides its settings a gateway starts only if an operator has de
 
 test.each([
   ["evicts keys", "maxmemory-policy", "allkeys-lru", "noeviction", /maxmemory-policy is allkeys-lru/],
-  ["keeps no append-only file", "appendonly", "no", "yes", /this service cannot be used/],
+  [
+    "keeps no append-only file",
+    "appendonly",
+    "no",
+    "yes",
+    /in the settings of the Redis service; a service without that cannot be used/,
+  ],
 ])(
   "what a Redis that hides its settings still shows is checked, whatever is declared: one that %s is refused, and no CONFIG SET is advised",
   async (_, name, weak, strong, reason) => {
@@ -167,7 +173,7 @@ test.each([
     try {
       const gateway = await webhooks.start({ endpoints, durability, early: true });
       const refusal = await gateway.gateway.firstCheck.catch((error: Error) => error.message);
-      expect(refusal).toMatch(/it is a replica.*at the primary\.$/);
+      expect(refusal).toMatch(/it is a replica.*set \[redis\] url to the primary\.$/);
     } finally {
       await redis.client.call("REPLICAOF", "NO", "ONE");
     }

@@ -10,7 +10,7 @@ type Fits = (words: readonly string[]) => boolean;
 
 /** The script that adds calls to their queues. */
 export const isAdd: Fits = (words) =>
-  /^eval/i.test(words[0] ?? "") && words.some((word) => word.startsWith('{"v":1,"id":"c_'));
+  /^eval/i.test(words[0] ?? "") && words.some((word) => word.startsWith('{"id":"c_'));
 
 /** Applies the fault to the first `times` commands that fit; returns how often it has struck. */
 export function strike(proxy: UsedRedisProxy, fits: Fits, fault: Fault, times = 1): () => number {

@@ -35,7 +35,7 @@ test("requests to one endpoint name so many receivers by wildcards, also at once
   const refused = answers.find(({ status }) => status !== 202);
   expect(refused?.json()).toMatchObject({
     ...{ status: 503, code: "queue.overloaded" },
-    detail: "over its limit: receivers of callbacks. Name one that was named before, or none.",
+    detail: "over the limit: callback receivers. Name a receiver that was named before, or none.",
   });
   expect(await webhooks.waiting()).toHaveLength(10);
   for (const host of [...accepted, "listed.example.com", undefined])
@@ -90,7 +90,7 @@ test("a backlog of callbacks refuses the requests that name its receiver, and no
   await addCallbacks(webhooks.redis.partition, times(5000, "dead.example.com"), KIB);
   expect((await refuses(gateway, "dead.example.com")).json()).toMatchObject({
     code: "queue.overloaded",
-    detail: "over its limit: callbacks that wait for the receiver which the request names",
+    detail: "over the limit: callbacks that wait for the receiver that the request names",
   });
   for (const host of ["slow.example.com", "idle.example.com", undefined])
     expect(await statusOf(gateway, host)).toBe(202);

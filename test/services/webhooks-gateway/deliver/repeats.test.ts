@@ -152,12 +152,15 @@ test.each([
   expect(await webhooks.waiting()).toEqual([]);
 });
 
-test("a repeat of a call whose record a later release wrote is refused with 503 at once, and the record stays", async () => {
+test("a repeat of a call whose record has a state that no process writes is refused with 503 at once, and the record stays", async () => {
   const id = await idOf(post(first, "/key", "d-1"));
-  await webhooks.redis.client.hset(keys.record(id), { v: 3, st: "LATER" });
+  await webhooks.redis.client.hset(keys.record(id), { st: "LATER" });
   const before = await webhooks.redis.client.hgetall(keys.record(id));
   const startedAt = performance.now();
-  expect((await post(second, "/key", "d-1")).json()).toMatchObject({ status: 503, code: "record.newer" });
+  expect((await post(second, "/key", "d-1")).json()).toMatchObject({
+    status: 503,
+    code: "record.unreadable",
+  });
   expect(performance.now() - startedAt).toBeLessThan(1000);
   expect(await webhooks.redis.client.hgetall(keys.record(id))).toEqual(before);
 });

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
-import { createFacilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
+import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
@@ -20,7 +20,7 @@ const REQUEST: FacilitatorRequest = { x402Version: 2, paymentPayload: {}, paymen
 const ends = useEnds();
 
 function clientOf(all: readonly FaultyFacilitator[], verifyTimeoutMs: number) {
-  const facilitators = createFacilitators({
+  const facilitators = new Facilitators({
     facilitators: all.map(({ url }) => ({ url, headers: {} })),
     authorize: undefined,
     verifyTimeoutMs,
@@ -58,14 +58,14 @@ const payerOf = (index: number) => `payer ${index}`;
 test("hundreds of slow verifies keep no settlement waiting; those over the bound wait, and are told to come back", async () => {
   const { facilitators, url, held, answerVerifies } = await slowFacilitator();
   const verifies = Promise.allSettled(
-    Array.from({ length: 512 }, (_, index) => facilitators.verify(REQUEST, KIND, by(payerOf(index)))),
+    Array.from({ length: 512 }, (_, index) => facilitators.judge(REQUEST, KIND, by(payerOf(index)))),
   );
   await eventually("they are under way", () => held.length >= 128);
 
   const settled = await Promise.all(Array.from({ length: 20 }, () => facilitators.settle(REQUEST, url)));
   expect(settled).toEqual(Array(20).fill({ kind: "settled", transaction: TRANSACTION }));
 
-  await expect(facilitators.verify(REQUEST, KIND, by("one more"))).rejects.toMatchObject({
+  await expect(facilitators.judge(REQUEST, KIND, by("one more"))).rejects.toMatchObject({
     code: "payment.unavailable",
   });
   expect(held).toHaveLength(128);
@@ -74,17 +74,17 @@ test("hundreds of slow verifies keep no settlement waiting; those over the bound
   const refused = results.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   expect(refused).toHaveLength(512 - 128);
   expect(refused[0]).toMatchObject({ code: "payment.unavailable", retryAfterMs: expect.any(Number) });
-  expect((await facilitators.verify(REQUEST, KIND, by(payerOf(0)))).verified.kind).toBe("valid");
+  expect((await facilitators.judge(REQUEST, KIND, by(payerOf(0)))).verified.kind).toBe("valid");
   expect(facilitators.available()).toMatchObject([{ ok: true, breaker: "closed" }]);
 });
 
-test("who has many verifies waiting is told that it is his, and the next one's place is another address's", async () => {
+test("an address with many waiting verifies is told so, and the next slot goes to another address", async () => {
   const { facilitators, held, answerVerifies } = await slowFacilitator();
-  const greedy = Array.from({ length: 400 }, () => facilitators.verify(REQUEST, KIND, by("greedy")));
+  const greedy = Array.from({ length: 400 }, () => facilitators.judge(REQUEST, KIND, by("greedy")));
   const his = Promise.allSettled(greedy);
   await eventually("they are under way", () => held.length >= 128);
-  const other = facilitators.verify(REQUEST, KIND, by("another"));
-  await expect(facilitators.verify(REQUEST, KIND, by("greedy"))).rejects.toMatchObject({
+  const other = facilitators.judge(REQUEST, KIND, by("another"));
+  await expect(facilitators.judge(REQUEST, KIND, by("greedy"))).rejects.toMatchObject({
     code: "request.rate_limited",
     retryAfterMs: expect.any(Number),
   });
@@ -94,7 +94,7 @@ test("who has many verifies waiting is told that it is his, and the next one's p
   expect(refused).toEqual(Array(400 - 128 - 256).fill("request.rate_limited"));
 });
 
-test("a facilitator that hangs on one chain takes no place of payments that another one takes", async () => {
+test("a facilitator that hangs on one chain takes no slot from payments for another facilitator", async () => {
   const [hanging, well] = [await startFaultyFacilitator(), await startFaultyFacilitator()];
   const held: ServerResponse[] = [];
   const kindOn = (network: string) => ({ scheme: "exact", network });
@@ -106,14 +106,14 @@ test("a facilitator that hangs on one chain takes no place of payments that anot
   await eventually("both are known", () => facilitators.available().every(({ ok }) => ok));
 
   const stuck = Array.from({ length: 128 }, (_, i) =>
-    facilitators.verify(REQUEST, kindOn("eip155:1"), by(payerOf(i))),
+    facilitators.judge(REQUEST, kindOn("eip155:1"), by(payerOf(i))),
   );
   for (const one of stuck) one.catch(() => {});
   await eventually("they are under way", () => held.length === 128);
 
   const startedAt = performance.now();
-  expect((await facilitators.verify(REQUEST, kindOn("eip155:2"), by("a"))).url).toBe(well.url);
-  expect((await facilitators.verify(REQUEST, kindOn("eip155:1"), by("b"))).url).toBe(well.url);
+  expect((await facilitators.judge(REQUEST, kindOn("eip155:2"), by("a"))).url).toBe(well.url);
+  expect((await facilitators.judge(REQUEST, kindOn("eip155:1"), by("b"))).url).toBe(well.url);
   expect(performance.now() - startedAt).toBeLessThan(1500);
   expect(facilitators.available()).toMatchObject([{ ok: true }, { ok: true }]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createFacilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
+import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
@@ -42,7 +42,7 @@ async function facilitator(): Promise<FaultyFacilitator> {
 /** `hanging` is how long it waits for a verify that hangs. */
 async function clientOf(all: readonly FaultyFacilitator[], { hanging = 20_000 } = {}) {
   const log = recordingLog();
-  const facilitators = createFacilitators({
+  const facilitators = new Facilitators({
     facilitators: all.map(({ url }) => ({ url, headers: {} })),
     authorize: undefined,
     verifyTimeoutMs: hanging,
@@ -53,7 +53,7 @@ async function clientOf(all: readonly FaultyFacilitator[], { hanging = 20_000 } 
   ends.defer(() => facilitators.close());
   void facilitators.start();
   await eventually("all are known", () => facilitators.available().every(({ ok }) => ok));
-  const verify = (payer: string) => facilitators.verify(requestOf(payer), KIND, by(payer));
+  const verify = (payer: string) => facilitators.judge(requestOf(payer), KIND, by(payer));
   return {
     facilitators,
     log,
@@ -102,7 +102,9 @@ test("a facilitator that answers no verify is asked no more: payers are refused 
   const startedAt = performance.now();
   await expect(verify("late")).rejects.toMatchObject({
     code: "payment.unavailable",
-    message: expect.stringMatching(/not asked, since it answers no verify \(no answer within 1000 ms\)/),
+    message: expect.stringMatching(
+      /not asked, because it answers no verify request \(no answer within 1000 ms\)/,
+    ),
     retryAfterMs: expect.any(Number),
   });
   expect(performance.now() - startedAt).toBeLessThan(500);
@@ -114,9 +116,9 @@ test("a facilitator that answers no verify is asked no more: payers are refused 
   await stateIs("closed");
   expect((await verify("late")).verified.kind).toBe("valid");
   expect(log.events.map(({ event, fields }) => [event, fields["verifies"]])).toEqual([
-    ["facilitator.lost", undefined],
-    ["facilitator.lost", "withheld"],
-    ["facilitator.returned", undefined],
+    ["facilitator.down", undefined],
+    ["facilitator.down", "withheld"],
+    ["facilitator.up", undefined],
   ]);
 });
 
@@ -134,7 +136,7 @@ test("what an open breaker withholds from one facilitator goes to the next one w
   expect(asksOf(ill, "verify")).toHaveLength(asked);
 });
 
-test("a settle is sent once whatever the breaker says, and opens and closes none", async () => {
+test("a settle request is sent once whatever the state of the breaker, and does not open or close it", async () => {
   const its = await facilitator();
   const { facilitators, verifyAll, stateIs } = await clientOf([its]);
   its.on("settle", answerText("", 503));
@@ -151,7 +153,7 @@ test("a settle is sent once whatever the breaker says, and opens and closes none
   expect(facilitators.available()).toMatchObject([{ ok: false, breaker: "open" }]);
 });
 
-test("while it is only known to be there again, one verify at a time is tried, and one of each payer", async () => {
+test("while the breaker is half open, one verify is sent at a time, and one of each payer", async () => {
   const its = await facilitator();
   const { verify, verifyAll, stateIs } = await clientOf([its], { hanging: 1000 });
   its.on("verify", answerText("", 503));
@@ -180,7 +182,7 @@ test("while it is only known to be there again, one verify at a time is tried, a
   await stateIs("closed");
 });
 
-test("one payer whose payments get no answer opens no breaker, however many he sends", async () => {
+test("one payer whose payments get no answer does not open the breaker, however many payments they send", async () => {
   const its = await facilitator();
   const { facilitators, verifyAll } = await clientOf([its]);
   its.on("supported", answerText("", 503));
@@ -191,7 +193,7 @@ test("one payer whose payments get no answer opens no breaker, however many he s
 });
 
 onlyInLongRun(() => {
-  test("many payers whose payments get no answer open no breaker: a payment of nobody's is judged meanwhile", async () => {
+  test("many payers whose payments get no answer do not open the breaker while the canary payment gets a verdict", async () => {
     const its = await facilitator();
     const { facilitators, log, verify, verifyAll } = await clientOf([its], { hanging: 1000 });
     for (const behave of [never, answerText("", 500)]) {
@@ -219,7 +221,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("a payment that hangs while others are judged counts for nothing", async () => {
+test("a payment that hangs while others get a verdict does not count against the facilitator", async () => {
   const its = await facilitator();
   const { facilitators, verify, verifyAll } = await clientOf([its], { hanging: 1000 });
   its.on(
@@ -235,7 +237,7 @@ test("a payment that hangs while others are judged counts for nothing", async ()
 });
 
 test.each([400, 413, 422])(
-  "what a facilitator answers with %s without a verdict says nothing of it, since a payer can bring it about",
+  "an answer with %s and without a verdict does not count against the facilitator, because a payer can cause it",
   async (status) => {
     const its = await facilitator();
     const { facilitators, log, verifyAll } = await clientOf([its]);

@@ -2,7 +2,7 @@ import { createPublicKey, generateKeyPairSync } from "node:crypto";
 import { generateJwt } from "@coinbase/cdp-sdk/auth";
 import { decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import { expect, test } from "vitest";
-import { createFacilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
+import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { systemClock } from "../../../../shared/time/clock.ts";
@@ -34,7 +34,7 @@ async function tokensSent(secret: string) {
   const its = await startFaultyFacilitator();
   const log = recordingLog();
   const cdp = { key_id: new Secret(KEY_ID), key_secret: new Secret(secret) };
-  const facilitators = createFacilitators({
+  const facilitators = new Facilitators({
     facilitators: [{ url: its.url, headers: { "x-of-ours": new Secret("a") }, cdp }],
     ...{ authorize: undefined, verifyTimeoutMs: 5000, settleTimeoutMs: 5000, clock: systemClock, log },
   });
@@ -42,7 +42,7 @@ async function tokensSent(secret: string) {
   ends.defer(() => facilitators.close());
   void facilitators.start();
   await eventually("it is known", () => facilitators.available()[0]?.ok);
-  await facilitators.verify(REQUEST, KIND, by(PAYER));
+  await facilitators.judge(REQUEST, KIND, by(PAYER));
   await facilitators.settle(REQUEST, its.url);
   const { host } = new URL(its.url);
   const sent = its.asked.map(({ method, path, headers }) => {

@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import type { Authorize, FacilitatorCall } from "../../../../services/x402-gateway/facilitator/authorize.ts";
-import { createFacilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
+import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
@@ -30,7 +30,7 @@ type Given = { headers?: Readonly<Record<string, Secret>>[]; authorize?: Authori
 async function clientOf(count: number, { headers = [], authorize }: Given) {
   const all = await Promise.all(Array.from({ length: count }, () => startFaultyFacilitator()));
   const log = recordingLog();
-  const facilitators = createFacilitators({
+  const facilitators = new Facilitators({
     facilitators: all.map(({ url }, index) => ({ url, headers: headers[index] ?? {} })),
     ...{ authorize, verifyTimeoutMs: 300, settleTimeoutMs: 300, clock: systemClock, log },
   });
@@ -48,7 +48,7 @@ test("a facilitator gets its own credentials, and never those of another", async
   const { all, facilitators } = await clientOf(2, { headers });
   const [first, second] = all as [FaultyFacilitator, FaultyFacilitator];
   first.on("verify", answerText("", 503));
-  expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).url).toBe(second.url);
+  expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(second.url);
   for (const { url } of all) await facilitators.settle(REQUEST, url);
 
   for (const its of all)
@@ -72,7 +72,7 @@ test("the authorize hook is asked for each request to each facilitator, and its 
       return { Authorization: `for ${call.method} ${call.host}${call.path}` };
     },
   });
-  await facilitators.verify(REQUEST, KIND, by(PAYER));
+  await facilitators.judge(REQUEST, KIND, by(PAYER));
   await facilitators.settle(REQUEST, all[0].url);
 
   for (const its of all) {
@@ -110,7 +110,7 @@ const ILL_HOOKS: [string, () => Promise<unknown>][] = [
 ];
 
 test.each(ILL_HOOKS)(
-  "an authorize hook that %s has nothing sent: no verdict, an unknown settlement, and no token in a log",
+  "an authorize hook that %s sends nothing: there is no verdict, the settlement is unknown, and no token is in a log",
   async (_what, ill) => {
     let illAt: string | undefined;
     const authorize = async ({ facilitator }: FacilitatorCall) =>
@@ -119,17 +119,17 @@ test.each(ILL_HOOKS)(
     const [first] = all;
     illAt = first.url;
 
-    expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).url).toBe(all[1]?.url);
+    expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(all[1]?.url);
     const settled = await facilitators.settle(REQUEST, first.url);
     expect(settled).toMatchObject({ kind: "unknown", reason: expect.any(String) });
     expect(pathsOf(first).filter((path) => path !== "/base/supported")).toEqual([]);
-    expect(log.events.map(({ event }) => event)).toContain("facilitator.lost");
+    expect(log.events.map(({ event }) => event)).toContain("facilitator.down");
     const told = log.text() + inspect([settled, facilitators.available()], { depth: 9 });
     expect(told).not.toContain(CANARY);
   },
 );
 
-test("the time of the authorize hook is part of the operation's", async () => {
+test("the time limit of an operation includes the authorize hook", async () => {
   const held: (() => void)[] = [];
   const authorize: Authorize = async ({ operation }) => {
     if (operation === "settle") await new Promise<void>((resolve) => void held.push(resolve));
@@ -139,7 +139,7 @@ test("the time of the authorize hook is part of the operation's", async () => {
   const [its] = all;
   expect(await facilitators.settle(REQUEST, its.url)).toEqual({
     kind: "unknown",
-    reason: "its credentials were not there in time, and nothing was sent",
+    reason: "its credentials were not ready in time, so nothing was sent",
   });
   held.shift()?.(); // too late for the first settle
   const next = facilitators.settle(REQUEST, its.url);

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import type { Authorize } from "../../../../services/x402-gateway/facilitator/authorize.ts";
-import { createFacilitators, type Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
+import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { freePort } from "../../../../shared/dev/free-port.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
@@ -52,7 +52,7 @@ function clientOf(
   urls: readonly string[],
   { headers = {}, authorize, timeoutMs = 5000, log = recordingLog() }: Given = {},
 ) {
-  const facilitators = createFacilitators({
+  const facilitators = new Facilitators({
     facilitators: urls.map((url) => ({ url, headers })),
     authorize,
     verifyTimeoutMs: timeoutMs,
@@ -82,7 +82,7 @@ test("a payment goes to the facilitator as it was decoded, and its verdict comes
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
 
-  const judged = await facilitators.verify(REQUEST, KIND, by(PAYER));
+  const judged = await facilitators.judge(REQUEST, KIND, by(PAYER));
   const settled = await facilitators.settle(REQUEST, judged.url);
 
   expect(judged).toEqual({ verified: { kind: "valid" }, url: its.url });
@@ -97,7 +97,7 @@ test("a refused payment is the payer's fault, unless the reason is one that no p
   const facilitators = await readyClientOf([its]);
   const faultOf = async (invalidReason: string, status = 200) => {
     its.on("verify", answerJson({ isValid: false, invalidReason }, status));
-    const { verified } = await facilitators.verify(REQUEST, KIND, by(PAYER));
+    const { verified } = await facilitators.judge(REQUEST, KIND, by(PAYER));
     return verified.kind === "refused" && verified.reason === invalidReason ? verified.fault : verified;
   };
 
@@ -167,7 +167,7 @@ test.each(NO_ANSWERS)(
     ill.on("supported", reset);
     ill.on("verify", behave);
 
-    const { verified, url } = await facilitators.verify(REQUEST, KIND, by(PAYER));
+    const { verified, url } = await facilitators.judge(REQUEST, KIND, by(PAYER));
 
     expect(verified.kind).toBe("valid");
     expect(url).toBe(well.url);
@@ -177,7 +177,7 @@ test.each(NO_ANSWERS)(
 );
 
 test.each(NO_ANSWERS)(
-  "a settlement whose facilitator %s is unknown, and asked for once",
+  "a settlement whose facilitator %s is unknown, and is asked for only once",
   async (_what, behave) => {
     const [ill, well] = [await facilitator(), await facilitator()];
     const facilitators = await readyClientOf([ill, well], { timeoutMs: 400 });
@@ -216,7 +216,7 @@ test("a settlement is unknown without a well-formed transaction, and for a reaso
   expect(await settledAs(refused)).toEqual({ kind: "refused", reason: "insufficient_funds" });
 });
 
-test("where no facilitator answers, the payer is told when to come back, and nothing of the credentials", async () => {
+test("if no facilitator answers, the payer is told when to try again, and nothing about the credentials", async () => {
   const log = recordingLog();
   const [slow, throttling] = [await facilitator(), await facilitator()];
   const headers = { Authorization: new Secret("Bearer s3cret-of-ours"), "X-Key": new Secret("k-1234567") };
@@ -224,7 +224,7 @@ test("where no facilitator answers, the payer is told when to come back, and not
   slow.on("verify", never);
   throttling.on("verify", answerText("", 429, { "Retry-After": "7" }));
 
-  const error = await facilitators.verify(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
+  const error = await facilitators.judge(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
 
   expect(error).toMatchObject({ code: "payment.unavailable", retryAfterMs: 7000 });
   expect((error as Error).message).toMatch(/no answer within 300 ms.*status 429/);
@@ -244,7 +244,7 @@ test("a facilitator is named by its origin in readiness, log and refusals, becau
   await eventually("one is known", () => facilitators.available()[1]?.ok);
   its.on("verify", answerText("", 503));
 
-  const error = await facilitators.verify(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
+  const error = await facilitators.judge(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
   const told = JSON.stringify(facilitators.available()) + log.text() + inspect(error, { depth: 9 });
   expect(told).not.toMatch(/key-in-a-path|base/);
   expect(facilitators.available()).toMatchObject([
@@ -261,7 +261,7 @@ test("a facilitator lost and back is said once each; meanwhile it is asked last"
   first.on("supported", answerText("", 503));
 
   for (let i = 0; i < 3; i++)
-    expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).url).toBe(second.url);
+    expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(second.url);
   expect(asksOf(first, "verify")).toHaveLength(1);
   const isProbed = () => asksOf(first, "supported").length >= 3;
   await eventually("it is asked again, and again", isProbed);
@@ -270,8 +270,8 @@ test("a facilitator lost and back is said once each; meanwhile it is asked last"
   first.on("verify", answerJson({ isValid: true }));
   first.on("supported", answerJson({ kinds: [{ x402Version: 2, ...KIND }] }));
   await eventually("the first is back", () => facilitators.available()[0]?.ok);
-  expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).url).toBe(first.url);
-  expect(log.events.map(({ event }) => event)).toEqual(["facilitator.lost", "facilitator.returned"]);
+  expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(first.url);
+  expect(log.events.map(({ event }) => event)).toEqual(["facilitator.down", "facilitator.up"]);
 });
 
 test("a facilitator that is away at the start is found once it is there", async () => {
@@ -279,13 +279,13 @@ test("a facilitator that is away at the start is found once it is there", async 
   const url = `http://127.0.0.1:${port}/base/`;
   const facilitators = clientOf([url]);
   await eventually("it is missed", () => facilitators.available()[0]?.reason?.includes("ECONNREFUSED"));
-  await expect(facilitators.verify(REQUEST, KIND, by(PAYER))).rejects.toMatchObject({
+  await expect(facilitators.judge(REQUEST, KIND, by(PAYER))).rejects.toMatchObject({
     code: "payment.unavailable",
   });
 
   await facilitator(port);
   await eventually("it is found", () => facilitators.supports({ x402Version: 2, ...KIND }));
-  expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).verified.kind).toBe("valid");
+  expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).verified.kind).toBe("valid");
 });
 
 test("only facilitators that support the version, the scheme and the network are asked", async () => {
@@ -294,7 +294,7 @@ test("only facilitators that support the version, the scheme and the network are
   two.on("supported", answerJson({ kinds: [{ x402Version: 2, scheme: "exact", network: "eip155:*" }] }));
   const facilitators = await readyClientOf([one, two]);
 
-  expect((await facilitators.verify(REQUEST, KIND, by(PAYER))).url).toBe(two.url);
+  expect((await facilitators.judge(REQUEST, KIND, by(PAYER))).url).toBe(two.url);
   expect(asksOf(one, "verify")).toHaveLength(0);
   expect(facilitators.supports({ x402Version: 1, scheme: "exact", network: "base" })).toBe(true);
   expect(facilitators.supports({ x402Version: 2, scheme: "upto", network: "eip155:1" })).toBe(false);
@@ -305,7 +305,7 @@ test("forty requests to a facilitator, one after the other, need at most two con
   const its = await facilitator();
   const facilitators = await readyClientOf([its]);
   for (let i = 0; i < 20; i++) {
-    const { url } = await facilitators.verify(REQUEST, KIND, by(PAYER));
+    const { url } = await facilitators.judge(REQUEST, KIND, by(PAYER));
     await facilitators.settle(REQUEST, url);
   }
   expect(its.connections()).toBeLessThanOrEqual(2);
@@ -332,11 +332,11 @@ test("what a facilitator supports may take a megabyte, and no more", async () =>
   longer.on("supported", answerJson({ kinds, pad: "x".repeat(512 * 1024) }));
   const other = clientOf([longer.url]);
   await eventually("it is too long", () =>
-    other.available()[0]?.reason?.includes("its answer is over 1048576 bytes"),
+    other.available()[0]?.reason?.includes("its answer is longer than 1048576 bytes"),
   );
 });
 
-test("a redirect is not followed, and the log says where it leads; of the path nothing, if our own has parts that may be a key", async () => {
+test("a redirect is not followed, and the log has its target, without the path if the configured URL may contain a key", async () => {
   const log = recordingLog();
   const [its, elsewhere] = [await facilitator(), await facilitator()];
   const facilitators = await readyClientOf([its], { log });
@@ -344,7 +344,7 @@ test("a redirect is not followed, and the log says where it leads; of the path n
   const target = elsewhere.url.replace("://", "://user:password@");
   const reasonOf = async (Location: string) => {
     its.on("verify", answerJson({}, 302, { Location }));
-    const error = await facilitators.verify(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
+    const error = await facilitators.judge(REQUEST, KIND, by(PAYER)).catch((thrown: unknown) => thrown);
     return (error as Error).message.replace(new URL(its.url).origin, "ITS");
   };
   const { origin } = new URL(elsewhere.url);
@@ -357,7 +357,7 @@ test("a redirect is not followed, and the log says where it leads; of the path n
   expect(elsewhere.asked.filter(({ path }) => !path.endsWith("/supported"))).toEqual([]);
   const [lost] = log.events;
   expect(lost).toMatchObject({
-    event: "facilitator.lost",
+    event: "facilitator.down",
     fields: { reason: `status 302 to ${origin}/…` },
   });
 });
@@ -393,6 +393,6 @@ test("what can be offered is what some facilitator takes, or may take as long as
   // One that is lost keeps what it has said.
   await late.close();
   its.on("verify", reset);
-  await facilitators.verify(REQUEST, KIND, by(PAYER)).catch(() => {});
+  await facilitators.judge(REQUEST, KIND, by(PAYER)).catch(() => {});
   expect(facilitators.offerable().takes(elsewhere)).toBe(false);
 });

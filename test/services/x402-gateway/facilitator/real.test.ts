@@ -1,7 +1,7 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { beforeAll, expect, test } from "vitest";
 import { toControl } from "../../../../services/x402-gateway/facilitator/control-payment.ts";
-import { createFacilitators, type Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
+import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createChain } from "../../../../shared/ethereum/chain.ts";
@@ -22,7 +22,7 @@ beforeAll(async () => {
     ...{ verifyTimeoutMs: 5000, settleTimeoutMs: 15_000, authorize: undefined },
     ...{ clock: systemClock, log: silentLogger },
   };
-  facilitators = createFacilitators({
+  facilitators = new Facilitators({
     facilitators: [{ url: devnet.facilitatorUrl, headers: {} }],
     ...common,
   });
@@ -50,7 +50,7 @@ test("a real facilitator settles a version 2 payment, as the chain proves; a sec
   const { payload, signed } = await signPayment(accepted, { payer: payer! });
   const request = { x402Version: 2, paymentPayload: payload, paymentRequirements: accepted } as const;
 
-  const { verified, url } = await facilitators.verify(
+  const { verified, url } = await facilitators.judge(
     request,
     { scheme: "exact", network: devnet.network },
     by(payer!.address),
@@ -86,7 +86,7 @@ test("a real facilitator verifies and settles a version 1 payment", async () => 
   const { payload } = await signPaymentV1(offer, { payer: payers[1]! });
   const request = { x402Version: 1, paymentPayload: payload, paymentRequirements: offer } as const;
 
-  const { verified, url } = await facilitators.verify(request, { scheme, network }, by(payers[1]!.address));
+  const { verified, url } = await facilitators.judge(request, { scheme, network }, by(payers[1]!.address));
   expect(verified.kind).toBe("valid");
   expect((await facilitators.settle(request, url)).kind).toBe("settled");
 });
@@ -96,7 +96,7 @@ test("a real facilitator finds a wrong EIP-712 name the operator's fault, and an
   const verdictOn = async (accepted: PaymentRequirements, value?: bigint) => {
     const { payload } = await signPayment(accepted, { payer: devnet.payers[2]!, ...(value && { value }) });
     const request = { x402Version: 2, paymentPayload: payload, paymentRequirements: accepted } as const;
-    return (await facilitators.verify(request, kind, by(devnet.payers[2]!.address))).verified;
+    return (await facilitators.judge(request, kind, by(devnet.payers[2]!.address))).verified;
   };
 
   expect(await verdictOn(requirements({ name: "USD Coin", version: "2" }))).toEqual({
@@ -112,7 +112,7 @@ test("a real facilitator finds a wrong EIP-712 name the operator's fault, and an
   });
 });
 
-test("a real facilitator judges a payment of nobody's, by which it is told whether it works", async () => {
+test("a real facilitator judges the canary payment, which shows whether it works", async () => {
   const { network, networkV1, token, seller } = devnet;
   const accepted = requirements();
   const v2 = { x402Version: 2, paymentPayload: {}, paymentRequirements: accepted } as const;
@@ -124,7 +124,7 @@ test("a real facilitator judges a payment of nobody's, by which it is told wheth
   };
   const v1 = { x402Version: 1, paymentPayload: {}, paymentRequirements: offer } as const;
   const verdictOn = async (request: FacilitatorRequest, on: string) =>
-    (await facilitators.verify(toControl(request, Date.now()), { scheme, network: on }, by("nobody")))
+    (await facilitators.judge(toControl(request, Date.now()), { scheme, network: on }, by("nobody")))
       .verified;
 
   // Well signed, and nothing to pay with: it has asked the chain.

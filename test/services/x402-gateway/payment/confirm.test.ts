@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { TokenChain } from "../../../../services/x402-gateway/chains.ts";
-import { createConfirmSettlement } from "../../../../services/x402-gateway/payment/settle.ts";
+import type { TokenChain } from "../../../../services/x402-gateway/payment/chains.ts";
+import { Settler } from "../../../../services/x402-gateway/payment/settle.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { TokenAuthorization } from "../../../../shared/ethereum/transfer-rules.ts";
 import type { Payment } from "../../../../shared/payments/payment.ts";
@@ -14,7 +14,10 @@ const { chainOf, nodeThat } = useChainReader(fixture);
 
 function confirmWith(rpcUrl = fixture.rpcUrl) {
   const its = { chain: chainOf({ rpcUrl }), eventOrder: "used_first", wantsReceipt: true } as TokenChain;
-  return createConfirmSettlement({ chainOf: () => its, clock: systemClock });
+  type Deps = ConstructorParameters<typeof Settler>[0];
+  const deps: Pick<Deps, "chains" | "clock"> = { chains: { of: () => its }, clock: systemClock };
+  const settler = new Settler(deps as Deps);
+  return (payment: Payment, transaction: string) => settler.confirm(payment, transaction);
 }
 
 function paymentOf(its: TokenAuthorization, sinceBlock: bigint): Payment {

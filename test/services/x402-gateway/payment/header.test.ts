@@ -169,7 +169,7 @@ test("what a payer signs is read strictly: a field of a stranger's making is ref
   }
 });
 
-test("members of payload that the protocol does not have are ignored in both versions, and no facilitator gets them", async () => {
+test("unknown members of the payload are ignored in both versions, and no facilitator gets them", async () => {
   const x402 = await fixture.gateway();
   const strange =
     '"transaction":"AQAB","merchantSignature":null,"Authorization":{"value":"1"},"AUTHORIZATION":null,' +
@@ -186,7 +186,7 @@ test("members of payload that the protocol does not have are ignored in both ver
 });
 
 test.each([[null], [{}], [""], [0], [false], [[]]])(
-  "a second way of paying in payload is refused in both versions, also if it is %j",
+  "a second way of paying in the payload is refused in both versions, also if it is %j",
   async (second) => {
     const x402 = await fixture.gateway();
     for (const [name, { payload }] of await signedBoth(x402)) {
@@ -205,7 +205,7 @@ test.each([[null], [{}], [""], [0], [false], [[]]])(
 );
 
 test.each(["Payload", "PAYLOAD", "Accepted", "Re\u017fource", "networ\u212a", "x402version"])(
-  "a payment with a member %s is refused, which a facilitator could take for the one that it resembles",
+  "a payment with a member %s is refused, because a facilitator could take it for the member that it resembles",
   async (member) => {
     const x402 = await fixture.gateway();
     for (const [name, { payload }] of await signedBoth(x402)) {
@@ -271,7 +271,7 @@ describe("around what is signed", () => {
     },
   );
 
-  test("what a client adds to the offer that it accepts binds nobody, and the facilitator is asked with our own", async () => {
+  test("what a client adds to the accepted offer has no effect, and the facilitator is asked with our own offer", async () => {
     const x402 = await fixture.gateway();
     const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
     const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
@@ -292,7 +292,7 @@ describe("around what is signed", () => {
     ["another network's name", { network: "base" }],
     ["a network that is no text", { network: 84_532 }],
   ])(
-    "a version 2 payment with %s beside accepted is refused, lest a facilitator believe that",
+    "a version 2 payment with %s beside accepted is refused, because a facilitator might believe it",
     async (_name, beside) => {
       const x402 = await fixture.gateway();
       const offer = (await x402.ask()).v2.accepts[0] as PaymentRequirements;
@@ -304,7 +304,7 @@ describe("around what is signed", () => {
     },
   );
 
-  test("a version 1 payment that names its token is taken, and one that names another is refused", async () => {
+  test("a version 1 payment that names its token is accepted, and one that names another token is refused", async () => {
     const x402 = await fixture.gateway();
     const [offer] = (await x402.ask()).v1;
     const { payload } = await signPaymentV1(offer as PaymentRequirementsV1, inTime({ payer: fixture.payer }));

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
-import type { Token } from "../../../../services/x402-gateway/catalog.ts";
+import type { Token } from "../../../../services/x402-gateway/offer/catalog.ts";
 import {
   digestOf,
   identifyPayment,
@@ -9,6 +9,7 @@ import {
   readPayment,
   type SignedPayment,
 } from "../../../../services/x402-gateway/payment/header.ts";
+import { schemeOf } from "../../../../services/x402-gateway/schemes/schemes.ts";
 import { toHex } from "../../../../shared/ethereum/encoding.ts";
 import { permit2Separator } from "../../../../shared/ethereum/permit2.ts";
 import { createSigner } from "../../../../shared/ethereum/signatures.ts";
@@ -35,7 +36,7 @@ function token(method: TransferMethod, name = "USDC"): Token {
       asset: ASSET,
       symbol: "USDC",
       payTo: SELLER,
-      method,
+      scheme: schemeOf(method),
       separator,
     },
     extra: method === "permit2" ? { assetTransferMethod: "permit2" } : domain,
@@ -84,7 +85,7 @@ test.each([
     method === "eip3009"
       ? await signPermit2Payment(offerOf(its), { payer: by })
       : await signPayment(offerOf(its), { payer: by, name: "USDC", version: "2" });
-  const signature = toHex(createSigner(by.privateKey).sign(digestOf(decodedOf(made.payload), its.separator)));
+  const signature = toHex(createSigner(by.privateKey).sign(digestOf(decodedOf(made.payload), its)));
   const payload = { ...made.payload, payload: { ...made.payload.payload, signature } };
   const take = () => inAcceptedToken(identifyPayment(decodedOf(payload), [its]));
   expect(take).toThrow(expect.objectContaining({ code: "payment.not_offered" }));

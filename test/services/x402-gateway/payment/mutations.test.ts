@@ -84,7 +84,7 @@ async function expectEachRefused(
   expect((await x402.post({ [header]: encodeHeader(payload) })).status).toBe(202);
 }
 
-test("a version 2 payment with any one field changed is refused with 402, and no facilitator is asked", async () => {
+test("a version 2 payment with any one field changed is refused with 402 before a facilitator is asked", async () => {
   const x402 = await fixture.gateway();
   const required = (await x402.ask()).v2;
   const offer = required.accepts[0] as PaymentRequirements;
@@ -107,7 +107,7 @@ test("a payment whose offer's MAC differs in the spare bits of its last digit is
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
 
-test("a version 1 payment with any one field changed is refused with 402, and no facilitator is asked", async () => {
+test("a version 1 payment with any one field changed is refused with 402 before a facilitator is asked", async () => {
   const x402 = await fixture.gateway();
   const offer = (await x402.ask()).v1[0] as PaymentRequirementsV1;
   const { payload } = await signPaymentV1(offer, inTime({ payer: fixture.payer }));

@@ -57,7 +57,7 @@ test.each([
   });
 });
 
-test("the same permit ten times at once, to two replicas, is one charge and one job, and gets one answer", async () => {
+test("one permit, sent ten times at once to two replicas, is one charge and one job, and gets one answer", async () => {
   const replicas = [await sellFor("usdt"), await sellFor("usdt")] as const;
   const payer = await approvedPayer(fixture, "usdt");
   const { headers } = await permit2Payment(replicas[0], { payer });
@@ -69,7 +69,7 @@ test("the same permit ten times at once, to two replicas, is one charge and one 
   expect([await charged(payer), (await replicas[0].waiting()).length]).toEqual([[PRICES.usdt], 1]);
 });
 
-test("two tokens share a payer's nonces, for it is Permit2 that takes each once", async () => {
+test("two tokens share a payer's nonces, because Permit2 accepts each nonce once", async () => {
   const usdt = await sellFor("usdt");
   const payer = await approvedPayer(fixture, "usdt");
   const { headers, signed } = await permit2Payment(usdt, { payer });
@@ -140,7 +140,7 @@ test("an authorization of EIP-3009 for a token by Permit2 is told which method i
   expect(answer.json()["detail"]).toContain("permit2");
 });
 
-test("a permit that an observer settles before the facilitator, with more behind its call data, is one charge and one job", async () => {
+test("a permit that an observer settles before the facilitator, with extra call data, is one charge and one job", async () => {
   const x402 = await sellFor("usdt");
   const payer = await approvedPayer(fixture, "usdt");
   const { headers, signed } = await permit2Payment(x402, { payer });
@@ -154,7 +154,7 @@ test("a permit that an observer settles before the facilitator, with more behind
   expect([await charged(payer), (await x402.waiting()).length]).toEqual([[PRICES.usdt], 1]);
 });
 
-test("a permit that was settled before it came is refused with 409 and makes no call", async () => {
+test("a permit that was settled before it arrived is refused with 409, and there is no call", async () => {
   const x402 = await sellFor("usdt");
   const payer = await approvedPayer(fixture, "usdt");
   const { headers, signed } = await permit2Payment(x402, { payer });
@@ -179,13 +179,13 @@ async function unsettled(x402: TestX402, choice: Parameters<typeof permit2Paymen
   return { id, ...made };
 }
 
-test("a permit whose payer invalidates its nonce after the claim is in review, neither void nor a job", async () => {
+test("a permit is in review, neither void nor a job, if its payer invalidates the nonce after the claim", async () => {
   const x402 = await sellFor("usdt", { settle_timeout_secs: 1 });
   const payer = await approvedPayer(fixture, "usdt");
   const { id, signed } = await unsettled(x402, { payer });
   await devnet.chain.permit2.invalidate(payer, BigInt(signed.permit2Authorization.nonce));
   const { reason } = await reviewed(x402, id);
-  expect(reason).toContain("the bit of the permit's nonce is set");
+  expect(reason).toContain("the permit's nonce is used");
   expect([await charged(payer), await x402.waiting()]).toEqual([[], []]);
 });
 
@@ -200,7 +200,7 @@ test("a permit that nobody settles is void once a final block is past its deadli
 });
 
 onlyInLongRun(() => {
-  test("a permit that another contract brings to the proxy is in review, and its transfer pays for one call by an operator's word", async () => {
+  test("a permit that another contract sends to the proxy is in review, and its transfer pays for one call once an operator says so", async () => {
     const x402 = await sellFor("usdt");
     const payer = await approvedPayer(fixture, "usdt");
     const one = await unsettled(x402, { payer });
@@ -210,7 +210,7 @@ onlyInLongRun(() => {
     const payment = await reviewed(x402, one.id);
     const other = await reviewed(x402, two.id);
     const resolve = createResolve({
-      ...{ journal: x402.journal, audit: async () => {}, clock: Date.now, log: x402.log, by: "me" },
+      ...{ journal: x402.journal, clock: Date.now, log: x402.log, by: "me" },
     });
     const receipt = await devnet.chain.client.getTransactionReceipt({ hash: transaction });
     const position = receipt.logs.findIndex(({ address }) => address !== EXACT_PROXY.toLowerCase());

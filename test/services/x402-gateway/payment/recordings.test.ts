@@ -1,13 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import type { PaymentRequirements } from "@x402/core/types";
 import { expect, test } from "vitest";
-import type { Job, Token } from "../../../../services/x402-gateway/catalog.ts";
+import type { Job, Token } from "../../../../services/x402-gateway/offer/catalog.ts";
 import {
   identifyPayment,
   inAcceptedToken,
   readPayment,
 } from "../../../../services/x402-gateway/payment/header.ts";
-import { matchOffer } from "../../../../services/x402-gateway/payment/offer.ts";
+import { matchOffer } from "../../../../services/x402-gateway/payment/match-offer.ts";
+import { eip3009 } from "../../../../services/x402-gateway/schemes/exact/eip3009.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
 import { idIn, JOB_PATH, PRICE, PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/x402.ts";
@@ -23,7 +24,7 @@ function tokenOf({ network, asset, payTo, extra }: PaymentRequirements): Token {
   const domain = { name: String(extra["name"]), version: String(extra["version"]) };
   const chainId = Number(network.split(":")[1]);
   return {
-    ...{ network, chainId, asset, symbol: "USDC", payTo: payTo as `0x${string}`, method: "eip3009" },
+    ...{ network, chainId, asset, symbol: "USDC", payTo: payTo as `0x${string}`, scheme: eip3009 },
     separator: domainSeparator({ ...domain, chainId, verifyingContract: asset }),
     extra: domain,
     ...{ v1Network: undefined, v1: false },

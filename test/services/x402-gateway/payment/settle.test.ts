@@ -80,7 +80,7 @@ function expectToldOnce({ log }: TestX402, answer: Answer): void {
 }
 
 test.each(sample(Object.entries(landed), 5))(
-  "a settlement that is answered %s is found on the chain while the first request waits, which is told so, and charged once",
+  "a settlement that is answered %s is found on the chain while the first request waits, which gets its 202 and is charged once",
   async (_how, fault) => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: SETTLE_SECS[fault.kind] ?? 3 } });
     const headers = await x402.pay({ payer: fixture.payer });
@@ -155,7 +155,7 @@ test("a payment that settles while Redis is full is queued all the same: room wa
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("the first settle too is sent no later than max_timeout_secs after the claim, and whoever sends it then, the payment is one job", async () => {
+test("the first settle request is also sent no later than max_timeout_secs after the claim, and the payment is one job whoever sends it then", async () => {
   const x402 = await fixture.gateway({
     ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
     x402: { max_timeout_secs: 14, settle_timeout_secs: 1 },

@@ -73,10 +73,10 @@ test("a wallet pays in version 1 as long as one token of the network is sold the
   const both = await sellingFor(true);
   const answer = await both.post(await both.payV1({ payer: wallet }));
   expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
-  expect(answer.json()["detail"]).toContain("version 1 does not say in which token");
+  expect(answer.json()["detail"]).toContain("version 1 does not say which token");
 });
 
-test("a wallet's payment is known again by its signature, whatever the wallet says by then", async () => {
+test("a repeat of a wallet's payment is recognized by its signature, whatever the wallet says by then", async () => {
   const x402 = await fixture.gateway();
   const wallet = await newWallet(devnet);
   const { headers } = await payBy(x402, wallet);
@@ -93,7 +93,7 @@ test("a wallet's payment is known again by its signature, whatever the wallet sa
   expect(await fixture.charged(wallet)).toEqual([PRICE]);
 });
 
-test("a payment of a wallet is told nothing of by another signature, unless the wallet takes that one too", async () => {
+test("a wallet's payment is not revealed to another signature, unless the wallet accepts that one too", async () => {
   const x402 = await fixture.gateway();
   const wallet = await newWallet(devnet, { form: "bare" });
   const { headers } = await payBy(x402, wallet);
@@ -112,7 +112,7 @@ test("a payment of a wallet is told nothing of by another signature, unless the 
 });
 
 test.each(NOT_SIGNED)(
-  "a wallet that answers %s has signed nothing: 402 says so, and no facilitator is asked",
+  "a wallet that answers %s has not signed: the payer gets 402, and no facilitator is asked",
   async (answers) => {
     const x402 = await fixture.gateway();
     const wallet = await newWallet(devnet);
@@ -141,7 +141,7 @@ test.each([
   },
 );
 
-test("a wallet of several owners does not pay by the bare signature of one: where there is a contract, no key counts", async () => {
+test("a wallet of several owners does not pay with the bare signature of one: if there is a contract, no key counts", async () => {
   const x402 = await fixture.gateway();
   const wallet = await newWallet(devnet, { form: "bare" });
   await setAnswers(devnet, wallet, "TrulyIfWrapped");
@@ -149,7 +149,7 @@ test("a wallet of several owners does not pay by the bare signature of one: wher
   expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
 });
 
-test("somebody else's wallet is not charged by a signature of one's own, deployed or not", async () => {
+test("a payer's own signature does not charge another wallet, deployed or not", async () => {
   const x402 = await fixture.gateway();
   const thief = await newPayer(devnet, 0n);
   for (const deployed of [true, false]) {
@@ -162,7 +162,7 @@ test("somebody else's wallet is not charged by a signature of one's own, deploye
   }
 });
 
-test("a precompiled contract that answers with its question is no wallet, though it has money", async () => {
+test("a precompiled contract that returns its input is not a wallet, although it has money", async () => {
   const x402 = await fixture.gateway();
   const address = `0x${"4".padStart(40, "0")}` as const;
   await devnet.chain.mint(address, 10n * PRICE);
@@ -171,7 +171,7 @@ test("a precompiled contract that answers with its question is no wallet, though
   expect(codeIn(answer)).toEqual([402, "payment.signature_invalid"]);
 });
 
-test("a signature that deploys another wallet than the payer, or nothing at all, is refused with what is wrong", async () => {
+test("a signature that deploys another wallet than the payer's, or none, is refused with the reason", async () => {
   const x402 = await fixture.gateway();
   const [wallet, other] = [
     await newWallet(devnet, { deployed: false }),
@@ -192,7 +192,7 @@ test("a signature that deploys another wallet than the payer, or nothing at all,
   expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
 });
 
-test("a factory that the facilitator does not deploy with is the payer's fault, and not the offer's", async () => {
+test("a factory that the facilitator does not deploy with is the payer's error, not the offer's", async () => {
   const x402 = await fixture.gateway();
   const factory = "0x00000000000000000000000000000000000fac99";
   await devnet.chain.client.setCode({ address: factory, bytecode: walletFactoryCode });
@@ -200,7 +200,7 @@ test("a factory that the facilitator does not deploy with is the payer's fault, 
   const answer = await x402.post((await payBy(x402, wallet)).headers);
   expect(codeIn(answer)).toEqual([402, "payment.rejected"]);
   expect(answer.json()["detail"]).toContain("eip6492_factory_not_allowed");
-  expect(x402.log.events.filter(({ event }) => event === "offer.faulty")).toEqual([]);
+  expect(x402.log.events.filter(({ event }) => event === "offer.invalid")).toEqual([]);
 });
 
 test("an undeployed wallet without money is told so, and not that its signature is bad", async () => {
@@ -221,7 +221,7 @@ test("a signature of 4 KiB is read, and a longer one is no payment", async () =>
   expect(codeIn(await x402.post(longer.headers))).toEqual([402, "payment.malformed"]);
 });
 
-test("whoever names a wallet in bad payments is told to wait, and its owner pays from another address all the while", async () => {
+test("an address that names a wallet in bad payments is told to wait, and the owner still pays from another address", async () => {
   const x402 = await fixture.gateway({
     x402: { unpaid_verifies_per_payer: 2, unpaid_verifies_per_address: 5 },
     http: { trustedProxies: ["127.0.0.1"] },
@@ -251,7 +251,7 @@ test("whoever shares an address with a sender of bad signatures pays with a key 
   expect((await x402.post(await x402.pay({ payer: fixture.payer }))).status).toBe(202);
 });
 
-test("a wallet that says yes to us and no to whoever settles uses up its verifies, and those of the address", async () => {
+test("a wallet that says yes to the gateway and no to the facilitator uses up its verifies and those of its address", async () => {
   const x402 = await fixture.gateway({
     x402: { unpaid_verifies_per_payer: 2, settle_timeout_secs: 1, open_payments_per_payer: 50 },
   });

@@ -7,8 +7,8 @@ import { privateKeyToAccount } from "viem/accounts";
 import { decodeFunctionData, parseAbi } from "viem/utils";
 import { describe, expect, test } from "vitest";
 import {
+  CallerPolicy,
   type CallerRequest,
-  createCallerPolicy,
   createIsPermittedCaller,
   createPolicies,
   type EthCall,
@@ -66,13 +66,13 @@ type Asked = Partial<Omit<CallerRequest, "job">> & {
 };
 
 function authorize({ policy = delegated, serviceId = 1, jobIndex = 7, ...asked }: Asked = {}) {
-  const authorizeCaller = createCallerPolicy({
+  const callerPolicy = new CallerPolicy({
     metadataPrefix: asked.prefix ?? "X-PLATFORM",
     x402: { public_url: asked.publicUrl ?? HERE },
     clock: () => NOW,
     isPermittedCaller: asked.isPermittedCaller ?? (async () => true),
   });
-  return authorizeCaller({
+  return callerPolicy.authorize({
     job: { policy, serviceId, jobIndex },
     req: asked.req ?? withHeaders(KNOWN),
     body: asked.body ?? Buffer.from("hello"),
@@ -183,7 +183,7 @@ describe("a delegated caller", () => {
     const { code, detail } = await refusal({
       req: withHeaders(KNOWN, { [name.toLowerCase()]: KNOWN[name] }),
     });
-    expect([code, detail]).toEqual(["caller.proof_invalid", `${name} came more than once`]);
+    expect([code, detail]).toEqual(["caller.proof_invalid", `${name} was sent more than once`]);
   });
 
   test("a caller's proof may use any nonce of 1 to 128 visible characters, and no other", async () => {
@@ -220,7 +220,7 @@ describe("a proof that names its gateway", () => {
     for (const at of ["", `@${THERE}`, "@", `@${HERE}/`, `:${HERE}`])
       expect(await refusal(await ask(at, { policy: bound }))).toEqual({
         code: "caller.proof_invalid",
-        detail: expect.stringContaining(`at ${HERE}, which this job demands`),
+        detail: expect.stringContaining(`at ${HERE}, as this job requires`),
       });
   });
 });

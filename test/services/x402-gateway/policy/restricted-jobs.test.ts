@@ -129,7 +129,7 @@ describe("a job whose caller must have signed", () => {
     expect(await outcome({ ...second, ...renewed }, DELEGATED)).toEqual([202, "accepted"]);
   });
 
-  test("of three payments at once with one caller's nonce, one is charged", async () => {
+  test("three payments at once with one caller's nonce are one charge", async () => {
     const proof = await proofOf({ by: caller });
     const payments = await Promise.all([1, 2, 3].map(() => payFor(DELEGATED)));
     const outcomes = await Promise.all(

@@ -16,7 +16,7 @@ async function untilProven(x402: TestX402, id: unknown): Promise<void> {
   });
 }
 
-test("a payment that a reorganisation takes away is settled again, and charged once", async () => {
+test("a payment that a reorganisation removes is settled again, and charged once", async () => {
   const x402 = await fixture.gateway();
   const before = await fixture.devnet.chain.snapshot();
   const headers = await x402.pay({ payer: fixture.payer });
@@ -27,7 +27,7 @@ test("a payment that a reorganisation takes away is settled again, and charged o
   expect(await fixture.charged()).toEqual([]);
   x402.skip(35_000);
   await eventually("it is paid again", async () => (await fixture.charged()).length === 1);
-  await eventually("it is said", () => x402.log.text().includes("payment.vanished"));
+  await eventually("it is said", () => x402.log.text().includes("payment.reorged"));
   await untilProven(x402, answer.json()["call_id"]);
   expect(await x402.waiting()).toHaveLength(1);
 });
@@ -49,7 +49,7 @@ test("a payment that comes back in an earlier block than the chain had at its cl
 });
 
 onlyInLongRun(() => {
-  test("a facilitator that says settled and did nothing gives no job away, and is asked again until the money is there", async () => {
+  test("a facilitator that reports a settlement and did nothing gives no job away, and is asked again until the money is there", async () => {
     const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
     await fixture.devnet.control.fault({ on: "settle", kind: "accept", times: 1 });
     const headers = await x402.pay({ payer: fixture.payer });

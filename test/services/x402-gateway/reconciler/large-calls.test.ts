@@ -46,7 +46,7 @@ test("the reconciler reads no body, not even of a large call that its queue has 
     x402.log.events.flatMap((e) => (e.event === event ? [e.fields["callId"]] : []));
   await eventually("the open one is settled again", () => callsIn("payment.settled_again").includes(open));
   await eventually("the others are looked for on the chain", () =>
-    [waiting, ended].every((id) => callsIn("payment.vanished").includes(id)),
+    [waiting, ended].every((id) => callsIn("payment.reorged").includes(id)),
   );
   await eventually("the lost one waits again", async () => (await payments.queues.find(lost)) !== undefined);
   expect(callsIn("payment.call_missing")).toEqual([lost]);
@@ -56,17 +56,19 @@ test("the reconciler reads no body, not even of a large call that its queue has 
 });
 
 onlyInLongRun(() => {
-  test("a large call that nobody can read is tried once in each look, and holds up no other", async () => {
+  test("a large call that nobody can read is set apart for an operator, and holds up no other", async () => {
     const [broken, other] = [await queued(payments.journal, made()), await queued(payments.journal, made())];
     await redis.client.hset(keys.payment(broken), "call", `?${"x".repeat(BODY.length)}`);
     for (const id of [broken, other]) await payments.queues.remove(id);
     const x402 = await gateway();
     await eventually("the other waits again", async () => (await payments.queues.find(other)) !== undefined);
-    const putOff = () => eventsOf(x402).filter((event) => event === "payment.reconcile_failed").length;
-    await eventually("the broken one is put off", () => putOff() > 0);
-    const tried = x402.log.events.filter(
-      (e) => e.event === "payment.call_missing" && e.fields["callId"] === broken,
-    );
-    expect(tried).toHaveLength(putOff());
+    const isBroken = (event: string) =>
+      x402.log.events.filter((e) => e.event === event && e.fields["callId"] === broken).length;
+    await eventually("the broken one is set apart", () => isBroken("payment.unreadable") > 0);
+    expect([isBroken("payment.call_missing"), isBroken("payment.unreadable")]).toEqual([1, 1]);
+    expect(await payments.journal.look(broken)).toMatchObject({
+      state: "QUEUED",
+      reason: expect.any(String),
+    });
   });
 });

@@ -16,7 +16,7 @@ const ORDERS = [
 ] as const;
 
 test.each(ORDERS)(
-  "with event_order %s a payment in a token that does %o is one charge and one job",
+  "with event_order %s, a payment in a token that does %o is one charge and one job",
   async (event_order, odd) => {
     await fixture.devnet.control.makeOdd(odd);
     const x402 = await fixture.gateway({ token: { event_order } });
@@ -37,7 +37,7 @@ async function expectReview(x402: TestX402, answer: Answer, headers: Record<stri
   fixture.foreign.push(signedIn(headers).authorization.nonce);
 }
 
-test("a payment in a token whose event_order is configured wrongly is in review, never void, and says which setting", async () => {
+test("a payment in a token whose event_order is wrong is in review, never void, and the reason names the setting", async () => {
   await fixture.devnet.control.makeOdd({ transferFirst: true });
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
@@ -55,7 +55,7 @@ test("a payment in a token that keeps a part of each transfer is in review, and 
   await expectReview(x402, answer, headers, "the token keeps a part of each transfer");
 });
 
-test("a payer who spends his nonce on himself meanwhile gets no job, though the token reverts nothing and the facilitator says yes", async () => {
+test("a payer who spends the nonce on a transfer to the payer gets no job, although the token does not revert and the facilitator says yes", async () => {
   const { control, chain, token, chainId } = fixture.devnet;
   const { payer } = fixture;
   await control.makeOdd({ silentIfUsed: true });
@@ -75,7 +75,7 @@ test("a payer who spends his nonce on himself meanwhile gets no job, though the 
   expect(await x402.waiting()).toEqual([]);
 });
 
-test("a payment whose facilitator names the transaction of another one is no job before it has paid itself", async () => {
+test("a payment whose facilitator names another payment's transaction is not a job before it is paid itself", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const first = await x402.post(await x402.pay({ payer: fixture.payer }));
   expect(first.status).toBe(202);
@@ -94,7 +94,7 @@ const MEANWHILE = {
 };
 onlyInLongRun(() => {
   test.each(Object.entries(MEANWHILE))(
-    "a payment of which %s before it settles is void in the end, and not charged",
+    "a payment is void in the end and not charged if %s before it settles",
     async (_what, act) => {
       const { control, chain } = fixture.devnet;
       await control.makeOdd({});

@@ -44,7 +44,7 @@ test("a payment that the chain contradicts is never void: an operator decides, a
   const payment = await x402.journal.find(id);
   if (payment === undefined) throw new Error("it is gone");
   const resolve = createResolve({
-    ...{ journal: x402.journal, audit: async () => {}, clock: Date.now, log: x402.log, by: "me" },
+    ...{ journal: x402.journal, clock: Date.now, log: x402.log, by: "me" },
   });
   const [transfer] = await fixture.devnet.chain.transfers(fixture.devnet.seller);
   const verdict = { kind: "settled", transaction: String(transfer?.transaction), positions: [1] } as const;
@@ -93,7 +93,7 @@ test.each([false, true])(
   },
 );
 
-test("a payment that vanished for good, after its call was queued, is kept as disputed", async () => {
+test("a payment that vanishes for good after its call was queued is kept as disputed", async () => {
   const x402 = await fixture.gateway();
   const before = await fixture.devnet.chain.snapshot();
   const headers = await x402.pay({ payer: fixture.payer });
@@ -109,7 +109,7 @@ test("a payment that vanished for good, after its call was queued, is kept as di
   });
   expect(payment).toMatchObject({ state: "QUEUED", proven: false, reason: expect.stringMatching(/expired/) });
   expect(isDisputed(payment)).toBe(true);
-  await eventually("it is logged", () => hasLogged(x402, "payment.contradicted"));
+  await eventually("it is logged", () => hasLogged(x402, "payment.disputed"));
   expect((await x402.waiting()).map((call) => call.id)).toEqual([id]);
   // These books do not balance: that is what the dispute says.
   await x402.redis.flushdb();
@@ -221,7 +221,7 @@ onlyInLongRun(() => {
     expect(said()).toEqual([{ network, ok: true }]);
     const lastAnswerBefore = Date.now();
     away = true;
-    await eventually("it is missed", () => hasLogged(x402, "chain.lost"));
+    await eventually("it is missed", () => hasLogged(x402, "chain.down"));
     x402.skip(16_000);
     expect(said()).toEqual([{ network, ok: false, since: expect.any(String) }]);
     const [{ since }] = said() as [{ since: string }];

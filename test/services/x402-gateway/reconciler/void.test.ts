@@ -116,7 +116,7 @@ async function payToSelf(payer: DevAccount, nonce: Hex): Promise<SignedAuthoriza
   return signAuthorization({ payer, to: payer.address, value: 1n, token, chainId, nonce });
 }
 
-test("a payment whose authorization a third party sends before the settle is one charge and one job", async () => {
+test("a payment is one charge and one job if a third party sends its authorization before the settle request", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   let hash: Hex = "0x";
@@ -131,7 +131,7 @@ test("a payment whose authorization a third party sends before the settle is one
   expect(call?.metadata["X-X402-TRANSACTION"]).toBe(hash);
 });
 
-test("a payment whose authorization a third party sends before the facilitator tries is one charge and one job", async () => {
+test("a payment is one charge and one job if a third party sends its authorization before the facilitator tries", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 600, times: 1 });
@@ -143,7 +143,7 @@ test("a payment whose authorization a third party sends before the facilitator t
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a payment whose authorization the payer takes back is void, and no job", async () => {
+test("a payment is void and no job if the payer cancels its authorization", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   const { nonce } = signedIn(headers).authorization;
@@ -157,7 +157,7 @@ test("a payment whose authorization the payer takes back is void, and no job", a
   await expectVoid(x402, headers, "cancelled");
 });
 
-test("a payment whose nonce the payer spends on himself is void, and no job", async () => {
+test("a payment is void and no job if the payer spends its nonce on a transfer to the payer", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 1 } });
   const headers = await x402.pay({ payer: fixture.payer });
   const own = await payToSelf(fixture.payer, signedIn(headers).authorization.nonce);
@@ -168,7 +168,7 @@ test("a payment whose nonce the payer spends on himself is void, and no job", as
   await expectVoid(x402, headers, "spent_otherwise");
 });
 
-test("no settle is sent later than max_timeout_secs after the claim; whoever sends it then, the payment is one job", async () => {
+test("no settle request is sent later than max_timeout_secs after the claim, and the payment is one job whoever sends it then", async () => {
   const x402 = await fixture.gateway({ x402: { max_timeout_secs: 14, settle_timeout_secs: 1 } });
   const validBefore = BigInt(Math.floor(Date.now() / 1000) + 40);
   const headers = await x402.pay({ payer: fixture.payer, validBefore });

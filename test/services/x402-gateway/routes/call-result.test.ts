@@ -80,7 +80,7 @@ describe("200", () => {
 });
 
 describe("402", () => {
-  test("without the call's own token a result is 402, alike for calls that are there and that are not, before Redis is asked", async () => {
+  test("without the call's own token a result is refused with 402 before Redis is asked, whether the call exists or not", async () => {
     const x402 = await fixture.gateway({ redisUrl: proxy.url, directUrl: fixture.redis.url });
     const bought = await calls.buy(x402);
     const other = await x402.post(await x402.pay({ payer: await newPayer(fixture.devnet) }));
@@ -126,7 +126,7 @@ describe("402", () => {
     return { status, headers: rest, text: plain };
   }
 
-  test("a token under a secret that was taken out of the configuration is 402", async () => {
+  test("a token that was made with a secret no longer configured is refused with 402", async () => {
     const before = await fixture.gateway({ resultSecrets: ["a secret that leaked, so it was removed"] });
     const bought = await calls.buy(before);
     const after = await fixture.gateway({ resultSecrets: ["another secret of the same results"] });
@@ -261,7 +261,7 @@ describe("503", () => {
 });
 
 describe("unseen", () => {
-  test("wherever a client puts its token, it is in no log and nothing is kept of it, and no answer but to the payer says it", async () => {
+  test("wherever a client puts its token, it is in no log, is not kept, and is in no answer except the payer's", async () => {
     const x402 = await fixture.gateway();
     const { id, token, headers } = await calls.buy(x402);
     const secret = token.slice(3);

@@ -87,7 +87,7 @@ describe("404", () => {
       const x402 = await fixture.gateway();
       const answer = await send(x402.address, { method: "GET", path: `/x402?${query}` });
       expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
-      expect(answer.json()["detail"]).toBe("page is a number from 1 to 1");
+      expect(answer.json()["detail"]).toBe("page must be a number from 1 to 1");
     },
   );
 

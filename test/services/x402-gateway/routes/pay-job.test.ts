@@ -397,7 +397,7 @@ describe("405", () => {
       const headers = await x402.pay({ payer: fixture.payer });
       const answer = await send(x402.address, { method, path: JOB_PATH, headers });
       expect([answer.status, answer.headers.allow]).toEqual([405, "POST, OPTIONS"]);
-      if (method !== "HEAD") expect(answer.json()["detail"]).toMatch(/^use POST: a job is bought with POST/);
+      if (method !== "HEAD") expect(answer.json()["detail"]).toMatch(/^use POST: buy a job with POST/);
       expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
     },
   );
@@ -420,7 +420,7 @@ describe("408", () => {
 describe("409", () => {
   const twoJobs = { prices: { "7": "1000000000000000", "8": "1000000000000000" } };
 
-  test("a payment that comes again with another body or for another job is refused with 409, and is still one job", async () => {
+  test("a payment that is sent again with another body or for another job is refused with 409, and stays one job", async () => {
     const x402 = await fixture.gateway(twoJobs);
     const headers = await x402.pay({ payer: fixture.payer });
     await x402.post(headers);
@@ -455,7 +455,7 @@ describe("409", () => {
     expect(answer.headers["payment-required"]).toBeUndefined();
   }
 
-  test("an authorization that is used up is refused with 409 when nothing is remembered of it", async () => {
+  test("a used authorization is refused with 409 after its record is deleted", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
     const id = String((await x402.post(headers)).json()["call_id"]);
@@ -466,7 +466,7 @@ describe("409", () => {
     expect(await x402.journal.find(id)).toBeUndefined();
   });
 
-  test("an authorization that somebody used before it came here is refused with 409, and makes no call", async () => {
+  test("an authorization that was used before it arrived is refused with 409, and there is no call", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
     const signed = signedIn(headers);
@@ -476,7 +476,7 @@ describe("409", () => {
     expect(await x402.waiting()).toEqual([]);
   });
 
-  test("an authorization that was cancelled is refused with 409, though a facilitator calls it valid", async () => {
+  test("a cancelled authorization is refused with 409, although a facilitator calls it valid", async () => {
     const x402 = await fixture.gateway();
     const headers = await x402.pay({ payer: fixture.payer });
     const { nonce } = signedIn(headers).authorization;
@@ -486,7 +486,7 @@ describe("409", () => {
     expect((await fixture.asked()).settle).toBe(0);
   });
 
-  test("of two bodies at once under one payment, one is paid for and the other is refused with 409", async () => {
+  test("one payment with two bodies at once pays for one of them, and the other is refused with 409", async () => {
     const replicas = [await fixture.gateway(), await fixture.gateway()] as [TestX402, TestX402];
     const headers = await replicas[0].pay({ payer: fixture.payer });
     const answers = await Promise.all(
@@ -585,7 +585,7 @@ describe("422", () => {
     expect(answer.headers["content-type"]).toBe("application/problem+json");
     expect(answer.json()).toMatchObject({
       code: "request.input_invalid",
-      detail: "the body does not fit the job's input schema: #/items/1 must be integer",
+      detail: "the body does not match the job's input schema: #/items/1 must be integer",
       errors: [{ pointer: "#/items/1", detail: "must be integer" }],
     });
     expect(answer.headers["payment-required"]).toBeUndefined();
@@ -654,7 +654,7 @@ describe("422", () => {
   });
 
   onlyInLongRun(() => {
-    test("an address whose bodies take long to check is refused with 429 after some thirty a minute, and charged nothing", async () => {
+    test("an address whose bodies take long to check is refused with 429 after about thirty a minute, and charged nothing", async () => {
       const x402 = await fixture.gateway(declaring);
       const payment = await x402.pay({ payer: fixture.payer });
       const statuses: number[] = [];
@@ -670,7 +670,7 @@ describe("422", () => {
 });
 
 describe("429", () => {
-  test("a payer with as many open payments as are allowed is refused with 429, uncharged, until one is decided", async () => {
+  test("a payer with the maximum number of open payments is refused with 429 and not charged until one is decided", async () => {
     const x402 = await fixture.gateway({ x402: { open_payments_per_payer: 2, settle_timeout_secs: 1 } });
     const payments = await Promise.all([1, 2, 3].map(() => x402.pay({ payer: fixture.payer })));
     const [first, second, third] = payments as [

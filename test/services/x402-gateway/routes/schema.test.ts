@@ -38,7 +38,7 @@ describe("404", () => {
     const x402 = await fixture.gateway();
     const without = await send(x402.address, { method: "GET", path: `${JOB_PATH}/schema` });
     expect([without.status, without.json()["code"]]).toEqual([404, "request.not_found"]);
-    expect(without.json()["detail"]).toContain("it takes any body");
+    expect(without.json()["detail"]).toContain("it accepts any body");
     const unknown = await send(x402.address, { method: "GET", path: "/x402/jobs/1/8/schema" });
     expect([unknown.status, unknown.json()["code"]]).toEqual([404, "job.not_found"]);
   });

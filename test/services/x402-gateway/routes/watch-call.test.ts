@@ -65,7 +65,7 @@ describe("200", () => {
     expect(x402.log.text()).not.toContain(bought.token.slice(3));
   });
 
-  test("without a proof, or with another call's, a stream has the state words and nothing else", async () => {
+  test("without a proof, or with the proof of another call, a stream has only the state words", async () => {
     const x402 = await fixture.gateway();
     const bought = await calls.ended(x402, async () => ({ status: 200, body: "forty-two" }));
     const token = createResultTokens([new Secret(QUOTE_SECRET)]).of(`c_${"0".repeat(32)}`);
@@ -83,7 +83,7 @@ describe("200", () => {
     }
   });
 
-  test("a payer who signs in is told all, once for each nonce, and a stranger who signs in is not", async () => {
+  test("a payer who signs in gets everything, once for each nonce, and a stranger who signs in does not", async () => {
     const x402 = await fixture.gateway();
     const bought = await calls.ended(x402, async () => ({ status: 200, body: "forty-two" }));
     const stranger = await newPayer(fixture.devnet);
@@ -141,7 +141,7 @@ describe("404", () => {
 
   test("a webhook's call is watched at no payment gateway", async () => {
     const x402 = await fixture.gateway();
-    await fixture.redis.client.hset(keys.record(ID), { v: "1", st: "QUEUED", at: "1" });
+    await fixture.redis.client.hset(keys.record(ID), { st: "QUEUED", at: "1" });
     const answer = await send(x402.address, { method: "GET", path: `/x402/calls/${ID}/events` });
     expect(answer.status).toBe(404);
   });

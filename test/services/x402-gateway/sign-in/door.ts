@@ -1,12 +1,12 @@
 import type { TomlTable } from "smol-toml";
-import { createChains } from "../../../../services/x402-gateway/chains.ts";
+import { Chains } from "../../../../services/x402-gateway/payment/chains.ts";
 import { createSignIn } from "../../../../services/x402-gateway/sign-in/sign-in.ts";
 import { x402Toml } from "../../../../shared/config/x402-toml.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { toAppError } from "../../../../shared/errors/app-error.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 import { sendProblem } from "../../../../shared/http/problem.ts";
-import { createPaymentJournal } from "../../../../shared/payments/journal.ts";
+import { PaymentJournal } from "../../../../shared/payments/journal.ts";
 import { connectForRequests } from "../../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { whenReady } from "../../../../shared/redis/ready.ts";
@@ -47,10 +47,10 @@ export function useDoors() {
     const redis = connectForRequests(new Secret(redisUrl), log);
     await whenReady(redis, 10_000);
     const partition = partitionOf(redis);
-    const chains = createChains(x402, { clock, log });
+    const chains = new Chains(x402, { clock, log });
     const signIn = createSignIn(x402, {
-      journal: createPaymentJournal(partition),
-      chainOf: chains.of,
+      journal: new PaymentJournal(partition),
+      chains,
       partition,
       partyOf: (req) => String(req.headers["x-party"]),
       ...{ clock, redisTime: clock },
@@ -58,12 +58,11 @@ export function useDoors() {
     const server = await listen(async (req, res) => {
       const callId = String(req.url).slice(1);
       try {
-        await signIn.assertPayer(req, callId);
-        res.end("come in");
+        const refusal = await signIn.refusalOf(req, callId);
+        if (refusal === undefined) res.end("come in");
+        else signIn.ask(req, res, callId, refusal);
       } catch (thrown) {
-        const why = toAppError(thrown);
-        if (why.code === "result.sign_in_required") signIn.ask(req, res, callId, why);
-        else sendProblem(req, res, why);
+        sendProblem(req, res, toAppError(thrown));
       }
     }, "127.0.0.1:0");
     ends.defer(async () => {

@@ -29,7 +29,7 @@ beforeEach(async () => {
 const signIn = (asked: SignInExtension, changes = {}) => signInAs(asked, { payer: bought.payer, ...changes });
 const detailIn = (answer: Answer) => [answer.status, answer.json()["detail"]];
 
-test("a sign-in lets in once, whether it comes again later or to another replica at the same time", async () => {
+test("a sign-in is accepted once, whether it is sent again later or to another replica at the same time", async () => {
   const replica = await doorWith(OLD);
   const header = await signIn(await door.asked(bought.id));
   const doors = [door, replica, door, replica, door, replica];
@@ -38,7 +38,7 @@ test("a sign-in lets in once, whether it comes again later or to another replica
   expect(detailIn(await door.knock(bought.id, header))).toEqual([402, "nonce: was used before"]);
 });
 
-test("a used nonce is remembered for as long as any replica's clock may take it for good", async () => {
+test("a used nonce is remembered for as long as the clock of any replica could accept it", async () => {
   const asked = await door.asked(bought.id);
   expect((await door.knock(bought.id, await signIn(asked))).status).toBe(200);
   const left = await fixture.redis.client.pttl(keysOf(PREFIX).usedSignIn(asked.info.nonce));
@@ -55,7 +55,7 @@ test("a sign-in of two hours ago is refused at a gateway that takes it to be two
   expect(detailIn(await behind.knock(bought.id, header))).toEqual([402, "nonce: has expired"]);
 });
 
-test("a sign-in is good for five minutes, and no longer", async () => {
+test("a sign-in is valid for five minutes, and no longer", async () => {
   const [first, second] = [await door.asked(bought.id), await door.asked(bought.id)];
   door.skip(4.9 * MINUTE_MS);
   expect((await door.knock(bought.id, await signIn(first))).status).toBe(200);
@@ -94,12 +94,12 @@ test.each([
   };
   expect(detailIn(await door.knock(bought.id, header))).toEqual([
     402,
-    expect.stringMatching(/^nonce: is not one of this gateway's/),
+    expect.stringMatching(/^nonce: was not issued by this gateway/),
   ]);
   expect(commands).toEqual([]);
 });
 
-test("what asks to sign in costs Redis nothing", async () => {
+test("an answer that asks to sign in costs Redis nothing", async () => {
   const commands: string[] = [];
   proxy.onCommand = (words) => {
     commands.push(words.join(" "));
@@ -116,7 +116,7 @@ test("a nonce is good while its secret is one of quote_secret, also if another o
   expect((await rotated.knock(bought.id, await signIn(first))).status).toBe(200);
   expect(detailIn(await ended.knock(bought.id, await signIn(second)))).toEqual([
     402,
-    "nonce: is not one of this gateway's for this call",
+    "nonce: was not issued by this gateway for this call",
   ]);
   const made = await signIn(await rotated.asked(bought.id));
   expect((await ended.knock(bought.id, made)).status).toBe(200);

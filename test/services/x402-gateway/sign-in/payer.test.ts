@@ -31,7 +31,7 @@ test("the payer of a call is let in by what the official client signs", async ()
   expect((await answerTo({})).status).toBe(200);
 });
 
-test("a call that nobody has paid for asks to sign in as any other does, and differs in nothing but its id and nonce", async () => {
+test("the answer for a call that nobody paid for asks to sign in like any other, and differs only in its id and nonce", async () => {
   const nobodys = `c_${"0".repeat(32)}`;
   const comparable = (id: string, answer: Answer) => {
     const body = answer.json<{ extensions: { "sign-in-with-x": SignInExtension } }>();
@@ -69,7 +69,7 @@ test("the payer is let in whatever the case of his address, as long as it breaks
   const swapped =
     broken === payer.address ? lower.replace(/[a-f]/, (letter) => letter.toUpperCase()) : broken;
   expect(refusalIn(await answerTo({ sent: { address: swapped } }))).toEqual(
-    refused("address: has not the checksum of EIP-55"),
+    refused("address: must have a valid EIP-55 checksum"),
   );
 });
 
@@ -90,7 +90,7 @@ test.each([
   ],
   ["uri with a query", { uri: "http://pay.test/x402?token=x" }, /^uri: must be /],
   ["statement", { statement: "I pay." }, /^statement: must be /],
-  ["chain", { chainId: "eip155:1" }, "chainId: is none of supportedChains"],
+  ["chain", { chainId: "eip155:1" }, "chainId: must be one of supportedChains"],
 ] as const)("a sign-in that was signed for another %s is refused", async (_what, signed, detail) => {
   expect(refusalIn(await answerTo({ signed }))).toEqual([
     402,
@@ -103,12 +103,12 @@ test.each([
   ["a chain of another family", { chainId: "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp" }, /^chainId: /],
   ["another type of signature", { type: "ed25519" }, /^type: must be "eip191"/],
   ["another version", { version: "2" }, /^version: must be "1"/],
-  ["a time that is none", { issuedAt: "yesterday" }, /^issuedAt: must be a time/],
-  ["a day that is none", { issuedAt: "2026-13-40T00:00:00Z" }, /^issuedAt: must be a time/],
+  ["a time that is none", { issuedAt: "yesterday" }, /^issuedAt: must be an RFC 3339 time/],
+  ["a day that is none", { issuedAt: "2026-13-40T00:00:00Z" }, /^issuedAt: must be an RFC 3339 time/],
   [
     "a line break in a time",
     { notBefore: "2026-01-01T00:00:00Z\nRequest ID: 1" },
-    /^notBefore: must be a time/,
+    /^notBefore: must be an RFC 3339 time/,
   ],
   ["a request id", { requestId: "1" }, /requestId/],
   ["resources", { resources: ["http://pay.test"] }, /resources/],
@@ -142,33 +142,33 @@ test("a header that is too long, no base64, no JSON or no object, or that came t
   expect(details).toEqual([
     "the header is over 14336 bytes",
     "the header is not base64",
-    "the header holds text that is not JSON in UTF-8",
-    "the header holds text that is nested more than 64 deep",
-    "the header does not hold a JSON object",
+    "the header contains text that is not JSON in UTF-8",
+    "the header contains text that is nested more than 64 levels deep",
+    "the header does not contain a JSON object",
     "the header is not base64",
-    "two were sent",
+    "the header was sent more than once",
   ]);
 });
 
-test("a stranger is not let in: neither as himself, nor as the payer, nor with what the payer signed for another call", async () => {
+test("a stranger is refused as the stranger, as the payer, and with what the payer signed for another call", async () => {
   const stranger = await newPayer(fixture.devnet, 0n);
   const { payer, id } = bought;
   const himself = await door.knock(id, await signInAs(asked, { payer: stranger }));
-  expect(refusalIn(himself)).toEqual(refused("address: is not that of who has paid for this call"));
+  expect(refusalIn(himself)).toEqual(refused("address: must be that of the call's payer"));
   const asPayer = { payer: { ...stranger, address: payer.address } };
   const forged = await door.knock(id, await signInAs(asked, asPayer));
-  expect(refusalIn(forged)).toEqual(refused("signature: is not that of the payer's key"));
+  expect(refusalIn(forged)).toEqual(refused("signature: must be by the payer's key"));
   const other = await buyCall(fixture);
   const elsewhere = await door.knock(id, await signInAs(await door.asked(other.id), { payer }));
   expect(elsewhere.status).toBe(402);
   const { uri } = asked.info;
   const moved = await signInAs(await door.asked(other.id), { payer, signed: { uri } });
   expect(refusalIn(await door.knock(id, moved))).toEqual(
-    refused("nonce: is not one of this gateway's for this call"),
+    refused("nonce: was not issued by this gateway for this call"),
   );
 });
 
-test("what is sent must be what was signed, to the letter", async () => {
+test("the message that is sent must be exactly the message that was signed", async () => {
   const { issuedAt } = asked.info;
   const later = new Date(Date.parse(issuedAt) + 1).toISOString();
   for (const sent of [
@@ -177,7 +177,7 @@ test("what is sent must be what was signed, to the letter", async () => {
     { expirationTime: undefined },
     { notBefore: issuedAt },
   ])
-    expect(refusalIn(await answerTo({ sent }))).toEqual(refused("signature: is not that of the payer's key"));
+    expect(refusalIn(await answerTo({ sent }))).toEqual(refused("signature: must be by the payer's key"));
   expect((await answerTo({})).status).toBe(200);
 });
 
@@ -201,11 +201,15 @@ test.each([
   [
     "before its nonce was made",
     { issuedAt: "2020-01-01T00:00:00Z" },
-    "issuedAt: is not of the time of its nonce",
+    "issuedAt: does not match the time of its nonce",
   ],
-  ["in the far future", { issuedAt: "2099-01-01T00:00:00Z" }, "issuedAt: is not of the time of its nonce"],
-  ["to be good until long ago", { expirationTime: "2020-01-01T00:00:00Z" }, "expirationTime: is over"],
-  ["to be good from much later", { notBefore: "2099-01-01T00:00:00Z" }, "notBefore: is still to come"],
+  [
+    "in the far future",
+    { issuedAt: "2099-01-01T00:00:00Z" },
+    "issuedAt: does not match the time of its nonce",
+  ],
+  ["to be good until long ago", { expirationTime: "2020-01-01T00:00:00Z" }, "expirationTime: is in the past"],
+  ["to be good from much later", { notBefore: "2099-01-01T00:00:00Z" }, "notBefore: is in the future"],
 ] as const)("a sign-in that says it was signed %s is refused", async (_when, signed, detail) => {
   expect(refusalIn(await answerTo({ signed }))).toEqual(refused(detail));
 });

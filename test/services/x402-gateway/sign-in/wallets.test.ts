@@ -23,7 +23,7 @@ const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 const { devnet } = fixture;
 const ends = useEnds();
 const doors = useDoors();
-const NOT_TAKEN = [402, "the payer's wallet does not take the signature"];
+const NOT_TAKEN = [402, "the payer's wallet does not accept the signature"];
 
 const openDoor = (more = {}) => doors({ devnet, redisUrl: fixture.redis.url, ...more });
 const detailIn = (answer: Answer) => [answer.status, answer.json()["detail"]];
@@ -79,7 +79,7 @@ test("whoever sends one wallet's sign-in many times at once is let in once, and 
   expect(node.calls()).toBe(1);
 });
 
-test("no node is asked for a payer with a key, nor for an address that has not paid", async () => {
+test("no node is asked about a payer with a key or an address that has not paid", async () => {
   const node = await countingNode(devnet.rpcUrl);
   ends.defer(node.close);
   const door = await openDoor({ token: { rpc_url: node.url } });
@@ -87,16 +87,16 @@ test("no node is asked for a payer with a key, nor for an address that has not p
   const forged = { ...fixture.payer, privateKey: other.privateKey };
   expect(detailIn(await knockAs(door, bought, forged))).toEqual([
     402,
-    "signature: is not that of the payer's key",
+    "signature: must be by the payer's key",
   ]);
   expect(detailIn(await knockAs(door, bought, other))).toEqual([
     402,
-    "address: is not that of who has paid for this call",
+    "address: must be that of the call's payer",
   ]);
   expect(node.calls()).toBe(0);
 });
 
-test("whoever signs in badly for a wallet is told to wait, and its owner comes in from another address all the while", async () => {
+test("an address that signs in badly for a wallet is told to wait, and the owner still signs in from another address", async () => {
   const door = await openDoor({ x402: { unpaid_verifies_per_address: 3 } });
   const wallet = await newWallet(devnet);
   const bought = await buyCall(fixture, wallet);
@@ -131,11 +131,11 @@ test("a wallet is not let in where no node of its chain is configured", async ()
   const door = await openDoor({ x402: { trust_facilitator: true }, token: { rpc_url: undefined } });
   expect(detailIn(await knockAs(door, bought, wallet))).toEqual([
     402,
-    "no node of the payer's chain can be asked for a wallet's word",
+    "no node of the payer's chain can check a wallet's signature",
   ]);
 });
 
-test("a wallet's contract is asked on the chain that it has paid on, whichever chain its client names", async () => {
+test("a wallet's contract is asked on the chain of its payment, whichever chain its client names", async () => {
   const wallet = await newWallet(devnet);
   const bought = await buyCall(fixture, wallet);
   const node = await countingNode(devnet.rpcUrl);

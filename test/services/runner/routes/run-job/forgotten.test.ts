@@ -100,32 +100,3 @@ test("an answer without a body and the 202 of a long call are given again, thoug
   expect(told(await runner.offer("silent", { job: 2 }))).toEqual({ ...plain, status: 204, text: "" });
   expect(told(await runner.offer("long"))).toEqual({ ...plain, status: 202, text: first });
 });
-
-test("a call that an earlier release answered is answered as it was, and listed", async () => {
-  const sha256 = sha256Hex(Buffer.alloc(0));
-  const stored = {
-    ...{ v: 1, st: "DONE", request: `1:${sha256}`, job: 1, bytes: 0, sha256, at: 1000, finished: 3000 },
-    ...{ status: 201, type: "text/plain", answer: Buffer.from([0xff, 0]).toString("base64") },
-  };
-  await runners.redis.client.hset(runnerKeys.call("k"), stored);
-  const { seen, jobs } = counting();
-  const { offer, get } = await runners.start({ jobs });
-  const repeat = await offer("k");
-  expect([repeat.status, repeat.headers["content-type"], [...repeat.body]]).toEqual([
-    201,
-    "text/plain",
-    [0xff, 0],
-  ]);
-  expect((await offer("k", { body: "other" })).status).toBe(422);
-  expect(seen.runs).toBe(0);
-  const listed = {
-    id: "k",
-    state: "done",
-    started_at: 1000,
-    finished_at: 3000,
-    status: 201,
-    bytes: 0,
-    sha256,
-  };
-  expect((await get("/calls/k")).json()).toMatchObject(listed);
-});

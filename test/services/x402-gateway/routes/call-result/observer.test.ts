@@ -55,7 +55,7 @@ function isTokenless(answer: Answer, id: string): void {
   expect(answer.json()).not.toHaveProperty("result_url");
 }
 
-test("who works a call's id out from the chain learns its state word, and nothing of its result", async () => {
+test("a stranger who computes a call's id from the chain learns its state word, and nothing about its result", async () => {
   const x402 = await fixture.gateway();
   const bought = await calls.ended(x402, async () => ({ status: 200, body: "forty-two" }));
   const { chainId, token } = fixture.devnet;
@@ -68,7 +68,7 @@ test("who works a call's id out from the chain learns its state word, and nothin
   expect([answer.status, answer.text.includes("forty-two")]).toEqual([402, false]);
 });
 
-test("who rebuilds a payment's header from its calldata and guesses the body gets a 202 without a token", async () => {
+test("a stranger who rebuilds a payment's header from its calldata and guesses the body gets a 202 without a token", async () => {
   const x402 = await fixture.gateway();
   const { id } = await calls.buy(x402);
   const headers = await rebuiltHeader(x402);
@@ -77,7 +77,7 @@ test("who rebuilds a payment's header from its calldata and guesses the body get
   expect((await x402.post(headers, { body: "another guess" })).status).toBe(409);
 });
 
-test("a repeat with the call's own token gets it again, and with that of another call it does not", async () => {
+test("a repeat with the call's own token gets the token again, and a repeat with another call's token does not", async () => {
   const x402 = await fixture.gateway();
   const { id, token, headers } = await calls.buy(x402);
   const other = await x402.post(await x402.pay({ payer: await newPayer(fixture.devnet) }));
@@ -88,7 +88,7 @@ test("a repeat with the call's own token gets it again, and with that of another
   isTokenless(await x402.post({ ...headers, Authorization: `Bearer ${ofOther}` }), id);
 });
 
-test("who knows the payment-identifier of a purchase gets neither its token nor its result by that", async () => {
+test("a stranger who knows the payment-identifier of a purchase gets neither its token nor its result", async () => {
   const x402 = await fixture.gateway();
   const order = "order_0123456789abcdef";
   const extensions = structuredClone((await x402.ask()).v2.extensions ?? {});
@@ -111,7 +111,7 @@ test("who knows the payment-identifier of a purchase gets neither its token nor 
   expect((await x402.post(stranger)).json()["call_id"]).not.toBe(id);
 });
 
-test("of copies of a payment that come at once, only the request that claimed it gets the token", async () => {
+test("among copies of a payment sent at once, only the request that claimed it gets the token", async () => {
   const replicas = [await fixture.gateway(), await fixture.gateway()] as const;
   const headers = await replicas[0].pay({ payer: fixture.payer });
   const answers = await Promise.all(Array.from({ length: 8 }, (_, i) => replicas[i % 2]?.post(headers)));

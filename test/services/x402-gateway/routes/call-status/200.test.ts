@@ -1,3 +1,4 @@
+import type { TomlTable } from "smol-toml";
 import { beforeEach, expect, test } from "vitest";
 import { type Inject, Refused } from "../../../../../services/producer/producer.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
@@ -20,14 +21,23 @@ const startInjecting = useInjecting(fixture.redis, "x402");
 let x402: TestX402;
 let headers: Record<string, string>;
 
-beforeEach(async () => {
+async function start(settings: TomlTable = {}): Promise<void> {
   x402 = await fixture.gateway({
-    redisUrl: proxy.url,
-    directUrl: fixture.redis.url,
-    enqueueTimeoutMs: 500,
+    ...{ redisUrl: proxy.url, directUrl: fixture.redis.url, enqueueTimeoutMs: 500 },
+    x402: settings,
   });
   headers = await x402.pay({ payer: fixture.payer });
-});
+}
+
+beforeEach(() => start());
+
+/** The payment is claimed, and nobody learns whether it was settled. */
+async function ofUnknownOutcome(): Promise<Answer> {
+  await fixture.stop(x402);
+  await start({ settle_timeout_secs: 1 });
+  await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
+  return x402.post(headers);
+}
 
 /** What anybody is told of the call that this answer names. */
 async function stateOf(answer: Answer): Promise<unknown> {
@@ -84,10 +94,7 @@ test("a paid call's status tells its id and state to anybody who knows its URL, 
 });
 
 const states: Record<string, () => Promise<Answer>> = {
-  async settling() {
-    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-    return x402.post(headers);
-  },
+  settling: ofUnknownOutcome,
   queued: () => x402.post(headers),
   async failed() {
     await producer(refuse);
@@ -107,15 +114,13 @@ const states: Record<string, () => Promise<Answer>> = {
     return answer;
   },
   async void() {
-    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-    const answer = await x402.post(headers);
+    const answer = await ofUnknownOutcome();
     await fixture.devnet.chain.cancelAuthorization(fixture.payer, paymentIn(headers)?.nonce as `0x${string}`);
     await fixture.devnet.chain.finalize();
     return answer;
   },
   async review() {
-    await fixture.devnet.control.fault({ on: "settle", kind: "drop" });
-    const answer = await x402.post(headers);
+    const answer = await ofUnknownOutcome();
     await x402.journal.markForReview(idIn(answer), "a contradiction");
     return answer;
   },

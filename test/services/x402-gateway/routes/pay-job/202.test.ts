@@ -5,7 +5,7 @@ import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
 import { sha256Hex } from "../../../../../shared/crypto/compare.ts";
-import { callIdFrom } from "../../../../../shared/job-call/call-id.ts";
+import { paymentCallId } from "../../../../../shared/payments/payment.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL, useX402 } from "../../../../fixtures/x402.ts";
 import { encodeHeader } from "../../../../support/sign-payment.ts";
 import { schemaOfBytes } from "../../job-inputs.ts";
@@ -104,12 +104,13 @@ test("the metadata of a paid call is complete and comes from verified data, neve
   );
   const answer = await x402.post({ ...payment, ...claims, "X-PLATFORM-CALLER": address });
   const [transfer] = await fixture.devnet.chain.transfers(fixture.devnet.seller).then((all) => all.slice(-1));
-  const id = callIdFrom(
-    "84532",
-    fixture.devnet.token.toLowerCase(),
-    address.toLowerCase(),
-    transfer?.nonce ?? "",
-  );
+  const id = paymentCallId({
+    chainId: 84532,
+    method: "eip3009",
+    asset: fixture.devnet.token,
+    payer: address,
+    nonce: transfer?.nonce ?? "",
+  });
   const digest = (offer as PaymentRequirements).extra["quoteDigest"];
   const [call] = await x402.waiting();
   expect(call?.metadata).toEqual({

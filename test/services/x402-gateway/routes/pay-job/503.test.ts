@@ -128,7 +128,7 @@ test.each([
     expect([answer.status, answer.json()["code"]]).toEqual([503, "payment.unavailable"]);
     expect(answer.headers["payment-required"]).toBeUndefined();
     expect(answer.json()["detail"]).toContain("operator");
-    const faulty = x402.log.events.find(({ event }) => event === "offer.faulty");
+    const faulty = x402.log.events.find(({ event }) => event === "offer.invalid");
     expect(faulty?.fields).toMatchObject({ symbol: "USDC", asset: fixture.devnet.token });
     expect((await fixture.asked()).settle).toBe(0);
   },

@@ -74,7 +74,7 @@ test.each([
   ],
   ["another scheme", JOB_PATH, "file:///etc/passwd", 400, "request.malformed"],
 ])(
-  "a request that names %s is refused before money moves, and before it is asked for any",
+  "a request that names %s is refused before money moves and before a payment is asked for",
   async (_what, path, url, status, code) => {
     const x402 = await fixture.gateway(options);
     const payment = await paymentFor(x402, path);
@@ -97,7 +97,7 @@ test("without callback_hosts no request may name a receiver", async () => {
   expect([answer.status, answer.json()["code"]]).toEqual([403, "callback.refused"]);
 });
 
-test("who sends a payment again, with another receiver or none, gets its answer, and the first receiver stays", async () => {
+test("a payment that is sent again with another receiver or none gets its first answer, and the first receiver stays", async () => {
   const x402 = await fixture.gateway(options);
   const payment = await x402.pay({ payer: fixture.payer });
   const first = (await x402.post({ ...payment, [CALLBACK]: URL_OF_CLIENT })).json();
@@ -125,7 +125,7 @@ test("the receiver is part of what the claim writes: it is told, too, of a payme
   expect((await onlyCall(x402)).callback?.url).toBe(URL_OF_CLIENT);
 });
 
-test("a payer names so many receivers by wildcards: one more is refused before money moves, and a dry-run counts none", async () => {
+test("a payer may name a limited number of receivers by wildcards: one more is refused before money moves, and a dry-run does not count", async () => {
   const x402 = await fixture.gateway({
     x402: { callback_hosts: ["hooks.example.com", "*.example.org"] },
     limits: { callbackReceiversMax: 1 },

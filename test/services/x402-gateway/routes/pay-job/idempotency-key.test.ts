@@ -41,7 +41,7 @@ describe.each(["pay", "payV1"] as const)("%s", (pay) => {
     expect(await fixture.charged()).toEqual([PRICE]);
   });
 
-  test(`the same Idempotency-Key for another body or job is 409, and not charged (${pay})`, async () => {
+  test(`the same Idempotency-Key for another body or job is refused with 409, and nothing is charged (${pay})`, async () => {
     const x402 = await fixture.gateway(twoJobs);
     expect((await buy(x402, pay)).status).toBe(202);
     for (const other of [{ body: "other" }, { path: "/x402/jobs/1/8" }]) {
@@ -51,7 +51,7 @@ describe.each(["pay", "payV1"] as const)("%s", (pay) => {
     expect(await fixture.charged()).toEqual([PRICE]);
   });
 
-  test(`the same Idempotency-Key of another payer is another key, and tells nothing of the first purchase (${pay})`, async () => {
+  test(`the same Idempotency-Key of another payer is another key, and reveals nothing about the first purchase (${pay})`, async () => {
     const x402 = await fixture.gateway();
     const other = await newPayer(fixture.devnet);
     const [mine, theirs] = [await buy(x402, pay), await buy(x402, pay, { payer: other, body: "other" })];
@@ -80,7 +80,7 @@ describe.each(["pay", "payV1"] as const)("%s", (pay) => {
   });
 });
 
-test("a payment of version 1 whose token is gone is found by its own signature alone, not by its payer's word and a key", async () => {
+test("a payment of version 1 whose token is gone is found only by its own signature, not by a payer's address and a key", async () => {
   const before = await fixture.gateway();
   const headers = { ...(await before.payV1({ payer: fixture.payer })), "Idempotency-Key": KEY };
   const first = await before.post(headers);
@@ -143,7 +143,7 @@ describe("a text that has the form of a payment-identifier is one name, however 
     expect([await fixture.charged(), await fixture.charged(other)]).toEqual([[PRICE], [PRICE]]);
   });
 
-  test("payments at once under both, to two gateways, are one charge", async () => {
+  test("payments with both identifiers, sent at once to two gateways, are one charge", async () => {
     const replicas = [await fixture.gateway(), await fixture.gateway()] as [TestX402, TestX402];
     const answers = await Promise.all(
       replicas.flatMap((x402) => [
@@ -186,7 +186,7 @@ describe("a text that has the form of a payment-identifier is one name, however 
   });
 });
 
-test("a key that is written like the place of a signature of version 1 finds nothing there", async () => {
+test("an Idempotency-Key that looks like the journal's key of a version 1 signature finds nothing there", async () => {
   const x402 = await fixture.gateway();
   const first = await x402.post(await x402.payV1({ payer: fixture.payer }));
   const payer = fixture.payer.address.toLowerCase();
@@ -197,7 +197,7 @@ test("a key that is written like the place of a signature of version 1 finds not
   expect([other.status, idIn(other) === idIn(first)]).toEqual([202, false]);
 });
 
-test("two names in one request that stand for two purchases are refused with 409, and nothing is charged", async () => {
+test("a request with the identifiers of two purchases is refused with 409, and nothing is charged", async () => {
   const x402 = await fixture.gateway();
   const [one, two] = ["one_0123456789abcdef", "two_0123456789abcdef"];
   const bought = [
@@ -233,7 +233,7 @@ test("of a payment-identifier and an Idempotency-Key in one request each finds t
   expect(await fixture.charged()).toEqual([PRICE]);
 });
 
-test("a payment-identifier that is written like a key's place in the journal finds nothing there", async () => {
+test("a payment-identifier that looks like the journal's key of an Idempotency-Key finds nothing there", async () => {
   const x402 = await fixture.gateway();
   await buy(x402, "pay");
   const [place = ""] = await x402.redis.keys(

@@ -27,7 +27,7 @@ test("a new payment under a used identifier, for the same request, gets the stor
   expect(await replicas[0].waiting()).toHaveLength(1);
 });
 
-test("five payments at once under one identifier are charged once", async () => {
+test("five payments at once with one identifier are charged once", async () => {
   const x402 = await fixture.gateway();
   const payments = await Promise.all(Array.from({ length: 5 }, () => payFor(x402, ORDER_ID)));
   const answers = await Promise.all(payments.map((headers) => x402.post(headers)));
@@ -110,7 +110,7 @@ const ill: Record<string, unknown> = {
   "a list": [],
 };
 test.each(Object.entries(ill))(
-  "a payment-identifier with %s is refused with 402, lest its sender count on it",
+  "a payment-identifier with %s is refused with 402, because its client relies on it",
   async (_what, entry) => {
     const x402 = await fixture.gateway();
     const extensions = { "payment-identifier": entry };

@@ -94,7 +94,7 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
   });
 });
 
-test("a repeat of a payment that proves nothing does not wait, and gets its 202 without a token, whether the call has ended or not", async () => {
+test("a repeat without a proof does not wait, and gets its 202 without a token, whether the call has ended or not", async () => {
   const x402 = await fixture.gateway();
   const headers = { ...(await x402.pay({ payer: fixture.payer })), ...WAIT };
   const first = x402.post(headers);

@@ -28,7 +28,7 @@ function told(answer: Answer) {
 const isReplayed = ({ headers }: Answer) => headers["idempotent-replayed"] === "true";
 
 test.each(["pay", "payV1"] as const)(
-  "the same payment ten times at once, to two replicas, is one charge and one job, and gets one answer (%s)",
+  "one payment, sent ten times at once to two replicas, is one charge and one job, and gets one answer (%s)",
   async (pay) => {
     const replicas = [await fixture.gateway(), await fixture.gateway()];
     const headers = (await replicas[0]?.[pay]({ payer: fixture.payer })) ?? {};
@@ -117,7 +117,7 @@ test.each([
   ["is paid in another token", { asset: "0x2222222222222222222222222222222222222222" }],
   ["is gone", { network: "eip155:1", asset: "0x2222222222222222222222222222222222222222" }],
 ])(
-  "a repeat of a version 1 payment is answered as the first request was, though its network %s",
+  "a repeat of a version 1 payment gets the answer of the first request, although its network %s",
   async (_name, token) => {
     const before = await fixture.gateway();
     const headers = await before.payV1({ payer: fixture.payer });

@@ -8,7 +8,7 @@ import { JOB_PATH, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { codeOf } from "../../../../support/books.ts";
 import { newPayer } from "../../../../support/devnet.ts";
 import { type OpenRaw, openRaw } from "../../../../support/http.ts";
-import { onlyInLongRun } from "../../../../support/long-run.ts";
+import { LONG_RUN, onlyInLongRun } from "../../../../support/long-run.ts";
 import { countingNode } from "../../counting-node.ts";
 import { STEPS } from "../../redis-steps.ts";
 
@@ -49,7 +49,7 @@ function openMany(x402: TestX402, connections: number, bytes: string) {
   return raws;
 }
 
-test("a payer without the money is refused before the facilitator is asked and before the body has come", async () => {
+test("a payer without the money is refused before the facilitator is asked and before the body has arrived", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 1n) });
   const [raw] = openMany(x402, 1, headOf(headers));
@@ -59,7 +59,7 @@ test("a payer without the money is refused before the facilitator is asked and b
 });
 
 onlyInLongRun(() => {
-  test("a header of a payer without the money that comes a thousand times is a few questions to the node", async () => {
+  test("a header of a payer without money that is sent a thousand times causes only a few requests to the node", async () => {
     const { x402, asked } = await countedGateway();
     const headers = await x402.pay({ payer: await newPayer(fixture.devnet, 0n) });
     asked();
@@ -71,7 +71,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("money that has just come counts, though one of the nodes behind the URL does not know of it", async () => {
+test("money that has just arrived counts, although one of the nodes behind the URL does not have it yet", async () => {
   const x402 = await fixture.gateway({ token: { rpc_url: fixture.devnet.nodeUrl } });
   const payers = await Promise.all(Array.from({ length: 12 }, () => newPayer(fixture.devnet)));
   const payments: Record<string, string>[] = [];
@@ -87,7 +87,7 @@ test.each([
   ["fails", { kind: "status", status: 500 }],
   ["breaks off", { kind: "drop" }],
 ] as const)(
-  "a payer with whose payments the facilitator %s has used up verifies all the same",
+  "a payer uses up verifies also with payments with which the facilitator %s",
   async (_what, fault) => {
     const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
     await fixture.devnet.control.fault({ on: "verify", ...fault });
@@ -99,7 +99,7 @@ test.each([
   },
 );
 
-test("a payment with which the facilitator finds fault in the request is not shown to it again for a while", async () => {
+test("a payment whose request the facilitator calls invalid is not sent to it again for a while", async () => {
   const x402 = await fixture.gateway();
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "verify", kind: "status", status: 413, body: "no" });
@@ -122,7 +122,7 @@ test("a payer over the limit of verifies costs the node no more than one without
   expect(asked()).toBe(ofPenniless);
 });
 
-test("a payment that the facilitator refuses is verified once, however often and on however many connections it comes", async () => {
+test("a payment that the facilitator refuses is verified once, however often and on however many connections it is sent", async () => {
   const now = systemClock();
   const x402 = await fixture.gateway({ clock: () => now });
   const headers = await x402.pay({ payer: fixture.payer });
@@ -137,7 +137,7 @@ test("a payment that the facilitator refuses is verified once, however often and
   expect((await x402.post(headers)).status).toBe(202);
 });
 
-test("a payer whose verifies lead to no payment is told to come later, and no other payer; a purchase costs no verify", async () => {
+test("a payer whose verifies lead to no payment is told to wait, other payers are not, and a purchase costs no verify", async () => {
   const x402 = await fixture.gateway({ x402: { unpaid_verifies_per_payer: 2 } });
   const payment = () => x402.pay({ payer: fixture.payer });
   const bought = await payment();
@@ -160,7 +160,7 @@ test("a payer whose verifies lead to no payment is told to come later, and no ot
   expect((await x402.post(await payment())).status).toBe(202);
 });
 
-test("an address whose verifies lead to no payment is told to come later; behind a trusted proxy each client has its own", async () => {
+test("an address whose verifies lead to no payment is told to wait, and behind a trusted proxy each client has its own limit", async () => {
   const x402 = await fixture.gateway({
     x402: { unpaid_verifies_per_address: 2 },
     http: { trustedProxies: ["127.0.0.1"] },
@@ -201,7 +201,7 @@ test("a payer who only tries is told to come later, and may buy all the same", a
 });
 
 onlyInLongRun(() => {
-  test("1,100 payments whose bodies do not come stop no sale and keep nothing in memory", async () => {
+  test("1,100 payments whose bodies never arrive do not stop sales, and keep nothing in memory", async () => {
     const x402 = await fixture.gateway();
     const stalled = await x402.pay({ payer: fixture.payer });
     const raws = openMany(x402, 1100, headOf(stalled));
@@ -212,7 +212,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("repeats of a payment are told what became of it without a byte of their bodies in memory", async () => {
+test("repeats of a payment get its outcome without a byte of their bodies in memory", async () => {
   const x402 = await fixture.gateway();
   const body = "x".repeat(MIB);
   const headers = await x402.pay({ payer: fixture.payer });
@@ -232,15 +232,20 @@ test("repeats of a payment are told what became of it without a byte of their bo
   expect(codeOf(other)).toBe("payment.conflict");
 });
 
-test("copies of a payment that come at once take one place and keep one body while it settles", async () => {
+test("copies of a payment that are sent at once take one slot and keep one body while it settles", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 10 } });
   const body = "x".repeat(MIB);
   const headers = await x402.pay({ payer: fixture.payer });
   const another = await x402.pay({ payer: await newPayer(fixture.devnet) });
   // As long as the verify takes, all bodies come.
-  await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 4000, times: 1 });
-  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 3000, times: 1 });
-  const raws = openMany(x402, 100, headOf(headers));
+  await fixture.devnet.control.fault({
+    on: "verify",
+    kind: "slow",
+    delayMs: LONG_RUN ? 4000 : 2000,
+    times: 1,
+  });
+  await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 2000, times: 1 });
+  const raws = openMany(x402, LONG_RUN ? 100 : 30, headOf(headers));
   await eventually("their bodies are waited for", () => raws.every(isBodyWanted));
   for (const { socket } of raws) socket.write(body);
   await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
@@ -255,7 +260,7 @@ test("copies of a payment that come at once take one place and keep one body whi
 });
 
 onlyInLongRun(() => {
-  test("of a thousand copies of a payment that come at once few are a claim, and there is a place for another payment", async () => {
+  test("of a thousand copies of a payment sent at once only a few become claims, and there is a slot for another payment", async () => {
     const x402 = await fixture.gateway({
       ...{ redisUrl: proxy.url, directUrl: fixture.redis.url },
       x402: { settle_timeout_secs: 10 },
@@ -287,7 +292,7 @@ onlyInLongRun(() => {
   });
 });
 
-test("however many repeats wait for a settlement, the journal is read for them as for one", async () => {
+test("however many repeats wait for a settlement, the journal is read as often as for one", async () => {
   const x402 = await fixture.gateway({ x402: { settle_timeout_secs: 5 } });
   const headers = await x402.pay({ payer: fixture.payer });
   await fixture.devnet.control.fault({ on: "settle", kind: "slow", delayMs: 2000, times: 1 });

@@ -42,7 +42,7 @@ const refusedBeyond = (claimed: string, count: number) => [
 
 const usage = () => redis.client.hgetall(keys.paymentsUsageBy);
 
-test("wallets that accept their signature in a call and reject it in a transaction take up one address's share; another address buys", async () => {
+test("wallets that accept their signature in a call and reject it in a transaction use only one address's share, and another address still buys", async () => {
   const x402 = await start();
   const wallets = await Promise.all(Array.from({ length: 8 }, () => newWallet(devnet)));
   for (const wallet of wallets) await setAnswers(devnet, wallet, "YesInCallsOnly");
@@ -56,7 +56,7 @@ test("wallets that accept their signature in a call and reject it in a transacti
   for (const wallet of wallets) expect(await fixture.charged(wallet)).toEqual([]);
 });
 
-test("keys that cancel between verify and settle take up one address's share, until the chain has shown that they cannot pay", async () => {
+test("keys that cancel between verify and settle use only one address's share, until the chain shows that they cannot pay", async () => {
   const x402 = await start();
   const payers = await Promise.all(Array.from({ length: 8 }, () => newPayer(devnet)));
   const another = await newPayer(devnet);
@@ -103,7 +103,7 @@ test("honest buyers who share an address wait for each other's settlements, and 
   expect(await usage()).toEqual({});
 });
 
-test("a payment that one gateway has claimed and another one settles counts no longer", async () => {
+test("a payment that one gateway claims and another settles no longer counts as unsettled", async () => {
   const first = await start();
   await devnet.control.fault({ on: "settle", kind: "status", status: 500 });
   const answers = await payAtOnce(first, [fixture.payer, await newPayer(devnet), await newPayer(devnet)]);
@@ -119,7 +119,7 @@ test("a payment that one gateway has claimed and another one settles counts no l
   expect(await second.waiting()).toHaveLength(3);
 });
 
-test("a verify is given back once its payment has settled, whoever signed it: a key that never settles has used it up", async () => {
+test("a settled payment returns its verify to the limit, whoever signed it, and a key that never settles uses it up", async () => {
   const x402 = await start({ unpaid_verifies_per_payer: 2 });
   for (let each = 0; each < 3; each++)
     expect((await payFrom(x402, fixture.payer, HONEST)).status, "a purchase costs no verify").toBe(202);

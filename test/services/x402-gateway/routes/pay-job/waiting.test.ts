@@ -9,7 +9,7 @@ const LARGEST = 64 * 1024 * 1024;
 /** That many payments are under way at a time, if each may have the largest body. */
 const PLACES = 16;
 
-test("first requests that wait for their outcome hold neither a place nor a body, and others buy meanwhile", async () => {
+test("first requests that wait for their outcome hold no slot and no body, and others buy meanwhile", async () => {
   const x402 = await fixture.gateway({
     x402: { body_limit_bytes: LARGEST, open_payments_per_payer: 100, settle_timeout_secs: 60 },
   });

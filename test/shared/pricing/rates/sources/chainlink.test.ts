@@ -49,7 +49,7 @@ test.each([
   ["is negative", { answer: -1n }, /answers -1/],
   ["is zero", { answer: 0n }, /answers 0/],
   ["comes from a round that is not complete", { updatedAt: 0n }, /not complete/],
-  ["is carried over from an older round", { answeredInRound: 6n }, /round 6, and round 7/],
+  ["is carried over from an older round", { answeredInRound: 6n }, /round 6, but the latest round is 7/],
   ["is from the future", { updatedAt: now() + 120n }, /in the future/],
   ["is older than max_age_secs", { updatedAt: now() - 3700n }, /older than max_age_secs/],
 ] as [string, Round, RegExp][])("a feed's answer that %s is no rate", async (_what, round, reason) => {
@@ -66,7 +66,7 @@ test("a feed that reverts gives no rate", async () => {
 });
 
 test("an address without a feed gives no rate", async () => {
-  const reason = /too short; is it such a contract/;
+  const reason = /too short; check that the address is the right contract/;
   expect((await judge(source({ feed: `0x${"11".repeat(20)}` }))).reason).toMatch(reason);
 });
 

@@ -42,15 +42,19 @@ test.each([
 });
 
 test.each([
-  ["zero", at("0"), /no number above 0/],
-  ["a negative number", at("-3200"), /no number above 0/],
-  ["NaN as text", at('"NaN"'), /no number above 0/],
-  ["an exponent that would fill the memory", at("1e999999999"), /no number above 0/],
-  ["a boolean", at("true"), /there is no number at \/data\/0\/price/],
-  ["a document without the number", says('{"data":[]}'), /there is no number/],
-  ["what is not JSON", says("<html>3200</html>"), /there is no number/],
+  ["zero", at("0"), /must be a number above 0/],
+  ["a negative number", at("-3200"), /must be a number above 0/],
+  ["NaN as text", at('"NaN"'), /must be a number above 0/],
+  ["an exponent that would fill the memory", at("1e999999999"), /must be a number above 0/],
+  ["a boolean", at("true"), /no number at \/data\/0\/price/],
+  ["a document without the number", says('{"data":[]}'), /no number at/],
+  ["what is not JSON", says("<html>3200</html>"), /no number at/],
   ["a status that is not 200", says('{"data":[{"price":1}]}', 203), /status 203/],
-  ["a body over 64 KiB", says(`{"data":[{"price":1}],"x":"${"x".repeat(70_000)}"}`), /over 65536 bytes/],
+  [
+    "a body over 64 KiB",
+    says(`{"data":[{"price":1}],"x":"${"x".repeat(70_000)}"}`),
+    /longer than 65536 bytes/,
+  ],
   [
     "a body without end",
     (_req, res) => {
@@ -59,7 +63,7 @@ test.each([
     /no answer within 300 ms/,
   ],
   ["nothing", () => {}, /no answer within 300 ms/],
-  ["by breaking the connection", (req) => req.socket.destroy(), /the exchange failed/],
+  ["by breaking the connection", (req) => req.socket.destroy(), /the request failed/],
 ] as [string, RequestListener, RegExp][])(
   "a JSON source that answers %s gives no rate",
   async (_what, answer, reason) => {
@@ -78,7 +82,7 @@ test("a JSON source that redirects gives no rate, and nobody follows", async () 
 test("a JSON source whose certificate nobody vouches for gives no rate, and is asked nothing", async () => {
   const { url, requests } = await serve(at("3200"));
   const source = { source: "http_json", url, pointer: "/data/0/price" };
-  expect((await judge(source)).reason).toMatch(/the exchange failed \((DEPTH|SELF)/);
+  expect((await judge(source)).reason).toMatch(/the request failed \((DEPTH|SELF)/);
   expect(requests).toEqual([]);
 });
 

@@ -1,0 +1,56 @@
+import { callsIn, type PaidSum, type PartialSum } from "../../api/payments.ts";
+import { linkTo } from "../../route.ts";
+import { amountsText, paidText } from "../../ui/amount.ts";
+import { Notice } from "../../ui/notice.tsx";
+import { count, counted } from "../../ui/number.ts";
+
+/** What a discard does to the money: how many of its calls are paid, how much that is, and how many are not. */
+export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number }) {
+  const paidCalls = paid === null ? 0 : callsIn(paid);
+  if (paid === null || paidCalls === 0) return null;
+  const { confirmed, unconfirmed, unreadable } = paid;
+  const others = calls - paidCalls;
+  const title = `${count(paidCalls)} of ${counted(calls, "call")} ${paidCalls === 1 ? "is" : "are"} paid`;
+  return (
+    <Notice tone="warn" title={title}>
+      <p>
+        A discarded call can no longer run, so its refund becomes due. Discarding does not send the refund. It
+        is listed under Payments, Refunds due.
+      </p>
+      <ul>
+        {confirmed.calls > 0 && (
+          <li>
+            <strong>{counted(confirmed.calls, "refund")} due</strong>: {amountsText(confirmed.amounts)}
+          </li>
+        )}
+        {unconfirmed.calls > 0 && (
+          <li>
+            <strong>{counted(unconfirmed.calls, "payment")} not confirmed on chain</strong>:{" "}
+            {amountsText(unconfirmed.amounts)}
+          </li>
+        )}
+        {unreadable > 0 && (
+          <li>
+            <strong>{counted(unreadable, "payment")}</strong> with an unreadable amount
+          </li>
+        )}
+        {others > 0 && (
+          <li>
+            <strong>{counted(others, "call")}</strong> without a refund
+          </li>
+        )}
+      </ul>
+    </Notice>
+  );
+}
+
+/** What a discard has made due, perhaps paid back since. */
+export function BecameDue({ due }: { due: PartialSum | null }) {
+  if (due === null || callsIn(due) === 0) return null;
+  return (
+    <p>
+      <a href={linkTo(["payments"], { view: "refunds" })}>Refunds became due</a>:{" "}
+      {paidText(due, !due.is_whole)}.
+    </p>
+  );
+}

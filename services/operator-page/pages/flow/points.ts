@@ -1,0 +1,54 @@
+import type { Flow, FlowLine } from "../../api/flow.ts";
+
+/** A percentile of each span, oldest first; null where no call was delivered. */
+type Percentiles = readonly (number | null)[];
+
+/** Points of the charts. The tiles show the newest of them, so a tile and its chart agree. */
+export type Points = {
+  stepMs: number;
+  /** Start of each span, unix ms. */
+  times: number[];
+  /** Calls a second, of all lines together. */
+  rates: Record<keyof Counts, number[]>;
+  /** From accepted to the runner's answer, in ms. Percentiles do not add up, so each origin has its own. */
+  latency: { origin: string; p50: Percentiles; p99: Percentiles }[];
+  isEmpty: boolean;
+};
+
+type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;
+
+/** Makes points of whole spans: a span that has only begun would look as if calls had stopped. Undefined if there is no line. */
+export function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLine[]): Points | undefined {
+  const [first] = lines;
+  if (first === undefined) return undefined;
+  const sums = (name: keyof Counts) =>
+    first[name].map((_, i) => lines.reduce((sum, { [name]: values }) => sum + (values[i] ?? 0), 0));
+  const all = {
+    ...{ accepted: sums("accepted"), refused: sums("refused") },
+    ...{ injected: sums("injected"), failed: sums("failed") },
+  };
+  const perSecond = (values: readonly number[]) => whole(values).map((value) => (value * 1000) / stepMs);
+  return {
+    stepMs,
+    times: whole(first.accepted).map((_, i) => Date.parse(from) + i * stepMs),
+    rates: {
+      ...{ accepted: perSecond(all.accepted), refused: perSecond(all.refused) },
+      ...{ injected: perSecond(all.injected), failed: perSecond(all.failed) },
+    },
+    latency: lines.map(({ origin, p50_ms, p99_ms }) => ({ origin, p50: whole(p50_ms), p99: whole(p99_ms) })),
+    isEmpty: Object.values(all).every((values) => values.every((value) => value === 0)),
+  };
+}
+
+function whole<Value>(values: readonly Value[]): Value[] {
+  return values.slice(0, -1);
+}
+
+/** Finds the origin with the highest p99 at the newest point; undefined if no call was delivered. */
+export function slowestOf({ latency }: Points): { origin: string; ms: number } | undefined {
+  const newest = latency.flatMap(({ origin, p99 }) => {
+    const ms = p99.at(-1);
+    return ms == null ? [] : [{ origin, ms }];
+  });
+  return newest.sort((a, b) => b.ms - a.ms)[0];
+}

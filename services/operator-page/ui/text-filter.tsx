@@ -1,0 +1,21 @@
+import { useEffect, useState } from "preact/hooks";
+
+type Props = { title: string; placeholder: string; value: string; onChange: (text: string) => void };
+
+/** A text that narrows a list once it is entered. It keeps what is being typed while the page is drawn again. */
+export function TextFilter({ title, placeholder, value, onChange }: Props) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  return (
+    <label class="filter">
+      <span>{title}</span>
+      <input
+        type="search"
+        placeholder={placeholder}
+        value={text}
+        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onChange={({ currentTarget }) => onChange(currentTarget.value.trim())}
+      />
+    </label>
+  );
+}

@@ -1,0 +1,5 @@
+-- Defines `st`, the state of the call. Ends the script if no runner writes such a state.
+local st = redis.call('HGET', KEYS.call, 'st')
+if st and st ~= 'RUNNING' and st ~= 'STORED' and st ~= 'DONE' and st ~= 'FAILED' then
+  return redis.error_reply('UNREADABLE the call')
+end

@@ -1,0 +1,132 @@
+import type { IncomingMessage } from "node:http";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import type { Address } from "../../../shared/ethereum/address.ts";
+import { keccak256Hex, toHex } from "../../../shared/ethereum/encoding.ts";
+import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import { domainSeparator, type Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
+import { headerValues } from "../../../shared/http/headers.ts";
+import { platformKeys } from "../../../shared/job-call/job-call.ts";
+import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import {
+  decodeQuoteHeader,
+  type JobQuote,
+  jobQuoteDigest,
+  type SignedJobQuote,
+} from "../../../shared/pricing/job-quote.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
+
+/** A quote of an operator's pricing engine, which a request brings to buy at its price. */
+export type OperatorQuote = { quote: JobQuote; digest: `0x${string}` };
+
+type Deps = {
+  /** The addresses whose quotes are honoured. */
+  operators: readonly Address[];
+  /** The EIP-712 domain that they sign for; undefined if no quotes are honoured. */
+  domain: Eip712Domain | undefined;
+  metadataPrefix: string;
+  /** Redis', which also expires what is remembered of used quotes. */
+  clock: Clock;
+};
+
+/** Clients need not know the operator's brand: this is the header that pricing engines tell them of. */
+const DEFAULT_HEADER = "X-PLATFORM-QUOTE";
+
+/** The headers that a quote may come in, one of them. */
+export function quoteHeaders(metadataPrefix: string): string[] {
+  return [...new Set([platformKeys(metadataPrefix).quote.toUpperCase(), DEFAULT_HEADER])];
+}
+
+const HEADER_BYTES_MAX = 4096;
+/** How far an operator's clock may be ahead of ours. */
+const CLOCK_SKEW_SECONDS = 30n;
+/** A used quote is remembered until it has expired, so its life has to have an end. */
+const LIFE_SECONDS_MAX = 30n * 86_400n;
+
+/** Reads the operators' quotes that requests bring. */
+export class OperatorQuotes {
+  readonly #headers: readonly string[];
+  readonly #separator: string | undefined;
+  readonly #operators: ReadonlySet<string>;
+  readonly #clock: Clock;
+
+  constructor({ operators, domain, metadataPrefix, clock }: Deps) {
+    this.#headers = quoteHeaders(metadataPrefix).map((name) => name.toLowerCase());
+    this.#separator = domain === undefined ? undefined : domainSeparator(domain);
+    this.#operators = new Set(operators.map((address) => address.toLowerCase()));
+    this.#clock = clock;
+  }
+
+  /**
+   * Believes a quote by its operator's signature alone, until it expires and for the job that it names. Undefined if the request brings
+   * none. Throws `quote.malformed`, `quote.rejected` and `quote.expired`: none is a 402, which a client would pay at the list price.
+   */
+  read(req: IncomingMessage, ids: JobIds): OperatorQuote | undefined {
+    if (this.#headers.every((header) => req.headers[header] === undefined)) return undefined;
+    if (this.#separator === undefined || this.#operators.size === 0)
+      throw rejectedQuote("this gateway accepts no operator quotes");
+    const { quote, signature } = decoded(this.#headers.flatMap((header) => headerValues(req, header)));
+    const digest = jobQuoteDigest(this.#separator, quote);
+    const signer = recoverAddress(digest, signature);
+    if (signer === undefined || !this.#operators.has(signer))
+      throw rejectedQuote("it is not signed by an operator that this gateway trusts");
+    assertJob(quote, ids);
+    assertLasts(quote, BigInt(Math.floor(this.#clock() / 1000)));
+    return { quote, digest: toHex(digest) };
+  }
+
+  /** Reads the quote of a repeat, which is answered in any case: undefined if the quote is no longer honoured. */
+  honoured(req: IncomingMessage, ids: JobIds): OperatorQuote | undefined {
+    try {
+      return this.read(req, ids);
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** What the claim uses up: the digest, and until when it is remembered. In its last second the quote is still good. */
+export function toQuoteUse({ quote, digest }: OperatorQuote): { digest: string; keptUntil: number } {
+  return { digest, keptUntil: (Number(quote.expiry) + 1) * 1000 + CLOCK_CHANGE_MS };
+}
+
+/** Throws `quote.rejected` if the payer is not the one the quote was made for. */
+export function assertRequester({ quote }: OperatorQuote, payer: Address): void {
+  if (quote.requester !== payer) throw rejectedQuote("the payer is not its requester");
+}
+
+/** Throws `quote.rejected` if the body is not the inputs that the quote was made for. */
+export function assertInputs({ quote }: OperatorQuote, body: Uint8Array): void {
+  if (quote.inputsHash !== keccak256Hex(body)) throw rejectedQuote("the body does not match its inputs_hash");
+}
+
+function decoded([value, ...more]: readonly string[]): SignedJobQuote {
+  if (value === undefined || more.length > 0) throw malformed("the quote's header was sent more than once");
+  if (value.length > HEADER_BYTES_MAX)
+    throw malformed(`the quote's header is longer than ${HEADER_BYTES_MAX} bytes`);
+  const read = decodeQuoteHeader(value);
+  if (!read.ok) throw malformed(read.problem);
+  return read.signed;
+}
+
+function assertJob({ serviceId, jobIndex }: JobQuote, ids: JobIds): void {
+  if (serviceId !== BigInt(ids.serviceId) || jobIndex !== ids.jobIndex)
+    throw rejectedQuote("it is for another job");
+}
+
+function assertLasts({ timestamp, expiry }: JobQuote, now: bigint): void {
+  if (expiry < now) throw expiredQuote();
+  if (timestamp > now + CLOCK_SKEW_SECONDS) throw rejectedQuote("it is not valid yet");
+  if (expiry > now + LIFE_SECONDS_MAX) throw rejectedQuote("it is valid for more than 30 days");
+}
+
+function malformed(detail: string): AppError {
+  return AppError.public("quote.malformed", detail);
+}
+
+export function expiredQuote(): AppError {
+  return AppError.public("quote.expired", "the quote has expired; ask for a new one");
+}
+
+export function rejectedQuote(detail: string): AppError {
+  return new AppError("quote.rejected", { reason: detail, publicDetail: `the quote: ${detail}` });
+}

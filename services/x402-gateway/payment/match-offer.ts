@@ -1,0 +1,201 @@
+import { SETTLE_MARGIN_SECS } from "../../../shared/config/x402-toml.ts";
+import { AppError } from "../../../shared/errors/app-error.ts";
+import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
+import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
+import { assertOffered, type Job, jobPath, type Token } from "../offer/catalog.ts";
+import {
+  isOurOffer,
+  type OfferExtra,
+  type OfferSettings,
+  type OfferTerms,
+  offerDigest,
+  termsOf,
+  toRequirements,
+  toRequirementsV1,
+} from "../offer/offer.ts";
+import type { AcceptedPayment, DecodedPayment } from "./header.ts";
+
+/** The offer that a payment fits: what the facilitator is asked with, and the digest of the offer. */
+export type MatchedOffer = { request: FacilitatorRequest; digest: string; amount: string };
+
+type PaymentV1 = Extract<DecodedPayment, { version: 1 }>;
+type PaymentV2 = Extract<DecodedPayment, { version: 2 }>;
+
+/**
+ * Finds the offer of this job that a payment fits, without asking anybody: terms and MAC, recipient, value, route and time
+ * window. The quote is judged at `quoteAt`, by the clock that all gateways share, and the window at `windowAt`, as the chain will;
+ * both are in unix milliseconds. Throws `payment.not_offered`, `payment.quote_expired` and `payment.window_unusable`.
+ */
+export function matchOffer(
+  { decoded, token }: AcceptedPayment,
+  job: Job,
+  settings: OfferSettings,
+  { quoteAt, windowAt }: { quoteAt: number; windowAt: number },
+): MatchedOffer {
+  const offer =
+    decoded.version === 2
+      ? matchV2(decoded, token, job, settings, quoteAt)
+      : matchV1(decoded, token, job, settings);
+  const { to, value } = decoded.authorization;
+  if (!isOfToken(decoded, token)) throw notOffered("the permit is for another token");
+  if (to.toLowerCase() !== token.payTo.toLowerCase()) throw notOffered("it pays another address");
+  if (String(value) !== offer.amount) throw notOffered(`it pays ${value}, and the offer is ${offer.amount}`);
+  assertWindow(decoded, settings, windowAt);
+  return offer;
+}
+
+/** A permit names its token beside the offer that it accepts. */
+function isOfToken({ authorization }: DecodedPayment, { asset }: Token): boolean {
+  return (authorization.asset ?? asset).toLowerCase() === asset.toLowerCase();
+}
+
+/**
+ * With its quote, the price is the one offered, whatever it is today. A client may drop the quote: then today's offer counts, as in
+ * version 1.
+ */
+function matchV2(
+  { accepted, resourceUrl, raw }: PaymentV2,
+  token: Token,
+  job: Job,
+  settings: OfferSettings,
+  now: number,
+): MatchedOffer {
+  const quote = quoteIn(accepted.extra);
+  const terms =
+    quote === undefined
+      ? todaysTerms(job, token, settings, "v2")
+      : quotedTerms(accepted, quote, { job, token, settings });
+  const requirements = toRequirements(terms, token, quote);
+  if (!isSubset(requirements, accepted))
+    throw notOffered(
+      quote === undefined
+        ? "it has no quote, and accepted differs from the current offer"
+        : "accepted differs from the offer",
+    );
+  if (resourceUrl !== undefined && !isOfJob(resourceUrl, job, settings))
+    throw notOffered("the path of resource.url does not match this job");
+  if (quote !== undefined && quote.quoteExpiry * 1000 < now) {
+    const detail = "the quote has expired; a new one is in this answer";
+    throw AppError.public("payment.quote_expired", detail);
+  }
+  const paymentPayload = inOurWords(raw, job, settings);
+  const request = { x402Version: 2, paymentPayload, paymentRequirements: requirements } as const;
+  return { request, digest: offerDigest(terms), amount: terms.amount };
+}
+
+type Described = { resource?: unknown; extensions?: { bazaar?: unknown } };
+
+/** A payment for a facilitator. Its catalog may list what a payment says of the job, so that is ours. */
+function inOurWords(raw: Described, job: Job, { publicUrl }: OfferSettings): object {
+  const { extensions: sent, ...payment } = raw;
+  const { bazaar: _, ...others } = sent ?? {};
+  const bazaar = discoveryOf(job.input)?.bazaar;
+  const extensions = { ...others, ...(bazaar && { bazaar }) };
+  return {
+    ...payment,
+    resource: resourceOf(job, publicUrl),
+    ...(Object.keys(extensions).length > 0 && { extensions }),
+  };
+}
+
+/** A payment of version 1 repeats nothing of its offer, so today's offer counts. */
+function matchV1(
+  { schemeName, raw }: PaymentV1,
+  token: Token,
+  job: Job,
+  settings: OfferSettings,
+): MatchedOffer {
+  if (schemeName !== token.scheme.name) throw notOffered("its scheme is not supported");
+  const terms = todaysTerms(job, token, settings, "v1");
+  const requirements = toRequirementsV1(job, token, terms.amount, settings);
+  if (requirements === undefined) throw notSold();
+  // Version 1 describes the job in its requirements.
+  const { extensions: _, resource: __, ...paymentPayload } = raw as Described;
+  const request = { x402Version: 1, paymentPayload, paymentRequirements: requirements } as const;
+  return { request, digest: offerDigest(terms), amount: terms.amount };
+}
+
+/** The terms of an offer whose quote is ours. */
+function quotedTerms(
+  { amount, maxTimeoutSeconds }: PaymentV2["accepted"],
+  quote: OfferExtra,
+  { job, token, settings }: { job: Job; token: Token; settings: OfferSettings },
+): OfferTerms {
+  const { publicUrl, macSecrets } = settings;
+  const terms = termsOf(job, token, amount, { publicUrl, maxTimeoutSeconds, expiry: quote.quoteExpiry });
+  if (!isOurOffer(terms, quote, macSecrets))
+    throw notOffered("its quote was not made by this gateway for this job");
+  return terms;
+}
+
+/** The terms on which the job is offered now, for a payment without a quote. */
+function todaysTerms(
+  job: Job,
+  token: Token,
+  { publicUrl, maxTimeoutSeconds }: OfferSettings,
+  version: "v1" | "v2",
+): OfferTerms {
+  assertOffered(job);
+  const price = job.prices.find((each) => each.token === token);
+  if (!price?.versions[version]) throw notSold();
+  return termsOf(job, token, String(price.amount), { publicUrl, maxTimeoutSeconds, expiry: NO_EXPIRY });
+}
+
+/** Undefined if the payment has no member of a quote. Null is a member. */
+function quoteIn(extra: Readonly<Record<string, unknown>>): OfferExtra | undefined {
+  if (QUOTE_MEMBERS.every((name) => !Object.hasOwn(extra, name))) return undefined;
+  const { quoteDigest, quoteExpiry, quoteMac } = extra;
+  if (typeof quoteDigest !== "string" || typeof quoteMac !== "string" || !Number.isSafeInteger(quoteExpiry)) {
+    throw notOffered(`its quote is incomplete: return ${QUOTE_MEMBERS.join(", ")} as offered`);
+  }
+  return { quoteDigest, quoteMac, quoteExpiry: quoteExpiry as number };
+}
+
+/**
+ * Compares paths alone: clients write the URL that they have called, with a query or with another name of this host. Nobody signs it, so
+ * the check only finds mistakes.
+ */
+function isOfJob(url: string, job: Job, { publicUrl }: OfferSettings): boolean {
+  if (!URL.canParse(url, publicUrl)) return false;
+  return new URL(url, publicUrl).pathname.replace(/\/$/, "").endsWith(jobPath(job));
+}
+
+/** The expiry in the terms of a payment without a quote. */
+const NO_EXPIRY = 0;
+
+const QUOTE_MEMBERS = ["quoteDigest", "quoteExpiry", "quoteMac"] as const satisfies (keyof OfferExtra)[];
+
+function notSold(): AppError {
+  return notOffered("this job is not sold for this token");
+}
+
+/** Our own fields must be equal, in `extra` too. Clients may add to them; what they add binds nobody. */
+function isSubset(ours: ReturnType<typeof toRequirements>, theirs: PaymentV2["accepted"]): boolean {
+  const { extra, ...core } = ours;
+  const areIn = (fields: object, theirFields: Readonly<Record<string, unknown>>) =>
+    Object.entries(fields).every(
+      ([key, value]) => Object.hasOwn(theirFields, key) && theirFields[key] === value,
+    );
+  return areIn(core, theirs) && areIn(extra, theirs.extra);
+}
+
+/** Whether the payment is valid for long enough to be settled. `now` is in unix milliseconds. Throws `payment.window_unusable`. */
+export function assertWindow({ authorization }: DecodedPayment, settings: OfferSettings, now: number): void {
+  const nowSeconds = now / 1000;
+  const { windowSecondsMax, settleTimeoutSeconds } = settings;
+  const [after, before] = [Number(authorization.validAfter), Number(authorization.validBefore)];
+  const needed = settleTimeoutSeconds + SETTLE_MARGIN_SECS;
+  if (after > nowSeconds) throw unusableWindow("it is not valid yet");
+  if (before < nowSeconds + needed) throw unusableWindow(`it expires in less than ${needed} s`);
+  if (before > nowSeconds + windowSecondsMax) {
+    throw unusableWindow(`it is valid for more than ${windowSecondsMax} s`);
+  }
+}
+
+function unusableWindow(detail: string): AppError {
+  return AppError.public("payment.window_unusable", detail);
+}
+
+function notOffered(detail: string): AppError {
+  return AppError.public("payment.not_offered", detail);
+}

@@ -1,0 +1,123 @@
+import type { IncomingMessage } from "node:http";
+import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
+import { traceparentOf } from "../../../shared/http/headers.ts";
+import { platformKeys, storedBytes, toJobCall, X402_PAYER } from "../../../shared/job-call/job-call.ts";
+import type { NewPayment, Payment, PaymentTerms } from "../../../shared/payments/payment.ts";
+import { jobPath } from "../offer/catalog.ts";
+import { toQuoteUse } from "../offer/operator-quote.ts";
+import type { Admitted } from "./check.ts";
+
+type Circumstances = {
+  metadataPrefix: string;
+  /** How the receiver of a callback asks for the result. */
+  accessOf: (callId: string) => ResultAccess;
+  now: number;
+};
+
+/** What the claim writes before money moves. */
+export function toNewPayment(
+  req: IncomingMessage,
+  { signed, job, offer, body, caller, callback, verified, since }: Admitted,
+  { metadataPrefix, accessOf, now }: Circumstances,
+): NewPayment {
+  const { token, decoded, payer, callId } = signed;
+  const { authorization, version, identifier, idempotencyKey } = decoded;
+  const terms = {
+    service_id: job.serviceId,
+    job_index: job.jobIndex,
+    network: token.network,
+    asset: token.asset,
+    symbol: token.symbol,
+    pay_to: token.payTo,
+    payer,
+    nonce: authorization.nonce.toLowerCase(),
+    amount: offer.amount,
+    valid_after: String(authorization.validAfter),
+    valid_before: String(authorization.validBefore),
+    quote_digest: offer.digest,
+    x402_version: version,
+    transfer_method: token.scheme.method,
+    body_bytes: body.length,
+  };
+  const keepsResult = job.keepsResult !== false;
+  const call = toJobCall({
+    id: callId,
+    origin: "x402",
+    service_id: terms.service_id,
+    job_id: terms.job_index,
+    metadata: toMetadata(callId, terms, caller?.address, metadataPrefix),
+    contentType: req.headers["content-type"],
+    body,
+    bodySha256: sha256Hex(body),
+    accepted_at: now,
+    traceparent: traceparentOf(req),
+    keepsResult,
+    callback: callback && { ...callback.target, ...(keepsResult && accessOf(callId)) },
+  });
+  return {
+    call,
+    terms,
+    request: offer.request,
+    facilitator: verified.facilitator,
+    sinceBlock: since.block,
+    route: jobPath(job),
+    identifier,
+    idempotencyKey,
+    signedSha256: signed.signedSha256,
+    callerNonce: caller?.nonce,
+    quoteUse: job.operatorQuote && toQuoteUse(job.operatorQuote),
+  };
+}
+
+/** Metadata of the call before money moves. It lacks only the transaction, which is put in as the call is queued. */
+function toMetadata(callId: string, terms: PaymentTerms, caller: string | undefined, prefix: string) {
+  const keys = platformKeys(prefix);
+  return {
+    [keys.serviceId]: String(terms.service_id),
+    [keys.callId]: callId,
+    "X-X402-ORIGIN": "x402",
+    "X-X402-QUOTE-DIGEST": terms.quote_digest,
+    "X-X402-PAYMENT-NETWORK": terms.network,
+    "X-X402-PAYMENT-TOKEN": terms.symbol,
+    [X402_PAYER]: terms.payer,
+    "X-X402-AMOUNT": terms.amount,
+    ...(caller !== undefined && { [keys.caller]: caller }),
+  };
+}
+
+/** The payment as its claim has just made it, `ageMs` ago. */
+export function toSettling(payment: NewPayment, ageMs: number): Payment {
+  const { call, terms, request, facilitator, sinceBlock, route, callerNonce } = payment;
+  const { identifier, idempotencyKey, signedSha256 } = payment;
+  return {
+    id: call.id,
+    state: "SETTLING",
+    terms,
+    call,
+    callBytes: storedBytes(call),
+    request,
+    facilitator,
+    sinceBlock,
+    searched: undefined,
+    dispatches: 1,
+    dispatchedAt: call.accepted_at,
+    claimedAt: call.accepted_at,
+    readAt: call.accepted_at + ageMs,
+    changedAt: call.accepted_at,
+    settlement: undefined,
+    proven: false,
+    reason: undefined,
+    identifier,
+    idempotencyKey,
+    signedSha256,
+    callerNonce: callerNonce?.hash,
+    bodySha256: call.sha256,
+    route,
+    keepsResult: call.keep_result === true,
+    effect: "none",
+    refund: undefined,
+    refunded: undefined,
+    lateAt: undefined,
+  };
+}

@@ -1,0 +1,45 @@
+import { z } from "zod";
+import { type Hex, uintWord } from "../../../../shared/ethereum/encoding.ts";
+import { EXACT_PROXY, permit2Separator, permitDigest } from "../../../../shared/ethereum/permit2.ts";
+import { SCHEME } from "../../../../shared/pricing/prices.ts";
+import { address, type Scheme, type SignedTransfer, uint256 } from "../scheme.ts";
+
+const transfer = z
+  .strictObject({
+    permitted: z.strictObject({ token: address, amount: uint256 }),
+    from: address,
+    spender: address.refine(
+      (spender) => spender.toLowerCase() === EXACT_PROXY.toLowerCase(),
+      `must be the x402 proxy, ${EXACT_PROXY}`,
+    ),
+    nonce: uint256,
+    deadline: uint256,
+    witness: z.strictObject({ to: address, validAfter: uint256 }),
+  })
+  .transform(({ permitted, from, nonce, deadline, witness }): SignedTransfer => {
+    const { token: asset, amount: value } = permitted;
+    const times = { validAfter: witness.validAfter, validBefore: deadline };
+    const word: Hex = `0x${uintWord(nonce)}`;
+    return { asset, from, to: witness.to, value, ...times, nonce: word };
+  });
+
+/** Exact amounts of any token: the payer permits Permit2 a transfer for the x402 proxy. */
+export const permit2: Scheme = {
+  name: SCHEME,
+  method: "permit2",
+  hasV1: false,
+  member: "permit2Authorization",
+  transfer,
+  separatorOf: ({ chainId }) => permit2Separator(chainId),
+  digest: (signed, separator) => permitDigest(separator, signed),
+  toMember({ asset, from, to, value, validAfter, validBefore, nonce }) {
+    return {
+      from,
+      permitted: { token: asset, amount: String(value) },
+      spender: EXACT_PROXY,
+      nonce: String(BigInt(nonce)),
+      deadline: String(validBefore),
+      witness: { to, validAfter: String(validAfter) },
+    };
+  },
+};

@@ -1,0 +1,43 @@
+import { z } from "zod";
+import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
+import { UINT256_MAX } from "../../../shared/ethereum/encoding.ts";
+import type { AuthorizedTransfer } from "../../../shared/ethereum/proof.ts";
+import type { TransferMethod } from "../../../shared/ethereum/transfer-rules.ts";
+import type { Authorization } from "../../../shared/ethereum/typed-data.ts";
+
+/** The transfer that a payer signs. `asset` is set if the signed text names the token itself; otherwise its domain does. */
+export type SignedTransfer = Authorization & { asset?: Address };
+
+/** A scheme of x402 with one way to transfer: what reading, checking and making its payments needs. */
+export type Scheme = {
+  /** The name in offers and payments. */
+  name: string;
+  /** The name in an offer's `extra.assetTransferMethod` and in the journal. */
+  method: TransferMethod;
+  /** Whether version 1 of the protocol has it. */
+  hasV1: boolean;
+  /** The member of `payload` beside the signature. */
+  member: string;
+  /** Reads that member strictly. */
+  transfer: z.ZodType<SignedTransfer>;
+  /** The separator of the domain that payers sign for. Undefined if the offer's `extra` lacks a part of it. */
+  separatorOf(token: { chainId: number; asset: string; extra: Extra }): string | undefined;
+  /** The 32 bytes that a payer signs. */
+  digest(transfer: AuthorizedTransfer, separator: string): Uint8Array;
+  /** Writes the member of `payload` as a client does. */
+  toMember(transfer: AuthorizedTransfer): object;
+};
+
+/** The member `extra` of an offer. */
+export type Extra = Readonly<Record<string, unknown>>;
+
+export const address = z
+  .string()
+  .refine(isAddress, "must be 0x and 40 hex digits")
+  .transform((text) => text as Address);
+
+export const uint256 = z
+  .string()
+  .regex(/^(0|[1-9]\d{0,77})$/, "must be an integer in decimal, as a string")
+  .transform((text) => BigInt(text))
+  .refine((value) => value <= UINT256_MAX, "must be at most 2^256-1");

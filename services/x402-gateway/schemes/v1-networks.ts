@@ -1,0 +1,24 @@
+/**
+ * The EVM networks that clients of version 1 know, by chain id. Those clients parse a whole 402 or nothing of it: one name that they
+ * do not know spoils all offers, so no newer name is here. Old clients know fewer (docs/payments.md, "Clients and wallets").
+ */
+export const V1_NETWORKS: Readonly<Record<number, string>> = {
+  2741: "abstract",
+  11124: "abstract-testnet",
+  84532: "base-sepolia",
+  8453: "base",
+  43113: "avalanche-fuji",
+  43114: "avalanche",
+  4689: "iotex",
+  1329: "sei",
+  1328: "sei-testnet",
+  137: "polygon",
+  80002: "polygon-amoy",
+  3338: "peaq",
+};
+
+/** The chain id of a network's name in version 1. */
+export function chainIdOfV1(name: string): number | undefined {
+  const known = Object.entries(V1_NETWORKS).find(([, each]) => each === name);
+  return known && Number(known[0]);
+}

@@ -1,0 +1,78 @@
+/**
+ * The streams of the audit. `acts` and `money` keep their lines for a time; `reads` keeps the newest, so that a viewer who scrolls evicts
+ * neither.
+ */
+export const AUDIT_STREAMS = ["acts", "money", "reads"] as const;
+export type AuditStream = (typeof AUDIT_STREAMS)[number];
+
+/** The fields that say what a line is about, and their stored names. */
+export const SUBJECTS = {
+  callId: "call_id",
+  job: "job",
+  path: "path",
+  run: "run",
+  session: "session",
+  rejectedId: "rejected_id",
+} as const;
+type Subject = keyof typeof SUBJECTS;
+
+/** Everything that leaves a line: its stream, its event in the log, and what the line is about. */
+export const ACTIONS = {
+  replay: { stream: "acts", event: "call.replayed", about: "callId" },
+  discard: { stream: "acts", event: "call.discarded", about: "callId" },
+  forget: { stream: "acts", event: "call.forgotten", about: "callId" },
+  reconcile: { stream: "acts", event: "payment.reconcile_requested", about: "callId" },
+  pause: { stream: "acts", event: "job.paused", about: "job" },
+  resume: { stream: "acts", event: "job.resumed", about: "job" },
+  open: { stream: "acts", event: "endpoint.opened", about: "path" },
+  close: { stream: "acts", event: "endpoint.closed", about: "path" },
+  begin_replay: { stream: "acts", event: "run.begun", about: "run" },
+  begin_discard: { stream: "acts", event: "run.begun", about: "run" },
+  begin_audit: { stream: "acts", event: "run.begun", about: "run" },
+  begin_refund_check: { stream: "acts", event: "run.begun", about: "run" },
+  cancel_run: { stream: "acts", event: "run.cancelled", about: "run" },
+  resume_run: { stream: "acts", event: "run.resumed", about: "run" },
+  sign_in: { stream: "acts", event: "operator.signed_in", about: "session" },
+  sign_out: { stream: "acts", event: "operator.signed_out", about: "session" },
+  settle: { stream: "money", event: "payment.settled_by_operator", about: "callId" },
+  void: { stream: "money", event: "payment.voided_by_operator", about: "callId" },
+  acknowledge: { stream: "money", event: "payment.acknowledged", about: "callId" },
+  drop: { stream: "money", event: "payment.dropped_by_operator", about: "callId" },
+  refund: { stream: "money", event: "payment.refund_exported", about: "callId" },
+  withdraw: { stream: "money", event: "payment.refund_withdrawn", about: "callId" },
+  close_refund: { stream: "money", event: "payment.refund_closed", about: "callId" },
+  read_body: { stream: "reads", event: "call.body_read", about: "callId" },
+  read_result: { stream: "reads", event: "call.result_read", about: "callId" },
+  read_rejected: { stream: "reads", event: "rejected.body_read", about: "rejectedId" },
+} as const satisfies Record<string, { stream: AuditStream; event: string; about: Subject }>;
+
+export type AuditAction = keyof typeof ACTIONS;
+
+type ActionsIn<Stream extends AuditStream> = {
+  [Action in AuditAction]: (typeof ACTIONS)[Action]["stream"] extends Stream ? Action : never;
+}[AuditAction];
+type ActionsAbout<About extends Subject> = {
+  [Action in AuditAction]: (typeof ACTIONS)[Action]["about"] extends About ? Action : never;
+}[AuditAction];
+
+/** A line. Those of one stream alone with its name. */
+export type AuditEntry<Stream extends AuditStream = AuditStream> = {
+  [About in Subject]: { action: ActionsAbout<About> & ActionsIn<Stream> } & Readonly<Record<About, string>>;
+}[Subject] & {
+  /** Unix ms. */
+  at: number;
+  /** Name of the operator: a token's name, or `user@host` of a command. */
+  by: string;
+  /** The filters, ids or names that chose what it is about; or from where, for how long or how. */
+  selection: string;
+  /** Why, in the operator's words. */
+  reason?: string | undefined;
+  /** The transaction that an operator named as the payment's, or that has paid back. */
+  transaction?: string | undefined;
+  /** The run that did it. */
+  run?: string | undefined;
+};
+
+export function isAuditAction(text: string): text is AuditAction {
+  return Object.hasOwn(ACTIONS, text);
+}

@@ -1,0 +1,58 @@
+import {
+  bodyBudgetProblems,
+  closedReceivers,
+  forwardedMetadata,
+  tokenlessResults,
+  unsentCallbacks,
+  waitProblems,
+} from "./between-files.ts";
+import type { CheckedTables } from "./checked-tables.ts";
+import type { PosternToml } from "./postern-toml.ts";
+import { type PosternConfig, type Reader, readPostern } from "./read-postern.ts";
+import type { Env } from "./secrets.ts";
+import { repeatedPaths, type WebhooksToml, webhooksToml, webhooksWarnings } from "./webhooks-toml.ts";
+
+export type Config = PosternConfig & {
+  /** Absent without the file: the gateway is off. */
+  webhooks: WebhooksToml | undefined;
+};
+
+/** For a reader of more files, to which `webhooks.toml` is one more only if there is no reader. */
+export function readConfig(files: CheckedTables, env: Env, reader: Reader | undefined): Config | undefined {
+  if (reader === undefined) return readWebhooks(files, env, reader);
+  const config = readPostern(files, env, reader);
+  return config && { ...config, webhooks: undefined };
+}
+
+/** Reads `postern.toml` and `webhooks.toml`. Problems go to `files`. */
+export function readWebhooks(files: CheckedTables, env: Env, reader: Reader | undefined): Config | undefined {
+  const config = readPostern(files, env, reader);
+  const webhooks = files.read({
+    name: "webhooks.toml",
+    schema: webhooksToml({ env, dir: files.dir }),
+    optional: true,
+    problemsIn: repeatedPaths,
+  });
+  reportBetween(files, reader);
+  if (config === undefined) return undefined;
+  return {
+    ...config,
+    webhooks,
+    warnings: [...config.warnings, ...(webhooks ? webhooksWarnings(webhooks) : [])],
+  };
+}
+
+/** Reports keys of `postern.toml` and `webhooks.toml` that contradict each other. */
+function reportBetween(files: CheckedTables, reader: Reader | undefined): void {
+  const [own, hooks] = ["postern.toml", "webhooks.toml"];
+  const readsTokens = reader === undefined || reader === "gateway";
+  const rules = [
+    forwardedMetadata,
+    closedReceivers,
+    unsentCallbacks,
+    ...(readsTokens ? [tokenlessResults] : []),
+    waitProblems,
+  ];
+  for (const rule of rules) files.reportBetween<[PosternToml, WebhooksToml]>(hooks, [own, hooks], rule);
+  files.reportBetween<[PosternToml, WebhooksToml]>(own, [own, hooks], bodyBudgetProblems);
+}

@@ -1,0 +1,30 @@
+import { unreadable } from "../redis/unreadable.ts";
+
+/** States of paid calls only (shared/payments/refunds.ts). Such a call is in no queue, and never runs again. */
+const REFUND_STATES = ["REFUND_PENDING", "REFUNDED"] as const;
+export type RefundState = (typeof REFUND_STATES)[number];
+
+/** States of a call that is or was in its queue (shared/queue/protocol.ts). */
+const RECORD_STATES = ["QUEUED", "FAILED", "INJECTED", "DISCARDED", ...REFUND_STATES] as const;
+export type RecordState = (typeof RECORD_STATES)[number];
+
+export const isRecordState = (state: string): state is RecordState =>
+  (RECORD_STATES as readonly string[]).includes(state);
+
+/** Every state that a record may have: also those before a paid call is in its queue. known-state.lua has them too. */
+export const STATES = ["SETTLING", "VOID", "REVIEW", ...RECORD_STATES] as const;
+export type State = (typeof STATES)[number];
+
+/** Throws `record.unreadable` if no process writes this as the state of a record. */
+export function toState(id: string, state: string): State {
+  const known = STATES.find((each) => each === state);
+  if (known === undefined) throw unreadable(`the record of ${id}`);
+  return known;
+}
+
+/** States that no attempt and no replay leaves. */
+export const ENDED_STATES = [
+  "INJECTED",
+  "DISCARDED",
+  ...REFUND_STATES,
+] as const satisfies readonly RecordState[];

@@ -1,0 +1,128 @@
+import { env } from "node:process";
+import { z } from "zod";
+import type { PosternFile } from "../../config/schema/files.ts";
+import { type CheckedTables, checkTables } from "../config/checked-tables.ts";
+import { isTable } from "../config/fields.ts";
+import type { PosternToml } from "../config/postern-toml.ts";
+import { messageForOptions, textOf } from "../config/problem.ts";
+import type { PosternConfig } from "../config/read-postern.ts";
+import type { Env } from "../config/secrets.ts";
+import { type Logger, silentLogger } from "../log/logger.ts";
+import type { Redis } from "../redis/connect.ts";
+import { type Need, openConnection, redisProblem } from "./redis-option.ts";
+
+/*
+ * The options of a part are the tables of the configuration files, by the files' names, and what no file can hold: connections, functions and
+ * places in the host's program. The readers of the files read and check the tables too.
+ */
+
+/** Options of every part. */
+export interface PartOptions {
+  /** Content of `postern.toml`. */
+  postern?: PosternFile;
+  /** Your own connection of ioredis 6, used instead of a connection to `redis.url` of `postern`. The part does not close it. */
+  redis?: Redis;
+  /** Receives each event with its fields, as `console` does. Without it the part logs nothing. */
+  log?: Logger;
+}
+
+/** Options of a part that answers HTTP requests. */
+export interface ServedOptions extends PartOptions {
+  /**
+   * Path under which your server mounts the handler, such as `/postern`, if `req.url` still has it: Fastify and plain `node:http` keep it,
+   * Express removes it. A request without it is answered 404.
+   */
+  mountPath?: string;
+}
+
+/** A part's configuration with its tables: `own` requires those that the part needs. */
+type Found<Config> = { [Key in keyof Config]: NonNullable<Config[Key]> };
+
+type Part<Config> = {
+  /** Use of Redis: to answer requests, or to do work. */
+  need: Need;
+  /** Schemas of the options that only this part has. A `tableOption` is required. */
+  own: z.ZodRawShape;
+  /** Reads the part's tables. */
+  read(tables: CheckedTables, env: Env): Config | undefined;
+  /** Table of the part's Redis. */
+  redisOf?(postern: PosternToml): Pick<PosternToml["redis"], "url">;
+};
+
+/** @internal Checks all options, logs the warnings about them, and connects to Redis. Throws `start.config_invalid`. */
+export function openPart<Config extends PosternConfig>(
+  options: PartOptions,
+  { need, own, read, redisOf = ({ redis }) => redis }: Part<Config>,
+) {
+  const tables = tablesIn(options);
+  const redisOption = z.unknown().superRefine((redis, context) => {
+    const problem = redisProblem(redis, need);
+    if (problem !== undefined) context.addIssue(problem);
+  });
+  const schema = z.strictObject({
+    postern: tableOption.optional(),
+    redis: redisOption.optional(),
+    log: z.unknown().refine(isLogger, "must have the functions info, warn and error").optional(),
+    ...own,
+  });
+  tables.read({ name: OPTIONS, schema });
+  const config = tables.checked(read(tables, env)) as Found<Config>;
+  const { log = silentLogger } = options;
+  for (const warning of config.warnings) log.warn("config.warning", { warning });
+  return {
+    ...config,
+    log,
+    connection: openConnection(options.redis, redisOf(config.postern).url, need, log),
+  };
+}
+
+/** @internal */
+export const tableOption = z.record(z.string(), z.unknown());
+
+/** @internal */
+export const functionOption = z
+  .unknown()
+  .refine((value) => typeof value === "function", "must be a function");
+
+/** @internal */
+export const mountPath = z
+  .string()
+  .regex(/^(?:\/[^/?#\s]+)+$/, 'must be a path without a trailing slash, such as "/postern"')
+  .optional();
+
+/** Name of the options themselves, among the files. */
+const OPTIONS = "";
+
+function tablesIn(options: object): CheckedTables {
+  const optionOf = (name: string) => name.slice(0, -".toml".length);
+  const written = (name: string): unknown =>
+    name === OPTIONS ? options : Reflect.get(options, optionOf(name));
+  return checkTables({
+    has: (name) => written(name) !== undefined,
+    table(name) {
+      if (name === OPTIONS) return options;
+      const table = written(name) ?? {};
+      return isTable(table) ? defined(table) : undefined; // the schema of the options reports any other value
+    },
+    problems: [],
+    messageFor: messageForOptions,
+    linesOf: (name, problems) =>
+      problems.map((each) => {
+        const text = textOf(each, written(name));
+        return name === OPTIONS ? text : `${optionOf(name)}: ${text}`;
+      }),
+  });
+}
+
+/** Removes keys that are undefined: a file cannot have them. */
+function defined(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(defined);
+  if (!isTable(value) || Object.getPrototypeOf(value) !== Object.prototype) return value;
+  const entries = Object.entries(value).filter(([, each]) => each !== undefined);
+  return Object.fromEntries(entries.map(([key, each]) => [key, defined(each)]));
+}
+
+function isLogger(log: unknown): boolean {
+  if (typeof log !== "object" || log === null) return false;
+  return ["info", "warn", "error"].every((name) => typeof Reflect.get(log, name) === "function");
+}

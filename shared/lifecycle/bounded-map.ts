@@ -1,0 +1,15 @@
+/** A map of at most `max` entries. Beyond that the entry goes that was added first; to make an entry the newest, delete its key before. */
+export class BoundedMap<Key, Value> extends Map<Key, Value> {
+  readonly #max: number;
+
+  constructor(max: number) {
+    super();
+    this.#max = max;
+  }
+
+  override set(key: Key, value: Value): this {
+    super.set(key, value);
+    if (this.size > this.#max) this.delete(this.keys().next().value as Key);
+    return this;
+  }
+}

@@ -1,0 +1,79 @@
+import { z } from "zod";
+import type { PaymentSummary } from "../payments/list.ts";
+import { obstacleOf } from "../payments/refunds.ts";
+import type { DecimalsOf } from "./tokens.ts";
+import { count } from "./view.ts";
+
+const TokenAmount = z.object({
+  /** CAIP-2. */
+  network: z.string(),
+  asset: z.string(),
+  symbol: z.string(),
+  /** Null of a token that is not configured (any more). */
+  decimals: count.nullable(),
+  /** The token's smallest units, a decimal string. */
+  amount: z.string(),
+});
+export type TokenAmount = z.infer<typeof TokenAmount>;
+
+const Sum = z.object({ calls: count, amounts: z.array(TokenAmount) });
+
+/** Sums of the payments for some calls, one for each token. Payments of amount 0 are left out. */
+export const PaidSum = z.object({
+  /** The chain has shown these payments, or an operator has answered for them. */
+  confirmed: Sum,
+  /** The chain contradicts these payments, or has not shown them at the configured depth (yet). */
+  unconfirmed: Sum,
+  /** How many calls are paid for with an amount that cannot be read: the sums lack them. */
+  unreadable: count,
+});
+export type PaidSum = z.infer<typeof PaidSum>;
+
+/** A sum that may lack payments. */
+export const PartialSum = PaidSum.extend({
+  /** False if payments may be missing: each number is then at least so large. */
+  is_whole: z.boolean(),
+});
+export type PartialSum = z.infer<typeof PartialSum>;
+
+export type Adding = {
+  /** Undefined stands for a paid call whose payment is missing. */
+  add(payment: PaymentSummary | undefined): void;
+  sum(): PaidSum;
+};
+
+/** Adds up what was paid, from `before` on. */
+export function createPaidSum(decimalsOf: DecimalsOf, before?: PaidSum | null): Adding {
+  const sum: PaidSum = before == null ? nothing() : structuredClone(before);
+  return {
+    add(payment) {
+      const of = payment === undefined ? "unreadable" : SUM_OF[obstacleOf(payment) ?? "none"];
+      if (of === undefined) return;
+      if (payment === undefined || of === "unreadable") sum.unreadable += 1;
+      else addTo(sum[of], payment.terms, decimalsOf);
+    },
+    sum: () => structuredClone(sum),
+  };
+}
+
+const SUM_OF = {
+  none: "confirmed",
+  "effect unknown": "confirmed",
+  disputed: "unconfirmed",
+  "not confirmed": "unconfirmed",
+  unreadable: "unreadable",
+  "zero amount": undefined,
+} as const;
+
+function nothing(): PaidSum {
+  return { confirmed: { calls: 0, amounts: [] }, unconfirmed: { calls: 0, amounts: [] }, unreadable: 0 };
+}
+
+function addTo(sum: z.infer<typeof Sum>, terms: PaymentSummary["terms"], decimalsOf: DecimalsOf): void {
+  const { network, symbol, amount } = terms;
+  const asset = terms.asset.toLowerCase();
+  sum.calls += 1;
+  const known = sum.amounts.find((each) => each.network === network && each.asset === asset);
+  if (known !== undefined) known.amount = String(BigInt(known.amount) + BigInt(amount));
+  else sum.amounts.push({ network, asset, symbol, decimals: decimalsOf(terms) ?? null, amount });
+}

@@ -1,0 +1,60 @@
+import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
+import { createFailedCalls } from "../queue/failed.ts";
+import { inPages, lowestFirst } from "../redis/pages.ts";
+import type { Partition } from "../redis/partition.ts";
+
+/**
+ * The states of a payment whose call was not done, in the order in which it goes through them. `FAILED`: its call can be run again, or its
+ * money paid back. `DISCARDED`: its money must be paid back. `REFUND_PENDING`: its refund is exported.
+ */
+export const CASE_STATES = ["FAILED", "DISCARDED", "REFUND_PENDING"] as const;
+export type CaseState = (typeof CASE_STATES)[number];
+
+/** Why the call failed, if it still lies among the failed ones. */
+export type Failure = { code: string; reason: string };
+
+export type Case = { payment: PaymentSummary; failure: Failure | undefined };
+
+const AT_ONCE = 100;
+
+/**
+ * Reads the payments in one of these states in pages, with how many were looked at for it. It reads lists that have little else, so other
+ * payments cost nothing, however many there are.
+ */
+export function createRefundCases(partition: Partition) {
+  const { redis, keys } = partition;
+  const payments = createPaymentList(partition);
+  const calls = createFailedCalls(partition);
+
+  async function* failedCalls(signal: AbortSignal | undefined) {
+    const failed = calls.matching({ origin: "x402" }, { ...(signal && { signal }) });
+    for await (const page of inPages(failed, AT_ONCE))
+      yield page.map(({ id, code, reason }) => ({ id, failure: { code, reason } }));
+  }
+
+  async function* listed(key: string) {
+    for await (const page of lowestFirst(redis, key, { size: AT_ONCE }))
+      yield page.map(({ member }) => ({ id: member, failure: undefined }));
+  }
+
+  const placesIn = {
+    FAILED: failedCalls,
+    DISCARDED: () => listed(keys.paymentsDiscarded),
+    REFUND_PENDING: () => listed(keys.refundsPending),
+  } as const;
+
+  return async function* casesIn(
+    state: CaseState,
+    signal?: AbortSignal,
+  ): AsyncGenerator<{ cases: Case[]; lookedAt: number }> {
+    for await (const page of placesIn[state](signal)) {
+      if (signal?.aborted) return;
+      const found = await payments.read(page.map(({ id }) => id));
+      const cases = page.flatMap(({ failure }, i) => {
+        const payment = found[i];
+        return payment?.state === state ? [{ payment, failure }] : [];
+      });
+      yield { cases, lookedAt: page.length };
+    }
+  };
+}

@@ -1,0 +1,67 @@
+import { cut } from "../text/cut.ts";
+import { wellFormedJson } from "../text/well-formed-json.ts";
+
+/*
+ * The log of a call: its failed attempts, and the replays and the discard between them. The step of each act writes its entry, so a crash
+ * leaves none out. The forms of the entries are in call-log.lua.
+ *
+ * The audit has replays and discards as well, but of all calls together: to find those of one call, a reader would go through everything
+ * that operators did since the call was accepted.
+ */
+
+/**
+ * How many entries of a kind are kept, the newest: failed attempts, attempts after which the call failed for good, and replays. While Redis
+ * is nearly full, only the newest entry is kept.
+ */
+export const LOG_KEPT = 5;
+
+/** A failed attempt, as a producer writes it. */
+export type NewAttempt = { at: number; code: string; reason: string; worker: string };
+
+/** The `n`-th attempt of a call since it was accepted, however often it was replayed. `failedAt` is when the call failed for good after it. */
+export type FailedAttempt = NewAttempt & { n: number; failedAt: number | undefined };
+
+/** `n` is how many attempts there were up to then. The times are unix ms. */
+export type LogEntry =
+  | (FailedAttempt & { kind: "attempt" })
+  /** The call failed for good without an attempt; `reason` begins with the code. */
+  | { kind: "failed"; n: number; at: number; reason: string }
+  /** The outcome of the `n`-th attempt was not recorded: its producer ended, stopped or lost the call. */
+  | { kind: "lost"; n: number; at: number }
+  /** By an operator, and why. */
+  | { kind: "replayed" | "discarded"; n: number; at: number; by: string; reason: string | undefined };
+
+/** What is kept, the oldest first; and how many attempts and replays there were in all, except for an attempt that succeeded. */
+export type CallLog = { entries: readonly LogEntry[]; attempts: number; replays: number };
+
+type Stored = NewAttempt & { n: number; life?: number; take?: number; by?: string } & Partial<
+    Record<"failed" | "lost" | "replayed" | "discarded", number>
+  >;
+
+/** Reads the lines of a log as they are stored. */
+export function toCallLog(lines: readonly string[]): CallLog {
+  const stored = lines.map((line) => JSON.parse(line) as Stored);
+  const { n: attempts = 0, life = 1 } = stored.at(-1) ?? {};
+  return { entries: stored.map(toEntry), attempts, replays: life - 1 };
+}
+
+function toEntry({ n, take, failed, lost, replayed, discarded, ...stored }: Stored): LogEntry {
+  const { at, code, reason, worker, by = "" } = stored;
+  if (lost !== undefined) return { kind: "lost", n, at: lost };
+  if (replayed !== undefined) return { kind: "replayed", n, at: replayed, by, reason };
+  if (discarded !== undefined) return { kind: "discarded", n, at: discarded, by, reason };
+  if (failed !== undefined && take === undefined) return { kind: "failed", n, at: failed, reason };
+  return { kind: "attempt", n, at, code, reason, worker, failedAt: failed };
+}
+
+/** The audit has the whole of a longer reason. */
+const REASON_MAX = 200;
+
+/** Who replayed or discarded a call, and why, as the Lua takes it. */
+export function noteOf(by: string, reason: string | undefined): string {
+  const isLong = reason !== undefined && reason.length > REASON_MAX;
+  return wellFormedJson({
+    by,
+    reason: isLong ? `${cut(reason, REASON_MAX - 1)}…` : reason,
+  });
+}

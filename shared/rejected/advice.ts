@@ -1,0 +1,86 @@
+/** Why a credential is refused. */
+export const REASONS = ["missing", "repeated", "malformed", "mismatch", "stale", "early"] as const;
+export type Reason = (typeof REASONS)[number];
+
+/**
+ * How a sender proves who it is, as far as advice depends on it. Only a `digest`, made with a shared secret, and the signature of a `key-pair`
+ * cover what is sent. The others are a secret that goes along with it.
+ */
+export const CREDENTIAL_KINDS = ["bearer", "basic", "api-key", "token", "digest", "key-pair"] as const;
+export type CredentialKind = (typeof CREDENTIAL_KINDS)[number];
+
+export type Advice = {
+  /** The fault, as part of a sentence. */
+  says: string;
+  /** The things to try, in sentences. */
+  todo: string;
+};
+
+type Words = {
+  /** The proof that a request holds. */
+  name: string;
+  /** The part of the configuration that may be out of date. */
+  secret: string;
+  /** Whether it goes in the header Authorization. */
+  isAuthorization?: boolean;
+  /** Whether it covers what is sent. */
+  isSignature?: boolean;
+};
+
+const WORDS: Readonly<Record<CredentialKind | "unknown", Words>> = {
+  bearer: { name: "token", secret: "token", isAuthorization: true },
+  basic: { name: "credential", secret: "password", isAuthorization: true },
+  "api-key": { name: "key", secret: "key" },
+  token: { name: "token", secret: "token" },
+  digest: { name: "signature", secret: "secret", isSignature: true },
+  "key-pair": { name: "signature", secret: "public key", isSignature: true },
+  unknown: { name: "credential", secret: "secret" },
+};
+
+const ADVICE: Readonly<Record<Reason, (words: Words, hasDetail: boolean) => Advice>> = {
+  missing: ({ name, isAuthorization }) => ({
+    says: `no ${name} in the expected place`,
+    todo: `Compare the request with the endpoint's configuration: the sender may put its ${name} in another place, or send none.${
+      isAuthorization ? " A proxy may remove the Authorization header." : ""
+    }`,
+  }),
+  repeated: ({ name }) => ({
+    says: `the ${name} was sent more than once`,
+    todo: "A proxy may add it a second time. The reason says where.",
+  }),
+  malformed: ({ name, isAuthorization }) => ({
+    says: `the ${name} does not have the expected form`,
+    todo: `Compare the expected form in the reason with the sender's documentation.${
+      isAuthorization ? " The sender may use another Authorization scheme." : ""
+    }`,
+  }),
+  mismatch: (words, hasDetail) => ({
+    says: `the ${words.name} does not match`,
+    todo: hasDetail
+      ? "Compare the difference in the reason with the endpoint's configuration and the sender's settings."
+      : mismatchTodo(words),
+  }),
+  stale: ({ name }) => ({
+    says: `the ${name} is too old`,
+    todo: "Compare the sender's clock with the gateways' clocks. If only some requests are too old, the sender may retry them with the original time: then increase past_secs. Or a stranger replays old requests.",
+  }),
+  early: ({ name }) => ({
+    says: `the ${name} is from the future`,
+    todo: "Compare the sender's clock with the gateways' clocks.",
+  }),
+};
+
+function mismatchTodo({ secret, isSignature }: Words): string {
+  const rotated = `If the sender has a new ${secret}, configure both, as in secret = [old, new], and restart the gateways. Then have the sender send the refused requests again.`;
+  if (!isSignature) return `${rotated} Otherwise, compare the sender's ${secret} with the configured one.`;
+  return `${rotated} If the ${secret} is right, a proxy changes what is signed: the body, a header or the URL.`;
+}
+
+type Refused = { code: string; reason: string; credential: CredentialKind | null };
+
+/** Explains a refused credential by its reason. Undefined if the request was refused for something else. */
+export function adviceFor({ code, reason, credential }: Refused): Advice | undefined {
+  const [word = "", detail] = reason.split(":", 2);
+  if (code !== "webhook.credential_rejected" || !Object.hasOwn(ADVICE, word)) return undefined;
+  return ADVICE[word as Reason](WORDS[credential ?? "unknown"], detail !== undefined);
+}

@@ -1,0 +1,104 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { usePostern } from "../fixtures/postern.ts";
+import { DOMAIN, KEY } from "../fixtures/pricing.ts";
+import { useRedis } from "../fixtures/redis.ts";
+import { x402Table } from "../fixtures/x402.ts";
+import { send } from "../support/http.ts";
+import { readDocument } from "./blocks.ts";
+
+/** Their private addresses answer before a node and a facilitator do, so none of both is started. */
+const PROCESSES = ["webhooks", "x402", "producer", "pricing", "operator"] as const;
+const NOWHERE = "http://127.0.0.1:9";
+
+const redis = useRedis();
+const postern = usePostern(() => ({
+  postern: { drain_secs: 0, redis: { url: redis.url } },
+  webhooks: { endpoints: [{ path: "/hooks/open", job_id: 1, auth: "none" }] },
+  x402: x402Table({
+    devnet: {
+      ...{ rpcUrl: NOWHERE, facilitatorUrl: NOWHERE, network: "eip155:31337" },
+      ...{ token: `0x${"11".repeat(20)}`, seller: `0x${"22".repeat(20)}` },
+    },
+  }),
+  pricing: {
+    ...{ key: "env:POSTERN_PRICING_KEY", http_address: false, pow_difficulty: 8 },
+    domain: { chain_id: DOMAIN.chainId, verifying_contract: DOMAIN.verifyingContract },
+  },
+  job_pricing: { "1": { "1": "1000" } },
+}));
+
+type Metric = { name: string; type: string; labels: string[]; processes: string[] };
+
+const byName = (a: Metric, b: Metric) => (a.name < b.name ? -1 : 1);
+
+/** The rows of the page's table. */
+function documented(): Metric[] {
+  const rows = readDocument("docs/metrics.md").matchAll(
+    /^\| `(postern_\w+)` \| (\w+) \|([^|]*)\| [^|]+ \| ([a-z0-9, ]+) \| [^|]+ \|$/gm,
+  );
+  return [...rows].map(([, name = "", type = "", labels = "", processes = ""]) => ({
+    ...{ name, type },
+    labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label).sort(),
+    processes: processes.split(", ").sort(),
+  }));
+}
+
+/** Labels by metric, read from the sources: `/metrics` shows a label only once it has a value. */
+function labelsInSources(): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const folder of ["services", "shared"]) {
+    const root = fileURLToPath(new URL(`../../${folder}/`, import.meta.url));
+    for (const file of readdirSync(root, { recursive: true, encoding: "utf8" })) {
+      if (!file.endsWith(".ts")) continue;
+      const text = readFileSync(`${root}${file}`, "utf8");
+      const constant = /const labels = (\[[^\]]*\])/.exec(text)?.[1] ?? "";
+      for (const [, name = "", rest = ""] of text.matchAll(
+        /(?:name: |\.(?:counter|gauge|duration)\(\s*)"(postern_\w+)",([\s\S]*?)(?:\);|\}\);)/g,
+      )) {
+        const labels = /\[([^\]]*)\],?\s*$/.exec(rest.replace(/, labels\s*$/, `, ${constant}`))?.[1] ?? "";
+        found.set(name, [...labels.matchAll(/"(\w+)"/g)].map(([, label = ""]) => label).sort());
+      }
+    }
+  }
+  return found;
+}
+
+/** Names and types of the metrics that a process lists at `/metrics`. */
+async function registeredBy(process: string): Promise<[name: string, type: string][]> {
+  const bind = process === "producer" ? [] : ["--bind-address", "127.0.0.1:0"];
+  const env = { POSTERN_PRICING_KEY: KEY };
+  const started = postern.start([process, ...bind, "--ops-address", "127.0.0.1:0"], { env });
+  const { opsAddress } = await started.waitForEvent(
+    process === "producer" ? "service.started" : "service.starting",
+  );
+  const { text } = await send(String(opsAddress), { method: "GET", path: "/metrics" });
+  return [...text.matchAll(/^# TYPE (postern_\w+) (\w+)$/gm)].map(([, name = "", type = ""]) => [name, type]);
+}
+
+test("the table of docs/metrics.md lists every metric of every process with its type and labels, and none that does not exist", async () => {
+  const registered = await Promise.all(PROCESSES.map(registeredBy));
+  const labels = labelsInSources();
+  const real = new Map<string, Metric>();
+  for (const [i, metrics] of registered.entries()) {
+    for (const [name, type] of metrics) {
+      const known = real.get(name) ?? { name, type, labels: labels.get(name) ?? ["unknown"], processes: [] };
+      real.set(name, { ...known, processes: [...known.processes, PROCESSES[i] ?? ""].sort() });
+    }
+  }
+  expect(documented().sort(byName)).toEqual([...real.values()].sort(byName));
+});
+
+test("each alert of docs/metrics.md is about metrics, and labels of theirs, that there are", () => {
+  const known = new Map(documented().map(({ name, labels }) => [name, labels]));
+  const alerts = [...readDocument("docs/metrics.md").matchAll(/^\| [^|]+ \| `(.*postern_.*)` \| /gm)];
+  expect(alerts.length).toBeGreaterThan(0);
+  for (const [, expression = ""] of alerts) {
+    const used = [...expression.matchAll(/(postern_\w+)(?:\{([^}]*)\})?/g)];
+    for (const [, name = "", selector = ""] of used) {
+      expect(known.has(name), name).toBe(true);
+      for (const [, label] of selector.matchAll(/(\w+)=/g)) expect(known.get(name)).toContain(label);
+    }
+  }
+});

@@ -1,0 +1,139 @@
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { loadAcceptedTokens } from "../../shared/config/accepted-tokens.ts";
+import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
+import { loadConfig, loadPostern } from "../../shared/config/load-config.ts";
+import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
+import type { Env } from "../../shared/config/secrets.ts";
+import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
+import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { CONTRACT, PAY_TO, USDC } from "../shared/config/x402-files.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { readDocument } from "./blocks.ts";
+
+/** Loads what each process loads: at its start, and of the console also for its answers. */
+const LOADS: Record<string, (dir: string, env: Env) => unknown> = {
+  webhooks: (dir, env) => loadConfig({ dir, env, reader: "gateway" }),
+  x402: (dir, env) => loadX402Config({ dir, env, reader: "gateway" }),
+  pricing: (dir, env) => loadPricingConfig({ dir, env, reader: "pricing" }),
+  producer: (dir, env) => loadPostern({ dir, env, reader: "producer" }),
+  runner: (dir, env) => loadPostern({ dir, env, reader: "runner" }),
+  operator(dir, env) {
+    loadOperatorConfig({ dir, env, reader: "operator" });
+    for (const use of ["names", "chains", "rates"] as const) loadAcceptedTokens({ dir, env }, use);
+  },
+};
+
+const hex = randomBytes(32).toString("hex");
+/** By the row of the table, each with a value that its key takes. */
+const VARIABLES: Record<string, Record<string, string>> = {
+  "`[redis] url`, with its password": { REDIS: "redis://:password@127.0.0.1" },
+  "`[results] secret`": { RESULTS: hex },
+  "`[callbacks] secret`": { CALLBACKS: `whsec_${randomBytes(32).toString("base64")}` },
+  "`[runner] secret`": { RUNNER: hex },
+  "`secret` of `[runners.<name>]`": { OTHER_RUNNER: hex },
+  "`[runner.redis] url`": { RUNNER_REDIS: "redis://:password@127.0.0.1:6380" },
+  "`secret` and `verify_token` of endpoints": { SENDER: hex, VERIFY: hex },
+  "`quote_secret`, credentials of facilitators, `rpc_url` of `[[job_policies]]`": {
+    ...{ QUOTE: hex, FACILITATOR: hex, POLICY_NODE: "https://node.example.com" },
+  },
+  "`rpc_url` of `[[accepted_tokens]]`; `rpc_url`, `url` and `headers` of rate sources": {
+    ...{ NODE: "https://node.example.com", FEED_NODE: "https://node.example.com" },
+    ...{ RATE_URL: "https://rates.example.com", RATE_HEADER: hex },
+  },
+  "`key` of the pricing engine": { PRICING: hex },
+  "`token` of the console": { CONSOLE: hex },
+};
+const VALUES: Env = Object.assign({}, ...Object.values(VARIABLES));
+
+const pointer = { pointer: "/price", url: "env:RATE_URL", headers: { Authorization: "env:RATE_HEADER" } };
+const tables = (deliveries: boolean): ConfigTables => ({
+  postern: {
+    redis: { url: "env:REDIS" },
+    results: { deliveries, secret: "env:RESULTS" },
+    callbacks: { secret: "env:CALLBACKS" },
+    runner: { secret: "env:RUNNER", redis: { url: "env:RUNNER_REDIS" } },
+    runners: { other: { url: "http://127.0.0.1:8646", secret: "env:OTHER_RUNNER" } },
+    jobs: { "1/7": { runner: "other" } },
+  },
+  webhooks: {
+    endpoints: [{ path: "/a", job_id: 1, preset: "meta", secret: "env:SENDER", verify_token: "env:VERIFY" }],
+  },
+  x402: {
+    public_url: "https://jobs.example.com",
+    facilitator_url: "https://facilitator.example.com",
+    facilitator_headers: { Authorization: "env:FACILITATOR" },
+    quote_secret: "env:QUOTE",
+    job_policies: [
+      {
+        ...{ service_id: 1, job_index: 7, invocation_mode: "restricted_paid", auth_mode: "payer_is_caller" },
+        ...{ rpc_url: "env:POLICY_NODE", contract: CONTRACT },
+      },
+    ],
+    accepted_tokens: [
+      {
+        ...{ network: "eip155:84532", asset: USDC, symbol: "USDC", decimals: 6, pay_to: PAY_TO },
+        ...{ eip3009_name: "USDC", eip3009_version: "2", rpc_url: "env:NODE" },
+        ...{ min_rate: "1", max_rate: "9000" },
+        rate_per_native_unit: {
+          ...{ source: "median", max_deviation_bps: 100 },
+          of: [
+            { source: "http_json", ...pointer },
+            { source: "chainlink", rpc_url: "env:FEED_NODE", feed: CONTRACT, max_age_secs: 3900 },
+          ],
+        },
+      },
+    ],
+  },
+  job_pricing: { "1": { "7": "1000000000000000" } },
+  pricing: { key: "env:PRICING", domain: { chain_id: 8453, verifying_contract: CONTRACT } },
+  operator: { tokens: [{ name: "alice", role: "operator", token: "env:CONSOLE" }] },
+});
+
+/** The processes that read each variable, by its name. */
+function readersOf(deliveries: boolean): Map<string, string[]> {
+  const dir = tempDir();
+  writeConfig(dir, tables(deliveries));
+  const readers = new Map<string, string[]>();
+  for (const [process, load] of Object.entries(LOADS)) {
+    const read = new Set<string>();
+    const env = new Proxy(VALUES, {
+      get(values, name: string) {
+        read.add(name);
+        return values[name];
+      },
+    });
+    load(dir, env);
+    for (const name of read) readers.set(name, [...(readers.get(name) ?? []), process]);
+  }
+  return readers;
+}
+
+/** The processes of a row: those that need its secret, and those that need it with `results.deliveries` too. */
+function filesIn(cell: string): { always: string[]; withDeliveries: string[] } {
+  const named = (text: string) => [...text.matchAll(/`(\w+)\.env`/g)].map(([, process = ""]) => process);
+  const [always = ""] = cell.split("; with `results.deliveries` also ");
+  const everyone = Object.keys(LOADS);
+  return always === "each"
+    ? { always: everyone, withDeliveries: everyone }
+    : { always: named(always), withDeliveries: named(cell) };
+}
+
+test("each process reads the secrets that docs/systemd.md gives it, and no others", () => {
+  const [, table = ""] = readDocument("docs/systemd.md").split("| Secret | File |\n");
+  const [rows = ""] = table.split("\n\n");
+  const cells = [...rows.matchAll(/^ *\| (.+) \| (.+) \|$/gm)].map(([, secret = "", files = ""]) => [
+    secret,
+    files,
+  ]);
+  expect(cells.map(([secret]) => secret)).toEqual(Object.keys(VARIABLES));
+
+  const [plain, delivered] = [readersOf(false), readersOf(true)];
+  for (const [secret = "", files = ""] of cells) {
+    const { always, withDeliveries } = filesIn(files);
+    for (const name of Object.keys(VARIABLES[secret] ?? {})) {
+      expect(plain.get(name)?.toSorted(), name).toEqual(always.toSorted());
+      expect(delivered.get(name)?.toSorted(), name).toEqual(withDeliveries.toSorted());
+    }
+  }
+});

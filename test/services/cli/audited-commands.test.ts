@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { leavesOf } from "../../../services/cli/output-options.ts";
+import { buildProgram } from "../../../services/cli/program.ts";
+import type { Surroundings } from "../../../services/cli/program-deps.ts";
+import { ACTIONS, type AuditAction } from "../../../shared/audit/actions.ts";
+
+/** The lines of the audit that a command leaves. */
+const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
+  "calls show": ["read_body", "read_result"],
+  "calls forget": ["forget"],
+  "failed show": ["read_body"],
+  "failed replay": ["begin_replay", "replay"],
+  "failed discard": ["begin_discard", "discard"],
+  "jobs pause": ["pause"],
+  "jobs resume": ["resume"],
+  "rejected show": ["read_rejected"],
+  "endpoint open": ["open"],
+  "endpoint close": ["close"],
+  "payments resolve": ["settle", "void", "acknowledge", "drop"],
+  "payments reconcile": ["reconcile"],
+  "payments refund-list": ["refund"],
+  "payments refund-check": ["begin_refund_check", "close_refund"],
+  "payments refund-withdraw": ["withdraw"],
+  "payments audit": ["begin_audit"],
+};
+
+/** Commands that change nothing of a deployment and read no body: they list, or act as a client, or on files. */
+const WITHOUT = [
+  ...["callbacks secret", "calls find", "check-config", "failed list", "init", "jobs list", "pay"],
+  ...["payments list", "payments show", "payments spent-elsewhere", "quote", "rates", "redis-acl"],
+  ...["rejected list", "result", "send", "status", "tail"],
+];
+
+const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "dev", "devnet"];
+
+test("every command is known to leave lines of the audit, or to need none", () => {
+  const program = buildProgram({ version: "0", env: {} } as Surroundings);
+  const names = leavesOf(program).map((command) =>
+    command.parent === program ? command.name() : `${command.parent?.name()} ${command.name()}`,
+  );
+  expect(names.toSorted()).toEqual([...Object.keys(LINES), ...WITHOUT, ...SERVICES].toSorted());
+});
+
+test("every action but those of sessions and of the console's runs is some command's", () => {
+  const named = new Set(Object.values(LINES).flat());
+  const others = Object.keys(ACTIONS).filter((action) => !named.has(action as AuditAction));
+  expect(others).toEqual(["cancel_run", "resume_run", "sign_in", "sign_out"]);
+});

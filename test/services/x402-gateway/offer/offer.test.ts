@@ -1,0 +1,381 @@
+import type { PaymentRequirements } from "@x402/core/types";
+import { describe, expect, test } from "vitest";
+import {
+  idIn,
+  inTime,
+  JOB_PATH,
+  PRICE,
+  PUBLIC_URL,
+  requiredIn,
+  type TestX402,
+  useX402,
+} from "../../../fixtures/x402.ts";
+import { signPermit2Payment } from "../../../support/permit2.ts";
+import {
+  encodeHeader,
+  type PaymentChoice,
+  signPayment,
+  signPaymentV1,
+} from "../../../support/sign-payment.ts";
+import { declaring, FITS } from "../job-inputs.ts";
+import { approvedPayer, permit2Token } from "../permit2-gateway.ts";
+
+const fixture = useX402();
+const OTHER = "0x2222222222222222222222222222222222222222";
+const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
+const now = () => BigInt(Math.floor(Date.now() / 1000));
+
+async function offerOf(x402: TestX402, path = JOB_PATH): Promise<PaymentRequirements> {
+  return (await x402.ask(path)).v2.accepts[0] as PaymentRequirements;
+}
+
+/** Refused with this code, a new offer, and not a word to any facilitator; and it stays a payment that was never taken. */
+async function expectRefused(x402: TestX402, headers: Record<string, string>, code: string): Promise<void> {
+  const answer = await x402.post(headers);
+  expect([answer.status, answer.json()["code"]]).toEqual([402, code]);
+  expect(requiredIn(answer).error).toMatch(new RegExp(`^${code}: `));
+  expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+  expect(await fixture.charged()).toEqual([]);
+}
+
+type Change = (offer: PaymentRequirements) => Partial<PaymentRequirements>;
+const inExtra =
+  (extra: Record<string, unknown>): Change =>
+  (offer) => ({ extra: { ...offer.extra, ...extra } });
+
+/** Signed as the change says: the payer agrees with the lie. */
+const lies: Record<string, Change> = {
+  "a lower amount": () => ({ amount: "1" }),
+  "a higher amount": () => ({ amount: "3200001" }),
+  "an amount of another form": () => ({ amount: "03200000" }),
+  "another asset": () => ({ asset: OTHER }),
+  "the asset in other letters": ({ asset }) => ({ asset: asset.toLowerCase() }),
+  "another recipient": () => ({ payTo: OTHER }),
+  "the recipient in other letters": ({ payTo }) => ({ payTo: payTo.toLowerCase() }),
+  "another time-out": () => ({ maxTimeoutSeconds: 3600 }),
+  "another scheme": () => ({ scheme: "upto" }),
+  "another network": () => ({ network: "eip155:1" }),
+  "a network of no chain": () => ({ network: "solana:101" }),
+  "another digest": inExtra({ quoteDigest: `0x${"0".repeat(64)}` }),
+  "a later expiry": inExtra({ quoteExpiry: 4_102_444_800 }),
+  "an expiry that is no number": inExtra({ quoteExpiry: "4102444800" }),
+  "another MAC": inExtra({ quoteMac: "A".repeat(43) }),
+  "no MAC": inExtra({ quoteMac: undefined }),
+  "another name of the token": inExtra({ name: "USD Coin" }),
+  "another version of the token": inExtra({ version: "1" }),
+  "null in place of its quote": inExtra({ quoteDigest: null, quoteExpiry: null, quoteMac: null }),
+  "no digest": inExtra({ quoteDigest: undefined }),
+  "no expiry": inExtra({ quoteExpiry: undefined }),
+  "a MAC without the rest": inExtra({ quoteDigest: undefined, quoteExpiry: undefined }),
+};
+
+describe("a payment that accepts what was not offered", () => {
+  test.each(Object.entries(lies))(
+    "a payment that accepts %s is refused with 402, and no facilitator is asked",
+    async (_name, change) => {
+      const x402 = await fixture.gateway();
+      const offer = await offerOf(x402);
+      const accepted = { ...offer, ...change(offer) };
+      // Signed for the true offer too, lest only the signature be what refuses it.
+      for (const signedFor of [accepted, offer]) {
+        const { payload } = await signPayment(
+          signedFor,
+          inTime({ payer: fixture.payer, name: "USDC", version: "2" }),
+        );
+        const headers = { "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) };
+        const answer = await x402.post(headers);
+        expect(answer.status).toBe(402);
+        expect(answer.json()["code"]).toMatch(/^payment\.(not_offered|signature_invalid|quote_expired)$/);
+        expect(answer.headers["payment-required"]).toBeDefined();
+      }
+      expect(await fixture.asked()).toEqual({ verify: 0, settle: 0 });
+      expect(await fixture.charged()).toEqual([]);
+    },
+  );
+
+  test("a payment whose extra lacks the offer's is refused as malformed, and one with more than that is taken", async () => {
+    const x402 = await fixture.gateway();
+    const offer = await offerOf(x402);
+    const { payload } = await signPayment(offer, inTime({ payer: fixture.payer }));
+    const { extra, ...bare } = offer;
+    await expectRefused(
+      x402,
+      { "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted: bare }) },
+      "payment.malformed",
+    );
+    const accepted = { ...offer, extra: { ...extra, wallet: "mine" } };
+    expect((await x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted }) })).status).toBe(
+      202,
+    );
+  });
+
+  test("a payment by another job's quote at the same price is refused as not offered", async () => {
+    const x402 = await fixture.gateway({ prices: { "7": "1000000000000000", "8": "1000000000000000" } });
+    const { header } = await signPayment(
+      await offerOf(x402, "/x402/jobs/1/8"),
+      inTime({ payer: fixture.payer }),
+    );
+    await expectRefused(x402, { "PAYMENT-SIGNATURE": header }, "payment.not_offered");
+  });
+
+  test("a payment by another shop's quote, signed with another secret, is refused as not offered", async () => {
+    const x402 = await fixture.gateway();
+    const shop = await fixture.gateway({ x402: { quote_secret: "the secret of another shop" } });
+    await expectRefused(x402, await shop.pay({ payer: fixture.payer }), "payment.not_offered");
+  });
+
+  test("a payment with the quote of a gateway at another public URL is refused as not offered, although both have the same secret", async () => {
+    const x402 = await fixture.gateway();
+    const elsewhere = await fixture.gateway({ x402: { public_url: "https://elsewhere.test" } });
+    const { payload } = await signPayment(await offerOf(elsewhere), inTime({ payer: fixture.payer }));
+    const { resource: _, ...without } = payload;
+    await expectRefused(x402, { "PAYMENT-SIGNATURE": encodeHeader(without) }, "payment.not_offered");
+    expect((await elsewhere.post({ "PAYMENT-SIGNATURE": encodeHeader(without) })).status).toBe(202);
+  });
+
+  test.each([
+    "",
+    PUBLIC_URL,
+    `${PUBLIC_URL}/x402/jobs/1/8`,
+    `${PUBLIC_URL}/x402/jobs/1/77`,
+    `${PUBLIC_URL}/x402/jobs/1/7/8`,
+    `${PUBLIC_URL}/x402/jobs/11/7`,
+    `${PUBLIC_URL}/jobs/1/7`,
+    `${PUBLIC_URL}${JOB_PATH}//`,
+    `${PUBLIC_URL}/x402/jobs/1/%37`,
+    `${PUBLIC_URL}/x402%2fjobs/1/7`,
+    `${PUBLIC_URL}${JOB_PATH}/../8`,
+    `${PUBLIC_URL}${JOB_PATH}/%2e%2e/8`,
+    `${PUBLIC_URL}/x402/jobs/1/8?to=${JOB_PATH}`,
+    `${PUBLIC_URL}/x402/jobs/1/8#${JOB_PATH}`,
+    "http://x402/jobs/1/7",
+    `${PUBLIC_URL}:port${JOB_PATH}`,
+    `mailto:x${JOB_PATH.slice(1)}`,
+  ])("a payment for the resource %s is refused as not offered", async (url) => {
+    const x402 = await fixture.gateway();
+    await expectRefused(
+      x402,
+      await x402.pay({ payer: fixture.payer }, { resource: { url } }),
+      "payment.not_offered",
+    );
+  });
+
+  test.each([
+    `http://other.test:8402${JOB_PATH}`,
+    `${PUBLIC_URL}${JOB_PATH}?network=eip155:84532`,
+    `${PUBLIC_URL}${JOB_PATH}/?a=/x402/jobs/1/8`,
+    `https://proxy.test/prefix${JOB_PATH}/`,
+    JOB_PATH,
+  ])("a payment for the resource %s is accepted, and the facilitator gets our own resource", async (url) => {
+    const x402 = await fixture.gateway();
+    const resource = { url, description: "theirs", note: 1 };
+    const bazaar = { info: { input: { type: "http" } }, routeTemplate: "/theirs/:of" };
+    const extensions = { bazaar, other: { info: 1 } };
+    const answer = await x402.post(
+      await x402.pay({ payer: fixture.payer }, { resource, extensions } as never),
+    );
+    expect(answer.status).toBe(202);
+    const request = (await x402.journal.find(idIn(answer)))?.request;
+    expect(request?.paymentPayload).toMatchObject({
+      resource: (await x402.ask()).v2.resource,
+      extensions: { other: { info: 1 } },
+    });
+    expect(JSON.stringify(request)).not.toContain("theirs");
+  });
+});
+
+test("a facilitator gets the job's own bazaar extension, whatever the payment has for it", async () => {
+  const x402 = await fixture.gateway(declaring);
+  const { bazaar } = (await x402.ask()).v2.extensions as { bazaar: object };
+  const theirs = { ...bazaar, routeTemplate: "/theirs/:of" };
+  const headers = await x402.pay({ payer: fixture.payer }, { extensions: { bazaar: theirs } } as never);
+  const request = (await x402.journal.find(idIn(await x402.post(headers, { body: FITS }))))?.request;
+  expect(request?.paymentPayload).toMatchObject({ extensions: { bazaar } });
+  expect(JSON.stringify(request)).not.toContain("theirs");
+});
+
+test("a facilitator gets no extensions of a version 1 payment, whose job its requirements describe", async () => {
+  const x402 = await fixture.gateway();
+  const [offer] = (await x402.ask()).v1;
+  const { payload } = await signPaymentV1(offer as never, inTime({ payer: fixture.payer }));
+  const extensions = { bazaar: { routeTemplate: "/theirs/:of" } };
+  const sent = { ...payload, extensions, resource: "https://theirs.test" };
+  const answer = await x402.post({ "X-PAYMENT": encodeHeader(sent) });
+  expect(answer.status).toBe(202);
+  expect(JSON.stringify((await x402.journal.find(idIn(answer)))?.request)).not.toContain("theirs");
+});
+
+describe("a payment without a quote", () => {
+  const UNQUOTED = { name: "USDC", version: "2" };
+  /** Of today's offer with these changes; signed for what it accepts, unless it is told to sign for something else. */
+  async function unquoted(x402: TestX402, change: object = {}, extra: object = {}) {
+    const offer = await offerOf(x402);
+    const accepted = { ...offer, ...change, extra: { ...UNQUOTED, ...extra } };
+    const { payload } = await signPayment(accepted, inTime({ payer: fixture.payer, ...UNQUOTED }));
+    return { "PAYMENT-SIGNATURE": encodeHeader(payload) };
+  }
+
+  test("a payment without a quote is taken at today's price, and the facilitator is asked with the offer without one", async () => {
+    const x402 = await fixture.gateway();
+    const headers = await unquoted(x402, {}, { fee: null });
+    const [first, again] = [await x402.post(headers), await x402.post(headers)];
+    expect([first.status, again.status]).toEqual([202, 202]);
+    const request = (await x402.journal.find(idIn(first)))?.request;
+    expect(request?.paymentRequirements).toEqual({ ...(await offerOf(x402)), extra: UNQUOTED });
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+
+  const others: Record<string, [object, object?]> = {
+    "at a lower price": [{ amount: String(PRICE - 1n) }],
+    "at a higher price": [{ amount: String(PRICE + 1n) }],
+    "to another recipient": [{ payTo: OTHER }],
+    "for another time": [{ maxTimeoutSeconds: 121 }],
+    "with another transfer method": [{}, { assetTransferMethod: "permit2", name: "USD Coin" }],
+    "with another name of the token": [{}, { name: "USD Coin" }],
+    "with another version of the token": [{}, { version: "1" }],
+    "without the token's name": [{}, { name: undefined }],
+    "with a digest": [{}, { quoteDigest: `0x${"0".repeat(64)}` }],
+    "with an expiry": [{}, { quoteExpiry: 4_102_444_800 }],
+    "with a MAC": [{}, { quoteMac: "A".repeat(43) }],
+    "with a MAC of null": [{}, { quoteMac: null }],
+  };
+  test.each(Object.entries(others))(
+    "a payment without a quote %s is refused as not offered",
+    async (_what, [change, extra]) => {
+      const x402 = await fixture.gateway();
+      await expectRefused(x402, await unquoted(x402, change, extra), "payment.not_offered");
+    },
+  );
+
+  test("a payment with only the MAC, digest or expiry of a real quote is refused as not offered", async () => {
+    const x402 = await fixture.gateway();
+    const { extra } = await offerOf(x402);
+    for (const name of ["quoteMac", "quoteDigest", "quoteExpiry"])
+      await expectRefused(x402, await unquoted(x402, {}, { [name]: extra[name] }), "payment.not_offered");
+  });
+
+  test("after a price change a quote still buys at its own price, and a payment without a quote is refused", async () => {
+    const before = await fixture.gateway();
+    const [quoted, bare] = [await before.pay({ payer: fixture.payer }), await unquoted(before)];
+    const bought = await unquoted(before);
+    const first = await before.post(bought);
+    expect(first.status).toBe(202);
+    await fixture.stop(before);
+    const after = await fixture.gateway({ prices: { "7": "2000000000000000" } });
+    const refused = await after.post(bare);
+    expect([refused.status, refused.json()["code"]]).toEqual([402, "payment.not_offered"]);
+    expect(requiredIn(refused).accepts[0]?.amount).toBe(String(2n * PRICE));
+    expect((await after.post(quoted)).status).toBe(202);
+    const again = await after.post(bought);
+    expect([again.status, idIn(again)]).toEqual([202, idIn(first)]);
+    expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+  });
+
+  test("a payment without a quote buys any job of its price, once, and no job of another price", async () => {
+    const prices = { "7": "1000000000000000", "8": "1000000000000000", "9": "2000000000000000" };
+    const x402 = await fixture.gateway({ prices });
+    const headers = await unquoted(x402);
+    const dearer = await x402.post(headers, { path: "/x402/jobs/1/9" });
+    expect([dearer.status, dearer.json()["code"]]).toEqual([402, "payment.not_offered"]);
+    expect((await x402.post(headers, { path: "/x402/jobs/1/8" })).status).toBe(202);
+    expect((await x402.post(headers)).json()["code"]).toBe("payment.conflict");
+    expect(await fixture.charged()).toEqual([PRICE]);
+  });
+
+  test("a payment by Permit2 without a quote is taken if it names the method, and refused otherwise", async () => {
+    const { devnet } = fixture;
+    const x402 = await fixture.gateway({ token: permit2Token(devnet, "usdt") });
+    const payer = await approvedPayer(fixture, "usdt");
+    const offer = await offerOf(x402);
+    const deadline = BigInt(Math.floor(Date.now() / 1000) + 120);
+    const method = { assetTransferMethod: "permit2" };
+    const { payload } = await signPermit2Payment({ ...offer, extra: method }, { payer, deadline });
+    const post = (extra: object) =>
+      x402.post({ "PAYMENT-SIGNATURE": encodeHeader({ ...payload, accepted: { ...offer, extra } }) });
+    expect((await post({})).json()["code"]).toBe("payment.not_offered");
+    expect((await post({ assetTransferMethod: "eip3009" })).json()["code"]).toBe("payment.not_offered");
+    fixture.payer = payer as typeof fixture.payer;
+    expect((await post(method)).status).toBe(202);
+  });
+});
+
+describe("a payment that authorizes what it does not accept", () => {
+  const choices: Record<string, [Partial<PaymentChoice>, string]> = {
+    "less than the price": [{ value: PRICE - 1n }, "payment.not_offered"],
+    "more than the price": [{ value: PRICE + 1n }, "payment.not_offered"],
+    "somebody else's account": [{ to: OTHER }, "payment.not_offered"],
+    "a start in the future": [{ validAfter: now() + 3600n }, "payment.window_unusable"],
+    "an end that is past": [{ validBefore: now() - 1n }, "payment.window_unusable"],
+    "an end before it could settle": [{ validBefore: now() + 8n }, "payment.window_unusable"],
+    "an end a year from now": [{ validBefore: now() + 31_536_000n }, "payment.window_unusable"],
+    "an end at no time at all": [{ validBefore: 2n ** 256n - 1n }, "payment.window_unusable"],
+    "a transfer in another token's domain": [{ name: "USD Coin" }, "payment.signature_invalid"],
+  };
+  test.each(Object.entries(choices))(
+    "a payment that authorizes %s is refused with 402 in both versions",
+    async (_name, [choice, code]) => {
+      const x402 = await fixture.gateway();
+      await expectRefused(x402, await x402.pay({ payer: fixture.payer, ...choice }), code);
+      await expectRefused(x402, await x402.payV1({ payer: fixture.payer, ...choice }), code);
+    },
+  );
+
+  const within = { payment_window_secs_max: 180 };
+  test.each<[string, Record<string, number>, Partial<PaymentChoice>]>([
+    ["for an hour, as the official Go client signs", {}, { validBefore: now() + 3600n }],
+    ["for the offered time by a clock 32 s ahead", {}, { validBefore: now() + 32n + 120n }],
+    ["so, where little more is taken than is offered", within, { validBefore: now() + 32n + 120n }],
+    ["from ten minutes ago on", {}, { validAfter: now() - 600n, validBefore: now() + 120n }],
+  ])("a payment that is valid %s is taken in both versions", async (_name, x402, choice) => {
+    const gateway = await fixture.gateway({ x402 });
+    for (const pay of ["pay", "payV1"] as const)
+      expect((await gateway.post(await gateway[pay]({ payer: fixture.payer, ...choice }))).status).toBe(202);
+    expect(await fixture.charged()).toEqual([PRICE, PRICE]);
+  });
+
+  test("a payment that is valid for longer than payment_window_secs_max is refused, whatever the offer says", async () => {
+    const x402 = await fixture.gateway({ x402: within });
+    const headers = await x402.pay({ payer: fixture.payer, validBefore: now() + 200n });
+    await expectRefused(x402, headers, "payment.window_unusable");
+  });
+
+  test("a payment that becomes valid now by a clock 32 s ahead is refused, because the chain would not accept it yet", async () => {
+    const x402 = await fixture.gateway();
+    const headers = await x402.pay({ payer: fixture.payer, validAfter: now() + 32n });
+    await expectRefused(x402, headers, "payment.window_unusable");
+  });
+
+  test("a payment whose signature has another form, with a high s for one, is refused with 402", async () => {
+    const x402 = await fixture.gateway();
+    const { payload, signed } = await signPayment(await offerOf(x402), inTime({ payer: fixture.payer }));
+    const [r, s, v] = [
+      signed.signature.slice(2, 66),
+      signed.signature.slice(66, 130),
+      signed.signature.slice(130),
+    ];
+    const high = (ORDER - BigInt(`0x${s}`)).toString(16).padStart(64, "0");
+    for (const signature of [
+      `0x${r}${high}${v === "1b" ? "1c" : "1b"}`,
+      `0x${r}${s}${v === "1b" ? "00" : "01"}`,
+      "0x",
+    ]) {
+      const header = encodeHeader({ ...payload, payload: { ...signed, signature } });
+      await expectRefused(x402, { "PAYMENT-SIGNATURE": header }, "payment.signature_invalid");
+    }
+  });
+
+  test("a version 1 payment of another price, scheme or name of the network is refused as not offered", async () => {
+    const x402 = await fixture.gateway();
+    const [offer] = (await x402.ask()).v1;
+    for (const change of [{ network: "base" }, { network: "eip155:84532" }, { scheme: "upto" }]) {
+      const { payload } = await signPaymentV1(offer as never, inTime({ payer: fixture.payer }));
+      await expectRefused(
+        x402,
+        { "X-PAYMENT": encodeHeader({ ...payload, ...change }) },
+        "payment.not_offered",
+      );
+    }
+    const cheaper = await fixture.gateway({ prices: { "7": "500000000000000" } });
+    await expectRefused(x402, await cheaper.payV1({ payer: fixture.payer }), "payment.not_offered");
+  });
+});

@@ -1,0 +1,96 @@
+import { expect, test } from "vitest";
+import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
+import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { builtEntry, type Part, startPart } from "../../shared/dev/process.ts";
+import { untilReady } from "../../shared/dev/stack.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { useEnds } from "../fixtures/ends.ts";
+import { usePostern } from "../fixtures/postern.ts";
+import { asUser, useRedis } from "../fixtures/redis.ts";
+import { type Answer, send } from "../support/http.ts";
+import { LONG_RUN } from "../support/long-run.ts";
+import { bundled } from "../support/programs.ts";
+
+const PATH = "/hooks/waiting";
+const CLIENTS = LONG_RUN ? 2000 : 500;
+const WARM_UP = 50;
+/** About as much as docs/operations.md says that a client takes, its connection included. */
+const CLIENT_BYTES = 20 * 1024;
+/** A client that held its body would take more than its bound. */
+const BODY = "b".repeat(CLIENT_BYTES);
+
+const ends = useEnds();
+const redis = useRedis();
+const endpoint = { path: PATH, job_id: 1, auth: "none", idempotency_header: "X-Delivery-Id" };
+const postern = usePostern(() => ({
+  postern: {
+    redis: { url: asUser(redis.url, "webhooks") },
+    results: { secret: "the secret of the tokens of results", wait_secs_max: 3600 },
+  },
+  webhooks: { endpoints: [{ ...endpoint, respond: "result", wait_secs: 3600 }] },
+}));
+
+async function startGateway(): Promise<Part> {
+  const addresses = ["--bind-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0"];
+  const gateway = await startPart({
+    name: "gateway",
+    entry: ["--import", bundled("heap"), ...builtEntry("services/cli/main.js")],
+    args: ["webhooks", "--config-dir", postern.configDir, ...addresses, "--service-id", "7"],
+    env: process.env,
+  });
+  ends.defer(() => gateway.kill("SIGKILL"));
+  await untilReady(gateway);
+  return gateway;
+}
+
+/** What the process keeps once its garbage is collected. */
+async function keptBytes({ process }: Part): Promise<number> {
+  const { url } = await process.waitForEvent("bench.heap");
+  let kept = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < 5; i++) kept = Math.min(kept, Number(await (await fetch(String(url))).text()));
+  return kept;
+}
+
+test(`of ${CLIENTS} clients that wait at a gateway each takes at most 20 KiB and nothing of its body, gets the result of its own call, and 202 when the gateway stops`, async () => {
+  const gateway = await startGateway();
+  const deliver = createDeliverResult(redis.partition);
+  let begun = 0;
+
+  async function begin(clients: number): Promise<{ id: string; answer: Promise<Answer> }[]> {
+    const first = begun;
+    const begunNow = Array.from({ length: clients }, (_, i) => {
+      const delivery = `delivery-${first + i}`;
+      const headers = { "X-Delivery-Id": delivery };
+      const id = callIdFrom(PATH, delivery, sha256Hex(Buffer.from(BODY)));
+      const answer = send(gateway.address, { path: PATH, headers, body: BODY, timeoutMs: 180_000 });
+      answer.catch(() => {}); // it is awaited later
+      return { id, answer };
+    });
+    begun += clients;
+    await eventually(`${clients} clients wait`, async () => {
+      const metrics = await (await fetch(`http://${gateway.opsAddress}/metrics`)).text();
+      return new RegExp(`^postern_waiting_clients ${clients}$`, "m").test(metrics);
+    });
+    return begunNow;
+  }
+
+  async function expectResults(clients: Awaited<ReturnType<typeof begin>>): Promise<void> {
+    const told = { kind: "answer", status: 200, contentType: "text/plain", by: "delivery" } as const;
+    for (const { id } of clients)
+      await deliver(id, { ...told, at: Date.now(), body: Buffer.from(`result of ${id}`) });
+    const answers = await Promise.all(clients.map(({ answer }) => answer));
+    expect(answers.map(({ text }) => text)).toEqual(clients.map(({ id }) => `result of ${id}`));
+  }
+
+  await expectResults(await begin(WARM_UP));
+  const before = await keptBytes(gateway);
+  const waiting = await begin(CLIENTS);
+  expect(((await keptBytes(gateway)) - before) / CLIENTS).toBeLessThan(CLIENT_BYTES);
+  await expectResults(waiting.splice(0, CLIENTS / 2));
+
+  const exit = gateway.kill("SIGTERM");
+  const answers = await Promise.all(waiting.map(({ answer }) => answer));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
+  expect((await exit).code).toBe(0);
+});
