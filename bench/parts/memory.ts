@@ -2,6 +2,7 @@ import { composeProducer, type Inject, Refused } from "../../services/producer/p
 import { createCallStore } from "../../services/runner/call-store.ts";
 import { KeptAnswers } from "../../services/runner/kept-answers.ts";
 import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
+import { posternToml } from "../../shared/config/postern-toml.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { randomCallId } from "../../shared/job-call/call-id.ts";
@@ -43,6 +44,9 @@ const refuse: Inject = async () => {
   throw new Refused("the runner answered 404: it does not have this job");
 };
 const inject: Inject = async () => {};
+
+/** Without a history, which takes memory of its own. */
+const PRODUCER = posternToml({ env: {} }).parse({ console: { history_secs: 0 } });
 
 const CALL = { bodyBytes: Buffer.byteLength(BODY) };
 
@@ -110,7 +114,7 @@ function calls({ withId = false, inject }: { withId?: boolean; inject?: Inject }
           open -= 1;
           return inject(...taken);
         };
-        const producer = composeProducer({ redis, log: silentLogger, inject: ending });
+        const producer = composeProducer({ postern: PRODUCER, redis, log: silentLogger, inject: ending });
         await eventually("all calls were offered to the runner", () => open === 0);
         await producer.close(60_000);
       },

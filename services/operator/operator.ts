@@ -1,12 +1,11 @@
-import type { RequestListener } from "node:http";
 import { createAudit } from "../../shared/audit/audit.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
-import { type PosternToml, toDurability, toHttpOptions } from "../../shared/config/postern-toml.ts";
+import { toConnectionLimits, toDurability, toProxyOptions } from "../../shared/config/postern-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { messageOf } from "../../shared/errors/app-error.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
-import { explain, type Readiness } from "../../shared/http/readiness.ts";
+import { explain } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { createConcurrencyLimit } from "../../shared/lifecycle/concurrency-limit.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
@@ -16,6 +15,8 @@ import { bulkRuns } from "../../shared/operator/bulk-runs.ts";
 import { moneyRuns } from "../../shared/operator/money-runs.ts";
 import { createOverview } from "../../shared/operator/overview.ts";
 import { createTokenSource } from "../../shared/operator/tokens.ts";
+import type { Host } from "../../shared/part/host.ts";
+import type { ComposedServer } from "../../shared/part/part.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
@@ -36,9 +37,8 @@ import { ROUTES } from "./routes/routes.ts";
 import { PACE, type Pace } from "./send.ts";
 import { createServer } from "./server.ts";
 
-type Options = {
+type Options = Host & {
   operator: OperatorToml;
-  postern: PosternToml;
   /** The host part of where it listens. */
   bindHost: string;
   /** Where the files of the page are. */
@@ -46,27 +46,17 @@ type Options = {
   /** Where the files of the other services are, for what is configured there. */
   configDir: string;
   env: Env;
-  /** Fails fast. */
-  redis: Redis;
-  /** The same for what may take long, as the body of a call or a run over many calls. */
+  /** Its own connection for replies that may take long, as the body of a call or a run over many calls. */
   workRedis: Redis;
-  log: Logger;
-  clock?: Clock;
   liveTimes?: Partial<LiveTimes>;
   pace?: Pace;
 };
 
-export type ComposedOperator = {
-  handler: RequestListener;
-  readiness(): Readiness;
+export type ComposedOperator = Omit<ComposedServer, "stop"> & {
   /** How many streams of live data there are. */
   liveStreams(): number;
-  /** Rejects if the first Redis that is reached is a replica, or holds the data of another release. */
-  firstCheck: Promise<void>;
   /** From now on it is not ready, and all streams end. */
   drain(): void;
-  /** Ends the timers, and leaves the runs under way to other replicas. */
-  close(): Promise<void>;
 };
 
 /** The page shows this many jobs at once. */
@@ -88,7 +78,7 @@ export function composeOperator(options: Options): ComposedOperator {
     checkData: () => checkLayout(partition),
     log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
   });
-  const addressOf = createClientAddressOf(toHttpOptions(postern));
+  const addressOf = createClientAddressOf(toProxyOptions(postern));
   const checkToken = createCheckToken(tokens, createLockout(clock));
   const sessions = createSessions({
     ...{ tokens, partition, clock },
@@ -135,14 +125,16 @@ export function composeOperator(options: Options): ComposedOperator {
       };
     },
     liveStreams: live.count,
+    http: toConnectionLimits(postern),
     firstCheck: durable.firstCheck,
+    graceMs: 5000,
     drain() {
       ending = true;
       live.end();
     },
     async close() {
       live.end();
-      await worker.stop();
+      await worker.stop(); // leaves the runs in flight to other replicas
       answered.flush();
       refusals.flush();
       durable.stop();

@@ -1,55 +1,28 @@
 import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
-import { loadPostern } from "../../shared/config/load-config.ts";
 import { serveOps } from "../../shared/http/ops.ts";
-import { runService, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import { metered } from "../../shared/log/metered.ts";
-import { createMetrics } from "../../shared/metrics/metrics.ts";
-import { openReports } from "../../shared/processes/report.ts";
-import { registerClock } from "../../shared/redis/clock.ts";
-import { connectForWork } from "../../shared/redis/connect.ts";
+import type { ProcessOptions } from "../../shared/part/process.ts";
+import { runMonitored } from "../../shared/part/serve.ts";
 import { createMeters } from "./metrics.ts";
-import { openProducer } from "./producer.ts";
+import { composeProducer, PRODUCER } from "./producer.ts";
 
-export type ProducerProcess = ServiceOptions & { configDir: string; opsAddress: string | undefined };
+export function runProducer(options: ProcessOptions): Promise<number> {
+  const part = { ...PRODUCER, opsAddress: "127.0.0.1:9092", createMeters };
+  return runMonitored(part, options, async (host) => {
+    const { postern, metrics, log, shutdown } = host;
+    const producer = composeProducer({ ...host, setsLimits: true });
+    shutdown.defer("producer", () => producer.close());
+    const opsAddress = await serveOps(producer.readiness, metrics, host.opsAddress, shutdown);
 
-export function runProducer(options: ProducerProcess): Promise<number> {
-  return runService("producer", options, async ({ log: plainLog, shutdown }) => {
-    const { postern, warnings } = loadPostern({
-      dir: options.configDir,
-      env: options.env,
-      reader: "producer",
-    });
-    for (const warning of warnings) plainLog.warn("config.warning", { warning });
-    const metrics = createMetrics();
-    const meteredLog = metered(plainLog, createMeters(metrics));
-
-    const redis = connectForWork(postern.redis.url, meteredLog);
-    shutdown.defer("redis", () => redis.disconnect());
-    registerClock(metrics, redis);
-
-    const reports = openReports({ kind: "producer", postern, redis, log: meteredLog });
-    shutdown.defer("reports", reports.stop);
-    const { log } = reports;
-
-    const producer = openProducer({ postern, setsLimits: true, redis, log });
-    if (producer.runners !== undefined) reports.watchRunners(producer.runners);
-    shutdown.defer("producer", () => producer.close(producer.graceMs));
-
-    const address = options.opsAddress ?? postern.ops_address ?? "127.0.0.1:9092";
-    const opsAddress = await serveOps(producer.readiness, metrics, address, shutdown);
-
-    const urls = Object.fromEntries(
-      Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner }).map(([name, { url }]) => [
-        name,
-        url,
-      ]),
-    );
+    const runners = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });
     const jobs = Object.keys(postern.jobs);
     log.info("service.started", {
       ...{ opsAddress, runner: postern.runner.url },
-      ...(jobs.length > 0 && { runners: urls, jobs }),
+      ...(jobs.length > 0 && {
+        runners: Object.fromEntries(runners.map(([name, { url }]) => [name, url])),
+        jobs,
+      }),
       workerId: producer.workerId,
     });
-    return { fatal: producer.ready() };
+    return { fatal: producer.firstCheck };
   });
 }

@@ -2,20 +2,15 @@ import type { IncomingMessage, RequestListener } from "node:http";
 import type { WebhooksFile } from "../../config/schema/files.ts";
 import { type EndpointToml, waitSecsOf } from "../../shared/config/endpoint-toml.ts";
 import { id } from "../../shared/config/fields.ts";
-import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import { readWebhooks } from "../../shared/config/read-config.ts";
+import { type PosternToml, toConnectionLimits } from "../../shared/config/postern-toml.ts";
+import { type Config, readWebhooks } from "../../shared/config/read-config.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { tellFollowers } from "../../shared/events/publish.ts";
 import { createAccept } from "../../shared/gateway/accept.ts";
 import type { Admission } from "../../shared/gateway/admission.ts";
 import { createProvesByToken, type ResultAccess, tokensOf } from "../../shared/gateway/ask-result.ts";
 import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
-import {
-  type Gateway,
-  type IngressOptions,
-  openIngress,
-  toIngressOptions,
-} from "../../shared/gateway/ingress.ts";
+import { type Gateway, openIngress } from "../../shared/gateway/ingress.ts";
 import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/gateway/opened-endpoints.ts";
 import { createRateLimits, type RateLimits } from "../../shared/gateway/rate-limit.ts";
@@ -25,10 +20,10 @@ import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/ht
 import { createAddressList } from "../../shared/ip/address-list.ts";
 import { CALLBACK_KEYS_PATH } from "../../shared/job-call/callback.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
-import { mountPath, openPart, type ServedOptions, tableOption } from "../../shared/library/options.ts";
-import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
 import { createEventCounter } from "../../shared/log/event-counter.ts";
-import { openReports } from "../../shared/processes/report.ts";
+import type { Host, PartKind } from "../../shared/part/host.ts";
+import { mountPath, openPart, type ServedOptions, tableOption } from "../../shared/part/options.ts";
+import { createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { createEnqueue } from "../../shared/queue/enqueue.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
@@ -45,8 +40,8 @@ import { createRefuse } from "./refuse.ts";
 import { createOnUnknownPath } from "./unknown-path.ts";
 
 export type { PosternFile, WebhooksFile } from "../../config/schema/files.ts";
-export type { Listening, Readiness } from "../../shared/library/part.ts";
 export type { Logger } from "../../shared/log/logger.ts";
+export type { Listening, Readiness } from "../../shared/part/part.ts";
 
 export interface WebhooksGatewayOptions extends ServedOptions {
   /** Content of `webhooks.toml`. */
@@ -57,86 +52,47 @@ export interface WebhooksGatewayOptions extends ServedOptions {
 
 export type WebhooksGateway = ServedPart;
 
+/** @internal */
+export const WEBHOOKS: PartKind<Config> = {
+  kind: "webhooks",
+  need: "requests",
+  read: (tables, env) => readWebhooks(tables, env, "gateway"),
+};
+
 /** A webhooks gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */
 export function createWebhooksGateway(options: WebhooksGatewayOptions): WebhooksGateway {
-  const { webhooks, postern, log, connection } = openPart(options, {
-    need: "requests",
-    own: { webhooks: tableOption, serviceId: id.optional(), mountPath },
-    read: (tables, env) => readWebhooks(tables, env, "gateway"),
-  });
-  const { serviceId = 0 } = options;
-  const { redis } = connection;
-  const reports = openReports({ kind: "webhooks", postern, config: { webhooks }, serviceId, redis, log });
-  const gateway = composeWebhooksGateway({
-    webhooks,
-    serviceId,
-    ...toIngressOptions(postern),
-    mountPath: options.mountPath,
-    redis,
-    log: reports.log,
-  });
-  return createServedPart({
-    ...gateway,
-    mountPath: options.mountPath,
-    end: () => gateway.close(),
-    reports,
-    connection,
-    requestTimeoutMs: webhooks.request_timeout_secs * 1000,
-    connectionsMax: postern.http.connections,
-    keepAliveMs: postern.http.keep_alive_secs * 1000,
-    graceMs: graceMsOf(webhooks, postern),
-    log,
-  });
+  const own = { webhooks: tableOption, serviceId: id.optional(), mountPath };
+  const host = openPart(options, WEBHOOKS, own);
+  const { serviceId, mountPath: mountedAt } = options;
+  return createServedPart(
+    composeWebhooksGateway({ ...host, serviceId, mountPath: mountedAt }),
+    host,
+    mountedAt,
+  );
 }
 
-/** @internal How long requests under way may take to end. */
-export function graceMsOf({ body_limit_bytes, endpoints }: WebhooksToml, { limits }: PosternToml): number {
-  const bytesMax = Math.max(...endpoints.map((endpoint) => endpoint.body_limit_bytes ?? body_limit_bytes));
-  return limits.enqueue_timeout_ms + extraMs(storedBytesOf(bytesMax)) + 5000;
-}
-
-/** @internal Of a checked configuration. */
-export type ComposedOptions = IngressOptions & {
+type Options = Host & {
   webhooks: WebhooksToml;
-  serviceId: number;
-  metadataPrefix: string;
-  /** Under which its host has it, if the host knows. */
+  serviceId?: number | undefined;
+  /** Path of the handler in the host's server, if the host sets it. */
   mountPath?: string | undefined;
 };
 
-/** @internal */
-export type ComposedGateway = Gateway & {
-  /** Ends the gateway's timers. Call it last, when no more requests can arrive. */
-  close(): void;
-};
-
 /** @internal The gateway, made of its parts. It holds no state that two replicas would have to share. */
-export function composeWebhooksGateway(options: ComposedOptions): ComposedGateway {
-  const { webhooks, redis, serviceId, clock = systemClock } = options;
+export function composeWebhooksGateway(options: Options): Gateway {
+  const { webhooks, postern, redis, serviceId = 0, clock = systemClock } = options;
   const partition = partitionOf(redis);
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
-  const {
-    admission,
-    largePartition,
-    beginWrite,
-    firstCheck,
-    pressure,
-    bodies,
-    resultWrites,
-    clientAddressOf: addressOf,
-    results,
-    waits,
-    streams,
-    redisTime,
-    drain,
-    stop,
-    close,
-  } = openIngress("webhook", partition, options);
-  const accept = createAccept({ enqueue: createEnqueue(partition, largePartition), beginWrite });
+  const ingress = openIngress("webhook", partition, options);
+  const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;
+  const accept = createAccept({
+    enqueue: createEnqueue(partition, ingress.largePartition),
+    beginWrite: ingress.beginWrite,
+  });
   const perMinute = webhooks.refusals_per_minute;
   const refusals = { perSecond: perMinute / 60, burst: perMinute };
   const limits = createRateLimits({ partition, log, refusals });
-  const tokens = tokensOf(options.results?.secrets ?? []);
+  const tokens = tokensOf(ingress.tokenSecrets);
   const endpoints = toEndpoints(options, {
     clock,
     redisTime,
@@ -151,7 +107,7 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const unlogged = createEventCounter(log, "webhook.refusals_unlogged", "warn");
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
   const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
-  const admitReceiver = createAdmitReceiver(partition, options.limits.callbackReceiversMax);
+  const admitReceiver = createAdmitReceiver(partition, postern.limits.callback_receivers_max);
   const answerCallbackKeys = createAnswerCallbackKeys(partition);
   const receive = createReceive({
     admission,
@@ -168,24 +124,26 @@ export function composeWebhooksGateway(options: ComposedOptions): ComposedGatewa
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
   const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
   return {
+    ...ingress.gateway,
     handler: createHandler({ endpoints, receive, answerCalls, answerCallbackKeys, admission, notFound }),
+    http: { requestTimeoutMs: webhooks.request_timeout_secs * 1000, ...toConnectionLimits(postern) },
     readiness: () => admission.readiness(),
-    firstCheck,
-    pressure,
-    bodyBytes: bodies.bytes,
-    resultWrites,
-    waiting: waits.count,
-    streaming: streams.count,
-    drain,
-    stop,
-    close() {
+    firstCheck: ingress.firstCheck,
+    graceMs: graceMsOf(webhooks, postern),
+    async close() {
       overLimit.flush();
       unlogged.flush();
       openHandshakes.flush();
       log.stop();
-      close();
+      ingress.close();
     },
   };
+}
+
+/** How long requests in flight may take to end. */
+function graceMsOf({ body_limit_bytes, endpoints }: WebhooksToml, { limits }: PosternToml): number {
+  const bytesMax = Math.max(...endpoints.map((endpoint) => endpoint.body_limit_bytes ?? body_limit_bytes));
+  return limits.enqueue_timeout_ms + extraMs(storedBytesOf(bytesMax)) + 5000;
 }
 
 type HandlerDeps = {
@@ -225,10 +183,7 @@ function createHandler({
 type AccessOf = (callId: string) => ResultAccess;
 
 /** How a sender asks for the result of its call. The gateway knows no URL of its own but by its host. */
-function createAccessOf(
-  { mountPath = "" }: ComposedOptions,
-  tokens: ResultTokens | undefined,
-): AccessOf | undefined {
+function createAccessOf({ mountPath = "" }: Options, tokens: ResultTokens | undefined): AccessOf | undefined {
   if (tokens === undefined) return undefined;
   return (callId) => ({
     result_token: tokens.of(callId),
@@ -252,9 +207,10 @@ type EndpointDeps = {
 
 /** The endpoints by path, with their defaults resolved. */
 function toEndpoints(
-  { webhooks, serviceId, metadataPrefix }: ComposedOptions,
+  { webhooks, postern, serviceId = 0 }: Options,
   { clock, redisTime, limits, turns, admission, takeSecret, accessOf }: EndpointDeps,
 ): ReadonlyMap<string, Endpoint> {
+  const metadataPrefix = postern.metadata_prefix;
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),

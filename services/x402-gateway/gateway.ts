@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { JobPricingFile, X402File } from "../../config/schema/files.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
-import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { type PosternToml, toConnectionLimits } from "../../shared/config/postern-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
@@ -9,32 +9,26 @@ import { tellFollowers } from "../../shared/events/publish.ts";
 import { createProvesByToken } from "../../shared/gateway/ask-result.ts";
 import type { RefusalOf } from "../../shared/gateway/call-routes.ts";
 import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
-import {
-  type Gateway,
-  type IngressOptions,
-  openIngress,
-  toIngressOptions,
-  WAIT_MS_MAX,
-} from "../../shared/gateway/ingress.ts";
+import { type Gateway, openIngress } from "../../shared/gateway/ingress.ts";
 import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
 import { createReadCallback } from "../../shared/gateway/read-callback.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { addressKey } from "../../shared/ip/address.ts";
 import { storedBytesOf } from "../../shared/job-call/job-call.ts";
+import type { Host, PartKind } from "../../shared/part/host.ts";
 import {
   functionOption,
   mountPath,
   openPart,
   type ServedOptions,
   tableOption,
-} from "../../shared/library/options.ts";
-import { createServedPart, type ServedPart } from "../../shared/library/part.ts";
+} from "../../shared/part/options.ts";
+import { createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { PaymentJournal } from "../../shared/payments/journal.ts";
 import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
-import { readX402Config } from "../../shared/pricing/x402-checks.ts";
-import { openReports } from "../../shared/processes/report.ts";
+import { readX402Config, type X402Config } from "../../shared/pricing/x402-checks.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { createResultTokens } from "../../shared/results/token.ts";
@@ -68,8 +62,8 @@ import { toSharedChecks } from "./shared-checks.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type { JobPricingFile, PosternFile, X402File } from "../../config/schema/files.ts";
-export type { Listening, Readiness } from "../../shared/library/part.ts";
 export type { Logger } from "../../shared/log/logger.ts";
+export type { Listening, Readiness } from "../../shared/part/part.ts";
 export type { Authorize, FacilitatorCall } from "./facilitator/authorize.ts";
 
 export interface X402GatewayOptions extends ServedOptions {
@@ -89,53 +83,32 @@ export type X402Gateway = ServedPart & {
   rates(): ObservedRate[];
 };
 
+/** @internal */
+export const X402: PartKind<X402Config> = {
+  kind: "x402",
+  need: "requests",
+  read: (tables, env) => readX402Config(tables, env, "gateway"),
+};
+
 /** A payment gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */
 export function createX402Gateway(options: X402GatewayOptions): X402Gateway {
-  const { x402, prices, postern, log, connection } = openPart(options, {
-    need: "requests",
-    own: { x402: tableOption, job_pricing: tableOption, authorize: functionOption.optional(), mountPath },
-    read: (tables, env) => readX402Config(tables, env, "gateway"),
-  });
-  const { authorize } = options;
-  const { redis } = connection;
-  const reports = openReports({ kind: "x402", postern, config: { x402, prices }, redis, log });
-  const gateway = composeX402Gateway({
-    x402,
-    prices,
-    ...toIngressOptions(postern),
-    ...(authorize && { authorize }),
-    redis,
-    log: reports.log,
-  });
-  const part = createServedPart({
-    ...gateway,
-    mountPath: options.mountPath,
-    end: () => gateway.close(),
-    reports,
-    connection,
-    requestTimeoutMs: x402.request_timeout_secs * 1000,
-    connectionsMax: postern.http.connections,
-    keepAliveMs: postern.http.keep_alive_secs * 1000,
-    graceMs: graceMsOf(x402, postern),
-    log,
-  });
-  return { ...part, rates: gateway.rates };
+  const own = {
+    x402: tableOption,
+    job_pricing: tableOption,
+    authorize: functionOption.optional(),
+    mountPath,
+  };
+  const host = openPart(options, X402, own);
+  const gateway = composeX402Gateway({ ...host, authorize: options.authorize });
+  return { ...createServedPart(gateway, host, options.mountPath), rates: gateway.rates };
 }
 
-/** @internal How long requests under way may take to end. */
-export function graceMsOf(x402: X402Toml, { limits }: PosternToml): number {
-  const writingMs = limits.enqueue_timeout_ms + extraMs(storedBytesOf(x402.body_limit_bytes));
-  return (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000 + 2 * writingMs;
-}
-
-/** @internal Of a checked configuration. */
-export type ComposedOptions = IngressOptions & {
+type Options = Host & {
   x402: X402Toml;
   prices: PriceList;
-  metadataPrefix: string;
-  authorize?: Authorize;
+  authorize?: Authorize | undefined;
   /** It sells nothing, and answers those who have bought. */
-  isDrained?: boolean;
+  isDrained?: boolean | undefined;
   nodeTimes?: NodeTimes;
 };
 
@@ -143,17 +116,15 @@ export type ComposedOptions = IngressOptions & {
 export type ComposedGateway = Gateway & {
   /** What is known now of each token's rate. */
   rates(): ObservedRate[];
-  /** Ends the gateway's timers and connections. Call it last, when nothing more can arrive. */
-  close(): Promise<void>;
 };
 
 /** @internal The gateway, made of its parts. What two replicas have to agree on is in Redis or on the chain. */
-export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
-  const { x402, prices, metadataPrefix, redis, authorize, isDrained, clock = systemClock } = options;
+export function composeX402Gateway(options: Options): ComposedGateway {
+  const { x402, prices, postern, redis, authorize, isDrained, clock = systemClock } = options;
+  const metadataPrefix = postern.metadata_prefix;
   const settleTimeoutMs = x402.settle_timeout_secs * 1000;
   const maxTimeoutMs = x402.max_timeout_secs * 1000;
   const openMax = x402.open_payments_per_payer;
-  const { waitMsMax = WAIT_MS_MAX } = options.results ?? {};
   const offerSettings = toOfferSettings(x402);
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
@@ -162,8 +133,8 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
   warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);
-  const { largePartition, admission, beginWrite, firstCheck, isUsable, pressure, bodies, close } = ingress;
-  const { results, waits, streams, redisTime, unsettledBytesMax } = ingress;
+  const { largePartition, admission, beginWrite, firstCheck, isUsable, bodies } = ingress;
+  const { results, waits, waitMsMax, streams, redisTime, unsettledBytesMax } = ingress;
   const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = new PaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
@@ -197,7 +168,9 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   const callerPolicy = new CallerPolicy({ x402, metadataPrefix, clock: redisTime, isPermittedCaller });
 
   // Who may have the result of a call.
-  const tokens = createResultTokens(toTokenSecrets(options));
+  // Without secrets of their own the tokens are made by what signs the quotes, which every gateway has too.
+  const secrets = [...ingress.tokenSecrets, ...x402.quote_secret] as [Secret, ...Secret[]];
+  const tokens = createResultTokens(secrets);
   const provesByToken = createProvesByToken(tokens);
   const signIn = createSignIn(x402, { journal, chains, partition, partyOf, clock, redisTime });
   const refusalOf: RefusalOf = async (req, callId) =>
@@ -231,7 +204,7 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
       assertFits: createAssertFits(clock, { isProven: true }),
       manner: PAID,
     }),
-    admitReceiver: createAdmitReceiver(partition, options.limits.callbackReceiversMax),
+    admitReceiver: createAdmitReceiver(partition, postern.limits.callback_receivers_max),
     settler,
     noteSpent: createNoteSpent({ spentElsewhere: createSpentElsewhere(partition), clock: redisTime, log }),
     statusUrlOf,
@@ -284,16 +257,12 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
   started.catch(() => {}); // its host may look at it later, or never
 
   return {
+    ...ingress.gateway,
     handler,
+    http: { requestTimeoutMs: x402.request_timeout_secs * 1000, ...toConnectionLimits(postern) },
     readiness,
     firstCheck: started,
-    pressure,
-    bodyBytes: bodies.bytes,
-    resultWrites: ingress.resultWrites,
-    waiting: waits.count,
-    streaming: streams.count,
-    drain: ingress.drain,
-    stop: ingress.stop,
+    graceMs: graceMsOf(x402, postern),
     rates: rates.observed,
     async close() {
       challenge.flush();
@@ -302,12 +271,13 @@ export function composeX402Gateway(options: ComposedOptions): ComposedGateway {
       rates.close();
       await Promise.all([facilitators.close(), chains.close()]);
       log.stop();
-      close();
+      ingress.close();
     },
   };
 }
 
-/** Without secrets of their own the tokens are made by what signs the quotes, which every gateway has too. */
-function toTokenSecrets({ x402, results }: ComposedOptions) {
-  return [...(results?.secrets ?? []), ...x402.quote_secret] as [Secret, ...Secret[]];
+/** How long requests in flight may take to end. */
+function graceMsOf(x402: X402Toml, { limits }: PosternToml): number {
+  const writingMs = limits.enqueue_timeout_ms + extraMs(storedBytesOf(x402.body_limit_bytes));
+  return (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000 + 2 * writingMs;
 }

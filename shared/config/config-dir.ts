@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { messageOf } from "../errors/app-error.ts";
 import { didYouMean } from "../text/near.ts";
 import { isAbsent, readText } from "../text/read-text.ts";
 import { type CheckedTables, checkTables } from "./checked-tables.ts";
@@ -16,12 +16,6 @@ const KNOWN_FILES = [
 /** Whether this is a directory with at least one file of a configuration. */
 export function hasConfigFiles(dir: string): boolean {
   return KNOWN_FILES.some((name) => existsSync(join(dir, name)));
-}
-
-/** The failure of a service that cannot start because its file is absent. */
-export function withoutFile(dir: string, name: string, service: string): AppError {
-  const reason = `${dir}/${name}: file not found; without it, the ${service} is off`;
-  return new AppError("start.config_invalid", { reason });
 }
 
 /** Checks the files of a configuration directory and collects all that is wrong with them. */

@@ -1,9 +1,11 @@
 import { looksRandom } from "../crypto/random-secret.ts";
+import type { CheckedTables } from "./checked-tables.ts";
 import { openConfigDir } from "./config-dir.ts";
 import type { LoadOptions } from "./load-config.ts";
 import { isInTheClear, type OperatorToml, operatorToml } from "./operator-toml.ts";
-import { type PosternConfig, readPostern } from "./read-postern.ts";
+import { type PosternConfig, type Reader, readPostern } from "./read-postern.ts";
 import { secretWarnings } from "./secret-warnings.ts";
+import type { Env } from "./secrets.ts";
 
 const OPERATOR = "operator.toml";
 
@@ -11,8 +13,16 @@ export type OperatorConfig = PosternConfig & { operator: OperatorToml };
 
 /** Reads `operator.toml`, if it is there, and `postern.toml`. Throws `start.config_invalid` with every problem of the two. */
 export function loadOperatorConfig({ dir, env, reader }: LoadOptions): OperatorConfig {
-  const files = openConfigDir(dir);
-  const operator = files.read({ name: OPERATOR, schema: operatorToml({ env, dir }) });
+  return readOperatorConfig(openConfigDir(dir), env, reader);
+}
+
+/** Reads the files of the console. */
+export function readOperatorConfig(
+  files: CheckedTables,
+  env: Env,
+  reader: Reader | undefined,
+): OperatorConfig {
+  const operator = files.read({ name: OPERATOR, schema: operatorToml({ env, dir: files.dir }) });
   const config = readPostern(files, env, reader);
   return files.checked(
     config && operator && { ...config, operator, warnings: [...config.warnings, ...warningsOf(operator)] },

@@ -184,11 +184,10 @@ export function toAnswerOptions({ runner }: PosternToml) {
   };
 }
 
-/** The limits above which a gateway takes no calls (shared/gateway/backpressure.ts). */
+/** Limits above which a gateway takes no calls (shared/gateway/backpressure.ts). */
 export function toLimits({ limits }: PosternToml) {
   const { queue_depth_max, queue_bytes_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
   return {
-    callbackReceiversMax: limits.callback_receivers_max,
     queueDepthMax: queue_depth_max,
     queueBytesMax: queue_bytes_max,
     oldestAgeMsMax: oldest_age_secs_max === undefined ? undefined : oldest_age_secs_max * 1000,
@@ -196,12 +195,12 @@ export function toLimits({ limits }: PosternToml) {
   };
 }
 
-/** Whom a request counts for, and how much the bodies in flight may take (shared/gateway/ingress.ts). */
-export function toHttpOptions({ http }: PosternToml) {
-  const { trusted_proxies, forwarded_header, body_budget_bytes } = http;
-  return {
-    trustedProxies: trusted_proxies,
-    forwardedHeader: forwarded_header,
-    bodyBudgetBytes: body_budget_bytes,
-  };
+/** How a request's client is found behind proxies (shared/http/client-address.ts). */
+export function toProxyOptions({ http: { trusted_proxies, forwarded_header } }: PosternToml) {
+  return { trustedProxies: trusted_proxies, forwardedHeader: forwarded_header };
+}
+
+/** Limits on the connections of a server (shared/http/listen.ts). */
+export function toConnectionLimits({ http: { connections, keep_alive_secs } }: PosternToml) {
+  return { connectionsMax: connections, keepAliveMs: keep_alive_secs * 1000 };
 }

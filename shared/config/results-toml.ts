@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Secret } from "../crypto/secret.ts";
 import { between, rule } from "./between-keys.ts";
 import { positive } from "./fields.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
@@ -40,18 +39,13 @@ export const results = (from: SecretSource) =>
 
 type WithResults = { results: z.output<ReturnType<typeof results>> };
 
-/** Whose HMAC proves the right to a result (shared/results/token.ts). */
-function toResultSecrets({ results: { secret = [] } }: WithResults): readonly Secret[] {
-  return secret;
-}
-
 /** Who may ask for results, wait for them, or watch calls (shared/gateway/ingress.ts). */
 export function toAskOptions(postern: WithResults & { http: { connections: number } }) {
-  const { wait_secs_max, waiters_max, streams_max, streams_per_call_max } = postern.results;
+  const { secret = [], wait_secs_max, waiters_max, streams_max, streams_per_call_max } = postern.results;
   const { connections } = postern.http;
   // At least a quarter is for requests: no payment waits for a connection.
   return {
-    secrets: toResultSecrets(postern),
+    secrets: secret,
     waitMsMax: wait_secs_max * 1000,
     waitersMax: Math.min(waiters_max, Math.floor(connections / 2)),
     streams: {

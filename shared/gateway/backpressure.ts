@@ -16,8 +16,6 @@ export type Limits = {
   queueBytesMax: number;
   oldestAgeMsMax: number | undefined;
   redisMemoryRatioMax: number;
-  /** Receivers that requests to one endpoint, or of one payer, may name by wildcards (named-receivers.ts). */
-  callbackReceiversMax: number;
 };
 
 /** The limits of a gateway of this origin. Payments are refused earlier, so that they cannot close the webhooks gateway. */

@@ -35,7 +35,7 @@ export type Listening = {
   close(graceMs?: number): Promise<void>;
 };
 
-type Options = {
+export type ListenOptions = {
   /** Time for the whole request, headers and body, to arrive. */
   requestTimeoutMs?: number;
   /** How long a connection may be idle after an answer. It is to outlast the idle time-out of a balancer before it. */
@@ -61,7 +61,7 @@ const HIGH_WATER_MARK_BYTES = 16 * 1024;
 export async function listen(
   handler: RequestListener,
   address: string,
-  options: Options = {},
+  options: ListenOptions = {},
 ): Promise<Listening> {
   const { requestTimeoutMs: requestTimeout = 15_000, keepAliveMs: keepAliveTimeout = 250_000 } = options;
   const { connectionsMax = 4096, log = silentLogger } = options;

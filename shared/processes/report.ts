@@ -46,7 +46,7 @@ type Options = {
   /** What the process has of other files. */
   config?: Readonly<Record<string, unknown>>;
   /** The webhooks gateway's. */
-  serviceId?: number;
+  serviceId?: number | undefined;
   redis: Redis;
   log: Logger;
   clock?: Clock;
@@ -72,8 +72,7 @@ export type Reports = {
 export function openReports(options: Options): Reports {
   const { kind, postern, config = {}, serviceId, redis, log } = options;
   const { now, aheadMs, read } = redisClock(redis);
-  if (!postern.console.report)
-    return { log, watchRunners: () => {}, flush: async () => {}, stop: async () => {} };
+  if (!postern.console.report) return noReports(log);
   const series = new Series(options.clock ?? now);
   let runners: WatchedRunners | undefined;
   const record = {
@@ -114,6 +113,11 @@ export function openReports(options: Options): Reports {
       await reporter.leave();
     },
   };
+}
+
+/** Reports of a process that tells nothing. */
+export function noReports(log: Logger): Reports {
+  return { log, watchRunners() {}, async flush() {}, async stop() {} };
 }
 
 type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };

@@ -9,7 +9,7 @@ import { createWebhooksGateway } from "../../services/webhooks-gateway/gateway.t
 import { createX402Gateway } from "../../services/x402-gateway/gateway.ts";
 import { devToken } from "../../shared/dev/config.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import type { Part, ServedPart } from "../../shared/library/part.ts";
+import type { Part, ServedPart } from "../../shared/part/part.ts";
 import { useDevnet } from "../fixtures/devnet.ts";
 import { useEnds } from "../fixtures/ends.ts";
 import { PRICING } from "../fixtures/pricing.ts";

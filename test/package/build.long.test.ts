@@ -58,7 +58,7 @@ test("a stack names the source and its line with --enable-source-maps, and the f
   const program = `
     import { createWebhooksGateway } from "postern/webhooks";
     try { createWebhooksGateway({ nope: 1 }); } catch ({ stack }) { console.log(stack); }`;
-  const source = join(project, "node_modules/postern/shared/library/options.ts");
+  const source = join(project, "node_modules/postern/shared/part/options.ts");
   expect(run(program, "--enable-source-maps").stdout).toMatch(
     new RegExp(`at openPart \\(${source}:\\d+:\\d+\\)`),
   );

@@ -1,17 +1,18 @@
 // A runner as a developer writes one, whose jobs leave a trace outside of Redis: one line per effect in EFFECTS_FILE.
 import { appendFileSync } from "node:fs";
-import { composeRunner, createRouter, serveRunner } from "../../services/runner/runner.ts";
+import { composeRunner, createRouter } from "../../services/runner/runner.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { sha256Hex } from "../../shared/crypto/compare.ts";
 import { runService } from "../../shared/lifecycle/run-service.ts";
+import { createServedPart } from "../../shared/part/part.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 
 const { env } = process;
 const configDir = process.argv[process.argv.indexOf("--config-dir") + 1] ?? "config";
 
 process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
-  const { redis: redisConfig, runner: config } = loadConfig({ dir: configDir, env }).postern;
-  const redis = connectForRequests(redisConfig.url, log);
+  const { postern } = loadConfig({ dir: configDir, env });
+  const redis = connectForRequests(postern.redis.url, log);
   shutdown.defer("redis", () => redis.disconnect());
   const leaveTrace = (callId: string, body: Buffer) =>
     appendFileSync(env["EFFECTS_FILE"] ?? "", `${JSON.stringify({ callId, sha256: sha256Hex(body) })}\n`);
@@ -31,12 +32,9 @@ process.exitCode = await runService("runner", { env, pretty: false }, async ({ l
         return { json: { done: callId } };
       },
     });
-  const secrets = config.secret ?? [];
-  const { lease_ms: leaseMs, deliver_to: deliverTo } = config;
-  const composed = composeRunner({ jobs, redis, secrets, leaseMs, deliverTo, log });
-  const runner = serveRunner(composed, { connection: { redis, close() {} }, log });
+  const runner = createServedPart(composeRunner({ jobs, postern, redis, log }), { log, async end() {} });
   shutdown.defer("runner", () => runner.close());
-  const { address } = await runner.listen(config.bind_address);
+  const { address } = await runner.listen(postern.runner.bind_address);
   log.info("service.started", { address });
   return {};
 });

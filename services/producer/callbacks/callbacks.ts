@@ -12,9 +12,8 @@ import { exchange, type RunnerResponse } from "../exchange.ts";
 import { createBreaker } from "./breaker.ts";
 import { AddressForbidden, createGuardedAgent } from "./guarded-agent.ts";
 import { createSign, type Message, toBody } from "./message.ts";
-import type { Resolve } from "./resolve.ts";
 
-export type CallbackOptions = {
+type Options = {
   /** `whsec_` and base64. Each signs, by the keys that are derived from it. */
   secrets: readonly Secret[];
   /** Ranges that are called although they are not public, also without TLS. */
@@ -24,14 +23,9 @@ export type CallbackOptions = {
   concurrency: number;
   /** A longer result is left to be asked for. */
   resultBytesMax: number;
-};
-
-export type CallbackDeps = CallbackOptions & {
   results: Pick<Results, "read">;
   clock: Clock;
   log: Logger;
-  resolve?: Resolve;
-  ca?: string;
 };
 
 export type Callbacks = { inject: Inject; close(): Promise<void> };
@@ -45,17 +39,11 @@ export type Callbacks = { inject: Inject; close(): Promise<void> };
  *   callback.gone                410, by which a receiver asks for nothing more: it fails at once
  *   callback.address_forbidden   the receiver is not on the public internet, and not allowed: it fails at once
  */
-export function createCallbacks(deps: CallbackDeps): Callbacks {
-  const { secrets, allowCidrs, timeoutMs, concurrency, resultBytesMax, results, clock, log } = deps;
-  const { resolve, ca } = deps;
+export function createCallbacks(options: Options): Callbacks {
+  const { secrets, allowCidrs, timeoutMs, concurrency, resultBytesMax, results, clock, log } = options;
   const sign = createSign(secrets);
   const breaker = createBreaker({ clock, log });
-  const agent = createGuardedAgent({
-    allowed: createAddressList(allowCidrs),
-    connections: concurrency,
-    ...(resolve && { resolve }),
-    ca,
-  });
+  const agent = createGuardedAgent({ allowed: createAddressList(allowCidrs), connections: concurrency });
 
   const inject: Inject = async ({ call }, hold) => {
     const { told } = call;

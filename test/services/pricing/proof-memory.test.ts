@@ -1,6 +1,6 @@
 import { status } from "@grpc/grpc-js";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { ComposedOptions } from "../../../services/pricing/pricing.ts";
+import { Secret } from "../../../shared/crypto/secret.ts";
 import { toHex } from "../../../shared/ethereum/encoding.ts";
 import { createSigner, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
@@ -8,6 +8,7 @@ import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import {
   DOMAIN,
   type Engine,
+  type EngineOptions,
   KEY,
   NOW_SECS,
   OPERATOR,
@@ -55,8 +56,8 @@ test("a proof of work that is used again gets the first quote, even where the pr
   expect(fresh.response?.["quote_details"]).toEqual(details);
 });
 
-const others: [string, Pick<Partial<ComposedOptions>, "key" | "domain">][] = [
-  ["key", { key: { reveal: () => `0x${"1".repeat(64)}` } }],
+const others: [string, Pick<EngineOptions, "key" | "domain">][] = [
+  ["key", { key: new Secret(`0x${"1".repeat(64)}`) }],
   ["chain", { domain: { ...DOMAIN, chainId: 1 } }],
   ["contract", { domain: { ...DOMAIN, verifyingContract: OPERATOR } }],
 ];
@@ -112,7 +113,7 @@ test("of many contents that race for one proof of work from one address at two r
 
 describe("a quote that has expired", () => {
   const LIFE_SECS = 10;
-  const shortLived = () => pricing.engine({ clock: () => now, quoteTtlSecs: LIFE_SECS });
+  const shortLived = () => pricing.engine({ clock: () => now, quote_ttl_secs: LIFE_SECS });
 
   test("a repeated proof of work gets its first quote while that has five seconds left, and then a new one that takes its place", async () => {
     const [engine, replica] = await Promise.all([shortLived(), shortLived()]);

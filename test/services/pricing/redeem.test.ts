@@ -54,7 +54,7 @@ const start = (options: Parameters<typeof pricing.engine>[0] = {}) =>
       { serviceId: 42, jobIndex: 100, priceWei: 100n },
       { serviceId: Number.MAX_SAFE_INTEGER, jobIndex: 255, priceWei: PRICE },
     ],
-    quoteTtlSecs: Number(LIFE_SECS),
+    quote_ttl_secs: Number(LIFE_SECS),
     clock: () => Number(now) * 1000,
     ...options,
   });

@@ -1,19 +1,13 @@
 import { expect, test } from "vitest";
-import type { ComposedService } from "../../../services/pricing/pricing.ts";
-import type { LiveSource } from "../../../shared/config/rate-source.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
-import { NOW_SECS, OPERATOR, usePricing, wireRequest } from "../../fixtures/pricing.ts";
+import { type Engine, NOW_SECS, OPERATOR, usePricing, wireRequest } from "../../fixtures/pricing.ts";
 import { post } from "./routes/quote/quote-request.ts";
 import { settledAt, TOKENS } from "./x402-settlement.ts";
 
 const pricing = usePricing();
 
-const url = new Secret("https://rates.example.com");
-const source: LiveSource = { source: "http_json", url, pointer: "/price", headers: {} };
-
 test("settlement options say what the quote comes to in each token, rounded up with the markup, and where", async () => {
   const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 10n ** 15n + 1n }];
-  const engine = await pricing.engine({ jobs, extend: settledAt("https://pay.example.com") });
+  const engine = await pricing.engine({ jobs, settlement: settledAt("https://pay.example.com") });
   const { response = {} } = await engine.ask(wireRequest());
   const { network, asset, symbol, pay_to } = TOKENS[0]!;
   // 0.001 x 3200 x 1.02 = 3.264 tokens, and a part of a unit more.
@@ -23,26 +17,19 @@ test("settlement options say what the quote comes to in each token, rounded up w
   expect(response["x402_endpoint"]).toBe("https://pay.example.com/x402/jobs/42/3");
 });
 
-test("settlement options are there only where the service was made with them, and the service itself does not change", async () => {
-  let plain: ComposedService | undefined;
-  const both = await pricing.engine({
-    extend: (service) => {
-      plain = service;
-      return settledAt("https://pay.example.com")(service);
-    },
-  });
-  const ask = async (service: ComposedService) => {
+test("settlement options are there only where the service was made with them", async () => {
+  const settling = await pricing.engine({ settlement: settledAt("https://pay.example.com") });
+  const without = await pricing.engine();
+  const ask = async ({ service }: Engine) => {
     const { proof_of_work, requester, inputs_hash } = wireRequest();
     return service.getJobPrice({
       ...{ serviceId: 42n, jobIndex: 3, challengeTimestamp: BigInt(NOW_SECS), requireTee: false },
       ...{ proofOfWork: proof_of_work, requester, inputsHash: inputs_hash },
     });
   };
-  expect((await ask(both.service)).settlement).toBeDefined();
-  expect((await ask(plain!)).settlement).toBeUndefined();
-  expect((await ask(plain!)).operator).toBe(OPERATOR);
-
-  const without = await pricing.engine();
+  expect((await ask(settling)).settlement).toBeDefined();
+  expect((await ask(without)).settlement).toBeUndefined();
+  expect((await ask(without)).operator).toBe(OPERATOR);
   const answer = (await post(without, wireRequest())).json();
   expect(answer).not.toHaveProperty("settlement_options");
   expect(answer).not.toHaveProperty("x402_endpoint");
@@ -51,12 +38,8 @@ test("settlement options are there only where the service was made with them, an
 test("settlement options follow the rates of now, of a repeated quote too, without a token whose rate is unknown", async () => {
   let rate: string | undefined = "3200";
   const moving = await pricing.engine({
-    extend: (service) =>
-      service.withX402Settlement({
-        endpoint: "https://pay.example.com",
-        acceptedTokens: TOKENS.map((token) => ({ ...token, rate_per_native_unit: source })),
-        rateOf: () => rate,
-      }),
+    settlement: settledAt("https://pay.example.com"),
+    rateOf: () => rate,
   });
   const request = wireRequest();
   const first = (await post(moving, request)).json<Record<string, unknown>>();

@@ -23,7 +23,7 @@ const pricing = usePricing();
 const ends = useEnds();
 let engine: Engine;
 beforeAll(async () => {
-  engine = await pricing.engine({ http: { trustedProxies: [PROXY] } });
+  engine = await pricing.engine({ http: { trusted_proxies: [PROXY] } });
 });
 
 /** A request with the proof that all who search from nonce 0 find for this second. */

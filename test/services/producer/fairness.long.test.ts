@@ -45,7 +45,7 @@ async function idle(polls: number) {
 
 test("a producer has as many connections, and asks an idle Redis as often, with 300 jobs as with 1", async () => {
   const { producer, saw } = producers.start({ inject: async () => {} });
-  await producer.ready();
+  await producer.firstCheck;
   await addMany(1, () => 1);
   await saw("call.injected", 1);
   const one = { connections: await connections(), ...(await idle(2)) };

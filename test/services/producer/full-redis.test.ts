@@ -32,8 +32,8 @@ test("a full Redis hands out every call that it took: those that wait, that fail
     offered.add(id);
     return { status: isFirst ? 503 : 200 };
   };
-  const limits = new Map([["7/1", { concurrency: 2 }]]);
-  const { saw, producer } = producers.start({ runnerUrl: runner.url, lockMs: 1000, limits });
+  const jobs = { "7/1": { concurrency: 2 } };
+  const { saw, producer } = producers.start({ runnerUrl: runner.url, lockMs: 1000, jobs, setsLimits: true });
   await saw("call.injected", calls.length);
   expect(await producers.queues.countIn("wait", "active", "delayed", "failed")).toBe(0);
   for (const [i, { id }] of calls.entries()) {
@@ -42,7 +42,7 @@ test("a full Redis hands out every call that it took: those that wait, that fail
     const n = i === 0 ? 2 : 1;
     expect(await producers.records.attempts(id)).toMatchObject([{ n, code: "runner.failed" }]);
   }
-  await eventually("it is heard of", producer.isAlive);
+  await eventually("it is heard of", () => producer.readiness().checks["beating"] === true);
 });
 
 test("a call that fails for good in a full Redis is kept as failed", async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Inject } from "../../../services/producer/producer.ts";
+import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { Origin } from "../../../shared/job-call/origin.ts";
 import { type JobLimits, openJobs } from "../../../shared/queue/jobs.ts";
@@ -19,8 +20,9 @@ const limits = (job: JobLimits) => new Map([["7/1", job]]);
 const gates = () => openJobs(redis.partition).gates();
 
 /** Two producers of the same configuration, and how many calls both have injected. */
-function startTwo(job: JobLimits, inject: Inject) {
-  const two = [1, 2].map(() => producers.start({ inject, limits: limits(job), origins: ORIGINS }));
+function startTwo(job: PosternToml["jobs"][string], inject: Inject) {
+  const jobs = { "7/1": job };
+  const two = [1, 2].map(() => producers.start({ inject, jobs, setsLimits: true, origins: ORIGINS }));
   return () => two.reduce((sum, { count }) => sum + count("call.injected"), 0);
 }
 
@@ -44,7 +46,7 @@ test("a job's concurrency holds over two producers and over all origins of its c
 });
 
 test("a job's rate holds over two producers, and one that starts without it lets the rest go at once", async () => {
-  const injected = startTwo({ rate: { max: 3, periodMs: 600_000 } }, async () => {});
+  const injected = startTwo({ rate: { perSecond: 3 / 600, burst: 3 } }, async () => {});
   for (let i = 0; i < 8; i++) await producers.add(aCall());
   await eventually("the job waits for its next period", async () => {
     const [awake, dueAt] = await Promise.all([
@@ -54,7 +56,7 @@ test("a job's rate holds over two producers, and one that starts without it lets
     return injected() === 3 && awake === 0 && Number(dueAt) > Date.now() + 60_000;
   });
   expect(await producers.queues.countIn("wait")).toBe(5);
-  const { count } = producers.start({ inject: async () => {}, limits: new Map() });
+  const { count } = producers.start({ inject: async () => {}, setsLimits: true });
   await eventually("the rest is injected", () => injected() + count("call.injected") === 8);
 });
 
@@ -62,8 +64,8 @@ test("a producer removes the limits of jobs that it does not limit any more, bef
   const jobs = openJobs(redis.partition);
   await jobs.configure(limits({ concurrency: 1, rate: { max: 1, periodMs: 1000 } }));
   await jobs.pause("7/1", { at: 1, by: "a@b", reason: "a test" });
-  const { producer } = producers.start({ inject: async () => {}, limits: new Map() });
-  await producer.ready();
+  const { producer } = producers.start({ inject: async () => {}, setsLimits: true });
+  await producer.firstCheck;
   expect((await gates()).get("7/1")).toMatchObject({
     ...{ concurrency: undefined, rate: undefined },
     reason: "a test",
@@ -73,7 +75,7 @@ test("a producer removes the limits of jobs that it does not limit any more, bef
 test("a producer without limits of its own leaves those that are set", async () => {
   await openJobs(redis.partition).configure(limits({ concurrency: 1 }));
   const { producer } = producers.start({ inject: async () => {} });
-  await producer.ready();
+  await producer.firstCheck;
   expect((await gates()).get("7/1")?.concurrency).toBe(1);
 });
 

@@ -99,7 +99,7 @@ test("a producer that stops and will not wait gives the call in hand back at onc
 test("the number of attempts that is remembered of a call counts those before its replays too", async () => {
   const { partition } = producers.redis;
   runner.answer = () => ({ status: 500 });
-  const history = { keptMs: 3_600_000, calls: 10, bytes: 100_000 };
+  const history = { history_secs: 3600, history_max: 10, history_bytes_max: 100_000 };
   const { producer, saw } = producers.start({ runnerUrl: runner.url, attempts: 2, history });
   const call = aCall();
   await producers.add(call);
@@ -117,7 +117,7 @@ test("the number of attempts that is remembered of a call counts those before it
 
 test("a producer stops though Redis goes away between its last command and its farewell", async () => {
   const { producer, saw } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
-  await producer.ready();
+  await producer.firstCheck;
   proxy.onCommand = (words) => (words.some((word) => /^zrem$/i.test(word)) ? { kind: "hang" } : undefined);
   await producer.close(3000);
   await saw("producer.stopped");
@@ -127,7 +127,7 @@ test("a producer is not alive while Redis does not answer its heartbeat, and con
   const toFake = ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date"] as const;
   vi.useFakeTimers({ shouldAdvanceTime: true, toFake: [...toFake] });
   const { producer, saw } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
-  await eventually("it is alive", () => producer.isAlive());
+  await eventually("it is alive", () => producer.readiness().checks["beating"]);
   let silent = true;
   let beats = 0;
   proxy.onCommand = (words) => {
@@ -138,9 +138,9 @@ test("a producer is not alive while Redis does not answer its heartbeat, and con
   await vi.advanceTimersByTimeAsync(2000);
   await eventually("a beat is not answered", () => beats === 1);
   await vi.advanceTimersByTimeAsync(6000);
-  expect(producer.isAlive()).toBe(false);
+  expect(producer.readiness().checks["beating"]).toBe(false);
   silent = false;
-  await eventually("it is alive again", () => producer.isAlive());
+  await eventually("it is alive again", () => producer.readiness().checks["beating"]);
   await producers.add(aCall());
   await saw("call.injected");
 });

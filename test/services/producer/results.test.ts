@@ -67,7 +67,7 @@ describe("what the runner answers with a 2xx is the result of a call that keeps 
   });
 
   test("up to the limit; of a longer body it says that it was too long", async () => {
-    const limits = { results: { resultBytesMax: 1000 }, resultBytesMax: 1000 };
+    const limits = { results: { result_bytes_max: 1000 } };
     const answerOf = (bytes: number) => answered({ status: 200, body: "x".repeat(bytes) }, limits);
     expect(await answerOf(1000)).toMatchObject({ kind: "answer", body: Buffer.alloc(1000, "x") });
     expect(await answerOf(1001)).toMatchObject({ kind: "too_long", status: 200 });

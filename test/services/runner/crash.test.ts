@@ -54,7 +54,7 @@ test.each([
     const sent = { path: `/jobs/${job}`, headers: { "Idempotency-Key": callId }, body: "x" };
     await send(mortal.address, sent).catch(() => "the runner died");
     expect((await mortal.process.exit).signal).toBe("SIGKILL");
-    const other = await runners.start({ jobs: tracedJobs(effectsFile), leaseMs: LEASE_MS });
+    const other = await runners.start({ jobs: tracedJobs(effectsFile), lease_ms: LEASE_MS });
     const answered = await eventually("it is answered", async () => {
       const answer = await other.offer(callId, { job, body: "x" });
       return answer.status === 409 ? undefined : answer;

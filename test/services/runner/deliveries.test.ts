@@ -30,8 +30,14 @@ beforeEach(async () => {
 
 const startRunner = (addresses: readonly string[], options: object = {}) =>
   runners.start({
-    ...{ jobs, secrets: [SECRET], deliverTo: addresses.map((address) => `http://${address}`) },
-    ...{ leaseMs: 300, longAttempts: 2, longBackoff: { baseMs: 1, capMs: 1 }, random: () => 0.1, ...options },
+    ...{ jobs, secrets: [SECRET], deliver_to: addresses.map((address) => `http://${address}`) },
+    ...{
+      lease_ms: 300,
+      long_attempts: 2,
+      long_backoff: { base_ms: 1, cap_ms: 1 },
+      random: () => 0.1,
+      ...options,
+    },
   });
 
 const offer = ({ offer: post }: TestRunner) =>
@@ -64,7 +70,7 @@ test.each([
 test("of an answer that is longer than the runner keeps, that is delivered", async () => {
   handler = () => ({ body: "x".repeat(101) });
   const gateway = await deliveries.start(POSTERN);
-  await offer(await startRunner([gateway.address], { resultBytesMax: 100 }));
+  await offer(await startRunner([gateway.address], { result_bytes_max: 100 }));
   expect(await resultOf(gateway.results)).toMatchObject({ kind: "too_long", status: 200 });
 });
 

@@ -20,7 +20,11 @@ const LEASE_MS = 600_000;
 const PAUSE_MS = 1000;
 
 /** Failed work waits for exactly `PAUSE_MS`. */
-const options = { leaseMs: LEASE_MS, longBackoff: { baseMs: PAUSE_MS, capMs: PAUSE_MS }, random: () => 1 };
+const options = {
+  lease_ms: LEASE_MS,
+  long_backoff: { base_ms: PAUSE_MS, cap_ms: PAUSE_MS },
+  random: () => 1,
+};
 
 /** A long job that fails in its first run. */
 function failingOnce() {
@@ -49,9 +53,9 @@ test("a long call whose pause is not quite over when its runner looks runs as so
 
 test("a result whose pause is not quite over when its runner looks is tried again as soon as it is", async () => {
   const jobs = longJob(async () => {});
-  const deliverTo = [`http://127.0.0.1:${await freePort()}`];
+  const deliver_to = [`http://127.0.0.1:${await freePort()}`];
   const secret = new Secret("s".repeat(32));
-  const runner = await runners.start({ ...options, jobs, secrets: [secret], deliverTo });
+  const runner = await runners.start({ ...options, jobs, secrets: [secret], deliver_to });
   const callId = randomCallId();
   await runner.offer(callId, { headers: signedHeaders(secret, callId) });
   await eventually("it was not delivered", () => hasLogged(runner, "result.delivery_failed"));
@@ -65,18 +69,18 @@ test("a result whose pause is not quite over when its runner looks is tried agai
 
 test("a long call whose runner died runs again when its lease ends, also where the other runner looks rarely", async () => {
   const { at, jobs } = gatedLong();
-  const dying = await runners.start({ jobs, leaseMs: 2000 });
+  const dying = await runners.start({ jobs, lease_ms: 2000 });
   await dying.offer("k");
   await eventually("it runs", () => at.runs === 1);
   dying.drop();
-  await runners.start({ jobs, leaseMs: LEASE_MS });
+  await runners.start({ jobs, lease_ms: LEASE_MS });
   await eventually("it runs again", () => at.runs === 2);
   at.open();
 });
 
 test("a long call that became due while Redis was away runs when Redis is back", async () => {
-  const longBackoff = { baseMs: 3000, capMs: 3000 };
-  const runner = await runners.start({ ...options, longBackoff, jobs: failingOnce() });
+  const long_backoff = { base_ms: 3000, cap_ms: 3000 };
+  const runner = await runners.start({ ...options, long_backoff, jobs: failingOnce() });
   await runner.offer("k");
   await eventually("it has failed", () => hasLogged(runner, "job.failed"));
   await untilPostponed(runnerKeys.due, "k");

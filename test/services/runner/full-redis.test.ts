@@ -56,7 +56,7 @@ onlyInLongRun(() => {
 });
 
 test("a Redis without maxmemory is never too full, and answers are kept up to their own bound", async () => {
-  const runner = await runners.start({ jobs, answersMemoryRatioMax: 0.000_001 });
+  const runner = await runners.start({ jobs, limits: { redis_memory_ratio_max: 0.000_001 } });
   await endlessRoom();
   await offerAll(runner, ["a", "b"]);
   expect((await runner.offer("a")).text).toHaveLength(100_000);
@@ -64,7 +64,7 @@ test("a Redis without maxmemory is never too full, and answers are kept up to th
 
 test("a full Redis takes no new call, and calls that were taken before go on, end and are remembered", async () => {
   const { short, long, jobs } = gatedBoth();
-  const runner = await runners.start({ jobs, leaseMs: 300, concurrency: 2 });
+  const runner = await runners.start({ jobs, lease_ms: 300, concurrency: 2 });
   const answered = runner.offer("short");
   const longOnes = ["long-1", "long-2", "long-3"];
   for (const key of longOnes) await runner.offer(key, { job: 2 });
@@ -95,8 +95,8 @@ test("a long call that fails in a full Redis is tried again, and kept as failed 
     await at.opened;
     throw new Error("no luck");
   });
-  const longBackoff = { baseMs: 1, capMs: 1 };
-  const runner = await runners.start({ jobs, longAttempts: 2, longBackoff });
+  const long_backoff = { base_ms: 1, cap_ms: 1 };
+  const runner = await runners.start({ jobs, long_attempts: 2, long_backoff });
   await runner.offer("k");
   await eventually("it runs", () => at.runs === 1);
   await redis.client.config("SET", "maxmemory", 1);

@@ -10,6 +10,7 @@ import { createClaimRunnerLayout, RUNNER_LAYOUT } from "../../../shared/redis/la
 import { useEnds } from "../../fixtures/ends.ts";
 import { asUser, useOwnRedis } from "../../fixtures/redis.ts";
 import { useRunners } from "../../fixtures/runners.ts";
+import { testPostern } from "../../support/test-postern.ts";
 import { counting, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 
 const redis = useOwnRedis();
@@ -24,7 +25,12 @@ const allKeys = async () => (await redis.client.keys("*")).sort();
 /** A runner that need not start. */
 function compose() {
   const own = connectForRequests(new Secret(asUser(redis.url, "runner")), silentLogger);
-  const runner = composeRunner({ jobs: createRouter(), redis: own });
+  const runner = composeRunner({
+    jobs: createRouter(),
+    postern: testPostern(),
+    redis: own,
+    log: silentLogger,
+  });
   ends.defer(async () => {
     await runner.close(200);
     own.disconnect();
@@ -82,7 +88,7 @@ test("a long call and a result of another layout stay where they are", async () 
     runs += 1;
   });
   const runner = await runners.start({
-    ...{ jobs, leaseMs: 300, secrets: [SECRET], deliverTo: ["http://127.0.0.1:1"] },
+    ...{ jobs, lease_ms: 300, secrets: [SECRET], deliver_to: ["http://127.0.0.1:1"] },
   });
   await redis.client.set(runnerKeys.layout, OTHER);
   await eventually("it is not ready", async () => (await runner.get("/readyz")).status === 503);

@@ -11,8 +11,8 @@ const runners = useRunners({ fresh: "test" });
 test("a live runner keeps its calls, a short and a long one, for as long as they run, which is many leases", async () => {
   const { short, long, jobs } = gatedBoth();
   const [here, there] = await Promise.all([
-    runners.start({ jobs, leaseMs: LEASE_MS }),
-    runners.start({ jobs, leaseMs: LEASE_MS }),
+    runners.start({ jobs, lease_ms: LEASE_MS }),
+    runners.start({ jobs, lease_ms: LEASE_MS }),
   ]);
   const first = here.offer("short");
   await here.offer("long", { job: 2 });
@@ -31,8 +31,8 @@ test("a live runner keeps its calls, a short and a long one, for as long as they
 
 test("a short call whose runner died runs again at another, once the lease has lapsed", async () => {
   const { at, jobs } = gatedShort();
-  const dying = await runners.start({ jobs, leaseMs: 400 });
-  const other = await runners.start({ jobs, leaseMs: 400 });
+  const dying = await runners.start({ jobs, lease_ms: 400 });
+  const other = await runners.start({ jobs, lease_ms: 400 });
   dying.offer("k").catch(() => {});
   await eventually("the handler runs", () => at.runs === 1);
   dying.drop();
@@ -44,11 +44,11 @@ test("a short call whose runner died runs again at another, once the lease has l
 
 test("a long call whose runner died is resumed by exactly one of several, once the lease has lapsed", async () => {
   const { at, jobs } = gatedLong();
-  const dying = await runners.start({ jobs, leaseMs: LEASE_MS });
+  const dying = await runners.start({ jobs, lease_ms: LEASE_MS });
   expect((await dying.offer("k")).status).toBe(202);
   await eventually("it runs", () => at.runs === 1);
   dying.drop();
-  const others = await Promise.all([1, 2, 3].map(() => runners.start({ jobs, leaseMs: LEASE_MS })));
+  const others = await Promise.all([1, 2, 3].map(() => runners.start({ jobs, lease_ms: LEASE_MS })));
   await eventually("it runs again", () => at.runs === 2);
   at.open();
   await eventually("it is done", async () => (await stateOf(others[0] as TestRunner, "k")) === "done");
@@ -59,7 +59,7 @@ test("a long call whose runner died is resumed by exactly one of several, once t
 
 test("a run that another runner took over is no failure of the call", async () => {
   const { at, jobs } = gatedLong();
-  const runner = await runners.start({ jobs, longAttempts: 1, leaseMs: LEASE_MS });
+  const runner = await runners.start({ jobs, long_attempts: 1, lease_ms: LEASE_MS });
   await runner.offer("k");
   await eventually("it runs", () => at.runs === 1);
   await runners.redis.client.hset(runnerKeys.call("k"), { owner: "another", lease: Date.now() + 60_000 });

@@ -17,10 +17,10 @@ test("a failing long call is tried again by its runner, then FAILED and kept, an
   });
   const options = {
     jobs,
-    longAttempts: 3,
-    longBackoff: { baseMs: 10, capMs: 20 },
-    memoryMs: 1,
-    leaseMs: 150,
+    long_attempts: 3,
+    long_backoff: { base_ms: 10, cap_ms: 20 },
+    memory_secs: 0.001,
+    lease_ms: 150,
   };
   const runner = await runners.start(options);
   await runner.offer("k");
@@ -50,7 +50,7 @@ test("a failing long call is tried again by its runner, then FAILED and kept, an
 test("a failed long call is kept and shows how often it was tried, and a failed short one is forgotten in time", async () => {
   const jobs = longJob(() => Promise.reject(new Error("the dependency is down")));
   jobs.job(2, { name: "short", handler: () => ({ status: 503 }) });
-  const runner = await runners.start({ jobs, longAttempts: 2, longBackoff: { baseMs: 1, capMs: 1 } });
+  const runner = await runners.start({ jobs, long_attempts: 2, long_backoff: { base_ms: 1, cap_ms: 1 } });
   await runner.offer("kept");
   await eventually("it has failed", async () => (await stateOf(runner, "kept")) === "failed");
   await runner.offer("passing", { job: 2 });
@@ -72,19 +72,19 @@ test("a long call outlasts 19 failures where nothing else is configured", async 
 
 test("a long call that was stored when Redis crashed runs when Redis is back", async () => {
   const { at, jobs } = gatedLong();
-  const runner = await runners.start({ jobs, leaseMs: 300 });
+  const runner = await runners.start({ jobs, lease_ms: 300 });
   await runner.offer("k");
   runner.drop();
   await redis.server.kill("SIGKILL");
   await redis.server.restart();
   at.open();
-  const other = await runners.start({ jobs, leaseMs: 300 });
+  const other = await runners.start({ jobs, lease_ms: 300 });
   await eventually("it is done", async () => (await stateOf(other, "k")) === "done");
 });
 
 test("a long handler does not run again where Redis is restarted between its end and the store", async () => {
   const { at, jobs } = gatedLong();
-  const runner = await runners.start({ jobs, leaseMs: 300 });
+  const runner = await runners.start({ jobs, lease_ms: 300 });
   await runner.offer("k");
   await eventually("it runs", () => at.runs === 1);
   await redis.server.kill("SIGKILL");

@@ -1,7 +1,9 @@
 // A runner of the traced jobs. Arguments: Redis' URL, the file of effects.
-import { composeRunner, serveRunner } from "../../../services/runner/runner.ts";
+import { composeRunner } from "../../../services/runner/runner.ts";
+import { posternToml } from "../../../shared/config/postern-toml.ts";
 import { Secret } from "../../../shared/crypto/secret.ts";
 import { runService } from "../../../shared/lifecycle/run-service.ts";
+import { createServedPart } from "../../../shared/part/part.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
 import { LEASE_MS, tracedJobs } from "./traced-jobs.ts";
 
@@ -11,8 +13,12 @@ const [redisUrl = "", effectsFile = ""] = process.argv.slice(2);
 process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
   const redis = connectForRequests(new Secret(redisUrl), log);
   shutdown.defer("redis", () => redis.disconnect());
-  const composed = composeRunner({ jobs: tracedJobs(effectsFile), redis, leaseMs: LEASE_MS, log });
-  const runner = serveRunner(composed, { connection: { redis, close() {} }, log });
+  const postern = posternToml({ env: {} }).parse({});
+  const composed = composeRunner({
+    postern: { ...postern, runner: { ...postern.runner, lease_ms: LEASE_MS } },
+    ...{ jobs: tracedJobs(effectsFile), redis, log },
+  });
+  const runner = createServedPart(composed, { log, async end() {} });
   shutdown.defer("runner", () => runner.close());
   log.info("service.started", { address: (await runner.listen("127.0.0.1:0")).address });
   return {};

@@ -209,7 +209,7 @@ describe("403", () => {
 
   beforeAll(async () => {
     gateway = await webhooks.start({ endpoints });
-    proxied = await webhooks.start({ endpoints, http: { trustedProxies: ["127.0.0.1"] } });
+    proxied = await webhooks.start({ endpoints, http: { trusted_proxies: ["127.0.0.1"] } });
   });
 
   test("a webhook from an address outside allow_ips is refused with 403, before its credential is looked at", async () => {

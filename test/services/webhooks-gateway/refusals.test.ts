@@ -65,7 +65,7 @@ test.each(sample(floods, 3))(
 );
 
 test("a body that is cut at the budget leaves no line of its own, and is counted", async () => {
-  const http = { bodyBudgetBytes: 16 * 1024 };
+  const http = { body_budget_bytes: 16 * 1024 };
   const gateway = await webhooks.start({ endpoints, http });
   const headers = { "X-Signature-256": `sha256=${"0".repeat(64)}` };
   const deliver = () => send(gateway.address, { path: "/hmac", headers, body: Buffer.alloc(200_000) });

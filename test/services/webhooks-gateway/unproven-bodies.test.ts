@@ -58,7 +58,7 @@ const slow = JSON.stringify(Array.from({ length: 25_000 }, (_, n) => ({ [`k${n}`
 onlyInLongRun(() => {
   test("of 1,000 wrong and 10 right requests from one address all 10 are accepted, whatever the wrong ones cost", async () => {
     const bodyBudgetBytes = 32 * MIB;
-    const gateway = await start({ http: { bodyBudgetBytes } });
+    const gateway = await start({ http: { body_budget_bytes: bodyBudgetBytes } });
     const answers = new Map<number, number>();
     let most = 0;
     let floodBegan = (): void => {};

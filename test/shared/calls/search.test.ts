@@ -43,7 +43,7 @@ async function run(calls: readonly JobCall[]): Promise<void> {
   for (const call of calls) await fixture.add(call);
   const { producer, saw } = fixture.start({
     origins: ["webhook", "x402"],
-    history: LIMITS,
+    history: { history_secs: 3600, history_max: LIMITS.calls, history_bytes_max: LIMITS.bytes },
     async inject({ call }) {
       if (call.metadata["X-WEBHOOK-PATH"] === "/refused") throw new Refused("it says no");
     },

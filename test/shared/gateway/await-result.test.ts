@@ -114,7 +114,7 @@ test("a client that ends its side before or while it waits gets its 202 at once"
 });
 
 test("nothing is left of 2000 clients that hang up while they wait, whether they close or end their side and read nothing", async () => {
-  const gateway = await start({ waitersMax: 2000 });
+  const gateway = await start({ results: { waiters_max: 2000 } });
   const clients = Array.from({ length: 2000 }, () => openRaw(gateway.address, REQUEST).socket);
   await untilWaiting(gateway, 2000);
   clients.forEach((socket, i) => {
@@ -127,7 +127,7 @@ test("nothing is left of 2000 clients that hang up while they wait, whether they
 });
 
 test("above the bound the answer is 202 at once, and those who wait already go on", async () => {
-  const gateway = await start({ waitersMax: 1 });
+  const gateway = await start({ results: { waiters_max: 1 } });
   const first = deliver(gateway);
   await untilWaiting(gateway, 1);
   expect((await deliver(gateway)).status).toBe(202);

@@ -597,7 +597,7 @@ test("postern pay fails if the runner of a long job delivers a failure, and says
 });
 
 test("postern pay asks a gateway without streams for the state, until the runner has the job", async () => {
-  await payments.restartGateway({ streams: { streamsMax: 0, perCallMax: 1 } });
+  await payments.restartGateway({ results: { streams_max: 0 } });
   await injectAll();
   expect(await payHere("--max", "5")).toMatchObject({
     code: 0,

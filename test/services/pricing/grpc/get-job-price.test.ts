@@ -246,7 +246,7 @@ describe("ok", () => {
   });
 
   test("what is signed for service 42, job 3, at 1e18 wei, until an hour later, is the known answer", async () => {
-    const engine = await pricing.engine({ quoteTtlSecs: 3600, powDifficulty: 20 });
+    const engine = await pricing.engine({ quote_ttl_secs: 3600, pow_difficulty: 20 });
     const proof_of_work = solve({ serviceId: 42n, timestamp: BigInt(NOW_SECS) }, 20);
     const { response = {} } = await engine.ask(wireRequest({ proof_of_work }));
     const digest = Buffer.from("9bd02b8b280e84cda6136def5cae3eb19e0c5ab5bd4619a0cad56bc2c4f15a11", "hex");
@@ -255,7 +255,7 @@ describe("ok", () => {
   });
 
   test("the life of a quote is clamped to the longest there may be", async () => {
-    const engine = await pricing.engine({ quoteTtlSecs: 300, maxQuoteAgeSecs: 60 });
+    const engine = await pricing.engine({ quote_ttl_secs: 300, max_quote_age_secs: 60 });
     const { response = {} } = await engine.ask(wireRequest());
     expect(response["quote_details"]).toMatchObject({ expiry: String(NOW_SECS + 60) });
   });

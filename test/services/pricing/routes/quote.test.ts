@@ -13,7 +13,7 @@ describe("200", () => {
   const pricing = usePricing();
   let engine: Engine;
   beforeAll(async () => {
-    engine = await pricing.engine({ extend: settledAt("https://pay.example.com/a/") });
+    engine = await pricing.engine({ settlement: settledAt("https://pay.example.com/a/") });
   });
 
   test("a quote over HTTP says what gRPC says, field by field", async () => {

@@ -363,7 +363,7 @@ describe("a receiver", () => {
     const answers = ["cut", "silence", { status: 200 }] as const;
     receiver.answer = () => answers[receiver.received.length - 1] ?? "cut";
     await producers.add(told(receiver));
-    const { log, saw } = start({ callbacks: { ...TEST_CALLBACKS, timeoutMs: 100 } });
+    const { log, saw } = start({ callbacks: { ...TEST_CALLBACKS, timeout_ms: 100 } });
     await saw("call.injected", 2);
     const codes = log.events
       .filter(({ event }) => event === "call.delayed")
@@ -375,7 +375,7 @@ describe("a receiver", () => {
     const receiver = await startReceiver();
     const call = told(receiver);
     await producers.add(call);
-    start({ callbacks: { ...TEST_CALLBACKS, allowCidrs: [] } });
+    start({ callbacks: { ...TEST_CALLBACKS, allow_cidrs: [] } });
     const found = await failed(callbackId(call.id, "call.completed"));
     expect(found.code).toBe("callback.address_forbidden");
     expect(receiver.received).toEqual([]);

@@ -23,7 +23,7 @@ test("receivers that never answer hold up neither another receiver nor any job",
   for (const receiver of hanging) receiver.answer = () => "silence";
   const working = await startReceiver();
   await addMany(60, (i) => told(hanging[i % 3] as TestReceiver));
-  start({ callbacks: { ...TEST_CALLBACKS, timeoutMs: 60_000 }, lockMs: 60_000 });
+  start({ callbacks: { ...TEST_CALLBACKS, timeout_ms: 60_000 }, lockMs: 60_000 });
   await eventually("they hang", () => hanging.every(({ received }) => received.length > 0));
   await addMany(5, () => told(working));
   await working.got(5);
@@ -37,7 +37,7 @@ onlyInLongRun(() => {
     await receiver.leave();
     await addMany(100, () => told(receiver));
     const { log, saw, count } = start({
-      callbacks: { ...TEST_CALLBACKS, attempts: 1000, backoff: { baseMs: 100, capMs: 100 } },
+      callbacks: { ...TEST_CALLBACKS, attempts: 1000, backoff: { base_ms: 100, cap_ms: 100 } },
     });
     await saw("receiver.down");
     await saw("call.delayed", 100);
@@ -65,7 +65,7 @@ test("no more deliveries to one receiver are under way than its limit, over all 
     return { status: 204 };
   };
   await addMany(60, (i) => told(receiver, 1 + (i % 3)));
-  const limited = { callbacks: { ...TEST_CALLBACKS, concurrency: 2 }, limits: new Map() };
+  const limited = { callbacks: { ...TEST_CALLBACKS, concurrency: 2 }, setsLimits: true };
   start(limited);
   start(limited);
   await receiver.got(60);
@@ -104,7 +104,7 @@ test("a receiver that asks several callbacks to come later is left alone meanwhi
   const [busy, other] = [await startReceiver(), await startReceiver()];
   busy.answer = () => ({ status: 429, headers: { "retry-after": "30" } });
   await addMany(30, () => told(busy));
-  const { saw } = start({ callbacks: { ...TEST_CALLBACKS, concurrency: 1 }, limits: new Map() });
+  const { saw } = start({ callbacks: { ...TEST_CALLBACKS, concurrency: 1 }, setsLimits: true });
   await saw("job.throttled");
   await addMany(1, () => told(other));
   await other.got();
@@ -127,8 +127,7 @@ test("the queue of a receiver without callbacks leaves nothing behind", async ()
 
 test("a producer that sends no callbacks leaves them to another one", async () => {
   const receiver = await startReceiver();
-  const { callbacks: _, ...without } = { callbacks: undefined };
-  const first = start({ ...without, origins: ["webhook"] });
+  const first = start({ callbacks: undefined, origins: ["webhook"] });
   await addMany(1, () => told(receiver));
   await first.saw("call.injected");
   expect(await producers.queues.countIn("wait")).toBe(1);

@@ -24,7 +24,7 @@ const NEXT = `whsec_${Buffer.alloc(32, "next").toString("base64")}`;
 
 async function callbackTo(receiver: TestReceiver, secrets = [CALLBACK_SECRET]): Promise<Received> {
   await producers.add(aCall({ callback: receiver.target }));
-  const callbacks = { ...TEST_CALLBACKS, secrets: secrets.map((secret) => new Secret(secret)) };
+  const callbacks = { ...TEST_CALLBACKS, secret: secrets.map((secret) => new Secret(secret)) };
   producers.start({ runnerUrl: runner.url, callbacks });
   return receiver.got();
 }

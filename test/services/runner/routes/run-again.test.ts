@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type ComposedOptions, createRouter } from "../../../../services/runner/runner.ts";
+import { createRouter } from "../../../../services/runner/runner.ts";
 import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { listen } from "../../../../shared/http/listen.ts";
@@ -9,6 +9,7 @@ import {
   type RunnersFixture,
   signedHeaders,
   type TestRunner,
+  type TestRunnerOptions,
   useRunners,
 } from "../../../fixtures/runners.ts";
 import { send } from "../../../support/http.ts";
@@ -22,7 +23,7 @@ type FailingJob = {
   /** What its runs saw. */
   seen: string[];
   /** Another runner with the same jobs. */
-  another(options: Partial<ComposedOptions>): Promise<TestRunner>;
+  another(options: Partial<TestRunnerOptions>): Promise<TestRunner>;
   look(id: string): Promise<Record<string, unknown>>;
   until(id: string, state: string): Promise<unknown>;
   /** A long call whose attempts are spent. */
@@ -52,8 +53,8 @@ function useFailingJob(runners = useRunners()): FailingJob {
     another: (options) =>
       runners.start({
         jobs,
-        longAttempts: 2,
-        longBackoff: { baseMs: 1, capMs: 1 },
+        long_attempts: 2,
+        long_backoff: { base_ms: 1, cap_ms: 1 },
         ...options,
       }),
     look: async (id) => (await used.runner.get(`/calls/${id}`)).json(),

@@ -512,7 +512,7 @@ describe("redis-gone", () => {
 
   test("a call during whose handler Redis is restarted runs once, and its repeat gets its answer", async () => {
     const { at, jobs } = gatedShort();
-    const runner = await runners.start({ jobs, leaseMs: 500 });
+    const runner = await runners.start({ jobs, lease_ms: 500 });
     const first = runner.offer("k");
     await eventually("the handler runs", () => at.runs === 1);
     await redis.server.kill("SIGKILL");

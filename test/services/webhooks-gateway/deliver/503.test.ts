@@ -49,7 +49,7 @@ test("an add that Redis refuses outright is answered with 503 queue.unavailable:
 
 test("calls of one job that wait too long close their job, and no other", async () => {
   const two = [...endpoints, { path: "/other", job_id: 2, auth: "none" }];
-  const gateway = await webhooks.start({ endpoints: two, limits: { oldestAgeMsMax: 50 } });
+  const gateway = await webhooks.start({ endpoints: two, limits: { oldest_age_secs_max: 0.05 } });
   expect((await post(gateway)).status).toBe(202);
   await eventually(
     "the job is closed",
@@ -61,10 +61,10 @@ test("calls of one job that wait too long close their job, and no other", async 
 test("a webhook is refused with 503 queue.overloaded while depth, bytes, oldest age or Redis' memory is over its limit", async () => {
   await redis.client.config("SET", "maxmemory", "20mb");
   const [depth, bytes, age, memory] = await Promise.all([
-    webhooks.start({ endpoints, limits: { queueDepthMax: 3 } }),
-    webhooks.start({ endpoints, limits: { queueBytesMax: 500 } }),
-    webhooks.start({ endpoints, limits: { oldestAgeMsMax: 50 } }),
-    webhooks.start({ endpoints, limits: { redisMemoryRatioMax: 0.01 } }),
+    webhooks.start({ endpoints, limits: { queue_depth_max: 3 } }),
+    webhooks.start({ endpoints, limits: { queue_bytes_max: 500 } }),
+    webhooks.start({ endpoints, limits: { oldest_age_secs_max: 0.05 } }),
+    webhooks.start({ endpoints, limits: { redis_memory_ratio_max: 0.01 } }),
   ]);
   for (let i = 0; i < 3; i++) expect((await post(depth)).status).toBe(202);
   const refusals = [

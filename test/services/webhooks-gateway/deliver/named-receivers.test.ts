@@ -23,7 +23,7 @@ const ofEndpointA = keys.namedReceivers("endpoint:/a");
 const DAY_AGO = String(Date.now() - 86_400_001);
 
 test("requests to one endpoint name so many receivers by wildcards, also at once and at several gateways; others are no concern", async () => {
-  const limits = { callbackReceiversMax: 10 };
+  const limits = { callback_receivers_max: 10 };
   const [one, other] = [
     await webhooks.start({ endpoints, limits }),
     await webhooks.start({ endpoints, limits }),
@@ -44,7 +44,7 @@ test("requests to one endpoint name so many receivers by wildcards, also at once
 });
 
 test("a receiver that nobody has named for a day makes room, unless callbacks for it wait or have failed", async () => {
-  const gateway = await webhooks.start({ endpoints, limits: { callbackReceiversMax: 2 } });
+  const gateway = await webhooks.start({ endpoints, limits: { callback_receivers_max: 2 } });
   const { client, partition } = webhooks.redis;
   const [waiting = "", gone = ""] = manyReceivers(2);
   for (const host of [waiting, gone]) expect(await statusOf(gateway, host)).toBe(202);
@@ -75,7 +75,7 @@ test("all endpoints and payers together name so many receivers; those that are k
 
 const KIB = "x".repeat(1024);
 /** All callbacks may take a megabyte, and those of one receiver a fifth of it. */
-const limits = { queueBytesMax: 8 * 2 ** 20 };
+const limits = { queue_bytes_max: 8 * 2 ** 20 };
 const times = (count: number, host: string) => Array.from({ length: count }, () => host);
 
 const refuses = (gateway: TestWebhooks, host: string) =>

@@ -79,7 +79,7 @@ describe("404", () => {
     const gateway = await startAskable(webhooks);
     const answer = await ask(gateway, NOBODYS, { below: "/events" });
     expect([answer.status, answer.json()["code"]]).toEqual([404, "request.not_found"]);
-    const without = await startAskable(webhooks, { streams: { streamsMax: 0, perCallMax: 1 } });
+    const without = await startAskable(webhooks, { results: { streams_max: 0, streams_per_call_max: 1 } });
     expect((await ask(without, NOBODYS, { below: "/events" })).status).toBe(404);
   });
 });
@@ -93,7 +93,7 @@ describe("405", () => {
 
 describe("429", () => {
   test("a stream of a webhook beyond what its call may have is 429", async () => {
-    const gateway = await startAskable(webhooks, { streams: { streamsMax: 10, perCallMax: 1 } });
+    const gateway = await startAskable(webhooks, { results: { streams_max: 10, streams_per_call_max: 1 } });
     const { call_id: id, result_token: token } = (await deliver(gateway)).json();
     const first = await readStream(eventsOf(gateway, id), { token: String(token) });
     const second = await ask(gateway, id, { below: "/events", token });

@@ -224,7 +224,7 @@ test("a signature of 4 KiB is read, and a longer one is no payment", async () =>
 test("an address that names a wallet in bad payments is told to wait, and the owner still pays from another address", async () => {
   const x402 = await fixture.gateway({
     x402: { unpaid_verifies_per_payer: 2, unpaid_verifies_per_address: 5 },
-    http: { trustedProxies: ["127.0.0.1"] },
+    http: { trusted_proxies: ["127.0.0.1"] },
   });
   const wallet = await newWallet(devnet);
   const from = (address: string) => ({ "X-Forwarded-For": address });

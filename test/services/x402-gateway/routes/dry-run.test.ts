@@ -299,7 +299,7 @@ describe("422", () => {
 
   onlyInLongRun(() => {
     test("dry-runs whose bodies take long to check are refused with 429 after some sixty a minute, whoever sends them, and payments are not", async () => {
-      const x402 = await fixture.gateway({ ...declaring, http: { trustedProxies: ["127.0.0.1"] } });
+      const x402 = await fixture.gateway({ ...declaring, http: { trusted_proxies: ["127.0.0.1"] } });
       const payment = await x402.pay({ payer: fixture.payer });
       const statuses: number[] = [];
       while (statuses.at(-1) !== 429 && statuses.length < 200) {

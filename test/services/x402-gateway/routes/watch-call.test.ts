@@ -157,7 +157,7 @@ describe("405", () => {
 
 describe("429", () => {
   test("a stream beyond what a call may have is 429, and says when to come again", async () => {
-    const x402 = await fixture.gateway({ streams: { streamsMax: 10, perCallMax: 1 } });
+    const x402 = await fixture.gateway({ results: { streams_max: 10, streams_per_call_max: 1 } });
     const { id, token, ask } = await calls.buy(x402);
     const first = await readStream(`http://${x402.address}/x402/calls/${id}/events`, { token });
     expect(first.status).toBe(200);

@@ -25,7 +25,7 @@ const isLetGo = async (key: string) => (await runners.redis.client.exists(runner
 
 test("a repeat of a call whose answer is no longer kept gets its status and its digest, and nothing runs", async () => {
   const { seen, jobs } = counting();
-  const runner = await runners.start({ jobs, answerMs: 50 });
+  const runner = await runners.start({ jobs, answer_secs: 0.05 });
   expect((await runner.offer("k")).text).toBe("run 1");
   await eventually("its answer is let go", () => isLetGo("k"));
   const repeat = await runner.offer("k");
@@ -36,7 +36,7 @@ test("a repeat of a call whose answer is no longer kept gets its status and its 
 
 test("an answer above result_bytes_max reaches who asked for it, and is not kept for a repeat", async () => {
   const { seen, jobs } = counting();
-  const runner = await runners.start({ jobs, resultBytesMax: 4 });
+  const runner = await runners.start({ jobs, result_bytes_max: 4 });
   expect((await runner.offer("k")).text).toBe("run 1");
   expect(told(await runner.offer("k"))).toEqual(forgotten(201, "run 1"));
   expect(seen.runs).toBe(1);
@@ -46,7 +46,7 @@ test("an answer whose time is up no longer counts once another call has ended, t
   const jobs = createRouter()
     .job(1, { name: "small", handler: () => ({ body: "x" }) })
     .job(2, { name: "large", handler: () => ({ body: "x".repeat(1000) }) });
-  const { offer } = await runners.start({ jobs, resultBytesMax: 100, answerMs: 50 });
+  const { offer } = await runners.start({ jobs, result_bytes_max: 100, answer_secs: 0.05 });
   await offer("k");
   await eventually("its answer is let go", () => isLetGo("k"));
   await offer("large", { job: 2 });
@@ -57,7 +57,7 @@ test("an answer whose time is up no longer counts once another call has ended, t
 
 test("the key of a forgotten answer still stands for one job and one body", async () => {
   const { seen, jobs } = counting();
-  const { offer } = await runners.start({ jobs, resultBytesMax: 0 });
+  const { offer } = await runners.start({ jobs, result_bytes_max: 0 });
   await offer("k", { body: "x" });
   for (const other of [{ body: "y" }, { body: "x", job: 2 }])
     expect((await offer("k", other)).json()["code"]).toBe("runner.key_reused");
@@ -66,7 +66,7 @@ test("the key of a forgotten answer still stands for one job and one body", asyn
 
 test("the oldest kept answers give way to new ones, so that all together take no more than answers_bytes_max", async () => {
   const jobs = createRouter().job(1, { name: "large", handler: () => ({ body: "x".repeat(1000) }) });
-  const { offer } = await runners.start({ jobs, answersBytesMax: 5000 });
+  const { offer } = await runners.start({ jobs, answers_bytes_max: 5000 });
   const keys = ["a", "b", "c", "d", "e"];
   for (const key of keys) await offer(key);
   const kept = [];
@@ -81,7 +81,7 @@ test("the oldest kept answers give way to new ones, so that all together take no
 
 test("answers whose time is up are counted until they are let go, and then make room", async () => {
   const { jobs } = counting();
-  const brief = await runners.start({ jobs, answerMs: 50, answersBytesMax: 700 });
+  const brief = await runners.start({ jobs, answer_secs: 0.05, answers_bytes_max: 700 });
   for (const key of ["a", "b"]) await brief.offer(key);
   await eventually("both have expired", async () => (await isLetGo("a")) && (await isLetGo("b")));
   await brief.offer("c");
@@ -92,7 +92,7 @@ test("answers whose time is up are counted until they are let go, and then make 
 
 test("an answer without a body and the 202 of a long call are given again, though nothing of them is kept", async () => {
   const jobs = longJob(async () => {}).job(2, { name: "silent", handler: () => ({ status: 204 }) });
-  const runner: TestRunner = await runners.start({ jobs, answersBytesMax: 0, resultBytesMax: 0 });
+  const runner: TestRunner = await runners.start({ jobs, answers_bytes_max: 0, result_bytes_max: 0 });
   await runner.offer("silent", { job: 2 });
   const { text: first } = await runner.offer("long");
   await eventually("it is done", async () => (await stateOf(runner, "long")) === "done");

@@ -21,8 +21,8 @@ const fixture = useX402({ redis });
 type Pressure = NonNullable<ReturnType<TestX402["gateway"]["pressure"]>>;
 
 const limits: Record<string, [NonNullable<TestX402Options["limits"]>, (seen: Pressure) => boolean]> = {
-  "queue depth": [{ queueDepthMax: 1 }, ({ depth }) => depth.waiting >= 1],
-  "age of the job's oldest call": [{ oldestAgeMsMax: 1 }, ({ oldestAgeMs }) => oldestAgeMs > 1],
+  "queue depth": [{ queue_depth_max: 1 }, ({ depth }) => depth.waiting >= 1],
+  "age of the job's oldest call": [{ oldest_age_secs_max: 0.001 }, ({ oldestAgeMs }) => oldestAgeMs > 1],
 };
 
 test.each(Object.entries(limits))(

@@ -128,7 +128,7 @@ test("the receiver is part of what the claim writes: it is told, too, of a payme
 test("a payer may name a limited number of receivers by wildcards: one more is refused before money moves, and a dry-run does not count", async () => {
   const x402 = await fixture.gateway({
     x402: { callback_hosts: ["hooks.example.com", "*.example.org"] },
-    limits: { callbackReceiversMax: 1 },
+    limits: { callback_receivers_max: 1 },
   });
   const buy = async (url: string, payer = fixture.payer, path = JOB_PATH) =>
     x402.post({ ...(await x402.pay({ payer })), [CALLBACK]: url }, { path });
@@ -145,7 +145,7 @@ test("a payer may name a limited number of receivers by wildcards: one more is r
 });
 
 test("a receiver with too many callbacks is refused before anybody is asked to pay, and others are sold to", async () => {
-  const x402 = await fixture.gateway({ x402: HOSTS, limits: { queueBytesMax: 8 * 2 ** 20 } });
+  const x402 = await fixture.gateway({ x402: HOSTS, limits: { queue_bytes_max: 8 * 2 ** 20 } });
   const crowd = Array.from({ length: 300 }, () => "hooks.example.com");
   await addCallbacks(partitionOf(x402.redis), crowd, "x".repeat(1024));
   const refused = await eventually("it is seen", async () => {

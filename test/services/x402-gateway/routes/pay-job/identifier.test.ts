@@ -65,7 +65,7 @@ test("two payments under two identifiers are two jobs", async () => {
 const disabled = [{ service_id: 1, job_index: 7, invocation_mode: "disabled" }];
 const changes: Record<string, Partial<TestX402Options>> = {
   "the job is disabled": { x402: { job_policies: disabled } },
-  "the queue is full": { limits: { queueDepthMax: 1 } },
+  "the queue is full": { limits: { queue_depth_max: 1 } },
   "the facilitator is gone": { x402: { facilitator_url: "http://127.0.0.1:1" }, early: true },
 };
 test.each(Object.entries(changes))(

@@ -48,7 +48,7 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
   );
 
   test("at once where nobody may wait, and for no longer than anybody may", async () => {
-    const [none, some] = [{ waitMsMax: 0 }, { waitMsMax: 1000 }].map((waits) => fixture.gateway({ waits }));
+    const [none, some] = [0, 1].map((secs) => fixture.gateway({ results: { wait_secs_max: secs } }));
     await expectUsual(await (none as Promise<TestX402>), "wait=30");
     await expectUsual(await (some as Promise<TestX402>), "wait=30");
   });
@@ -69,7 +69,7 @@ describe("a client that prefers to wait gets the 202 of one that does not,", () 
   });
 
   test("at once above the bound: no payment is refused for it", async () => {
-    const x402 = await fixture.gateway({ waits: { waitersMax: 1 } });
+    const x402 = await fixture.gateway({ results: { waiters_max: 1 } });
     const first = x402.post({ ...(await x402.pay({ payer: fixture.payer })), ...WAIT });
     await untilWaiting(x402, 1);
     const others = await Promise.all([1, 2, 3].map(() => x402.pay({ payer: fixture.payer })));

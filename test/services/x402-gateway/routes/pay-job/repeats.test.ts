@@ -86,7 +86,7 @@ const changes: Record<string, Partial<TestX402Options>> = {
   "the price has changed": { prices: { "7": "9000000000000000" } },
   "the job is sold no more": { prices: { "8": "1" } },
   "the job is disabled": { x402: { job_policies: disabled } },
-  "the queue is full": { limits: { queueDepthMax: 1 } },
+  "the queue is full": { limits: { queue_depth_max: 1 } },
   "bodies have become too large": { x402: { body_limit_bytes: 1 } },
   "the quote's secret is another": { x402: { quote_secret: "quite another secret" } },
   "the token's domain is another": { token: { eip3009_version: "9" } },

@@ -163,7 +163,7 @@ test("a payer whose verifies lead to no payment is told to wait, other payers ar
 test("an address whose verifies lead to no payment is told to wait, and behind a trusted proxy each client has its own limit", async () => {
   const x402 = await fixture.gateway({
     x402: { unpaid_verifies_per_address: 2 },
-    http: { trustedProxies: ["127.0.0.1"] },
+    http: { trusted_proxies: ["127.0.0.1"] },
   });
   const payFrom = async (payer: DevAccount, address: string) =>
     x402.post({ ...(await x402.pay({ payer })), "X-Forwarded-For": address });

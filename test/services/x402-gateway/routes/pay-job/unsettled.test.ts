@@ -21,8 +21,8 @@ const HONEST = "198.51.100.7";
 const start = (x402: object = {}) =>
   fixture.gateway({
     x402: { settle_timeout_secs: 1, ...x402 },
-    limits: { queueBytesMax: QUEUE_BYTES_MAX },
-    http: { trustedProxies: ["127.0.0.1"] },
+    limits: { queue_bytes_max: QUEUE_BYTES_MAX },
+    http: { trusted_proxies: ["127.0.0.1"] },
   });
 
 const payFrom = async (x402: TestX402, payer: Payer, address: string) =>

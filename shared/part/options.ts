@@ -3,13 +3,12 @@ import { z } from "zod";
 import type { PosternFile } from "../../config/schema/files.ts";
 import { type CheckedTables, checkTables } from "../config/checked-tables.ts";
 import { isTable } from "../config/fields.ts";
-import type { PosternToml } from "../config/postern-toml.ts";
 import { messageForOptions, textOf } from "../config/problem.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
-import type { Env } from "../config/secrets.ts";
 import { type Logger, silentLogger } from "../log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
-import { type Need, openConnection, redisProblem } from "./redis-option.ts";
+import { openHost, type PartKind } from "./host.ts";
+import { redisProblem } from "./redis-option.ts";
 
 /*
  * The options of a part are the tables of the configuration files, by the files' names, and what no file can hold: connections, functions and
@@ -35,28 +34,18 @@ export interface ServedOptions extends PartOptions {
   mountPath?: string;
 }
 
-/** A part's configuration with its tables: `own` requires those that the part needs. */
-type Found<Config> = { [Key in keyof Config]: NonNullable<Config[Key]> };
-
-type Part<Config> = {
-  /** Use of Redis: to answer requests, or to do work. */
-  need: Need;
-  /** Schemas of the options that only this part has. A `tableOption` is required. */
-  own: z.ZodRawShape;
-  /** Reads the part's tables. */
-  read(tables: CheckedTables, env: Env): Config | undefined;
-  /** Table of the part's Redis. */
-  redisOf?(postern: PosternToml): Pick<PosternToml["redis"], "url">;
-};
-
-/** @internal Checks all options, logs the warnings about them, and connects to Redis. Throws `start.config_invalid`. */
+/**
+ * @internal Checks all options, and opens what the part is composed of. `own` has the schemas of options that only this part has; a
+ * `tableOption` is required. Throws `start.config_invalid`.
+ */
 export function openPart<Config extends PosternConfig>(
-  options: PartOptions,
-  { need, own, read, redisOf = ({ redis }) => redis }: Part<Config>,
+  options: PartOptions & { serviceId?: number },
+  part: PartKind<Config>,
+  own: z.ZodRawShape,
 ) {
   const tables = tablesIn(options);
   const redisOption = z.unknown().superRefine((redis, context) => {
-    const problem = redisProblem(redis, need);
+    const problem = redisProblem(redis, part.need);
     if (problem !== undefined) context.addIssue(problem);
   });
   const schema = z.strictObject({
@@ -66,14 +55,8 @@ export function openPart<Config extends PosternConfig>(
     ...own,
   });
   tables.read({ name: OPTIONS, schema });
-  const config = tables.checked(read(tables, env)) as Found<Config>;
-  const { log = silentLogger } = options;
-  for (const warning of config.warnings) log.warn("config.warning", { warning });
-  return {
-    ...config,
-    log,
-    connection: openConnection(options.redis, redisOf(config.postern).url, need, log),
-  };
+  const { redis, serviceId, log = silentLogger } = options;
+  return openHost(part, tables.checked(part.read(tables, env)), { redis, serviceId, log });
 }
 
 /** @internal */

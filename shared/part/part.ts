@@ -1,13 +1,12 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { AppError } from "../errors/app-error.ts";
-import { type Listening, listen } from "../http/listen.ts";
+import { type Listening, type ListenOptions, listen } from "../http/listen.ts";
 import { sendProblem } from "../http/problem.ts";
 import type { Readiness } from "../http/readiness.ts";
 import { mountedAt } from "../http/target.ts";
 import { trackAnswer } from "../http/unanswered.ts";
 import type { Logger } from "../log/logger.ts";
 import { within } from "../time/clock.ts";
-import type { Connection } from "./redis-option.ts";
 
 /** A part of Postern inside a program of somebody else's. All parts have this life: made, ready, stopped, closed. */
 export type Part = {
@@ -39,24 +38,38 @@ export type ServedPart = Part & {
 export type { Listening } from "../http/listen.ts";
 export type { Readiness } from "../http/readiness.ts";
 
-type Life = {
+/** @internal A part made of its parts, for a checked configuration. Its process, or `createPart`, gives it a life. */
+export type Composed = {
+  /** Resolves if the first Redis that is reached can be used; rejects if it cannot. */
   firstCheck: Promise<void>;
   readiness(): Readiness;
-  /** Ends what keeps requests open, such as waits for results; requests are still taken. */
+  /** Ends what keeps requests open, such as waits for results. The part is not ready, but still takes requests. */
   drain?(): void;
-  /** Ends the part's own servers, which takes at most `graceMs`. */
-  endServers?(graceMs: number): Promise<void>;
+  /** Takes nothing new. Work in flight goes on. */
   stop(): void;
-  /** Ends what the part has begun, and waits at most `graceMs` for what is still under way. */
-  end(graceMs: number): void | Promise<void>;
-  connection: Connection;
-  /** Of what it has counted, which ends with the part. */
-  reports?: { stop(): Promise<void> } | undefined;
+  /** How long work in flight may take to end. */
   graceMs: number;
+  /** Stops, waits at most this long for work in flight, and ends timers and connections. Call it last. */
+  close(graceMs?: number): Promise<void>;
 };
 
+/** @internal A composed part that answers requests. */
+export type ComposedServer = Composed & {
+  /** For `http.createServer` and its `checkContinue` event, or for the app of a host. */
+  handler: RequestListener;
+  /** Limits of a server for this handler. */
+  http: ListenOptions;
+  /** Resolves once work beside requests has ended; nothing new begins. */
+  settle?(): Promise<void>;
+};
+
+type Owner = { log: Logger; end(): Promise<void> };
+
 /** @internal The life of a part that takes work from elsewhere than a server. */
-export function createPart({ firstCheck, stop, end, connection, reports, ...life }: Life): Part {
+export function createPart(
+  composed: Composed & { endServers?(graceMs: number): Promise<unknown> },
+  host: Pick<Owner, "end">,
+): Part {
   let giveUp: (reason: AppError) => void = () => {};
   const ended = new Promise<never>((_, reject) => {
     giveUp = reject;
@@ -67,76 +80,64 @@ export function createPart({ firstCheck, stop, end, connection, reports, ...life
   async function finish(graceMs: number): Promise<void> {
     const until = performance.now() + graceMs;
     giveUp(new AppError("service.draining", { reason: "closed before it was ready" }));
-    life.drain?.();
-    await life.endServers?.(graceMs);
-    stop();
+    composed.drain?.();
+    await composed.endServers?.(graceMs);
+    composed.stop();
     try {
-      await end(Math.max(0, until - performance.now()));
+      await composed.close(Math.max(0, until - performance.now()));
     } finally {
-      await reports?.stop();
-      connection.close();
+      await host.end();
     }
   }
 
   return {
-    ready: () => Promise.race([firstCheck, ended]),
+    ready: () => Promise.race([composed.firstCheck, ended]),
     readiness() {
-      const found = life.readiness();
+      const found = composed.readiness();
       return { ...found, ready: found.ready && closed === undefined };
     },
-    stop,
-    close(graceMs = life.graceMs) {
+    stop: composed.stop,
+    close(graceMs = composed.graceMs) {
       closed ??= finish(graceMs);
       return closed;
     },
   };
 }
 
-type Served = Life & {
-  handler: RequestListener;
-  /** Resolves once what is under way beside requests has ended; nothing new begins. */
-  settle?(): Promise<void>;
-  mountPath: string | undefined;
-  requestTimeoutMs?: number | undefined;
-  connectionsMax?: number | undefined;
-  keepAliveMs?: number | undefined;
-  log: Logger;
-};
-
 /** @internal The life of a part that answers requests. */
-export function createServedPart({ handler, mountPath, ...life }: Served): ServedPart {
-  const { requestTimeoutMs = 15_000, connectionsMax = 4096, keepAliveMs = 250_000, log } = life;
+export function createServedPart(composed: ComposedServer, host: Owner, mountPath?: string): ServedPart {
   const servers: Listening[] = [];
   const underWay = new UnderWay();
   let isStopped = false;
-  const mounted = mountPath === undefined ? handler : mountedAt(mountPath, handler);
-  const counted: RequestListener = (req, res) => {
+  const mounted = mountPath === undefined ? composed.handler : mountedAt(mountPath, composed.handler);
+  const handler: RequestListener = (req, res) => {
     if (req.socket.destroyed) return; // nobody gets the answer, which may have emitted its last event
     underWay.begin(res);
     if (isStopped) res.shouldKeepAlive = false;
     if (mayLackHeaders(req)) sendProblem(req, res, tooManyHeaders());
     else mounted(req, res);
   };
-  const part = createPart({
-    ...life,
-    stop() {
-      isStopped = true;
-      life.stop();
+  const part = createPart(
+    {
+      ...composed,
+      stop() {
+        isStopped = true;
+        composed.stop();
+      },
+      endServers: (graceMs) => Promise.all(servers.map((server) => server.close(graceMs))),
+      async close(graceMs = composed.graceMs) {
+        const until = performance.now() + graceMs;
+        await within(graceMs, Promise.all([underWay.ended(), composed.settle?.()]));
+        await composed.close(Math.max(0, until - performance.now()));
+      },
     },
-    async endServers(graceMs) {
-      await Promise.all(servers.map((server) => server.close(graceMs)));
-    },
-    async end(graceMs) {
-      const until = performance.now() + graceMs;
-      await within(graceMs, Promise.all([underWay.ended(), life.settle?.()]));
-      await life.end(Math.max(0, until - performance.now()));
-    },
-  });
+    host,
+  );
   return {
     ...part,
-    handler: counted,
+    handler,
     async listen(address) {
-      const server = await listen(counted, address, { requestTimeoutMs, connectionsMax, keepAliveMs, log });
+      const server = await listen(handler, address, { ...composed.http, log: host.log });
       servers.push(server);
       return server;
     },

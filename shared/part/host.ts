@@ -1,0 +1,65 @@
+import type { CheckedTables } from "../config/checked-tables.ts";
+import type { PosternToml } from "../config/postern-toml.ts";
+import type { PosternConfig } from "../config/read-postern.ts";
+import type { Env } from "../config/secrets.ts";
+import type { Logger } from "../log/logger.ts";
+import type { ProcessKind } from "../processes/process.ts";
+import { noReports, openReports, type Reports } from "../processes/report.ts";
+import type { Redis } from "../redis/connect.ts";
+import type { Clock } from "../time/clock.ts";
+import { type Need, openConnection } from "./redis-option.ts";
+
+/** @internal A kind of part: what it reads and needs, in a process and inside another program alike. */
+export type PartKind<Config extends PosternConfig> = {
+  kind: ProcessKind;
+  need: Need;
+  /** Reads the part's tables. */
+  read(tables: CheckedTables, env: Env): Config | undefined;
+  /** Table of the part's Redis, if that is not `redis`. */
+  redisOf?(postern: PosternToml): PosternToml["redis"];
+};
+
+/** @internal What every part is composed of. */
+export type Host = {
+  postern: PosternToml;
+  /** It fails fast if the part answers requests, and waits if the part does work. The part does not close it. */
+  redis: Redis;
+  log: Logger;
+  /** In place of the process's clock and of Redis', as it is known here. */
+  clock?: Clock;
+  reports?: Pick<Reports, "watchRunners">;
+};
+
+/** @internal A part's configuration with its tables, which `read` or the schema of the options requires. */
+export type Tables<Config> = { [Key in keyof Config]: NonNullable<Config[Key]> };
+
+type Given = { redis?: Redis | undefined; log: Logger; serviceId?: number | undefined };
+
+/** @internal Logs the warnings about a configuration, connects to its Redis, and begins the reports. */
+export function openHost<Config extends PosternConfig>(
+  { kind, need, redisOf = ({ redis }) => redis }: PartKind<Config>,
+  checked: Config,
+  { serviceId, ...given }: Given,
+) {
+  const { warnings, ...config } = checked;
+  for (const warning of warnings) given.log.warn("config.warning", { warning });
+  const { postern } = checked;
+  const table = redisOf(postern);
+  const { redis, close } = openConnection(given.redis, table.url, need, given.log);
+  // Nothing reads the reports in a Redis that only this part has.
+  const reports =
+    table === postern.redis
+      ? openReports({ kind, postern, config, serviceId, redis, log: given.log })
+      : noReports(given.log);
+  return {
+    ...(checked as Tables<Config>),
+    redis,
+    reports,
+    log: reports.log,
+    /** Sends the last report, and closes the connection if the part made it. */
+    async end(): Promise<void> {
+      await reports.stop();
+      close();
+    },
+  };
+}

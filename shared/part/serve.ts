@@ -1,0 +1,82 @@
+import type { PosternConfig } from "../config/read-postern.ts";
+import { type OpsRoutes, serveOps } from "../http/ops.ts";
+import { runService, type Shutdown } from "../lifecycle/run-service.ts";
+import type { Fields } from "../log/logger.ts";
+import { type Meter, metered } from "../log/metered.ts";
+import { createMetrics, type Metrics } from "../metrics/metrics.ts";
+import { registerClock } from "../redis/clock.ts";
+import { delay } from "../time/clock.ts";
+import type { Host, Tables } from "./host.ts";
+import type { Composed } from "./part.ts";
+import { openInProcess, type ProcessOptions, type ProcessPart } from "./process.ts";
+
+/** What a part is composed of in its process, and what the process measures and ends. */
+export type ProcessHost = Host & {
+  metrics: Metrics;
+  shutdown: Shutdown;
+  /** The private address, for probes and metrics. */
+  opsAddress: string;
+};
+
+type MonitoredPart<Config extends PosternConfig> = ProcessPart<Config> & {
+  /** The private address, if neither an option nor `postern.toml` sets one. */
+  opsAddress: string;
+  createMeters(metrics: Metrics): Readonly<Record<string, Meter>>;
+};
+
+/** Runs the process of a part, and counts its events in metrics. */
+export function runMonitored<Config extends PosternConfig>(
+  part: MonitoredPart<Config>,
+  options: ProcessOptions,
+  start: (host: Tables<Config> & ProcessHost) => Promise<{ fatal: Promise<void> }>,
+): Promise<number> {
+  return runService(part.kind, options, async ({ log, shutdown }) => {
+    const metrics = createMetrics();
+    const counted = metered(log, part.createMeters(metrics));
+    const host = openInProcess(part, options, { log: counted, shutdown });
+    registerClock(metrics, host.redis);
+    const opsAddress = options.opsAddress ?? host.postern.ops_address ?? part.opsAddress;
+    return start({ ...host, metrics, opsAddress });
+  });
+}
+
+/** Public servers of a process. `about` is what `service.started` says of them. */
+type Opened = { close(graceMs: number): Promise<unknown>; about: Fields };
+
+/** A closing server takes requests on its open connections until they have been idle for this long (listen.ts). */
+const LAST_REQUEST_MS = 2000;
+
+/**
+ * Serves a part as its process: the private address at once, the public ones once the part is ready. On shutdown no request fails. The
+ * drain keeps connections open. Otherwise a proxy that does not notice the drain would open a connection for each request, and closing the
+ * address resets connections that the system has not handed over yet. `fatal` rejects with what `firstCheck` or `open` rejects with.
+ */
+export async function serveWhenReady(
+  part: Omit<Composed, "stop">,
+  { postern, metrics, shutdown, log, opsAddress: privateAddress }: ProcessHost,
+  open: () => Promise<Opened>,
+  opsRoutes?: OpsRoutes,
+): Promise<{ fatal: Promise<void> }> {
+  shutdown.defer("part", () => part.close());
+  const opsAddress = await serveOps(part.readiness, metrics, privateAddress, shutdown, opsRoutes);
+  log.info("service.starting", { opsAddress });
+  let opening: Promise<Opened> | undefined;
+  let isStopping = false;
+  shutdown.defer("public address", async () => {
+    isStopping = true;
+    part.drain?.();
+    const opened = await opening?.catch(() => undefined); // `fatal` reports this failure
+    if (opened === undefined) return;
+    await delay(postern.drain_secs * 1000); // load balancers notice the drain meanwhile
+    await opened.close(LAST_REQUEST_MS + part.graceMs);
+  });
+
+  async function serve(): Promise<void> {
+    await part.firstCheck;
+    if (isStopping) return;
+    opening = open();
+    const { about } = await opening;
+    log.info("service.started", { ...about, opsAddress });
+  }
+  return { fatal: serve() };
+}

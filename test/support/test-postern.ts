@@ -1,0 +1,40 @@
+import { type PosternToml, posternToml } from "../../shared/config/postern-toml.ts";
+import { Secret } from "../../shared/crypto/secret.ts";
+
+/** Limits that no test reaches by chance. */
+const AMPLE = { queue_bytes_max: 1e12 };
+
+/** What tests change of `postern.toml`. Numbers may be below what the file may have. */
+export type PosternChanges = {
+  durability?: PosternToml["redis"]["durability"];
+  declared?: string;
+  limits?: Partial<PosternToml["limits"]>;
+  enqueueTimeoutMs?: number;
+  http?: Partial<PosternToml["http"]>;
+  results?: Partial<PosternToml["results"]>;
+  /** Make the tokens of results. */
+  resultSecrets?: readonly string[];
+  metadataPrefix?: string;
+};
+
+/** A checked `postern.toml` with these changes. */
+export function testPostern(changes: PosternChanges = {}): PosternToml {
+  const postern = posternToml({ env: {} }).parse({ limits: AMPLE });
+  const { durability = "strict", declared, enqueueTimeoutMs, resultSecrets, metadataPrefix } = changes;
+  return {
+    ...postern,
+    metadata_prefix: metadataPrefix ?? postern.metadata_prefix,
+    redis: { ...postern.redis, durability, declared },
+    limits: {
+      ...postern.limits,
+      ...(enqueueTimeoutMs !== undefined && { enqueue_timeout_ms: enqueueTimeoutMs }),
+      ...changes.limits,
+    },
+    http: { ...postern.http, ...changes.http },
+    results: {
+      ...postern.results,
+      ...(resultSecrets && { secret: resultSecrets.map((secret) => new Secret(secret)) }),
+      ...changes.results,
+    },
+  };
+}
