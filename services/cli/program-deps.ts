@@ -3,7 +3,7 @@ import type { Output, OutputOptions } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
 type Configured = { configDir: string } & OutputOptions;
-type Listens = { bindAddress: string | undefined; opsAddress: string | undefined };
+type Listens = { bindAddress?: string; opsAddress?: string };
 
 /** What the commands need. */
 export type ProgramDeps = Surroundings & Output;
@@ -15,12 +15,12 @@ export type Surroundings = {
   env: Env;
   /** Each runs until it is told to stop and resolves with its exit code. */
   services: {
-    webhooks(options: Configured & Listens & { serviceId: number | undefined }): Promise<number>;
+    webhooks(options: Configured & Listens & { serviceId?: number }): Promise<number>;
     x402(options: Configured & Listens): Promise<number>;
     pricing(options: Configured & Listens): Promise<number>;
-    producer(options: Configured & { opsAddress: string | undefined }): Promise<number>;
+    producer(options: Configured & { opsAddress?: string }): Promise<number>;
     operator(options: Configured & Listens): Promise<number>;
-    runner(options: Configured & { bindAddress: string | undefined }): Promise<number>;
+    runner(options: Configured & { bindAddress?: string }): Promise<number>;
     devnet(
       options: {
         rpcPort: number;

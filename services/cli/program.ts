@@ -144,9 +144,7 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .addOption(bindAddress("bind_address in webhooks.toml"))
     .addOption(opsAddress("127.0.0.1:9091"))
     .addOption(serviceId())
-    .action(async (options) =>
-      exitWith(await services.webhooks({ serviceId: undefined, ...withAddresses(options) })),
-    );
+    .action(async (options) => exitWith(await services.webhooks(options)));
   program
     .command("x402")
     .description("run a payment gateway (x402): settle payments, queue the paid calls, answer 202")
@@ -157,38 +155,33 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
       "--drain",
       "sell nothing, answer existing payers, and report when another deployment may take over",
     )
-    .action(async (options) => exitWith(await services.x402(withAddresses(options))));
+    .action(async (options) => exitWith(await services.x402(options)));
   program
     .command("pricing")
     .description("run a pricing engine: sign quotes over gRPC and HTTP")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in pricing.toml"))
     .addOption(opsAddress("127.0.0.1:9094"))
-    .action(async (options) => exitWith(await services.pricing(withAddresses(options))));
+    .action(async (options) => exitWith(await services.pricing(options)));
   program
     .command("producer")
     .description("run a producer: read calls from the queues, and inject them into the runner")
     .addOption(configDir())
     .addOption(opsAddress("127.0.0.1:9092"))
-    .action(async (options) => exitWith(await services.producer(withAddresses(options))));
+    .action(async (options) => exitWith(await services.producer(options)));
   program
     .command("runner")
     .description("run the reference runner with its example jobs")
     .addOption(configDir())
     .addOption(bindAddress("[runner] bind_address in postern.toml"))
-    .action(async (options) => exitWith(await services.runner(withAddresses(options))));
+    .action(async (options) => exitWith(await services.runner(options)));
   program
     .command("operator")
     .description("run the console: the page and HTTP API for operators")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in operator.toml, else 127.0.0.1:9300"))
     .addOption(opsAddress("127.0.0.1:9095"))
-    .action(async (options) => exitWith(await services.operator(withAddresses(options))));
-}
-
-/** Commander leaves out options that were not given; the services want the keys. */
-function withAddresses<Options extends { bindAddress?: string; opsAddress?: string }>(options: Options) {
-  return { ...options, bindAddress: options.bindAddress, opsAddress: options.opsAddress };
+    .action(async (options) => exitWith(await services.operator(options)));
 }
 
 type DevOptions = {

@@ -9,7 +9,7 @@ import type { Redis } from "../redis/connect.ts";
 import type { Clock } from "../time/clock.ts";
 import { type Need, openConnection } from "./redis-option.ts";
 
-/** @internal A kind of part: what it reads and needs, in a process and inside another program alike. */
+/** @internal A kind of part, and how its configuration is read and its Redis found, in its process and in another program. */
 export type PartKind<Config extends PosternConfig> = {
   kind: ProcessKind;
   need: Need;
@@ -19,7 +19,7 @@ export type PartKind<Config extends PosternConfig> = {
   redisOf?(postern: PosternToml): PosternToml["redis"];
 };
 
-/** @internal What every part is composed of. */
+/** @internal The configuration, connection and log that every part is composed of. */
 export type Host = {
   postern: PosternToml;
   /** It fails fast if the part answers requests, and waits if the part does work. The part does not close it. */
@@ -30,7 +30,7 @@ export type Host = {
   reports?: Pick<Reports, "watchRunners">;
 };
 
-/** @internal A part's configuration with its tables, which `read` or the schema of the options requires. */
+/** @internal A part's configuration without absent tables: a part does not start without those that it needs. */
 export type Tables<Config> = { [Key in keyof Config]: NonNullable<Config[Key]> };
 
 type Given = { redis?: Redis | undefined; log: Logger; serviceId?: number | undefined };

@@ -8,7 +8,7 @@ import { trackAnswer } from "../http/unanswered.ts";
 import type { Logger } from "../log/logger.ts";
 import { within } from "../time/clock.ts";
 
-/** A part of Postern inside a program of somebody else's. All parts have this life: made, ready, stopped, closed. */
+/** A part of Postern inside another program. All parts have this life: made, ready, stopped, closed. */
 export type Part = {
   /**
    * Resolves once the part can work; meanwhile it waits for Redis to come. Rejects if the first Redis it reaches cannot be used as it
@@ -17,10 +17,10 @@ export type Part = {
   ready(): Promise<void>;
   /** Whether it can work now, and what was found of each thing it needs: for a health check. */
   readiness(): Readiness;
-  /** Takes nothing new from now on: requests are answered 503, and it is not ready. What is under way goes on. */
+  /** Takes nothing new from now on: requests are answered 503, and it is not ready. Work in flight goes on. */
   stop(): void;
   /**
-   * Ends the servers of `listen()` so that no request fails, stops, waits at most `graceMs` for what is under way, and ends the timers
+   * Ends the servers of `listen()` so that no request fails, stops, and waits at most `graceMs` for work in flight. Then it ends the timers
    * and the connection to Redis, if the part made it. Called again, it is the same end.
    */
   close(graceMs?: number): Promise<void>;
@@ -111,7 +111,7 @@ export function createServedPart(composed: ComposedServer, host: Owner, mountPat
   let isStopped = false;
   const mounted = mountPath === undefined ? composed.handler : mountedAt(mountPath, composed.handler);
   const handler: RequestListener = (req, res) => {
-    if (req.socket.destroyed) return; // nobody gets the answer, which may have emitted its last event
+    if (req.socket.destroyed) return; // the answer goes nowhere, and may have emitted its last event
     underWay.begin(res);
     if (isStopped) res.shouldKeepAlive = false;
     if (mayLackHeaders(req)) sendProblem(req, res, tooManyHeaders());

@@ -4,7 +4,7 @@ import { AppError } from "../errors/app-error.ts";
 import type { Service, ServiceOptions } from "../lifecycle/run-service.ts";
 import { openHost, type PartKind } from "./host.ts";
 
-/** What the process of a part is started with. */
+/** Options of the process of a part. */
 export type ProcessOptions = ServiceOptions & {
   configDir: string;
   /** In place of the address in the configuration. */

@@ -10,7 +10,7 @@ import type { Host, Tables } from "./host.ts";
 import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart } from "./process.ts";
 
-/** What a part is composed of in its process, and what the process measures and ends. */
+/** A part's host that is a process of its own. */
 export type ProcessHost = Host & {
   metrics: Metrics;
   shutdown: Shutdown;
