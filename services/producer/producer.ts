@@ -40,7 +40,7 @@ import type { Backoff } from "../../shared/time/backoff.ts";
 import { type Clock, systemClock } from "../../shared/time/clock.ts";
 import { type CallbackDeps, type CallbackOptions, createCallbacks } from "./callbacks/callbacks.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
-import { createRetryPolicy, type JobRetries } from "./retry-policy.ts";
+import { createRetryPolicy, type JobRetries } from "./outcomes.ts";
 import { createRunners, type Runners } from "./runners.ts";
 import { createThrottle } from "./throttle.ts";
 
@@ -48,7 +48,8 @@ export type { PosternFile } from "../../config/schema/files.ts";
 export type { Logger } from "../../shared/log/logger.ts";
 export type { Hold } from "../../shared/queue/hold.ts";
 export type { RunnerAnswer } from "../../shared/results/answer.ts";
-export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
+export type { DeliveredCall, Inject } from "./deliver.ts";
+export { NotNow, Refused } from "./outcomes.ts";
 
 /** Options of `createProducer`. Set `inject`, or `runner.url` of `postern`. */
 export interface ProducerOptions extends PartOptions {
