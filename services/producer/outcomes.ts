@@ -128,11 +128,13 @@ const RETRY_AFTER_MS_MAX = 3_600_000;
 /** Settings of one job that replace the defaults. */
 export type JobRetries = { attempts?: number | undefined; backoff?: Backoff | undefined };
 
+/** @internal */
 export type RetryPolicy = {
   /** Decides about a call of this job whose `attempt`-th attempt ended with this error. */
   judge(error: AppError, attempt: number, job: string): Verdict;
 };
 
+/** @internal */
 export function createRetryPolicy({
   jobs,
   random,
