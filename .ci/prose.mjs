@@ -131,7 +131,11 @@ function wordsIn(sentence) {
 }
 
 function filesIn(roots) {
-  const listed = execFileSync("git", ["ls-files", "--", ...roots], { encoding: "utf8", maxBuffer: 2 ** 26 });
+  const listed = execFileSync(
+    "git",
+    ["ls-files", "--cached", "--others", "--exclude-standard", "--", ...roots],
+    { encoding: "utf8", maxBuffer: 2 ** 26 },
+  );
   return listed
     .split("\n")
     .filter((path) => existsSync(path) && !/(^|\/)(dist|vendor)\/|\.d\.ts$|^\.ci\/prose\.mjs$/.test(path));
