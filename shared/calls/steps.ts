@@ -11,8 +11,7 @@ import type { ResultRead } from "../results/store.ts";
 export type LifeStep = {
   at: number;
   missing?: number;
-} & /** A gateway has made the call of a request; of a payment, as it claims it. */
-(
+} /** A gateway has made the call of a request; of a payment, as it claims it. */ & (
   | { kind: "created" }
   /** A facilitator has verified the payment, and the whole call is on disk. */
   | { kind: "claimed"; facilitator: string }
