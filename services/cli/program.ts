@@ -58,6 +58,7 @@ export function buildProgram(given: Surroundings): Command {
   const program = new Command("postern")
     .description("Turn webhooks and paid HTTP requests into durable calls of a job runner.")
     .version(deps.version, "-V, --version", "print the version")
+    .addHelpText("before", "Start with: postern dev\n")
     .addHelpText("after", EXIT_CODES)
     .configureOutput({
       writeOut: deps.print,
@@ -79,28 +80,41 @@ export function buildProgram(given: Surroundings): Command {
     output.begin(command.opts());
     checkEnvironment(command, deps);
   });
-  addInit(program, deps);
-  addServices(program, deps);
+  addCommands(program, deps);
+  addOutputOptions(program);
+  return program;
+}
+
+/** By task, in the order of the help. */
+function addCommands(program: Command, deps: ProgramDeps): void {
+  program.commandsGroup("Start:");
   addDev(program, deps);
+  addInit(program, deps);
+  addCheckConfig(program, deps);
   addDevnet(program, deps);
-  addCalls(program, deps);
-  addCallbacks(program, deps);
-  addFailed(program, deps);
-  addJobs(program, deps);
-  addRejected(program, deps);
-  addEndpoint(program, deps);
+  program.commandsGroup("Send and pay:");
   addSend(program, deps);
-  addPayments(program, deps);
   addPay(program, deps);
   addResult(program, deps);
   addQuote(program, deps);
-  addRates(program, deps);
+  program.commandsGroup("Look:");
   addStatus(program, deps);
   addTail(program, deps);
+  addCalls(program, deps);
+  addRates(program, deps);
+  program.commandsGroup("Failed calls and refused requests:");
+  addFailed(program, deps);
+  addRejected(program, deps);
+  program.commandsGroup("Run the processes:");
+  addServices(program, deps);
+  program.commandsGroup("Operate:");
+  addJobs(program, deps);
+  addPayments(program, deps);
+  addEndpoint(program, deps);
+  addCallbacks(program, deps);
   addRedisAcl(program, deps);
-  addCheckConfig(program, deps);
-  addOutputOptions(program);
-  return program;
+  // Last, because a command passes it on to those that are added later.
+  program.commandsGroup("Start:").helpCommand("help [command]", "display help for command");
 }
 
 /** The commands that run as processes of their own, and say in their log what others say on stderr. */
