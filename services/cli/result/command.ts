@@ -1,5 +1,5 @@
-import { type Command, InvalidArgumentError } from "commander";
-import { usageError, waitOption } from "../options.ts";
+import type { Command } from "commander";
+import { refuseValue, usageError, waitOption } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ResultOptions } from "./result.ts";
 
@@ -45,7 +45,5 @@ function parseResultUrl(text: string): URL {
   const gateway = text.includes("/webhooks/")
     ? "http://127.0.0.1:9090/webhooks"
     : "http://127.0.0.1:8402/x402";
-  throw new InvalidArgumentError(
-    `it must be the result_url of a call's 202 answer, such as ${gateway}/calls/${id}/result`,
-  );
+  return refuseValue("must be the result_url of a call's 202 answer", `${gateway}/calls/${id}/result`);
 }

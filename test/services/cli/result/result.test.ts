@@ -175,7 +175,9 @@ describe("postern result with something else than the URL of a result", () => {
   ])("says what to pass in place of %s, and sends nothing", async (_, given, example) => {
     const ran = await runHere(["result", given], { POSTERN_RESULT_TOKEN: "rt_1" });
     expect(ran).toMatchObject({ code: 2, stdout: "" });
-    expect(ran.stderr).toContain(`it must be the result_url of a call's 202 answer, such as ${example}\n`);
+    expect(ran.stderr).toContain(
+      `it must be the result_url of a call's 202 answer; for example ${example}\n`,
+    );
   });
 
   test("says of a call that the gateway does not know what to check", async () => {
