@@ -115,6 +115,7 @@ test.each([
   "rejected show !",
   "pay !",
   "result !",
+  "callbacks secret !",
   "send !",
   "redis-acl !",
   "quote ! 1 1 --requester 0x0000000000000000000000000000000000000001",
