@@ -36,20 +36,19 @@ export function opsAddress(otherwise: string): Option {
 /** Returns `host:port`, also of a port alone. */
 function parseListenAddress(text: string): string {
   const read = readListenAddress(text);
-  if (typeof read !== "string") return listenAddressText(read);
-  throw new InvalidArgumentError(`it ${read}`);
+  return typeof read === "string" ? refuseValue(read, "127.0.0.1:9090") : listenAddressText(read);
 }
 
 export function serviceId(): Option {
   return new Option("--service-id <n>", "service of the jobs (default: 0, with a warning)")
     .env("POSTERN_SERVICE_ID")
-    .argParser(wholeNumber("a service id"));
+    .argParser(wholeNumber(7));
 }
 
 /** A port of 127.0.0.1. */
 export function port(name: string, otherwise: number, what: string): Option {
   return new Option(`--${name}-port <n>`, `${what}; 0 uses a free port`)
-    .argParser(wholeNumber("a port", { max: 65_535 }))
+    .argParser(wholeNumber(otherwise, { max: 65_535 }))
     .default(otherwise);
 }
 
@@ -66,14 +65,12 @@ export function untilOption(event: string): Option {
 
 /** 0 is no limit. */
 export function limitOption(otherwise: number, what = "print at most n entries; 0 prints all"): Option {
-  return new Option("--limit <n>", what).argParser(wholeNumber("a limit")).default(otherwise);
+  return new Option("--limit <n>", what).argParser(wholeNumber(50)).default(otherwise);
 }
 
 /** In seconds. */
 export function waitOption(what: string): Option {
-  return new Option("--wait <secs>", what)
-    .argParser(wholeNumber("a time", { max: WAIT_SECS_MAX }))
-    .default(120);
+  return new Option("--wait <secs>", what).argParser(wholeNumber(30, { max: WAIT_SECS_MAX })).default(120);
 }
 
 /** A day, for which results are kept. */
@@ -102,14 +99,13 @@ export function jobKeys(): Argument {
 
 function collectJobKey(text: string, before: string[] = []): string[] {
   const read = readGate(text);
-  if ("problem" in read) throw new InvalidArgumentError(`it ${read.problem}`);
+  if ("problem" in read) return refuseValue(read.problem, "7/1");
   return before.includes(read.gate) ? before : [...before, read.gate];
 }
 
 export function parseJobKey(text: string): string {
   const why = whyNoJobKey(text);
-  if (why !== undefined) throw new InvalidArgumentError(`it ${why}`);
-  return text;
+  return why === undefined ? text : refuseValue(why, "7/1");
 }
 
 /** For arguments and options that may be repeated. */
@@ -120,46 +116,47 @@ export function collectCallId(text: string, before: string[] = []): string[] {
 
 export function parseCallId(text: string): string {
   if (CALL_ID.test(text)) return text;
-  throw new InvalidArgumentError("it must be a call id: c_ and 32 lower-case hex digits");
+  return refuseValue("must be a call id: c_ and 32 lower-case hex digits", "c_4f1b…");
 }
 
 export function parseCode(text: string): ErrorCode {
   if (isErrorCode(text)) return text;
-  throw new InvalidArgumentError("it must be an error code from docs/errors.md");
+  return refuseValue("must be an error code from docs/errors.md", "runner.refused");
 }
 
-export function wholeNumber(what: string, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
+export function wholeNumber(example: number, { min = 0, max = Number.MAX_SAFE_INTEGER } = {}) {
   return (text: string): number => {
     const value = Number(text);
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;
     const most = max === Number.MAX_SAFE_INTEGER ? "2^53-1" : max;
-    throw new InvalidArgumentError(`${what} must be an integer from ${min} to ${most}`);
+    return refuseValue(`must be an integer from ${min} to ${most}`, String(example));
   };
 }
 
 export function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === "http:" || url?.protocol === "https:") return url;
-  throw new InvalidArgumentError("it must be an http or https URL");
+  return refuseValue("must be an http or https URL", "http://127.0.0.1:9300");
 }
 
 /** Returns the address in lower case. */
 export function parseAddress(text: string): string {
   if (isAddress(text)) return text.toLowerCase();
-  throw new InvalidArgumentError("it must be an address: 0x and 40 hex digits");
+  return refuseValue("must be an address: 0x and 40 hex digits", "0x7099…");
 }
 
 /** Returns the hash in lower case. */
 export function parseTransaction(text: string): string {
   if (/^0x[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
-  throw new InvalidArgumentError("it must be a transaction hash: 0x and 64 hex digits");
+  return refuseValue("must be a transaction hash: 0x and 64 hex digits", "0x51c2…");
 }
 
 function parseTime(text: string): number {
   const at = parseMoment(text, systemClock());
   if (at !== undefined) return at;
-  throw new InvalidArgumentError(
-    "it must be an ISO date such as 2026-01-31 or 2026-01-31T18:00, or an age such as 2h or 7d",
+  return refuseValue(
+    "must be an ISO date, or an age in s, m, h, d or w",
+    "2026-01-31, 2026-01-31T18:00 or 2h",
   );
 }
 
@@ -183,10 +180,31 @@ export function parseMoment(text: string, now: number): number | undefined {
 /** The options of a command that sends a body: the text itself, or the file that holds it. */
 export type BodyOptions = { body?: string; bodyFile?: string };
 
-/** Ends the command if both are given. */
-export function requireOneBody(command: Command, { body, bodyFile }: BodyOptions): void {
-  if (body !== undefined && bodyFile !== undefined)
-    usageError(command, "--body cannot be used with --body-file");
+/** Excludes --body. */
+export function bodyFile(what: string): Option {
+  return new Option("--body-file <file>", what).conflicts("body");
+}
+
+/** Refuses the value of an option or argument. */
+export function refuseValue(rule: string, example: string): never {
+  throw new InvalidArgumentError(ruleText(rule, example));
+}
+
+/** Says what a value must be. Some rules of other modules have an example of their own. */
+export function ruleText(rule: string, example: string): string {
+  return `it ${rule}${rule.includes("such as") ? "" : `; for example ${example}`}`;
+}
+
+/** Gives the errors that commander makes of refused values one form: what it is of, the value, and what is wrong with it. */
+export function valueErrorText(text: string): string {
+  return text
+    .replace(/^error: option ('[^']*') argument (?=')/, "error: option $1 value ")
+    .replace(
+      /^error: command-argument value ('.*') is invalid for argument ('[^']*')\./s,
+      "error: argument $2 value $1 is invalid.",
+    )
+    .replace(/(?<= is invalid)\. (?=it |Allowed )/, ": ")
+    .replace(/(?<= is invalid: )Allowed choices are (.*)\.$/m, "it must be one of $1");
 }
 
 /** Ends the command: its options do not go together. */

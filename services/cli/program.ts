@@ -21,13 +21,14 @@ import { addInit } from "./init/command.ts";
 import { addJobs } from "./jobs/command.ts";
 import {
   bindAddress,
+  bodyFile,
   configDir,
   opsAddress,
   parseAddress,
   parseUrl,
   port,
-  requireOneBody,
   serviceId,
+  valueErrorText,
   wholeNumber,
 } from "./options.ts";
 import { createOutput } from "./output.ts";
@@ -58,15 +59,14 @@ export function buildProgram(given: Surroundings): Command {
   const program = new Command("postern")
     .description("Turn webhooks and paid HTTP requests into durable calls of a job runner.")
     .version(deps.version, "-V, --version", "print the version")
+    .addHelpText("before", "Start with: postern dev\n")
     .addHelpText("after", EXIT_CODES)
     .configureOutput({
       writeOut: deps.print,
       writeErr: (text) => (isJsonWanted(program) ? deps : given).printError(text),
       outputError(text) {
         if (isJsonWanted(program)) output.begin({ json: true });
-        // Commander ends its sentence, and the reason begins in lower case.
-        const sentence = text.replace(/( is invalid(?: for argument '[^']*')?)\. (?=[a-z])/, "$1: ");
-        deps.printError(sentence.replace(/^error: command-argument value/, "error: value"));
+        deps.printError(valueErrorText(text));
       },
     })
     .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
@@ -79,28 +79,41 @@ export function buildProgram(given: Surroundings): Command {
     output.begin(command.opts());
     checkEnvironment(command, deps);
   });
-  addInit(program, deps);
-  addServices(program, deps);
+  addCommands(program, deps);
+  addOutputOptions(program);
+  return program;
+}
+
+/** By task, in the order of the help. */
+function addCommands(program: Command, deps: ProgramDeps): void {
+  program.commandsGroup("Start:");
   addDev(program, deps);
+  addInit(program, deps);
+  addCheckConfig(program, deps);
   addDevnet(program, deps);
-  addCalls(program, deps);
-  addCallbacks(program, deps);
-  addFailed(program, deps);
-  addJobs(program, deps);
-  addRejected(program, deps);
-  addEndpoint(program, deps);
+  program.commandsGroup("Send and pay:");
   addSend(program, deps);
-  addPayments(program, deps);
   addPay(program, deps);
   addResult(program, deps);
   addQuote(program, deps);
-  addRates(program, deps);
+  program.commandsGroup("Look:");
   addStatus(program, deps);
   addTail(program, deps);
+  addCalls(program, deps);
+  addRates(program, deps);
+  program.commandsGroup("Failed calls and refused requests:");
+  addFailed(program, deps);
+  addRejected(program, deps);
+  program.commandsGroup("Run the processes:");
+  addServices(program, deps);
+  program.commandsGroup("Operate:");
+  addJobs(program, deps);
+  addPayments(program, deps);
+  addEndpoint(program, deps);
+  addCallbacks(program, deps);
   addRedisAcl(program, deps);
-  addCheckConfig(program, deps);
-  addOutputOptions(program);
-  return program;
+  // Last, because a command passes it on to those that are added later.
+  program.commandsGroup("Start:").helpCommand("help [command]", "display help for command");
 }
 
 /** The commands that run as processes of their own, and say in their log what others say on stderr. */
@@ -205,7 +218,7 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
     .option(
       "--port-base <n>",
       "use fixed ports, starting at n",
-      wholeNumber("a port base", { min: 1, max: PORT_BASE_MAX }),
+      wholeNumber(9000, { min: 1, max: PORT_BASE_MAX }),
     )
     .option("--verbose", "print all logs of the processes (default on a terminal: only warnings and errors)")
     .action(async ({ configDir, serviceId, runner, portBase, verbose = false }: DevOptions) =>
@@ -225,7 +238,7 @@ function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void 
     .option(
       "--block-time-ms <n>",
       "milliseconds between blocks; 0 makes blocks only for transactions",
-      wholeNumber("a time"),
+      wholeNumber(1000),
       1000,
     )
     .action(async (options) => exitWith(await services.devnet(options)));
@@ -236,29 +249,26 @@ function addQuote(program: Command, deps: ProgramDeps): void {
     .command("quote")
     .description("compute a proof of work, and request a signed quote from a pricing engine")
     .argument("<url>", "HTTP URL of the pricing engine", parseUrl)
-    .argument("<service-id>", "service of the job", wholeNumber("a service id"))
-    .argument("<job-index>", "number of the job", wholeNumber("a job index", { max: JOB_INDEX_MAX }))
+    .argument("<service-id>", "service of the job", wholeNumber(7))
+    .argument("<job-index>", "number of the job", wholeNumber(1, { max: JOB_INDEX_MAX }))
     .requiredOption(
       "--requester <address>",
       "address that will redeem the quote or pay with it",
       parseAddress,
     )
     .option("--body <text>", "inputs of the job")
-    .option("--body-file <file>", "file with the inputs of the job")
+    .addOption(bodyFile("file with the inputs of the job"))
     .option(
       "--difficulty <bits>",
       "difficulty of the proof of work, as configured at the engine",
-      wholeNumber("a difficulty", { max: DIFFICULTY_BEARABLE }),
+      wholeNumber(20, { max: DIFFICULTY_BEARABLE }),
       20,
     )
     .option("--json", "print one JSON object")
-    .action(
-      async (url: URL, serviceId: number, jobIndex: number, options: QuoteOptions, command: Command) => {
-        requireOneBody(command, options);
-        const { showQuote } = await import("./quote.ts");
-        deps.exitWith(await showQuote(deps, url, { serviceId, jobIndex }, options));
-      },
-    );
+    .action(async (url: URL, serviceId: number, jobIndex: number, options: QuoteOptions) => {
+      const { showQuote } = await import("./quote.ts");
+      deps.exitWith(await showQuote(deps, url, { serviceId, jobIndex }, options));
+    });
 }
 
 function addRates(program: Command, deps: ProgramDeps): void {

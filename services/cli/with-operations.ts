@@ -1,7 +1,9 @@
+import { join } from "node:path";
 import { openConfigDir } from "../../shared/config/config-dir.ts";
 import { isLoopback, isPrivateUrl } from "../../shared/config/fields.ts";
 import { operatorToml } from "../../shared/config/operator-toml.ts";
 import { Secret } from "../../shared/crypto/secret.ts";
+import { AppError } from "../../shared/errors/app-error.ts";
 import { createOperations, type Operations } from "../../shared/operator/api.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { exitCodeOf, withRedis } from "./with-redis.ts";
@@ -21,23 +23,38 @@ export function withOperations(
       import("./console/client.ts"),
       import("./console/operations.ts"),
     ]);
-    const token = tokenFor(url, deps, configDir);
+    const { token, from } = tokenFor(url, deps, configDir);
     if (token !== undefined && !isPrivateUrl(url.href))
       deps.note(`warning: the token is sent unencrypted, because ${url.origin} does not use TLS\n`);
-    return work(createConsoleOperations(createConsoleClient({ url, token })));
+    const operations = createConsoleOperations(createConsoleClient({ url, token }));
+    return work(operations).catch((error: unknown) => {
+      throw withAdvice(error, from);
+    });
   });
 }
+
+/** Adds where the token is from, and what to do, to the error of a refused token. */
+function withAdvice(error: unknown, from: string | undefined): unknown {
+  if (!(error instanceof AppError) || error.code !== "operator.unauthorized") return error;
+  const shown = from === undefined ? "" : `, from ${from}`;
+  const advice = "set POSTERN_OPERATOR_TOKEN to a token from [[tokens]] in the console's operator.toml";
+  return AppError.public(error.code, `${error.message}${shown}: ${advice}`);
+}
+
+/** The token for the console, and its place. */
+type Shown = { token?: Secret; from?: string };
 
 /**
  * The variable's; else, for a console on this machine, the first operator's in its configuration. That one is for no other URL, lest a
  * mistyped one gets it.
  */
-function tokenFor(url: URL, { env }: ProgramDeps, dir: string): Secret | undefined {
+function tokenFor(url: URL, { env }: ProgramDeps, dir: string): Shown {
   const text = env["POSTERN_OPERATOR_TOKEN"]?.trim() ?? "";
-  if (text !== "") return new Secret(text);
-  if (!isLoopback(url.href)) return undefined;
+  if (text !== "") return { token: new Secret(text), from: "POSTERN_OPERATOR_TOKEN" };
+  if (!isLoopback(url.href)) return {};
   const files = openConfigDir(dir);
-  if (!files.has("operator.toml")) return undefined;
+  if (!files.has("operator.toml")) return {};
   const { tokens } = files.checked(files.read({ name: "operator.toml", schema: operatorToml({ env, dir }) }));
-  return tokens.find(({ role }) => role === "operator")?.token[0];
+  const token = tokens.find(({ role }) => role === "operator")?.token[0];
+  return token === undefined ? {} : { token, from: join(dir, "operator.toml") };
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { secretsOf } from "../../shared/config/endpoint-fields.ts";
 import { hmacSha256 } from "../../shared/crypto/hmac.ts";
 import { exampleBody, newSecret } from "../../shared/dev/config.ts";
 import type { LoggedEvent } from "../../shared/dev/process.ts";
@@ -160,7 +161,7 @@ export const recordedRequest: Chapter = {
   async show(demo) {
     const path = "/hooks/stripe";
     const endpoint = endpointAt(demo, path);
-    const secret = endpoint.auth === "none" ? undefined : endpoint.secret?.[0];
+    const [secret] = secretsOf(endpoint);
     if (secret === undefined) throw new Error("the Stripe endpoint has no secret");
     /** https://docs.stripe.com/webhooks/signature. The key is the whole secret, with its prefix. */
     const signedAt = (at: number) => {

@@ -1,5 +1,4 @@
 import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/job-call/job-call.ts";
 import { ENDED_STATES, isRecordState } from "../../shared/job-call/record-state.ts";
 import { failpoint } from "../../shared/lifecycle/failpoint.ts";
@@ -21,9 +20,9 @@ import {
   type ResultMark,
   type RunnerAnswer,
 } from "../../shared/results/answer.ts";
-import { type ProblemText, textOf } from "../../shared/results/result.ts";
+import type { ProblemText } from "../../shared/results/result.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import type { RetryPolicy } from "./retry-policy.ts";
+import { outcomeOf, type RetryPolicy, RunnerFailure } from "./outcomes.ts";
 import type { Throttle } from "./throttle.ts";
 
 /** What the runner gets: the stored call, checked, and the bytes of its body. */
@@ -31,42 +30,14 @@ export type DeliveredCall = { readonly call: CallHead; readonly body: Buffer };
 
 /**
  * Hands a call to a runner. Resolves when the runner owns the call; must tolerate the same `call.id` again. The code of a
- * thrown AppError decides what happens to the call. Retryable codes are tried again after `retryAfterMs` or the backoff,
- * whichever is longer; `runner.throttled`, `runner.busy` and `runner.unreachable` only delay the call; every other code fails
- * it. Any other error is tried again. `hold` may be lost meanwhile, and `hold.signal` is then aborted: another worker may have
- * the call, so stop if possible.
+ * thrown AppError decides what happens to the call (outcomes.ts). After any other error the call is tried again. `hold` may be
+ * lost meanwhile, and `hold.signal` is then aborted: another worker may have the call, so stop if possible.
  *
  * What it resolves with is kept as the result of a call with `keep_result`; without an answer there is no result. Of a call with a
  * `callback` that is told at its end, an answer of 202 says that the end is the delivery of its result.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing is one that has no answer
 export type Inject = (delivered: DeliveredCall, hold: Hold) => Promise<RunnerAnswer | undefined | void>;
-
-type FailureOptions = ConstructorParameters<typeof AppError>[1] & { problem?: ProblemText | undefined };
-
-/** What a runner answered that did not take the call. If it fails for good, its payer is told of the problem. */
-export class RunnerFailure extends AppError {
-  readonly problem: ProblemText | undefined;
-
-  constructor(code: ErrorCode, { problem, ...details }: FailureOptions) {
-    super(code, details);
-    this.problem = problem && textOf(problem);
-  }
-}
-
-/** For your own `inject`: the runner will never take this call, so it fails at once. Who asks for its result is told of `problem`. */
-export class Refused extends RunnerFailure {
-  constructor(reason: string, options?: { cause?: unknown; problem?: ProblemText }) {
-    super("runner.refused", { reason, ...options });
-  }
-}
-
-/** For your own `inject`: the runner will take this call later. The attempt does not count. */
-export class NotNow extends AppError {
-  constructor(reason: string, retryAfterMs: number) {
-    super("runner.busy", { reason, retryAfterMs });
-  }
-}
 
 /** How long a call waits if its record could not be written. */
 const RECORD_PAUSE_MS = 1000;
@@ -108,16 +79,19 @@ export function createDeliver(deps: DeliverDeps): Deliver {
     failpoint("producer.after_take");
     const injection = await injectWhileHeld(delivered, hold);
     if (injection === "not held") return givenBack(taken, false);
-    const { error, injectMs } = injection;
-    if (error !== undefined && hold.lost) return givenBack(taken, mayHaveRun(error));
-    if (error?.code === "runner.unreachable") return unreachable(taken, error);
-    if (error?.code === "runner.answer_broken" && isLastAttempt(taken, error)) {
+    const { answer, error, injectMs } = injection;
+    if (error === undefined) {
+      failpoint("producer.after_post");
+      return injected(taken, call, { injectMs, result: resultOf(call, answer) });
+    }
+    const { peer, effect } = outcomeOf(error);
+    if (hold.lost) return givenBack(taken, effect !== "no");
+    if (peer === "unreachable") return unreachable(taken, error);
+    if (effect === "yes" && isLastAttempt(taken, error)) {
       log.warn("call.result_lost", { ...callFields(taken.id, taken.queue), reason: error.message });
       return injected(taken, call, { injectMs, result: GONE });
     }
-    if (error !== undefined) return failed(taken, { error, injectMs }, call);
-    failpoint("producer.after_post");
-    return injected(taken, call, { injectMs, result: resultOf(call, injection.answer) });
+    return failed(taken, { error, injectMs }, call);
   }
 
   /** The runner has taken the call, so it never fails: its attempts are for the answer alone. */
@@ -166,16 +140,6 @@ export function createDeliver(deps: DeliverDeps): Deliver {
   return deliver;
 }
 
-/**
- * Codes which say that the job did not run: nothing was sent, or the runner refused the call before it did anything. With any other, the
- * attempt may have had its effect, as one that ran out of time or broke down on the way.
- */
-const NO_EFFECT: readonly ErrorCode[] = ["runner.unreachable", "runner.refused", "runner.throttled"];
-
-function mayHaveRun(error: AppError): boolean {
-  return !(error instanceof NotNow || NO_EFFECT.includes(error.code));
-}
-
 type Injection = { answer: RunnerAnswer | undefined; error: AppError | undefined; injectMs: number };
 
 /** What the runner is to be offered, or why it is not. */
@@ -196,16 +160,16 @@ type Success = { injectMs: number; result: ResultMark | undefined };
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, remember, clock, log, workerId }: DeliverDeps) {
   function injected(taken: Taken, call: CallHead, { injectMs, result }: Success): Verdict {
-    const { id, queue, attempt } = taken;
+    const { id, queue, attempt, attemptsBefore } = taken;
     throttle.succeeded(gateOf(queue));
     const onRecorded = () => {
       log.info("call.injected", {
         ...callFields(id, queue),
         ...pathOf(call),
-        ...{ attempt, injectMs, endToEndMs: clock() - call.accepted_at },
+        ...{ attempt, attemptsBefore, injectMs, endToEndMs: clock() - call.accepted_at },
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
-      remember(call, taken.attemptsBefore + 1);
+      remember(call, attemptsBefore + 1);
     };
     return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()) };
   }
@@ -216,18 +180,19 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     { error, injectMs }: { error: AppError; injectMs: number },
     call?: CallHead,
   ): Promise<Verdict> {
-    const { id, queue, attempt } = taken;
+    const { id, queue, attempt, attemptsBefore } = taken;
     const now = clock();
     const verdict = policy.judge(error, attempt, gateOf(queue));
     if (call !== undefined) throttle.failed(gateOf(queue), id, error);
-    const unsure = call !== undefined && mayHaveRun(error);
+    const unsure = call !== undefined && outcomeOf(error).effect !== "no";
     try {
       await recordFailure(taken, { error, call }, verdict, now);
     } catch (cause) {
       return { ...notRecorded(taken, cause), unsure };
     }
     const { code, message: reason } = error;
-    const fields = { ...callFields(id, queue), ...pathOf(call), attempt, code, reason, injectMs };
+    const counts = { attempt, attemptsBefore };
+    const fields = { ...callFields(id, queue), ...pathOf(call), ...counts, code, reason, injectMs };
     if (verdict.kind === "fail") {
       log.error("call.failed", fields);
       const failure = { code, ...problemOf(error) };
@@ -250,10 +215,12 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
    * The call's record cannot be read: it may have ended. It fails without an attempt, and without a callback, for an operator. Its record
    * stays as it is.
    */
-  function leftAlone({ id, queue, attempt }: Taken): Verdict {
-    const { code, message: reason } = unreadable(`the record of ${id}`);
-    log.error("call.failed", { ...callFields(id, queue), attempt, code, reason, injectMs: 0 });
-    return { kind: "fail", reason: `${code}: ${reason}` };
+  function leftAlone({ id, queue, attempt, attemptsBefore }: Taken): Verdict {
+    const error = unreadable(`the record of ${id}`);
+    const { code, message: reason } = error;
+    const counts = { attempt, attemptsBefore };
+    log.error("call.failed", { ...callFields(id, queue), ...counts, code, reason, injectMs: 0 });
+    return policy.judge(error, attempt, gateOf(queue));
   }
 
   async function recordFailure(
@@ -262,12 +229,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     verdict: Verdict,
     now: number,
   ): Promise<void> {
-    const attempt = {
-      at: now,
-      code: error.code,
-      reason: error.message,
-      worker: workerId,
-    };
+    const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
     if (call !== undefined) await records.attemptFailed(taken, attempt, taken.queuedAt);
     failpoint("producer.after_attempt_recorded");
     if (verdict.kind !== "fail") return;

@@ -1,6 +1,6 @@
 import { type Dispatcher, errors } from "undici";
 import { AppError, messageOf } from "../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../shared/errors/codes.ts";
+import type { DeliveryCode } from "../../shared/errors/codes.ts";
 import type { Hold } from "../../shared/queue/hold.ts";
 import { cut } from "../../shared/text/cut.ts";
 
@@ -84,7 +84,7 @@ function noResponse(cause: unknown, started: boolean): AppError {
   return new AppError(codeOf(cause, started), { reason, cause });
 }
 
-function codeOf(cause: unknown, started: boolean): ErrorCode {
+function codeOf(cause: unknown, started: boolean): DeliveryCode {
   if (started) return cause instanceof TimedOut ? "runner.timed_out" : "runner.disconnected";
   return REQUEST_FAULTS.some((fault) => cause instanceof fault)
     ? "internal.unexpected"

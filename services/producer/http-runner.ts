@@ -2,7 +2,6 @@ import { type Dispatcher, Pool } from "undici";
 import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
 import type { AppError } from "../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../shared/errors/codes.ts";
 import { createConnector } from "../../shared/http/connector.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
 import { jobKeyOf } from "../../shared/job-call/job-ids.ts";
@@ -11,29 +10,9 @@ import type { RunnerAnswer } from "../../shared/results/answer.ts";
 import { RESULT_LIMITS } from "../../shared/results/limits.ts";
 import { problemTextOf } from "../../shared/results/result.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { type DeliveredCall, type Inject, RunnerFailure } from "./deliver.ts";
+import type { DeliveredCall, Inject } from "./deliver.ts";
 import { exchange, type RunnerResponse } from "./exchange.ts";
-
-/**
- * What a runner's status means, unless it is 2xx. The code decides what happens to the call (retry-policy.ts):
- *
- *   runner.failed      it is tried again after a backoff, until its attempts are spent
- *   runner.busy        it is tried again after Retry-After, and the attempt does not count
- *   runner.throttled   the same; if several calls in a row are throttled, the job pauses
- *   runner.refused     it fails at once
- *
- * What it means if there is no status is in exchange.ts.
- */
-const CODE_OF_STATUS: Readonly<Record<string, ErrorCode>> = {
-  "408": "runner.failed",
-  "409": "runner.failed",
-  "409 with Retry-After": "runner.busy",
-  "425": "runner.failed",
-  "429": "runner.throttled",
-  "other 4xx": "runner.refused",
-};
-/** Every status that is not in the table: 3xx, 5xx. */
-const OTHER_CODE = "runner.failed";
+import { answerOf, RunnerFailure } from "./outcomes.ts";
 
 /** Longer than this no connection takes that is worth having. */
 export const CONNECT_TIMEOUT_MS = 2000;
@@ -125,22 +104,16 @@ function toAnswer(response: RunnerResponse): RunnerAnswer {
   return { status, contentType, body: isTooLong ? { missing: "too long" } : body };
 }
 
-/** Undefined for 2xx, otherwise the error whose code decides what happens to the call. */
+/** Undefined for 2xx. */
 function toError(response: RunnerResponse, now: number): AppError | undefined {
   const { status, body, excerpt } = response;
   if (status >= 200 && status < 300) return undefined;
   const retryAfterMs = parseRetryAfter(response.header("retry-after"), now);
   const reason = excerpt === "" ? `${status}` : `${status} ${excerpt}`;
-  return new RunnerFailure(codeOf(status, retryAfterMs), {
-    reason,
+  const { code, ...outcome } = answerOf(status, retryAfterMs !== undefined);
+  return new RunnerFailure(code, {
+    ...{ reason, outcome },
     problem: problemTextOf(response.header("content-type"), body),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   });
-}
-
-function codeOf(status: number, retryAfterMs: number | undefined): ErrorCode {
-  const withRetryAfter =
-    retryAfterMs === undefined ? undefined : CODE_OF_STATUS[`${status} with Retry-After`];
-  const other = status >= 400 && status < 500 ? CODE_OF_STATUS["other 4xx"] : undefined;
-  return withRetryAfter ?? CODE_OF_STATUS[status] ?? other ?? OTHER_CODE;
 }

@@ -35,7 +35,7 @@ import { createResults } from "../../shared/results/store.ts";
 import { systemClock } from "../../shared/time/clock.ts";
 import { createCallbacks } from "./callbacks/callbacks.ts";
 import { createDeliver, type Inject } from "./deliver.ts";
-import { createRetryPolicy } from "./retry-policy.ts";
+import { createRetryPolicy } from "./outcomes.ts";
 import { createRunners, type Runners } from "./runners.ts";
 import { createThrottle } from "./throttle.ts";
 
@@ -43,7 +43,8 @@ export type { PosternFile } from "../../config/schema/files.ts";
 export type { Logger } from "../../shared/log/logger.ts";
 export type { Hold } from "../../shared/queue/hold.ts";
 export type { RunnerAnswer } from "../../shared/results/answer.ts";
-export { type DeliveredCall, type Inject, NotNow, Refused } from "./deliver.ts";
+export type { DeliveredCall, Inject } from "./deliver.ts";
+export { NotNow, Refused } from "./outcomes.ts";
 
 /** Options of `createProducer`. Set `inject`, or `runner.url` of `postern`. */
 export interface ProducerOptions extends PartOptions {

@@ -7,6 +7,7 @@ import type { RunnerHealth } from "../../shared/processes/runner-health.ts";
 import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import { exchange } from "./exchange.ts";
+import { outcomeOf } from "./outcomes.ts";
 
 /** So many connections in a row that could not be made, with no answer in between, and the runner is away. */
 const FAILURES_IN_A_ROW = 3;
@@ -161,7 +162,7 @@ export function createProbe(url: string): Probe {
       await exchange(client, { method: "GET", path }, { timeoutMs: PROBE_MS });
       return true;
     } catch (error) {
-      return toAppError(error).code !== "runner.unreachable";
+      return outcomeOf(toAppError(error)).peer !== "unreachable";
     } finally {
       client.destroy().catch(() => {});
     }

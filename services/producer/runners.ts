@@ -7,7 +7,7 @@ import type { WatchedRunners } from "../../shared/processes/runner-health.ts";
 import type { Clock } from "../../shared/time/clock.ts";
 import type { Inject } from "./deliver.ts";
 import { createHttpInject } from "./http-runner.ts";
-import { NO_ANSWER } from "./retry-policy.ts";
+import { outcomeOf } from "./outcomes.ts";
 import { createProbe, createRunnerWatch } from "./runner-watch.ts";
 
 export type RunnerOptions = { url: string; secret: Secret | undefined; timeoutMs: number };
@@ -74,10 +74,11 @@ export function createRunners({
       watch.answered();
       return answer;
     } catch (thrown) {
-      const { code, message } = toAppError(thrown);
-      if (!NO_ANSWER.includes(code)) watch.answered();
-      else if (code === "runner.unreachable" && !hold.lost) watch.failed(message, since);
-      else if (!hold.lost) watch.unanswered(message, since);
+      const error = toAppError(thrown);
+      const { peer } = outcomeOf(error);
+      if (peer === "answered") watch.answered();
+      else if (peer === "unreachable" && !hold.lost) watch.failed(error.message, since);
+      else if (!hold.lost) watch.unanswered(error.message, since);
       throw thrown;
     }
   };

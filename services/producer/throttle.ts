@@ -1,7 +1,7 @@
 import { type AppError, messageOf } from "../../shared/errors/app-error.ts";
 import type { Logger } from "../../shared/log/logger.ts";
 import type { Clock } from "../../shared/time/clock.ts";
-import { NO_ANSWER } from "./retry-policy.ts";
+import { outcomeOf } from "./outcomes.ts";
 
 /** If so many different calls of a job in a row are told to come later, the job as a whole is too much for its runner. */
 const CALLS_IN_A_ROW = 3;
@@ -42,9 +42,10 @@ export function createThrottle({
   return {
     succeeded: (job) => void throttled.delete(job),
     failed(job, callId, error) {
-      // `runner.busy` is about one call, which runs already, and says nothing of the job.
-      if (NO_ANSWER.includes(error.code) || error.code === "runner.busy") return;
-      if (!asksToWait(error)) return void throttled.delete(job);
+      const { pauses } = outcomeOf(error);
+      if (pauses === "skip") return;
+      const endsRow = pauses === "no" || (pauses === "asked" && error.retryAfterMs === undefined);
+      if (endsRow) return void throttled.delete(job);
       const known = throttled.get(job) ?? { calls: new Set(), pausedUntil: 0 };
       throttled.set(job, known);
       // The calls that were with the runner when the pause began come back with the same answer, and say nothing new.
@@ -57,8 +58,4 @@ export function createThrottle({
       pause(job, pauseMs);
     },
   };
-}
-
-function asksToWait({ code, retryable, retryAfterMs }: AppError): boolean {
-  return code === "runner.throttled" || (retryable && retryAfterMs !== undefined);
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { credentialHeaders, schemesOf } from "../../shared/config/endpoint-fields.ts";
+import { credentialHeaders, schemesOf, secretsOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
@@ -149,22 +149,11 @@ function readsFields({ delivery_id, event_type, route_by, handshakes }: Endpoint
 }
 
 function createCheck(endpoint: EndpointToml, clock: Clock): Check {
-  const schemes = schemesOf(endpoint);
-  if (schemes !== undefined) {
-    const secrets = ("secret" in endpoint && endpoint.secret) || [];
-    const givesAway = endpoint.handshakes.some(
-      ({ mac, proof }) => mac !== undefined && proof !== "credential",
-    );
-    const begin = createSignatureCheck(schemes, secrets, {
-      publicUrl: endpoint.public_url,
-      clock,
-      givenAway: givesAway ? GIVEN_AWAY : undefined,
-    });
-    if (!schemes.some(readsJson)) return begin;
-    const refuse = (problem: string) => rejected("malformed", problem);
-    return (req) => withBoundedJson(refuse, begin(req));
-  }
   switch (endpoint.auth) {
+    case "none": {
+      const refuse = (problem: string) => AppError.public("request.malformed", problem);
+      return () => (readsFields(endpoint) ? withBoundedJson(refuse) : undefined);
+    }
     case "bearer":
       return (req) => requireSecret(bearerToken(req), endpoint.secret);
     case "basic":
@@ -172,11 +161,24 @@ function createCheck(endpoint: EndpointToml, clock: Clock): Check {
     case "api-key":
       return (req) =>
         requireSecret(headerBytes(onlyCredential(req, endpoint.api_key_header)), endpoint.secret);
-    default: {
-      const refuse = (problem: string) => AppError.public("request.malformed", problem);
-      return () => (readsFields(endpoint) ? withBoundedJson(refuse) : undefined);
-    }
+    case "token":
+    case "hmac-sha256":
+    case "signature":
+      return createSchemesCheck(endpoint, clock);
   }
+}
+
+function createSchemesCheck(endpoint: EndpointToml, clock: Clock): Check {
+  const schemes = schemesOf(endpoint) ?? [];
+  const givesAway = endpoint.handshakes.some(({ mac, proof }) => mac !== undefined && proof !== "credential");
+  const begin = createSignatureCheck(schemes, secretsOf(endpoint), {
+    publicUrl: endpoint.public_url,
+    clock,
+    givenAway: givesAway ? GIVEN_AWAY : undefined,
+  });
+  if (!schemes.some(readsJson)) return begin;
+  const refuse = (problem: string) => rejected("malformed", problem);
+  return (req) => withBoundedJson(refuse, begin(req));
 }
 
 /** Refuses JSON that costs much to parse before the check, which parses it. */
@@ -264,7 +266,9 @@ function kindOf(endpoint: EndpointToml, came: readonly string[]): CredentialKind
     case "basic":
     case "api-key":
       return endpoint.auth;
-    default: {
+    case "token":
+    case "hmac-sha256":
+    case "signature": {
       const schemes = schemesOf(endpoint) ?? [];
       const hasCome = ({ header }: Scheme) =>
         [header ?? []].flat().some((name) => came.includes(name.toLowerCase()));

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { credentialPlaces } from "../../shared/config/credential-places.ts";
-import { schemesOf } from "../../shared/config/endpoint-fields.ts";
+import { schemesOf, secretsOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { sameBytes } from "../../shared/crypto/compare.ts";
 import type { Secret } from "../../shared/crypto/secret.ts";
@@ -113,7 +113,7 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
     if (!GIVEN_AWAY.test(text)) throw refused("the challenge has the form of signed content");
     const schemes = schemesOf(endpoint) ?? [];
     const [scheme] = schemes;
-    const [key] = keysFor(schemes, ("secret" in endpoint && endpoint.secret) || [])[0] ?? [];
+    const [key] = keysFor(schemes, secretsOf(endpoint))[0] ?? [];
     if (scheme === undefined || key === undefined) throw refused("the endpoint has no secret");
     const digest = macOf(scheme.algorithm, key, Buffer.from(text, "latin1"));
     return `${mac?.prefix ?? ""}${digest.toString(mac?.encoding)}`;

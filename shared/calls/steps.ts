@@ -8,8 +8,11 @@ import type { StoredResult } from "../results/result.ts";
 import type { ResultRead } from "../results/store.ts";
 
 /** One thing that happened to a call. `at` is unix ms; `missing` is how many attempts right before it are no longer kept, if there are any. */
-export type LifeStep = { at: number; missing?: number } & (
-  | { kind: "accepted" }
+export type LifeStep = {
+  at: number;
+  missing?: number;
+} /** A gateway has made the call of a request; of a payment, as it claims it. */ & (
+  | { kind: "created" }
   /** A facilitator has verified the payment, and the whole call is on disk. */
   | { kind: "claimed"; facilitator: string }
   /** The settle request was sent once more, so often in all. */
@@ -90,7 +93,7 @@ function ownSteps(known: Known): LifeStep[] {
   const late = numberOf(record["late"]);
   const forgottenAt = numberOf(record["fg"]);
   return [
-    ...(acceptedAt === undefined ? [] : [{ kind: "accepted", at: acceptedAt } as const]),
+    ...(acceptedAt === undefined ? [] : [{ kind: "created", at: acceptedAt } as const]),
     ...paymentSteps(known),
     ...(queuedAt === undefined ? [] : [{ kind: "queued", at: queuedAt } as const]),
     ...logSteps(log),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Secret } from "../crypto/secret.ts";
 import { CALLBACK_KEYS_PATH } from "../job-call/callback.ts";
 import type { Scheme } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
@@ -131,44 +132,38 @@ export const everyEndpoint = (from: SecretSource) => ({
   callback_hosts: callbackHosts.optional(),
 });
 
-/** The keys of each way to authenticate. For a new one the compiler names every place that has to know it. */
-function waysToAuthenticate(from: SecretSource) {
+/** An endpoint has the keys of its way to authenticate. For a new way the compiler names every place that has to know it. */
+export function endpointFields(from: SecretSource) {
+  const every = everyEndpoint(from);
   const secret = secretValues(from);
   const signatureOver = z.enum(["received", "decoded"]).default("received");
-  return [
-    { auth: z.literal("none") },
-    { auth: z.literal("bearer"), secret },
-    { auth: z.literal("basic"), username, secret },
-    {
+  const keys = new Set(Object.keys(every));
+  const way = <Own extends z.ZodRawShape>(own: Own) => {
+    for (const key of Object.keys(own)) keys.add(key);
+    return z.strictObject({ ...every, ...own }, { error: (issue) => unknownKeys(issue, [...keys]) });
+  };
+  return z.discriminatedUnion("auth", [
+    way({ auth: z.literal("none") }),
+    way({ auth: z.literal("bearer"), secret }),
+    way({ auth: z.literal("basic"), username, secret }),
+    way({
       auth: z.literal("api-key"),
       secret,
       api_key_header: headerName.default("X-API-Key").transform((name) => name.toLowerCase()),
-    },
-    {
+    }),
+    way({
       auth: z.literal("token"),
       secret,
       token_query: z.string().min(1).optional(),
       token_field: pointer.optional(),
-    },
-    { auth: z.literal("hmac-sha256"), secret, signature_over: signatureOver },
-    { auth: z.literal("signature"), secret: secret.optional(), signature, signature_over: signatureOver },
-  ] as const;
-}
-
-export function endpointFields(from: SecretSource) {
-  const every = everyEndpoint(from);
-  const [none, bearer, basic, apiKey, token, hmac, signed] = waysToAuthenticate(from);
-  const keys = [...new Set([every, none, bearer, basic, apiKey, token, hmac, signed].flatMap(Object.keys))];
-  const strict = <Own extends z.ZodRawShape>(own: Own) =>
-    z.strictObject({ ...every, ...own }, { error: (issue) => unknownKeys(issue, keys) });
-  return z.discriminatedUnion("auth", [
-    strict(none),
-    strict(bearer),
-    strict(basic),
-    strict(apiKey),
-    strict(token),
-    strict(hmac),
-    strict(signed),
+    }),
+    way({ auth: z.literal("hmac-sha256"), secret, signature_over: signatureOver }),
+    way({
+      auth: z.literal("signature"),
+      secret: secret.optional(),
+      signature,
+      signature_over: signatureOver,
+    }),
   ]);
 }
 
@@ -184,36 +179,60 @@ function unknownKeys(issue: z.core.$ZodRawIssue, keys: readonly string[]): strin
 
 export type EndpointFields = z.output<ReturnType<typeof endpointFields>>;
 
-/** What the requests of an endpoint are signed with; undefined if its credential is something else. */
-export function schemesOf(endpoint: EndpointFields): readonly Scheme[] | undefined {
+export function secretsOf(endpoint: EndpointFields): readonly Secret[] {
+  return ("secret" in endpoint && endpoint.secret) || [];
+}
+
+/** A header that holds the secret after the text `before`, as it is unless there is `encode`. */
+type SecretHeader = { by: "secret"; header: string; before: string; encode?: (secret: string) => string };
+
+/** The proof of a request's sender. */
+type Proof = { by: "nothing" } | SecretHeader | { by: "schemes"; schemes: readonly Scheme[] };
+
+/** How a sender proves a request to an endpoint, by the endpoint's `auth`. */
+export function proofOf(endpoint: EndpointFields): Proof {
   switch (endpoint.auth) {
-    case "signature":
-      return endpoint.signature;
-    case "hmac-sha256":
-      return [HMAC_SHA256];
-    case "token": {
-      const { token_query: query, token_field: field } = endpoint;
-      return [{ algorithm: "equal", ...(query === undefined ? { field: field ?? "" } : { query }) }];
-    }
     case "none":
+      return { by: "nothing" };
     case "bearer":
-    case "basic":
+      return { by: "secret", header: "Authorization", before: "Bearer " };
+    case "basic": {
+      const encode = (password: string) => Buffer.from(`${endpoint.username}:${password}`).toString("base64");
+      return { by: "secret", header: "Authorization", before: "Basic ", encode };
+    }
     case "api-key":
-      return undefined;
+      return { by: "secret", header: endpoint.api_key_header, before: "" };
+    case "token": {
+      const { token_query: query, token_field: field = "" } = endpoint;
+      return {
+        by: "schemes",
+        schemes: [{ algorithm: "equal", ...(query === undefined ? { field } : { query }) }],
+      };
+    }
+    case "hmac-sha256":
+      return { by: "schemes", schemes: [HMAC_SHA256] };
+    case "signature":
+      return { by: "schemes", schemes: endpoint.signature };
   }
+}
+
+/** The schemes by which the requests of an endpoint are signed; undefined if its credential is something else. */
+export function schemesOf(endpoint: EndpointFields): readonly Scheme[] | undefined {
+  const proof = proofOf(endpoint);
+  return proof.by === "schemes" ? proof.schemes : undefined;
+}
+
+/** The text of the header that holds this secret. */
+export function secretText({ before, encode }: SecretHeader, secret: string): string {
+  return before + (encode === undefined ? secret : encode(secret));
 }
 
 /** The headers that hold an endpoint's credential, in lower case. */
 export function credentialHeaders(endpoint: EndpointFields): readonly string[] {
-  switch (endpoint.auth) {
-    case "bearer":
-    case "basic":
-      return ["authorization"];
-    case "api-key":
-      return [endpoint.api_key_header];
-    default:
-      return (schemesOf(endpoint) ?? [])
-        .flatMap(({ header }) => header ?? [])
-        .map((name) => name.toLowerCase());
-  }
+  const proof = proofOf(endpoint);
+  const names =
+    proof.by === "secret"
+      ? [proof.header]
+      : (schemesOf(endpoint) ?? []).flatMap(({ header }) => header ?? []);
+  return names.map((name) => name.toLowerCase());
 }

@@ -1,3 +1,4 @@
+import { proofOf, secretsOf, secretText } from "../config/endpoint-fields.ts";
 import type { EndpointToml } from "../config/endpoint-toml.ts";
 import { hmacSha256 } from "../crypto/hmac.ts";
 import type { Secret } from "../crypto/secret.ts";
@@ -38,19 +39,12 @@ export function readyCurl(endpoint: EndpointToml, options: CurlOptions): string 
 type ShownCredential = { query?: string; header?: string };
 
 function shown(endpoint: EndpointToml, body: string): ShownCredential | undefined {
-  switch (endpoint.auth) {
-    case "signature":
-      return undefined;
-    case "token": {
-      const { token_query: name, secret } = endpoint;
-      if (name === undefined) return undefined;
-      return { query: `?${encodeURIComponent(name)}=${encodeURIComponent(first(secret))}` };
-    }
-    default: {
-      const header = credentialHeader(endpoint, body);
-      return header === undefined ? {} : { header: shellQuote(`${header.name}: ${header.value}`) };
-    }
-  }
+  const header = credentialHeader(endpoint, body);
+  if (header !== undefined) return { header: shellQuote(`${header.name}: ${header.value}`) };
+  if (endpoint.auth === "none") return {};
+  if (endpoint.auth !== "token" || endpoint.token_query === undefined) return undefined;
+  const { token_query: name, secret } = endpoint;
+  return { query: `?${encodeURIComponent(name)}=${encodeURIComponent(first(secret))}` };
 }
 
 function named(
@@ -58,20 +52,10 @@ function named(
   body: string,
   variable: string | undefined,
 ): ShownCredential | undefined {
-  switch (endpoint.auth) {
-    case "none":
-    case "hmac-sha256":
-      return shown(endpoint, body);
-    case "bearer":
-    case "api-key": {
-      const before = endpoint.auth === "bearer" ? "Authorization: Bearer " : `${endpoint.api_key_header}: `;
-      return variable === undefined ? undefined : { header: `${shellQuote(before)}"$${variable}"` };
-    }
-    case "basic":
-    case "token":
-    case "signature":
-      return undefined;
-  }
+  const proof = proofOf(endpoint);
+  if (proof.by !== "secret") return endpoint.auth === "token" ? undefined : shown(endpoint, body);
+  if (variable === undefined || proof.encode !== undefined) return undefined;
+  return { header: `${shellQuote(`${proof.header}: ${proof.before}`)}"$${variable}"` };
 }
 
 /** A command that signs and sends a sample as the endpoint's sender would, with the secret that the configuration names. */
@@ -102,22 +86,11 @@ type CredentialHeader = { name: string; value: string };
 
 /** The credential header of a webhook with this body, made with the endpoint's first secret; undefined if it has none. */
 export function credentialHeader(endpoint: EndpointToml, body: string): CredentialHeader | undefined {
-  switch (endpoint.auth) {
-    case "none":
-    case "token":
-    case "signature":
-      return undefined;
-    case "basic": {
-      const credentials = `${endpoint.username}:${first(endpoint.secret)}`;
-      return { name: "Authorization", value: `Basic ${Buffer.from(credentials).toString("base64")}` };
-    }
-    case "bearer":
-      return { name: "Authorization", value: `Bearer ${first(endpoint.secret)}` };
-    case "api-key":
-      return { name: endpoint.api_key_header, value: first(endpoint.secret) };
-    case "hmac-sha256":
-      return { name: "X-Signature-256", value: `sha256=${signature(endpoint.secret, body)}` };
-  }
+  if (endpoint.auth === "hmac-sha256")
+    return { name: "X-Signature-256", value: `sha256=${signature(endpoint.secret, body)}` };
+  const proof = proofOf(endpoint);
+  if (proof.by !== "secret") return undefined;
+  return { name: proof.header, value: secretText(proof, first(secretsOf(endpoint))) };
 }
 
 function first([secret]: readonly Secret[]): string {

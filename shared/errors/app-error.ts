@@ -10,7 +10,7 @@ type Details = {
   cause?: unknown;
 };
 
-/** A failure with a stable code; the code decides the HTTP status and whether to retry. */
+/** A failure with a stable code, which decides the HTTP status and what a producer does next. */
 export class AppError extends Error {
   override readonly name = "AppError";
   readonly code: ErrorCode;
@@ -31,10 +31,6 @@ export class AppError extends Error {
     rest: Omit<Details, "reason" | "publicDetail"> = {},
   ): AppError {
     return new AppError(code, { reason: detail, publicDetail: detail, ...rest });
-  }
-
-  get retryable(): boolean {
-    return CODES[this.code].retryable;
   }
 }
 

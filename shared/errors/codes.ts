@@ -1,10 +1,34 @@
 type Entry = {
   /** The HTTP status of our answer. */
   readonly status: number;
-  /** Whether the same attempt may succeed later. The producer retries by this alone. */
+  /** Whether the same request may succeed later. */
   readonly retryable: boolean;
   readonly title: string;
 };
+
+const DELIVERY_CODES = {
+  // what the producer met
+  "runner.unreachable": { status: 502, retryable: true, title: "Runner could not be reached" },
+  "runner.disconnected": { status: 502, retryable: true, title: "Connection to the runner broke" },
+  "runner.timed_out": { status: 504, retryable: true, title: "Runner did not answer in time" },
+  "runner.answer_broken": { status: 502, retryable: true, title: "Runner's answer was cut off" },
+  "runner.failed": { status: 502, retryable: true, title: "Runner answered with an error" },
+  "runner.throttled": { status: 429, retryable: true, title: "Runner is rate limiting" },
+  "runner.busy": { status: 409, retryable: true, title: "Runner is still running this call" },
+  "runner.refused": { status: 502, retryable: false, title: "Runner refused the call" },
+  "call.poison_pill": { status: 500, retryable: false, title: "Producers ended during the call" },
+  "call.corrupt": { status: 500, retryable: false, title: "Stored call is corrupt" },
+
+  // what the producer met at the receiver of a callback
+  "callback.unanswered": { status: 504, retryable: true, title: "Receiver did not answer" },
+  "callback.failed": { status: 502, retryable: true, title: "Receiver answered with an error" },
+  "callback.gone": { status: 502, retryable: false, title: "Receiver is gone" },
+  "callback.address_forbidden": {
+    status: 502,
+    retryable: false,
+    title: "Receiver address is not allowed",
+  },
+} as const satisfies Record<string, Entry>;
 
 /** Every failure of Postern. A code never changes its name; the documentation lists them all, and a test compares. */
 export const CODES = {
@@ -177,27 +201,7 @@ export const CODES = {
   "result.conflict": { status: 409, retryable: false, title: "The call already has another result" },
   "result.too_late": { status: 409, retryable: false, title: "The call no longer accepts a result" },
 
-  // what the producer met
-  "runner.unreachable": { status: 502, retryable: true, title: "Runner could not be reached" },
-  "runner.disconnected": { status: 502, retryable: true, title: "Connection to the runner broke" },
-  "runner.timed_out": { status: 504, retryable: true, title: "Runner did not answer in time" },
-  "runner.answer_broken": { status: 502, retryable: true, title: "Runner's answer was cut off" },
-  "runner.failed": { status: 502, retryable: true, title: "Runner answered with an error" },
-  "runner.throttled": { status: 429, retryable: true, title: "Runner is rate limiting" },
-  "runner.busy": { status: 409, retryable: true, title: "Runner is still running this call" },
-  "runner.refused": { status: 502, retryable: false, title: "Runner refused the call" },
-  "call.poison_pill": { status: 500, retryable: false, title: "Producers ended during the call" },
-  "call.corrupt": { status: 500, retryable: false, title: "Stored call is corrupt" },
-
-  // what the producer met at the receiver of a callback
-  "callback.unanswered": { status: 504, retryable: true, title: "Receiver did not answer" },
-  "callback.failed": { status: 502, retryable: true, title: "Receiver answered with an error" },
-  "callback.gone": { status: 502, retryable: false, title: "Receiver is gone" },
-  "callback.address_forbidden": {
-    status: 502,
-    retryable: false,
-    title: "Receiver address is not allowed",
-  },
+  ...DELIVERY_CODES,
 
   // what the reference runner answers
   "runner.signature_rejected": { status: 401, retryable: false, title: "Request signature is not valid" },
@@ -289,6 +293,13 @@ export const CODES = {
 } as const satisfies Record<string, Entry>;
 
 export type ErrorCode = keyof typeof CODES;
+
+/** Codes with which a delivery to a runner, or to the receiver of a callback, can end. The producer decides on each of them. */
+export type DeliveryCode =
+  | keyof typeof DELIVERY_CODES
+  | "queue.unavailable"
+  | "record.unreadable"
+  | "internal.unexpected";
 
 export function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(CODES, text);

@@ -20,7 +20,10 @@ const ofCall = {
   call_id: z.string(),
   /** `<service id>/<job index>`. */
   job: z.string(),
+  /** Counts from 1 the attempts that are spent since the call was queued or last replayed. */
   attempt: z.int(),
+  /** How many attempts there were before this one, spent or not, also across replays. */
+  attempts_before: z.int(),
 };
 
 /** Why something went wrong; the reason is the log's. */

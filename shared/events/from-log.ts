@@ -93,7 +93,7 @@ export const FROM_LOG: Readonly<Record<string, ToEvent>> = {
 };
 
 function ofCall(fields: Fields, at: number) {
-  const { origin, callId, attempt, path } = fields;
+  const { origin, callId, attempt, attemptsBefore, path } = fields;
   return {
     at,
     origin: ORIGINS.find((each) => each === origin) ?? ("webhook" as const),
@@ -101,6 +101,7 @@ function ofCall(fields: Fields, at: number) {
     call_id: String(callId),
     job: String(jobOf(fields)),
     attempt: Number(attempt),
+    attempts_before: Number(attemptsBefore),
   };
 }
 

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { OUTCOMES } from "../../services/producer/outcomes.ts";
 import { CODES } from "../../shared/errors/codes.ts";
 
 const page = readFileSync(new URL("../../docs/errors.md", import.meta.url), "utf8");
@@ -11,6 +12,16 @@ test("the table of docs/errors.md lists every code, with its status and whether 
     code,
     /^(start|command)\./.test(code) ? "-" : String(entry.status),
     entry.retryable ? "yes" : "no",
+  ]);
+  expect(documented).toEqual(real);
+});
+
+test("the second table of docs/errors.md is what a producer does after each code, and has no other row", () => {
+  const [, section = ""] = page.split("## What a producer does next\n");
+  const documented = [...section.matchAll(/^\| (.+) \|$/gm)].map(([, row = ""]) => row.split(" | ")).slice(1);
+  const real = Object.entries(OUTCOMES).map(([code, { next, effect, peer, pauses, wait }]) => [
+    `\`${code}\``,
+    ...[next, effect, peer, pauses, wait],
   ]);
   expect(documented).toEqual(real);
 });

@@ -138,7 +138,7 @@ const COMMANDS: Readonly<Record<string, Case>> = {
   },
   "failed list": { says: /0 of 0 failed calls match/ },
   "failed show": { args: () => [NO_CALL], says: /is unknown: there was no such call/, code: 1 },
-  "failed replay": { args: () => ["--all"], says: /replayed 0 of 0 calls/ },
+  "failed replay": { args: () => ["--all"], says: /returned 0 of 0 calls to the queue/ },
   "failed discard": { args: () => ["--all", "--reason", "x", "--yes"], says: /discarded 0 of 0 calls/ },
   "jobs list": { says: /0\/1 .*running/ },
   "jobs pause": { args: () => ["0/2", "--reason", "x"], says: /0\/2 is paused/ },

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
-import { configDir } from "../options.ts";
+import { readTarget } from "../../../shared/job-call/callback-target.ts";
+import { configDir, refuseValue } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { SecretOptions } from "./secret.ts";
 
@@ -14,6 +15,7 @@ export function addCallbacks(program: Command, deps: ProgramDeps): void {
     .argument(
       "<url>",
       "URL of the receiver, as in callback_url or in the X-PLATFORM-CALLBACK header of a request",
+      parseReceiverUrl,
     )
     .option("--json", "print one JSON object")
     .addOption(configDir())
@@ -21,4 +23,9 @@ export function addCallbacks(program: Command, deps: ProgramDeps): void {
       const { printReceiverSecret } = await import("./secret.ts");
       deps.exitWith(printReceiverSecret(deps, url, options));
     });
+}
+
+function parseReceiverUrl(text: string): string {
+  const read = readTarget(text);
+  return "problem" in read ? refuseValue(read.problem, "https://hooks.example.com/told") : text;
 }

@@ -3,7 +3,7 @@ import { callbacks } from "../../../shared/config/callbacks-toml.ts";
 import { openConfigDir } from "../../../shared/config/config-dir.ts";
 import { receiverSecret } from "../../../shared/crypto/callback-keys.ts";
 import { toAppError } from "../../../shared/errors/app-error.ts";
-import { readTarget, toTarget } from "../../../shared/job-call/callback-target.ts";
+import { toTarget } from "../../../shared/job-call/callback-target.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
@@ -16,12 +16,7 @@ export function printReceiverSecret(
   text: string,
   { configDir, json }: SecretOptions,
 ): number {
-  const read = readTarget(text);
-  if ("problem" in read) {
-    deps.printError(`error: the URL ${read.problem}\n`);
-    return EXIT.usage;
-  }
-  const { url } = toTarget(read.url);
+  const { url } = toTarget(new URL(text));
   try {
     const files = openConfigDir(configDir);
     const schema = z.looseObject({ callbacks: callbacks({ env: deps.env, dir: configDir }).optional() });

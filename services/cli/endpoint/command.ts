@@ -20,7 +20,7 @@ export function addEndpoint(program: Command, deps: ProgramDeps): void {
     .option(
       "--minutes <n>",
       "minutes that the endpoint stays open",
-      wholeNumber("a number of minutes", { min: 1, max: 120 }),
+      wholeNumber(MINUTES, { min: 1, max: 120 }),
       MINUTES,
     )
     .option("--json", "print one JSON object")

@@ -7,7 +7,7 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 import { createProgress } from "./progress.ts";
-import { exitCode, type Outcome, PAST, report } from "./report.ts";
+import { doneText, exitCode, type Outcome, report } from "./report.ts";
 
 /** The options that replay and discard have in common. */
 export type BulkOptions = FilterOptions &
@@ -66,7 +66,10 @@ function runUntil(
     const unfinished = new Set(counted.named);
 
     const operateAll = async () => {
-      const shown = createProgress(deps, { ...options, past: PAST[action] });
+      const shown = createProgress(deps, {
+        ...options,
+        doneText: (done, total) => doneText(action, done, total),
+      });
       const result = await bulk.operate(request, counted, {
         signal,
         onProgress: (progress) => shown.update(progress),

@@ -84,7 +84,7 @@ function addBulkOptions(command: Command): Command {
     .option(
       "--concurrency <n>",
       "number of calls to process at once",
-      wholeNumber("concurrency", { min: 1, max: 100 }),
+      wholeNumber(8, { min: 1, max: 100 }),
       8,
     )
     .option("--json", "print one JSON object")

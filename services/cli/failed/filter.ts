@@ -23,8 +23,8 @@ export function addFilterOptions(command: Command, limit: Option): Command {
   return command
     .addOption(new Option("--origin <origin>", "source of the call").choices(ORIGINS))
     .option("--endpoint <path>", "endpoint that received the webhook")
-    .option("--service <id>", "service of the job", wholeNumber("a service id"))
-    .option("--job <id>", "job of the call; without --service, of any service", wholeNumber("a job id"))
+    .option("--service <id>", "service of the job", wholeNumber(7))
+    .option("--job <id>", "job of the call; without --service, of any service", wholeNumber(1))
     .option("--code <code>", "error code of the failure, such as runner.refused", parseCode)
     .addOption(sinceOption("failed"))
     .addOption(untilOption("failed"))

@@ -8,16 +8,19 @@ type Shown = {
   end(): void;
 };
 
+/** Tells how many calls of a run are done. */
+type DoneText = (done: number, total: number) => string;
+
 /**
  * Shows on stderr how far a run is: a bar on a screen; elsewhere a line for each tenth of a long run, and with --json nothing,
  * since the outcome says all.
  */
 export function createProgress(
   { terminal, note }: ProgramDeps,
-  { json, quiet, past }: { json?: boolean; quiet?: boolean; past: string },
+  { json, quiet, doneText }: { json?: boolean; quiet?: boolean; doneText: DoneText },
 ): Shown {
   if (json || quiet) return { update() {}, end() {} };
-  return terminal.drawsProgress ? createProgressBar(terminal.redraw) : createProgressLines(note, past);
+  return terminal.drawsProgress ? createProgressBar(terminal.redraw) : createProgressLines(note, doneText);
 }
 
 const REDRAW_MS = 100;
@@ -44,14 +47,14 @@ export function createProgressBar(redraw: (line: string) => void, clock = system
 /** A run of fewer calls is over before anybody asks. */
 const LONG = 100;
 
-function createProgressLines(note: (text: string) => void, past: string): Shown {
+function createProgressLines(note: (text: string) => void, doneText: DoneText): Shown {
   let told = 0;
   return {
     update({ done, left, total }) {
       const tenth = Math.floor((10 * (done + left)) / total);
       if (total < LONG || tenth === told || tenth === 10) return;
       told = tenth;
-      note(`${past} ${done} of ${total} calls (${10 * tenth} %)\n`);
+      note(`${doneText(done, total)} (${10 * tenth} %)\n`);
     },
     end() {},
   };

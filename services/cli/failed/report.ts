@@ -67,20 +67,26 @@ function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
   };
 }
 
-export const PAST = { replay: "replayed", discard: "discarded" } as const;
+const WORDS = { replay: ["returned", " to the queue"], discard: ["discarded", ""] } as const;
+
+/** Tells how many calls are done, in the middle of a run and at its end. */
+export function doneText(action: BulkAction, done: number, total: number): string {
+  const [verb, where] = WORDS[action];
+  return `${verb} ${done} of ${total} ${calls(total)}${where}`;
+}
 
 function summary({ action, counted, result }: Outcome, dryRun: boolean): string {
   const { matched: n, chosen, by_code, paid } = counted;
   if (dryRun) {
     const force = n > chosen ? `; ${n - chosen} of them ${n - chosen === 1 ? "needs" : "need"} --force` : "";
     const codes = Object.entries(by_code).map(([code, count]) => `  ${code}  ${count}\n`);
-    return `${n} ${calls(n)} would be ${PAST[action]}${force}\n${codes.join("")}${toText(paidLines(paid, "before"))}`;
+    return `${n} ${calls(n)} would be ${WORDS[action].join("")}${force}\n${codes.join("")}${toText(paidLines(paid, "before"))}`;
   }
   if (result === undefined) return `${n} ${calls(n)} ${n === 1 ? "matches" : "match"}; nothing was changed\n`;
   const { left } = result;
   const elsewhere = left > 0 ? `; ${left} ${left === 1 ? "was" : "were"} no longer failed` : "";
   const due = paidLines(result.refundsDue, "after", result.refundsDue?.is_whole === false);
-  return `${PAST[action]} ${result.done} of ${n} ${calls(n)}${elsewhere}\n${toText(due)}`;
+  return `${doneText(action, result.done, n)}${elsewhere}\n${toText(due)}`;
 }
 
 function toText(lines: readonly string[]): string {

@@ -2,6 +2,7 @@ import { evmAddress } from "../../../shared/config/evm-fields.ts";
 import { httpUrl } from "../../../shared/config/fields.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { didYouMean } from "../../../shared/text/near.ts";
+import { ruleText } from "../options.ts";
 import type { Terminal } from "../terminal.ts";
 import { CHOICES, type InitOptions } from "./init-options.ts";
 
@@ -21,22 +22,26 @@ type Read = { value: string } | { problem: string };
 type Question = { option: string; text: string; proposed: string; read: (text: string) => Read };
 
 const WAYS: Question = {
-  option: "--ways",
+  option: "--ways <ways>",
   text: "Accept webhooks, payments or both?",
   proposed: "webhooks",
   read: (text) => oneOf(text, CHOICES.ways, "must be webhooks, payments or both"),
 };
 
 const PRESET: Question = {
-  option: "--preset",
+  option: "--preset <name>",
   text: "Who sends the webhooks? Enter a preset from docs/senders.md, such as github or stripe, or none",
   proposed: "none",
   read: (text) =>
-    oneOf(text, [...Object.keys(PRESETS), "none"], "must be a preset from docs/senders.md, or none"),
+    oneOf(
+      text,
+      [...Object.keys(PRESETS), "none"],
+      "must be a preset from docs/senders.md, such as github, or none",
+    ),
 };
 
 const PRICE: Question = {
-  option: "--price",
+  option: "--price <amount>",
   text: "What is the price of a call, in USDC?",
   proposed: "0.05",
   read: (text) =>
@@ -46,7 +51,7 @@ const PRICE: Question = {
 };
 
 const RUNNER: Question = {
-  option: "--runner",
+  option: "--runner <url>",
   text: "What is the URL of your runner?",
   proposed: "http://127.0.0.1:8645",
   read(text) {
@@ -89,7 +94,7 @@ async function answerTo(
 ): Promise<string | undefined> {
   if (given !== undefined || terminal === undefined) {
     const taken = read(given ?? proposed);
-    if ("problem" in taken) throw new Error(`${option} ${JSON.stringify(given)} ${taken.problem}`);
+    if ("problem" in taken) throw refused(option, given, ruleText(taken.problem, proposed));
     return taken.value;
   }
   for (let why = ""; ; ) {
@@ -106,6 +111,12 @@ function payee({ token, payTo }: InitOptions): string | undefined {
   if (payTo === undefined)
     throw new Error(`--token ${token} requires --pay-to, the address that receives the payments`);
   const read = evmAddress.safeParse(payTo);
-  if (!read.success) throw new Error(`--pay-to ${JSON.stringify(payTo)} ${read.error.issues[0]?.message}`);
-  return read.data;
+  if (read.success) return read.data;
+  const rule = read.error.issues[0]?.message ?? "must be an address";
+  throw refused("--pay-to <address>", payTo, ruleText(rule, "0x7099…"));
+}
+
+/** In the form of the errors about other values on the command line. */
+function refused(option: string, given: string | undefined, rule: string): Error {
+  return new Error(`option '${option}' value '${given}' is invalid: ${rule}`);
 }

@@ -15,7 +15,7 @@ export function addInit(program: Command, deps: ProgramDeps): void {
       "preset of the sender, from docs/senders.md; none for any sender with HMAC-SHA256",
     )
     .option("--path <path>", "path of the endpoint (default: /hooks/<preset>)")
-    .option("--job <n>", "job to run", wholeNumber("a job index"), 1)
+    .option("--job <n>", "job to run", wholeNumber(1), 1)
     .option("--price <amount>", "price of a call, in tokens, such as 0.05")
     .addOption(
       new Option("--token <network>", "network of the accepted USDC")

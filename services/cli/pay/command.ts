@@ -1,6 +1,6 @@
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { isJobName } from "../../../shared/job-call/job-ids.ts";
-import { parseUrl, requireOneBody, usageError, waitOption, wholeNumber } from "../options.ts";
+import { bodyFile, parseUrl, refuseValue, usageError, waitOption, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 
@@ -20,7 +20,7 @@ export function addPay(program: Command, deps: ProgramDeps): void {
       parseUrl,
     )
     .option("--body <text>", "body of the request")
-    .option("--body-file <file>", "file with the body of the request")
+    .addOption(bodyFile("file with the body of the request"))
     .option(
       "--content-type <type>",
       "content type of the body (default: application/json for JSON, else text/plain)",
@@ -29,11 +29,10 @@ export function addPay(program: Command, deps: ProgramDeps): void {
     .option("--token <asset=decimals>", "additional token to pay with, and its decimals", collectToken)
     .option("--quote <header>", "quote to use: the X-PLATFORM-QUOTE that postern quote prints", parseHeader)
     .addOption(waitOption("seconds to wait for the output after the payment; 0 does not wait"))
-    .option("--timeout <secs>", "seconds to keep trying to pay", wholeNumber("a time", { min: 1 }), 120)
+    .option("--timeout <secs>", "seconds to keep trying to pay", wholeNumber(60, { min: 1 }), 120)
     .option("--json", "print JSON, one object a line: each step, then the outcome")
     .addHelpText("after", ENVIRONMENT)
     .action(async (job: URL | string, options: PayOptions, command: Command) => {
-      requireOneBody(command, options);
       requirePlace(command, job, options);
       const { pay } = await import("./pay.ts");
       deps.exitWith(await pay(deps, job, options));
@@ -43,7 +42,10 @@ export function addPay(program: Command, deps: ProgramDeps): void {
 function parseJob(text: string): URL | string {
   if (isJobName(text)) return text;
   if (text.includes("://")) return parseUrl(text);
-  throw new InvalidArgumentError("it must be an http or https URL, or the name of a job with --gateway");
+  return refuseValue(
+    "must be an http or https URL, or the name of a job with --gateway",
+    "http://127.0.0.1:8402/x402/jobs/0/1",
+  );
 }
 
 /** Ends the command unless it is clear where the job is sold. */
@@ -56,12 +58,12 @@ function requirePlace(command: Command, job: URL | string, { gateway }: PayOptio
 
 function parseHeader(text: string): string {
   if (/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return text;
-  throw new InvalidArgumentError("it must be a quote in base64");
+  return refuseValue("must be a quote in base64, as postern quote prints it", "eyJ…");
 }
 
 function parseAmount(text: string): string {
   if (/^\d{1,60}(?:\.\d{1,36})?$/.test(text)) return text;
-  throw new InvalidArgumentError("it must be a decimal number, such as 5 or 0.25");
+  return refuseValue("must be a decimal number", "5 or 0.25");
 }
 
 function collectToken(text: string, before: Record<string, number> = {}): Record<string, number> {
@@ -69,5 +71,5 @@ function collectToken(text: string, before: Record<string, number> = {}): Record
   if (asset !== undefined && Number(decimals) <= 36) {
     return { ...before, [asset.toLowerCase()]: Number(decimals) };
   }
-  throw new InvalidArgumentError("it must be a token: its address, = and its decimals, such as 0x…=6");
+  return refuseValue("must be a token: its address, = and its decimals", "0x7099…=6");
 }

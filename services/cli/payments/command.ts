@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { PAYMENT_STATE_VIEWS, type PaymentStateView } from "../../../shared/operator/payment-states.ts";
 import { EXPORT_ID, EXPORTED_MAX } from "../../../shared/payments/refund-export.ts";
 import {
@@ -9,6 +9,7 @@ import {
   operatorUrl,
   parseAddress,
   parseTransaction,
+  refuseValue,
   sinceOption,
   untilOption,
   usageError,
@@ -68,7 +69,7 @@ function addList(payments: Command, deps: ProgramDeps): void {
 function parseState(text: string): PaymentStateView {
   const state = PAYMENT_STATE_VIEWS.find((each) => each === text.toLowerCase());
   if (state !== undefined) return state;
-  throw new InvalidArgumentError(`it must be one of ${PAYMENT_STATE_VIEWS.join(", ")}`);
+  return refuseValue(`must be one of ${PAYMENT_STATE_VIEWS.join(", ")}`, "review");
 }
 
 function addShow(payments: Command, deps: ProgramDeps): void {
@@ -96,7 +97,7 @@ function addReconcile(payments: Command, deps: ProgramDeps): void {
     .option(
       "--timeout <secs>",
       "seconds to wait for the gateways",
-      wholeNumber("a time", { min: 1, max: 3600 }),
+      wholeNumber(WAIT_SECS, { min: 1, max: 3600 }),
       WAIT_SECS,
     )
     .option("--json", "print JSON, one object a line")
@@ -173,7 +174,7 @@ function addRefundList(payments: Command, deps: ProgramDeps): void {
     .option(
       "--limit <n>",
       "export at most n refunds, oldest first",
-      wholeNumber("a limit", { min: 1, max: EXPORTED_MAX }),
+      wholeNumber(20, { min: 1, max: EXPORTED_MAX }),
       EXPORTED_MAX / 5,
     )
     .option("--reason <text>", "reason for the audit trail")
@@ -197,7 +198,7 @@ function requireFormat(command: Command, ids: readonly string[], options: Refund
 
 function parseExportId(text: string): string {
   if (EXPORT_ID.test(text)) return text;
-  throw new InvalidArgumentError("it must be an export id: r_ and 32 lower-case hex digits");
+  return refuseValue("must be an export id: r_ and 32 lower-case hex digits", "r_4f1b…");
 }
 
 function addRefundCheck(payments: Command, deps: ProgramDeps): void {
@@ -263,5 +264,5 @@ function addSpentElsewhere(payments: Command, deps: ProgramDeps): void {
 
 function parseBlock(text: string): bigint {
   if (/^\d{1,18}$/.test(text)) return BigInt(text);
-  throw new InvalidArgumentError("it must be a block number in decimal digits");
+  return refuseValue("must be a block number in decimal digits", "1200000");
 }

@@ -1,6 +1,6 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, Option } from "commander";
 import { REJECTED_ID_BEGINNING } from "../../../shared/rejected/entry.ts";
-import { configDir, limitOption, operatorUrl, parseCode, sinceOption, usageError } from "../options.ts";
+import { configDir, limitOption, operatorUrl, parseCode, refuseValue, sinceOption } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";
 import type { ShowOptions } from "./show.ts";
@@ -19,16 +19,14 @@ function addList(rejected: Command, deps: ProgramDeps): void {
     .command("list")
     .description("list refused requests, newest first")
     .option("--path <path>", "endpoint that refused the request")
-    .option("--unknown", "only requests to a path that no endpoint has")
+    .addOption(new Option("--unknown", "only requests to a path that no endpoint has").conflicts("path"))
     .addOption(sinceOption("refused"))
     .option("--code <code>", "error code of the refusal, such as webhook.credential_rejected", parseCode)
     .addOption(limitOption(50))
     .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
-    .action(async (options: ListOptions, command: Command) => {
-      if (options.unknown && options.path !== undefined)
-        usageError(command, "--path cannot be used with --unknown");
+    .action(async (options: ListOptions) => {
       const { listRejected } = await import("./list.ts");
       deps.exitWith(await listRejected(deps, options));
     });
@@ -50,7 +48,8 @@ function addShow(rejected: Command, deps: ProgramDeps): void {
 
 function parseRejectedId(text: string): string {
   if (REJECTED_ID_BEGINNING.test(text)) return text;
-  throw new InvalidArgumentError(
-    "the id of a refused request is r_ and 19 lower-case hex digits; at least the first 4 of them are required",
+  return refuseValue(
+    "must be the id of a refused request: r_ and 19 lower-case hex digits, or at least the first 4 of them",
+    "r_4f1b",
   );
 }

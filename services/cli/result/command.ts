@@ -1,11 +1,17 @@
 import type { Command } from "commander";
-import { parseUrl, usageError, waitOption } from "../options.ts";
+import { refuseValue, usageError, waitOption } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ResultOptions } from "./result.ts";
 
-const ENVIRONMENT = `
+const HELP = `
+Where to find them:
+  The 202 answer to a request has result_url and result_token (rt_...) of its
+  call, and postern pay --json prints both. Without --json, postern pay prints
+  the whole command if it does not wait for the result. For a webhook,
+  result_url is a path: put the address of its gateway before it.
+
 Environment variables:
-  POSTERN_RESULT_TOKEN  result token
+  POSTERN_RESULT_TOKEN  result token: result_token of the 202
   POSTERN_PAYER_KEY     private key of the payer, who signs in if the token is
                         missing or refused`;
 
@@ -13,16 +19,31 @@ Environment variables:
 export function addResult(program: Command, deps: ProgramDeps): void {
   program
     .command("result")
-    .description("fetch and print the result of a paid call")
-    .argument("<url>", "URL of the result, as printed by postern pay", parseUrl)
+    .description("fetch and print the result of a call")
+    .argument(
+      "<url>",
+      "result_url of the call's 202 answer: http://127.0.0.1:8402/x402/calls/<call id>/result",
+      parseResultUrl,
+    )
     .option("--token-file <file>", "file with the result token")
     .addOption(waitOption("seconds to wait for a call that has not ended; 0 does not wait"))
     .option("--json", "print one JSON object")
-    .addHelpText("after", ENVIRONMENT)
+    .addHelpText("after", HELP)
     .action(async (url: URL, options: ResultOptions, command: Command) => {
       if (url.searchParams.has("token"))
         usageError(command, "pass the token in POSTERN_RESULT_TOKEN or --token-file, not in the URL");
       const { showResult } = await import("./result.ts");
       deps.exitWith(await showResult(deps, url, options));
     });
+}
+
+/** Reads the URL of a result. The error for anything else has an example with the call id and the gateway that the text names. */
+function parseResultUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && /^https?:$/.test(url.protocol) && url.pathname.endsWith("/result")) return url;
+  const [id = "c_…"] = /c_[0-9a-f]{32}/.exec(text) ?? [];
+  const gateway = text.includes("/webhooks/")
+    ? "http://127.0.0.1:9090/webhooks"
+    : "http://127.0.0.1:8402/x402";
+  return refuseValue("must be the result_url of a call's 202 answer", `${gateway}/calls/${id}/result`);
 }

@@ -6,7 +6,7 @@ import { isResultToken } from "../options.ts";
 import { payerKey, whyNoKey } from "../payer-key.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { fetchResult, type Proof } from "./fetch.ts";
+import { fetchResult, NoResult, type Proof } from "./fetch.ts";
 import { printResult, resultJson } from "./print.ts";
 
 export type ResultOptions = { tokenFile?: string; wait: number; json?: boolean; quiet?: boolean };
@@ -25,9 +25,22 @@ export async function showResult(deps: ProgramDeps, url: URL, options: ResultOpt
     else printResult(deps, result, quiet);
     return EXIT.ok;
   } catch (error) {
-    deps.printError(`${messageOf(error)}\n`);
+    deps.printError(`${messageOf(error)}\n${hintFor(error)}`);
     return EXIT.failed;
   }
+}
+
+const TOKEN_HINT = "set POSTERN_RESULT_TOKEN to the result_token of the call's 202 answer";
+
+/** Advice on refusals, by their codes. */
+const HINTS: Readonly<Record<string, string>> = {
+  "result.proof_required": `${TOKEN_HINT}\n`,
+  "result.sign_in_required": `${TOKEN_HINT}, or POSTERN_PAYER_KEY to the key of its payer\n`,
+  "request.not_found": "pass the result_url of the call's 202 answer\n",
+};
+
+function hintFor(error: unknown): string {
+  return error instanceof NoResult ? (HINTS[String(error.code)] ?? "") : "";
 }
 
 function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Proof | string {
@@ -38,7 +51,7 @@ function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Proof | 
     return `${tokenFile ?? "POSTERN_RESULT_TOKEN"} must hold a result token: one word of visible ASCII`;
   const key = payerKey(env);
   if (token === undefined && key === undefined)
-    return `a result token or the key of the payer is required: set POSTERN_RESULT_TOKEN or pass --token-file, or set the key. ${whyNoKey(env)}`;
+    return `a result token (result_token of the call's 202) or the key of the payer is required: set POSTERN_RESULT_TOKEN or pass --token-file, or set the key. ${whyNoKey(env)}`;
   return { token, payerKey: key };
 }
 

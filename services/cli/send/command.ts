@@ -1,5 +1,5 @@
-import { type Command, InvalidArgumentError } from "commander";
-import { configDir, parseUrl, wholeNumber } from "../options.ts";
+import type { Command } from "commander";
+import { configDir, parseUrl, refuseValue, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { SendOptions } from "./target.ts";
 
@@ -29,7 +29,7 @@ export function addSend(program: Command, deps: ProgramDeps): void {
       "additional header as 'Name: value'; replaces a header of the sender with the same name",
       collectHeader,
     )
-    .option("--repeat <n>", "send the request n more times", wholeNumber("a count", { max: REPEATS_MAX }), 0)
+    .option("--repeat <n>", "send the request n more times", wholeNumber(3, { max: REPEATS_MAX }), 0)
     .option("--dry-run", "print the request as a curl command, including its credential, and send nothing")
     .option("--json", "print JSON, one object a line")
     .addOption(configDir())
@@ -41,12 +41,12 @@ export function addSend(program: Command, deps: ProgramDeps): void {
 
 function parsePath(text: string): string {
   if (/^\/[!-~]*$/.test(text) && !/[?#]/.test(text)) return text;
-  throw new InvalidArgumentError("it must start with / and contain no ? or #");
+  return refuseValue("must start with / and contain no ? or #", "/hooks/github");
 }
 
 function collectHeader(text: string, before: [string, string][] = []): [string, string][] {
   const [, name, value] = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t -~]*)$/.exec(text) ?? [];
   if (name === undefined || value === undefined)
-    throw new InvalidArgumentError("it must be 'Name: value' in ASCII");
+    return refuseValue("must be 'Name: value' in ASCII", "'X-Request-Id: 1'");
   return [...before, [name, value]];
 }

@@ -1,5 +1,5 @@
 import { type KeyObject, randomUUID } from "node:crypto";
-import { schemesOf } from "../../../shared/config/endpoint-fields.ts";
+import { proofOf, secretText } from "../../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import type { Secret } from "../../../shared/crypto/secret.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
@@ -71,27 +71,17 @@ function typeOf(body: Buffer, sample: Sample): string {
 
 function withCredential(draft: Draft, target: Target, at: Date, id: string): Draft {
   const { endpoint, secrets } = target;
-  const schemes = schemesOf(endpoint);
-  if (schemes !== undefined) {
-    const { scheme, key } = chooseKey(schemes, target);
-    return signDelivery(draft, { scheme, key, at, id, publicUrl: endpoint.public_url });
-  }
-  if (endpoint.auth === "none") return draft;
-  const secret = secrets[0]?.reveal() ?? "";
-  switch (endpoint.auth) {
-    case "bearer":
-      return withHeader(draft, ["Authorization"], `Bearer ${secret}`);
-    case "basic":
-      return withHeader(draft, ["Authorization"], basicOf(endpoint.username, secret));
-    case "api-key":
-      return withHeader(draft, [endpoint.api_key_header], secret);
-    default:
+  const proof = proofOf(endpoint);
+  switch (proof.by) {
+    case "nothing":
       return draft;
+    case "secret":
+      return withHeader(draft, [proof.header], secretText(proof, secrets[0]?.reveal() ?? ""));
+    case "schemes": {
+      const { scheme, key } = chooseKey(proof.schemes, target);
+      return signDelivery(draft, { scheme, key, at, id, publicUrl: endpoint.public_url });
+    }
   }
-}
-
-export function basicOf(username: string, password: string): string {
-  return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 }
 
 /** The first way to sign for which there is a key. Throws what is missing. */

@@ -1,5 +1,6 @@
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
+import { proofOf, secretText } from "../../../shared/config/endpoint-fields.ts";
 import { messageOf, toAppError } from "../../../shared/errors/app-error.ts";
 import { EXIT } from "../../../shared/lifecycle/run-service.ts";
 import type { Draft } from "../../../shared/senders/draft.ts";
@@ -7,7 +8,7 @@ import { shellQuote } from "../../../shared/text/shell-quote.ts";
 import { systemClock } from "../../../shared/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
-import { basicOf, makeDelivery } from "./delivery.ts";
+import { makeDelivery } from "./delivery.ts";
 import { findTarget, type SendOptions, type Target } from "./target.ts";
 
 /** `postern send`: one delivery, signed as its sender would, and what the gateway says to it. 1 if it is refused. */
@@ -84,8 +85,10 @@ function isSuccess({ status }: Answer): boolean {
 /** Takes out what is a secret itself; a signature is none. */
 function createHide({ endpoint, secrets }: Target): (text: string) => string {
   const texts = secrets.map((secret) => secret.reveal());
-  const basic = endpoint.auth === "basic" ? texts.map((text) => basicOf(endpoint.username, text)) : [];
-  const hidden = [...basic, ...texts, ...texts.map(encodeURIComponent)].filter((text) => text !== "");
+  const proof = proofOf(endpoint);
+  const isEncoded = proof.by === "secret" && proof.encode !== undefined;
+  const encoded = isEncoded ? texts.map((text) => secretText(proof, text)) : [];
+  const hidden = [...encoded, ...texts, ...texts.map(encodeURIComponent)].filter((text) => text !== "");
   return (text) => hidden.reduce((rest, each) => rest.replaceAll(each, "[secret]"), text);
 }
 

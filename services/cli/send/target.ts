@@ -1,3 +1,4 @@
+import { secretsOf } from "../../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { type Env, secretValue } from "../../../shared/config/secrets.ts";
@@ -57,10 +58,6 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
   }
   const endpoint = madeUp({ path, preset, url, secret, key });
   return { url, endpoint, secrets: secretsOf(endpoint), key };
-}
-
-function secretsOf(endpoint: EndpointToml): readonly Secret[] {
-  return ("secret" in endpoint && endpoint.secret) || [];
 }
 
 function readSecret(option: string, text: string, env: Env): Secret {

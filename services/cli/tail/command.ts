@@ -1,8 +1,7 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { type EventOutcome, OUTCOMES } from "../../../shared/events/outcomes.ts";
-import { whyNoJobKey } from "../../../shared/job-call/job-ids.ts";
 import { ORIGINS } from "../../../shared/job-call/origin.ts";
-import { configDir, parseCallId } from "../options.ts";
+import { configDir, parseCallId, parseJobKey, refuseValue } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { TailOptions } from "./tail.ts";
 
@@ -12,7 +11,7 @@ export function addTail(program: Command, deps: ProgramDeps): void {
     .command("tail")
     .description("follow the events of calls in all gateways and producers until Ctrl-C")
     .option("--endpoint <path>", "endpoint that received the webhook")
-    .option("--job <service/job>", "job of the call, such as 7/1", parseJob)
+    .option("--job <service/job>", "job of the call, such as 7/1", parseJobKey)
     .addOption(new Option("--origin <origin>", "source of the call").choices([...ORIGINS]))
     .option(
       "--outcome <list>",
@@ -28,16 +27,10 @@ export function addTail(program: Command, deps: ProgramDeps): void {
     });
 }
 
-function parseJob(text: string): string {
-  const why = whyNoJobKey(text);
-  if (why !== undefined) throw new InvalidArgumentError(`it ${why}`);
-  return text;
-}
-
 function parseOutcomes(text: string): EventOutcome[] {
   return text.split(",").map((name) => {
     const outcome = OUTCOMES.find((known) => known === name.trim());
     if (outcome !== undefined) return outcome;
-    throw new InvalidArgumentError(`each outcome must be one of ${OUTCOMES.join(", ")}`);
+    return refuseValue(`must be outcomes, separated by commas: ${OUTCOMES.join(", ")}`, "refused,failed");
   });
 }

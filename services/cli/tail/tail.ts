@@ -112,7 +112,7 @@ function nameOf({ service, process }: Teller): string {
 const CALL_ID_CHARS = 34;
 
 /** An event for people, on one line: the time of this machine, outcome, endpoint or job, call, and the rest. */
-function toLine(event: CallEvent): string {
+export function toLine(event: CallEvent): string {
   const place = placeOf(event);
   const cells = [
     timeOf(event.at),
@@ -154,17 +154,23 @@ function problemDetail(event: CallEvent): string {
         event.address !== undefined && `from ${event.address}`,
       ]);
     case "injected":
-      return words([`attempt ${event.attempt}`, `${event.end_to_end_ms} ms after it was accepted`]);
+      return words([attemptText(event), `${event.end_to_end_ms} ms after it was accepted`]);
     case "retried":
       return words([
-        `attempt ${event.attempt}`,
+        attemptText(event),
         event.code,
         `next attempt in ${duration(Math.max(1000, event.wait_ms))}`,
         event.reason,
       ]);
     case "failed":
-      return words([`attempt ${event.attempt}`, event.code, event.reason]);
+      return words([attemptText(event), event.code, event.reason]);
   }
+}
+
+/** The number starts again after a replay, so the line also says how many attempts there were in all. */
+function attemptText({ attempt, attempts_before }: { attempt: number; attempts_before: number }): string {
+  const total = attempts_before + 1;
+  return total === attempt ? `attempt ${attempt}` : `attempt ${attempt} (${total} in all)`;
 }
 
 function words(parts: readonly (string | false | undefined)[]): string {

@@ -9,6 +9,7 @@ import type { ResultRead, Results } from "../../../shared/results/store.ts";
 import type { Clock } from "../../../shared/time/clock.ts";
 import type { Inject } from "../deliver.ts";
 import { exchange, type RunnerResponse } from "../exchange.ts";
+import { outcomeOf } from "../outcomes.ts";
 import { createBreaker } from "./breaker.ts";
 import { AddressForbidden, createGuardedAgent } from "./guarded-agent.ts";
 import { createSign, type Message, toBody } from "./message.ts";
@@ -31,13 +32,12 @@ type Options = {
 export type Callbacks = { inject: Inject; close(): Promise<void> };
 
 /**
- * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks says, with what is known of the call's end as it is sent. The
- * codes say what becomes of the callback (retry-policy.ts):
+ * Delivers callbacks: a POST to the receiver, signed as Standard Webhooks says, with what is known of the call's end as it is sent.
  *
- *   callback.unanswered          no connection, or no answer in time: it is tried again
- *   callback.failed              any answer but 2xx, also a redirect, which is never followed: it is tried again
- *   callback.gone                410, by which a receiver asks for nothing more: it fails at once
- *   callback.address_forbidden   the receiver is not on the public internet, and not allowed: it fails at once
+ *   callback.unanswered          no connection, or no answer in time
+ *   callback.failed              any answer but 2xx, also a redirect, which is never followed
+ *   callback.gone                410, by which a receiver asks for nothing more
+ *   callback.address_forbidden   the receiver is not on the public internet, and not allowed
  */
 export function createCallbacks(options: Options): Callbacks {
   const { secrets, allowCidrs, timeoutMs, concurrency, resultBytesMax, results, clock, log } = options;
@@ -65,7 +65,7 @@ export function createCallbacks(options: Options): Callbacks {
       if (error !== undefined) throw error;
     } catch (thrown) {
       const error = fromExchange(thrown);
-      if (error.code === "callback.unanswered" && !hold.lost) attempt.failed(error.message);
+      if (outcomeOf(error).peer === "silent" && !hold.lost) attempt.failed(error.message);
       else attempt.ended();
       throw error;
     }
@@ -97,14 +97,13 @@ function toRequest({ origin, pathname, search }: URL, { headers, body }: Message
   return { origin, path: `${pathname}${search}`, method: "POST", headers, body } as const;
 }
 
-/** The errors of exchange.ts that say there was no answer. */
-const UNANSWERED: readonly string[] = ["runner.unreachable", "runner.disconnected", "runner.timed_out"];
-
 function fromExchange(thrown: unknown): AppError {
   const error = toAppError(thrown);
   const { message: reason, cause } = error;
   if (cause instanceof AddressForbidden) return new AppError("callback.address_forbidden", { reason, cause });
-  return UNANSWERED.includes(error.code) ? new AppError("callback.unanswered", { reason, cause }) : error;
+  const { peer } = outcomeOf(error);
+  const hasNoAnswer = peer === "unreachable" || peer === "silent";
+  return hasNoAnswer ? new AppError("callback.unanswered", { reason, cause }) : error;
 }
 
 /** Undefined for 2xx. */

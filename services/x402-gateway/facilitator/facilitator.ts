@@ -49,6 +49,8 @@ export type FacilitatorOptions = {
   authorize: Authorize | undefined;
   clock: Clock;
   log: Logger;
+  /** How long a verify waits for a place. */
+  waitMs?: number;
 };
 
 /** Why there is no judgement: it was asked and gave none, or it was not asked, and then perhaps refused with a code. */
@@ -73,13 +75,7 @@ export class Facilitator {
   readonly #options: FacilitatorOptions;
   readonly #client;
   readonly #onKinds: () => void;
-  readonly #verifies = createFairLimit({
-    max: VERIFIES_MAX,
-    waitingMax: WAITING_MAX,
-    waitMs: WAIT_MS,
-    what: "verifies",
-    code: "payment.unavailable",
-  });
+  readonly #verifies;
   readonly #breaker = createBreaker();
   #kinds: Kinds | undefined;
   #lost: string | undefined;
@@ -92,12 +88,16 @@ export class Facilitator {
 
   /** `onKinds` is called when what it supports has been read anew. */
   constructor(config: FacilitatorConfig, options: FacilitatorOptions, onKinds: () => void) {
-    const { clock, authorize } = options;
+    const { clock, authorize, waitMs = WAIT_MS } = options;
     this.name = new URL(config.url).origin;
     this.#options = options;
     this.#onKinds = onKinds;
     const credentials = createCredentials(config, authorize, clock);
     this.#client = createFacilitatorClient({ url: config.url, credentials, clock });
+    this.#verifies = createFairLimit({
+      ...{ max: VERIFIES_MAX, waitingMax: WAITING_MAX, waitMs },
+      ...{ what: "verifies", code: "payment.unavailable" },
+    });
   }
 
   /** Resolves once it has said what it takes, or has not answered in time. */

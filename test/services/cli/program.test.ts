@@ -57,8 +57,11 @@ test("an unknown command ends the process with exit code 2, and with no stack", 
   expect(stderr).not.toContain("    at ");
 });
 
-test("a service id in the environment that is none ends the process with exit code 2", async () => {
-  expect(await postern.run(["webhooks"], { env: { POSTERN_SERVICE_ID: "x" } })).toMatchObject({ code: 2 });
+test("a service id in the environment that is none ends the process with exit code 2, and its variable is named", async () => {
+  const { code, stderr } = await postern.run(["webhooks"], { env: { POSTERN_SERVICE_ID: "x" } });
+  const name = "option '--service-id <n>' value 'x' from env 'POSTERN_SERVICE_ID'";
+  const problem = `error: ${name} is invalid: it must be an integer from 0 to 2^53-1; for example 7\n`;
+  expect([code, stderr]).toEqual([2, expect.stringContaining(problem)]);
 });
 
 test("postern webhooks exits with 3 on a wrong configuration, and logs everything that is wrong", async () => {
@@ -167,7 +170,7 @@ test.each([
     expect([code, stderr]).toEqual([
       2,
       expect.stringContaining(
-        `error: option '--bind-address <host:port>' argument '${address}' is invalid: it ${problem}`,
+        `error: option '--bind-address <host:port>' value '${address}' is invalid: it ${problem}`,
       ),
     ]);
   },

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { expect, test } from "vitest";
+import { leavesOf } from "../../../services/cli/output-options.ts";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
 import { runHere } from "./run-here.ts";
@@ -64,22 +65,65 @@ test.each([
 test.each([
   [
     "failed replay meta",
-    "value 'meta' is invalid for argument 'ids': it must be a call id: c_ and 32 lower-case hex digits",
+    "argument 'ids' value 'meta' is invalid: it must be a call id: c_ and 32 lower-case hex digits; for example c_4f1b…",
   ],
   [
     "jobs resume 7/01",
-    "value '7/01' is invalid for argument 'service/job': it must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not \"01\"",
+    "argument 'service/job' value '7/01' is invalid: it must have a job index from 0 to 2^53-1, in decimal, without leading zeros, not \"01\"; for example 7/1",
   ],
   [
     "failed replay --concurrency 0",
-    "option '--concurrency <n>' argument '0' is invalid: concurrency must be an integer from 1 to 100",
+    "option '--concurrency <n>' value '0' is invalid: it must be an integer from 1 to 100; for example 8",
   ],
   [
     "redis-acl nope",
-    "value 'nope' is invalid for argument 'process'. Allowed choices are webhooks, x402, producer, runner, pricing, operator.",
+    "argument 'process' value 'nope' is invalid: it must be one of webhooks, x402, producer, runner, pricing, operator",
+  ],
+  ["rejected list --path /a --unknown", "option '--unknown' cannot be used with option '--path <path>'"],
+  [
+    "pay http://x/ --body a --body-file b",
+    "option '--body-file <file>' cannot be used with option '--body <text>'",
   ],
 ])("postern %s says in one sentence what is wrong", async (line, problem) => {
   expect((await runHere(line.split(" "))).stderr).toContain(`error: ${problem}\n`);
+});
+
+/** Says what a value must be, with an example or all choices. */
+const HAS_EXAMPLE = /^it .*(for example|such as|must be one of) ./;
+
+test("each option with a form of its own names itself and gives an example for another value", async () => {
+  const program = buildProgram({ version: "0", env: {} } as Surroundings);
+  const wordsOf = (command: Command): string[] =>
+    command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
+  const tried: string[] = [];
+  for (const command of leavesOf(program))
+    for (const { long, flags, parseArg } of command.options) {
+      if (parseArg === undefined) continue;
+      const { code, stderr } = await runHere([...wordsOf(command), long ?? "", "!"]);
+      const begins = `error: option '${flags}' value '!' is invalid: `;
+      expect([code, stderr]).toEqual([2, expect.stringMatching(/\n$/)]);
+      expect(stderr.slice(0, begins.length)).toBe(begins);
+      expect(stderr.slice(begins.length).split("\n")[0]).toMatch(HAS_EXAMPLE);
+      tried.push(flags);
+    }
+  expect(tried.length).toBeGreaterThan(50);
+});
+
+test.each([
+  "calls show !",
+  "jobs resume !",
+  "rejected show !",
+  "pay !",
+  "result !",
+  "callbacks secret !",
+  "send !",
+  "redis-acl !",
+  "quote ! 1 1 --requester 0x0000000000000000000000000000000000000001",
+])("postern %s names the argument and gives an example", async (line) => {
+  const { code, stderr } = await runHere(line.split(" "));
+  expect(code).toBe(2);
+  const [, problem] = /^error: argument '[^']+' value '!' is invalid: (.*)\n/.exec(stderr) ?? [];
+  expect(problem).toMatch(HAS_EXAMPLE);
 });
 
 test("the help of each command fits a screen of 80 columns", async () => {

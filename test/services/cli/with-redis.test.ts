@@ -10,8 +10,7 @@ const postern = usePostern(() => ({
 }));
 const here = runHereWith(postern);
 
-test("postern failed list, failed replay and status exit with 1 without Redis, after one clear line, within seconds", async () => {
-  const startedAt = performance.now();
+test("postern failed list, failed replay and status exit with 1 without Redis, after one clear line", async () => {
   const lines = [["failed", "list"], ["failed", "replay", "--all"], ["status"]];
   for (const ran of await Promise.all(lines.map((args) => postern.run(args)))) {
     expect(ran).toMatchObject({
@@ -19,7 +18,6 @@ test("postern failed list, failed replay and status exit with 1 without Redis, a
       stderr: expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot be reached: .*\n$/),
     });
   }
-  expect(performance.now() - startedAt).toBeLessThan(11_000);
 });
 
 test("postern failed list exits with 3 on a configuration that is not there", async () => {

@@ -22,7 +22,7 @@ import { onlyInLongRun } from "../../support/long-run.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { withoutAnvil } from "../../support/without-anvil.ts";
 import { runHere } from "../cli/run-here.ts";
-import { partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
+import { apart, partPids, type Ready, readyOf, startDev } from "./use-dev.ts";
 
 /** One test pays for three jobs on a chain that makes a block each second. */
 const PATIENCE_MS = 300_000;
@@ -366,7 +366,7 @@ describe("dev with an operator's own endpoints", () => {
         ],
       },
     });
-    dev = startDev(postern, ["--config-dir", postern.configDir], { env: ofGithub });
+    dev = startDev(postern, ["--config-dir", postern.configDir, ...(await apart())], { env: ofGithub });
     ready = await readyOf(dev);
   });
 

@@ -66,7 +66,7 @@ onlyInLongRun(() => {
 
     test("uses the runner that listens there, and does not tell its secret", async () => {
       postern.configure(await own({ url }));
-      const dev = startDev(postern, ["--config-dir", postern.configDir]);
+      const dev = startDev(postern, ["--config-dir", postern.configDir, ...(await apart())]);
       const ready = await readyOf(dev);
       expect(ready.ownRunner).toEqual({ answers: false, deliverTo: expect.any(String) });
       expect(Object.keys(partPids(dev))).not.toContain("runner");
@@ -79,7 +79,7 @@ onlyInLongRun(() => {
     test("--runner wins over it", async () => {
       postern.configure(await own({ url: "http://127.0.0.1:1" }));
       const ready = await readyOf(
-        startDev(postern, ["--config-dir", postern.configDir, "--runner", `${url}/`]),
+        startDev(postern, ["--config-dir", postern.configDir, ...(await apart()), "--runner", `${url}/`]),
       );
       expect([ready.runner, ready.ownRunner]).toEqual([
         url,

@@ -114,7 +114,7 @@ describe("the lines that dev prints for an operator's own configuration", () => 
     });
     mkdirSync(join(postern.configDir, "secrets"), { recursive: true });
     writeFileSync(join(postern.configDir, "secrets/runner"), `${own}\n`);
-    dev = startDev(postern, ["--config-dir", postern.configDir], { env });
+    dev = startDev(postern, ["--config-dir", postern.configDir, ...(await apart())], { env });
     ready = await readyOf(dev);
   }, PATIENCE_MS);
 

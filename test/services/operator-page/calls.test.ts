@@ -37,6 +37,7 @@ describe("the page of calls", needs("chromium"), () => {
     await page.keyboard.press("Enter");
     await page.getByText(`Runner refused the call: ${REFUSAL}`).first().waitFor();
     await page.getByText("Attempt 1 of 1 failed").waitFor();
+    expect(await page.locator(".timeline .step-title").first().textContent()).toBe("Created");
     await shoot(page, "call-failed");
     await page.getByRole("button", { name: "Replay…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner takes EURO now");

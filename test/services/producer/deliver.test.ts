@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Inject, Refused } from "../../../services/producer/deliver.ts";
+import { type Inject, Refused } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { queueOf } from "../../../shared/queue/queue-name.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { NotNow, Refused } from "../../../services/producer/deliver.ts";
+import { NotNow, Refused } from "../../../services/producer/outcomes.ts";
 import type { ProducerOptions } from "../../../services/producer/producer.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createFailedRecords } from "../../../shared/queue/call-record.ts";

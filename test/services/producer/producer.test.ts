@@ -96,11 +96,11 @@ test("a producer that stops and will not wait gives the call in hand back at onc
   expect([attempts, steps?.at(-1)]).toMatchObject([1, { kind: "attempt lost", n: 1 }]);
 });
 
-test("the number of attempts that is remembered of a call counts those before its replays too", async () => {
+test("what is remembered of a call counts the attempts before its replays too, and so does each event", async () => {
   const { partition } = producers.redis;
   runner.answer = () => ({ status: 500 });
   const history = { history_secs: 3600, history_max: 10, history_bytes_max: 100_000 };
-  const { producer, saw } = producers.start({ runnerUrl: runner.url, attempts: 2, history });
+  const { producer, saw, log } = producers.start({ runnerUrl: runner.url, attempts: 2, history });
   const call = aCall();
   await producers.add(call);
   await saw("call.failed");
@@ -109,6 +109,14 @@ test("the number of attempts that is remembered of a call counts those before it
   const operator = { partition, clock: Date.now, log: silentLogger, by: "otto" };
   await createReplay(operator)(failed, { selection: "by id" });
   await saw("call.injected");
+  const told = log.events.filter(({ event }) => /^call\.(delayed|failed|injected)$/.test(event));
+  expect(told.map(({ fields }) => [fields["attempt"], fields["attemptsBefore"]])).toEqual([
+    ...[
+      [1, 0],
+      [2, 1],
+    ],
+    [1, 2],
+  ]);
   await producer.close(3000);
   await redis.client.del(keys.record(call.id), keys.attempts(call.id));
   const { attempts, steps } = (await createReadLife(partition)(call.id)) ?? {};

@@ -205,7 +205,7 @@ describe("the log of a call", () => {
     await fetch();
     await fail(id);
     const life = await lifeOf(id);
-    expect(kinds(life)).toEqual(["accepted", "queued", "attempt failed", "failed"]);
+    expect(kinds(life)).toEqual(["created", "queued", "attempt failed", "failed"]);
     expect(life).toMatchObject({ state: "failed", attempts: 1 });
     expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no" });
   });
@@ -232,7 +232,7 @@ describe("the life of a webhook's call", () => {
         head: { metadata: call.metadata, bytes: 5, sha256: call.sha256, accepted_at: call.accepted_at },
         result: { kind: isClaimed ? "pending" : "unknown" },
       });
-      expect(kinds(waits)).toEqual(["accepted", "queued"]);
+      expect(kinds(waits)).toEqual(["created", "queued"]);
       await fetch();
       expect((await lifeOf(call.id)).place?.as).toBe("active");
       const now = Date.now();
@@ -252,7 +252,7 @@ describe("the life of a webhook's call", () => {
     const life = await lifeOf(id);
     expect(life).toMatchObject({ state: "failed", attempts: 7, place: { as: "failed" } });
     expect(life.result).toMatchObject({ kind: "failed", code: "runner.failed", title: "No" });
-    expect(kinds(life)).toEqual(["accepted", "queued", ...Array(5).fill("attempt failed"), "failed"]);
+    expect(kinds(life)).toEqual(["created", "queued", ...Array(5).fill("attempt failed"), "failed"]);
     const numbers = life.steps.flatMap((step) => (step.kind === "attempt failed" ? step.n : []));
     expect(numbers).toEqual([3, 4, 5, 6, 7]);
     expect(stepOf(life, "attempt failed")).toMatchObject({ n: 3, missing: 2 });
@@ -268,8 +268,8 @@ describe("the life of a webhook's call", () => {
       await records.attemptFailed({ id, queue: QUEUE, take: ++take }, failed, 1);
       return kinds(await lifeOf(id));
     };
-    expect(await steps(at - 30)).toEqual(["accepted", "queued", "attempt failed"]);
-    expect(await steps(at - 500)).toEqual(["accepted", "attempt failed", "queued", "attempt failed"]);
+    expect(await steps(at - 30)).toEqual(["created", "queued", "attempt failed"]);
+    expect(await steps(at - 500)).toEqual(["created", "attempt failed", "queued", "attempt failed"]);
   });
 
   test("ends with what the runner answered, without its bytes", async () => {
@@ -377,7 +377,7 @@ describe("the life of a paid call", () => {
       head: { bytes: PAID.body.length },
       payment: { state: "SETTLING", call: undefined },
     });
-    expect(kinds(life)).toEqual(["accepted", "claimed"]);
+    expect(kinds(life)).toEqual(["created", "claimed"]);
     await journal.markForReview(id, "it contradicts itself");
     expect(stepOf(await lifeOf(id), "in review")).toMatchObject({ reason: "it contradicts itself" });
   });
@@ -386,7 +386,7 @@ describe("the life of a paid call", () => {
     const id = await queued(journal, PAID, true);
     const life = await lifeOf(id);
     // This fixture makes the call after it has taken the time of the claim.
-    expect(kinds(life).slice(0, 2).toSorted()).toEqual(["accepted", "claimed"]);
+    expect(kinds(life).slice(0, 2).toSorted()).toEqual(["claimed", "created"]);
     expect(kinds(life).slice(2)).toEqual(["settled", "queued"]);
     expect(stepOf(life, "settled")).toMatchObject({ by: "facilitator", proven: true });
     expect(life).toMatchObject({ state: "queued", place: { queue: "x402/1/7", as: "waiting" } });
@@ -449,7 +449,7 @@ test("a call of which nothing but its line in the history is left has the times 
   const known = { state: "injected", origin: "webhook", job: "7/1", place: undefined, changedAt: endedAt };
   expect(await lifeOf(call.id)).toMatchObject({ ...known, attempts: 3, remembered: { endpoint: "/a" } });
   expect((await lifeOf(call.id)).steps).toEqual([
-    { kind: "accepted", at: 1000 },
+    { kind: "created", at: 1000 },
     { kind: "injected", at: endedAt, n: 3, missing: 2 },
   ]);
 });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { Refused } from "../../../services/producer/deliver.ts";
+import { Refused } from "../../../services/producer/outcomes.ts";
 import { createCallHistory } from "../../../shared/call-history/keep.ts";
 import { createForget } from "../../../shared/calls/forget.ts";
 import type { CallSearch, PageCursor } from "../../../shared/calls/found-call.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
-import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
+import { endpointFields } from "../../../shared/config/endpoint-fields.ts";
 import type { JobPrice } from "../../../shared/config/job-pricing-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
@@ -11,8 +11,6 @@ import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
-type KeysOf<Table> = Table extends unknown ? keyof Table : never;
-
 /** The compiler wants every key here. What is in the tables of a description, docs/senders.md says. */
 const WEBHOOKS_KEYS: Readonly<Record<keyof WebhooksToml, true>> = {
   bind_address: true,
@@ -21,16 +19,6 @@ const WEBHOOKS_KEYS: Readonly<Record<keyof WebhooksToml, true>> = {
   idempotency_window_secs: true,
   refusals_per_minute: true,
   endpoints: true,
-};
-const ENDPOINT_KEYS: Readonly<Record<KeysOf<EndpointToml> | "idempotency_header", true>> = {
-  ...{ path: true, preset: true, job_id: true, route_by: true, name: true, methods: true },
-  ...{ auth: true, secret: true, username: true, api_key_header: true, token_query: true, token_field: true },
-  ...{ signature: true, signature_over: true, public_url: true, verify_token: true, handshakes: true },
-  ...{ delivery_id: true, idempotency_header: true, idempotency_window_secs: true, event_type: true },
-  ...{ forward_headers: true, forward_query: true, body_limit_bytes: true, encoded_bodies: true },
-  ...{ answer: true, allow_ips: true, rate_limit: true, rate_limit_per_address: true },
-  ...{ keep_rejected_bodies: true, keep_result: true, respond: true, wait_secs: true },
-  ...{ callback_url: true, callback_hosts: true },
 };
 const CALLBACKS_KEYS: Readonly<Record<keyof CallbacksToml, true>> = {
   ...{ secret: true, allow_cidrs: true, timeout_ms: true, concurrency: true, attempts: true },
@@ -110,7 +98,7 @@ test("the example configuration names every key there is", () => {
   for (const key of [
     ...keys(loadConfig({ dir: dirWith({}), env: {} }).postern),
     ...Object.keys(WEBHOOKS_KEYS),
-    ...Object.keys(ENDPOINT_KEYS),
+    ...endpointFields({ env: {} }).options.flatMap(({ shape }) => Object.keys(shape)),
     ...Object.keys(CALLBACKS_KEYS),
     ...Object.keys(JOB_KEYS),
     ...Object.values(PRICED_JOB_KEYS).flat(),

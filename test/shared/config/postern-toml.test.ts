@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRetryPolicy } from "../../../services/producer/retry-policy.ts";
+import { createRetryPolicy } from "../../../services/producer/outcomes.ts";
 import { toJobs } from "../../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";

@@ -52,7 +52,8 @@ async function aFollower() {
 }
 
 const injected = (callId: string) => ({
-  ...{ callId, origin: "webhook", serviceId: 7, jobId: 1, attempt: 1, injectMs: 1, endToEndMs: 2 },
+  ...{ callId, origin: "webhook", serviceId: 7, jobId: 1, attempt: 1, attemptsBefore: 0 },
+  ...{ injectMs: 1, endToEndMs: 2 },
 });
 
 const published = async (): Promise<number> => {

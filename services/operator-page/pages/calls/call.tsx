@@ -23,7 +23,7 @@ import { Timeline } from "./timeline.tsx";
 
 const EVERY_MS = 2000;
 
-/** The life of one call, from accepted to delivered, and what can be done with it. */
+/** The life of one call, from created to delivered, and what can be done with it. */
 export function CallPage() {
   const id = useRoute().path[1] ?? "";
   const answer = useAnswer<CallLife>(`api/v1/calls/${encodeURIComponent(id)}`, {}, { everyMs: EVERY_MS });

@@ -101,7 +101,7 @@ function attempt({ n }: LifeStep, { attempts }: Of): string {
 }
 
 const TELL: Readonly<Record<string, Tell>> = {
-  accepted: () => ({ title: "Accepted", tone: "good", text: "The call is on disk." }),
+  created: () => ({ title: "Created", tone: "good", text: "A gateway verified the request." }),
   claimed: ({ facilitator }) => ({
     title: "Payment claimed",
     tone: "accent",

@@ -65,7 +65,7 @@ test("postern calls find tells of each call where it is: waiting, failed, or tak
       job_id: 1,
       delivery_id: "taken",
       attempts: 1,
-      timeline: [{ what: "accepted" }, { what: "injected" }],
+      timeline: [{ what: "created" }, { what: "injected" }],
     },
   ]);
 });

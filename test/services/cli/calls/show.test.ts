@@ -32,7 +32,7 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
     "traceparent +00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     "",
     "timeline",
-    `  ${TIME}  accepted`,
+    `  ${TIME}  created`,
     `  ${TIME}  queued`,
     // What the runner said cannot control a terminal.
     String.raw`  ${TIME}  attempt failed  attempt 1 of 1: runner\.refused: the runner said no  \[31m \(producer .+\)`,
@@ -86,7 +86,7 @@ test("postern calls show --json has the same as one object, and no body", async 
     ...{ payment: null, forgotten_at: null },
   });
   const timeline = shown?.["timeline"] as { what: string; at: string }[];
-  expect(timeline.map(({ what }) => what)).toEqual(["accepted", "queued", "attempt failed", "failed"]);
+  expect(timeline.map(({ what }) => what)).toEqual(["created", "queued", "attempt failed", "failed"]);
   expect(timeline[2]).toMatchObject({ n: 1, code: "runner.refused", worker: expect.any(String) });
   expect(JSON.stringify(shown)).not.toContain(Buffer.from("hello").toString("base64"));
 });

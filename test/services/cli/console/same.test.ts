@@ -1,9 +1,12 @@
+import { join } from "node:path";
 import { beforeAll, beforeEach, expect, test } from "vitest";
+import { writeConfig } from "../../../../shared/config/config-tables.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { tempDir } from "../../../support/temp-dir.ts";
 import { auditOf } from "../../operator/audit-of.ts";
 import { configureRefunds, refundable } from "../../operator/refundable.ts";
 import { useRejections } from "../../operator/rejections.ts";
@@ -134,17 +137,25 @@ test("what commands do is done by the console as well, under the name of its tok
 }, 120_000);
 
 test("a wrong token, a viewer's and a console that is not there end the command with 1, and say what is wrong", async () => {
-  const pause = (token: string | undefined, at = url) =>
-    runHere(["jobs", "pause", "7/1", "--reason", "x", "--config-dir", "/nowhere", "--operator", at], {
+  const pause = (token: string | undefined, at = url, dir = "/nowhere") =>
+    runHere(["jobs", "pause", "7/1", "--reason", "x", "--config-dir", dir, "--operator", at], {
       ...(token !== undefined && { POSTERN_OPERATOR_TOKEN: token }),
     });
+  const advice = "set POSTERN_OPERATOR_TOKEN to a token from [[tokens]] in the console's operator.toml\n";
   expect(await pause("not-a-token-of-anybody")).toMatchObject({
-    ...{ code: 1, stderr: "unknown token\n" },
+    ...{ code: 1, stderr: `unknown token, from POSTERN_OPERATOR_TOKEN: ${advice}` },
   });
   expect(await pause(undefined)).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining("a token or a valid session is required"),
+    ...{ code: 1, stderr: `a token or a valid session is required: ${advice}` },
   });
+  const dir = tempDir();
+  const other = { name: "other", role: "operator", token: "not-a-token-of-anybody" };
+  writeConfig(dir, { operator: { tokens: [other] } });
+  const ofFile = await pause(undefined, url, dir);
+  expect([ofFile.code, ofFile.stderr]).toEqual([
+    1,
+    `unknown token, from ${join(dir, "operator.toml")}: ${advice}`,
+  ]);
   expect(await pause(TOKENS.viewer)).toMatchObject({
     code: 1,
     stderr: expect.stringContaining("is a viewer"),

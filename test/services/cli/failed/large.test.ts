@@ -61,7 +61,7 @@ onlyInLongRun(() => {
 
 test(`postern failed replay puts ${CALLS} calls of 20 MiB back, and reads none of their bodies`, async () => {
   const ran = await run(["failed", "replay", "--endpoint", "/large"]);
-  expect(ran).toMatchObject({ code: 0, stdout: `replayed ${CALLS} of ${CALLS} calls\n` });
+  expect(ran).toMatchObject({ code: 0, stdout: `returned ${CALLS} of ${CALLS} calls to the queue\n` });
   expect(await fixture.calls.count({})).toBe(0);
   await expectNoBody();
 });

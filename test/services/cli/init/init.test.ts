@@ -121,7 +121,7 @@ test("postern init asks again after an answer that is none, and says what was me
     /^"webhook" must be webhooks, payments or both; did you mean webhooks\?\nAccept webhooks/,
   );
   expect(questions[3]).toMatch(
-    /^"gihtub" must be a preset from docs\/senders\.md, or none; did you mean github\?\nWho sends/,
+    /^"gihtub" must be a preset from docs\/senders\.md, such as github, or none; did you mean github\?\nWho sends/,
   );
   expect(questions[5]).toMatch(/^"localhost" must be an http or https URL\nWhat is the URL of your runner/);
 });
@@ -174,10 +174,20 @@ test.each([
   [["--ways", "webhooks"], /^error: --yes is required when stdin is not a terminal; see --help/],
   [
     ["--yes", "--preset", "gihtub"],
-    /--preset "gihtub" must be a preset from docs\/senders\.md, or none; did you mean github\?/,
+    /^error: option '--preset <name>' value 'gihtub' is invalid: it must be a preset from docs\/senders\.md, such as github, or none; did you mean github\?/,
   ],
-  [["--yes", "--runner", "ftp://x"], /--runner "ftp:\/\/x" must be an http or https URL/],
-  [["--yes", "--ways", "payments", "--price", "0"], /--price "0" must be an amount above 0/],
+  [
+    ["--yes", "--runner", "ftp://x"],
+    /^error: option '--runner <url>' value 'ftp:\/\/x' is invalid: it must be an http or https URL; for example http/,
+  ],
+  [
+    ["--yes", "--ways", "payments", "--token", "base-sepolia", "--pay-to", "0x1"],
+    /^error: option '--pay-to <address>' value '0x1' is invalid: it must be .*; for example 0x7099…\n$/,
+  ],
+  [
+    ["--yes", "--ways", "payments", "--price", "0"],
+    /--price <amount>' value '0' is invalid: it must be an amount above 0 .*, such as 0\.05\n$/,
+  ],
   [["--yes", "--ways", "payments", "--token", "base-sepolia"], /--token base-sepolia requires --pay-to/],
   [["--yes", "--ways", "webhoks"], /--ways/],
 ] as [string[], RegExp][])("postern init %j exits with 2 and says why", async (options, problem) => {

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { DevAccount } from "../../../../services/devnet/chain.ts";
-import { Refused } from "../../../../services/producer/deliver.ts";
+import { Refused } from "../../../../services/producer/outcomes.ts";
 import { createDeliverResult, type Delivery } from "../../../../shared/calls/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { createResults } from "../../../../shared/results/store.ts";

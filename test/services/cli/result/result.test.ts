@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { Refused } from "../../../../services/producer/deliver.ts";
+import { Refused } from "../../../../services/producer/outcomes.ts";
 import type { Inject } from "../../../../services/producer/producer.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
@@ -160,6 +160,44 @@ describe("postern result with the token", () => {
   });
 });
 
+const ID = `c_${"0".repeat(32)}`;
+
+describe("postern result with something else than the URL of a result", () => {
+  test.each([
+    ["a call id", ID, `http://127.0.0.1:8402/x402/calls/${ID}/result`],
+    ["a path", `/webhooks/calls/${ID}/result`, `http://127.0.0.1:9090/webhooks/calls/${ID}/result`],
+    [
+      "the URL of the call's state",
+      `http://x/x402/calls/${ID}`,
+      `http://127.0.0.1:8402/x402/calls/${ID}/result`,
+    ],
+    ["a word", "hello", "http://127.0.0.1:8402/x402/calls/c_…/result"],
+  ])("says what to pass in place of %s, and sends nothing", async (_, given, example) => {
+    const ran = await runHere(["result", given], { POSTERN_RESULT_TOKEN: "rt_1" });
+    expect(ran).toMatchObject({ code: 2, stdout: "" });
+    expect(ran.stderr).toContain(
+      `it must be the result_url of a call's 202 answer; for example ${example}\n`,
+    );
+  });
+
+  test("says of a call that the gateway does not know what to check", async () => {
+    const { url, token } = await bought();
+    const unknown = url.replace(/c_[0-9a-f]{32}/, ID);
+    const ran = await runHere(["result", unknown], { POSTERN_RESULT_TOKEN: token });
+    expect([ran.code, ran.stdout]).toEqual([1, ""]);
+    expect(ran.stderr).toMatch(
+      /^402 result\.sign_in_required .*\nset POSTERN_RESULT_TOKEN to the result_token /,
+    );
+  });
+
+  test("has a help that says where the URL and the token come from", async () => {
+    const { stdout } = await runHere(["result", "--help"]);
+    expect(stdout).toContain("result_url");
+    expect(stdout).toContain("result_token");
+    expect(stdout).toMatch(/http:\/\/127\.0\.0\.1:8402\/x402\/calls\/<call id>\/result/);
+  });
+});
+
 describe("postern result without a token", () => {
   const env = () => ({ POSTERN_PAYER_KEY: payments.payer.privateKey });
 
@@ -191,10 +229,10 @@ describe("postern result without a token", () => {
   });
 
   test("needs a key then, and says so", async () => {
-    const ran = await runHere(["result", "http://127.0.0.1:1/x"]);
+    const ran = await runHere(["result", "http://127.0.0.1:1/x402/calls/c/result"]);
     expect(ran.code).toBe(3);
     expect(ran.stderr).toMatch(
-      /set POSTERN_RESULT_TOKEN or pass --token-file, or set the key\. POSTERN_PAYER_KEY is not set; it must be /,
+      /^a result token \(result_token of the call's 202\) or the key of the payer is required: set POSTERN_RESULT_TOKEN or pass --token-file, or set the key\. POSTERN_PAYER_KEY is not set; it must be /,
     );
   });
 

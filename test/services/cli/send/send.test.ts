@@ -15,6 +15,11 @@ const ENDPOINTS = [
   { path: "/hooks/github", preset: "github", job_id: 1, secret: SECRET },
   { path: "/hooks/routed", auth: "none", route_by: { field: "/kind", jobs: { known: 2 } } },
   { path: "/hooks/bearer", auth: "bearer", job_id: 3, secret: "the token of bearer" },
+  { path: "/hooks/basic", auth: "basic", job_id: 3, username: "me", secret: "the password of basic" },
+  { path: "/hooks/api-key", auth: "api-key", job_id: 3, secret: "the key of api-key" },
+  { path: "/hooks/query", auth: "token", token_query: "t", job_id: 3, secret: "the token of query" },
+  { path: "/hooks/field", auth: "token", token_field: "/t", job_id: 3, secret: "the token of field" },
+  { path: "/hooks/hmac", auth: "hmac-sha256", job_id: 3, secret: "the secret of hmac" },
   { path: "/hooks/discord", preset: "discord-events", job_id: 4, secret: "ab".repeat(32) },
 ];
 
@@ -41,6 +46,18 @@ test("postern send finds preset and secret by the path, and prints what it sent 
   expect(ran.stdout).toMatch(/\n202 Accepted {2}\{.*\naccepted: job 1, call c_[0-9a-f]{32}\n$/);
   expect((await webhooks.onlyCall()).metadata["X-WEBHOOK-EVENT"]).toBe("push");
 });
+
+test.each(ENDPOINTS.filter(({ auth }) => auth !== undefined))(
+  "postern send proves itself to the endpoint $path, and prints no secret",
+  async ({ path, secret = "" }) => {
+    const { code, stdout } = await sendHere(path, "--body", '{"kind":"known"}');
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("202 Accepted") });
+    if (secret === "") return;
+    expect(stdout).not.toContain(secret);
+    expect(stdout).not.toContain(encodeURIComponent(secret));
+    expect(stdout).not.toContain(Buffer.from(`me:${secret}`).toString("base64"));
+  },
+);
 
 test("postern send --repeat sends the same delivery again, which is told to be known", async () => {
   const ran = await sendHere("/hooks/github", "--repeat", "1", "--json");

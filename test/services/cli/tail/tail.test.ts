@@ -1,6 +1,7 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
+import { toLine } from "../../../../services/cli/tail/tail.ts";
 import { NotNow, Refused } from "../../../../services/producer/producer.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { LEASE_MS } from "../../../../shared/events/follow.ts";
@@ -76,8 +77,18 @@ test("postern tail shows the attempts that fail, and the call that is given up",
   });
   const { saw } = await tail();
   const { call_id } = (await send(address, { path: "/a", body: "x" })).json<{ call_id: string }>();
-  await saw({ outcome: "retried", call_id, code: "runner.busy", reason: "not yet", endpoint: "/a" });
-  await saw({ outcome: "failed", call_id, code: "runner.refused", reason: "never", endpoint: "/a" });
+  const both = { call_id, endpoint: "/a", attempt: 1 };
+  await saw({ ...both, outcome: "retried", code: "runner.busy", reason: "not yet", attempts_before: 0 });
+  await saw({ ...both, outcome: "failed", code: "runner.refused", reason: "never", attempts_before: 1 });
+});
+
+test("a line of postern tail says how many attempts there were in all, once a replay has started their number again", () => {
+  const event = { at: 0, origin: "webhook", outcome: "failed", call_id: "c_1", job: "7/1" } as const;
+  const why = { code: "runner.failed", reason: "500" };
+  const first = toLine({ ...event, ...why, attempt: 2, attempts_before: 1 });
+  expect(first).toMatch(/ {2}attempt 2; runner\.failed; 500$/);
+  const replayed = toLine({ ...event, ...why, attempt: 1, attempts_before: 5 });
+  expect(replayed).toMatch(/ {2}attempt 1 \(6 in all\); runner\.failed; 500$/);
 });
 
 test("postern tail shows a refused webhook with its code and reason, and never the credential", async () => {

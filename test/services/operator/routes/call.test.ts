@@ -30,7 +30,7 @@ describe("200", () => {
       ...{ bytes: body.length, metadata: { "X-WEBHOOK-PATH": "/hooks/a" }, result: { what: "none kept" } },
       ...{ attempts: 1, replays: 0, forgotten_at: null },
     });
-    expect(namesIn(life)).toEqual(["accepted", "queued", "attempt failed", "failed"]);
+    expect(namesIn(life)).toEqual(["created", "queued", "attempt failed", "failed"]);
     expect(JSON.stringify(life)).not.toContain(body.toString("base64"));
   });
 

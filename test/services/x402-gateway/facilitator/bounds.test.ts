@@ -19,7 +19,7 @@ const REQUEST: FacilitatorRequest = { x402Version: 2, paymentPayload: {}, paymen
 
 const ends = useEnds();
 
-function clientOf(all: readonly FaultyFacilitator[], verifyTimeoutMs: number) {
+function clientOf(all: readonly FaultyFacilitator[], verifyTimeoutMs: number, waitMs?: number) {
   const facilitators = new Facilitators({
     facilitators: all.map(({ url }) => ({ url, headers: {} })),
     authorize: undefined,
@@ -27,6 +27,7 @@ function clientOf(all: readonly FaultyFacilitator[], verifyTimeoutMs: number) {
     settleTimeoutMs: 20_000,
     clock: systemClock,
     log: recordingLog(),
+    ...(waitMs !== undefined && { waitMs }),
   });
   for (const its of all) ends.defer(() => its.close());
   ends.defer(() => facilitators.close());
@@ -35,11 +36,11 @@ function clientOf(all: readonly FaultyFacilitator[], verifyTimeoutMs: number) {
 }
 
 /** A facilitator that answers no verify until it is told to, and its client. */
-async function slowFacilitator() {
+async function slowFacilitator(waitMs?: number) {
   const its = await startFaultyFacilitator();
   const held: ServerResponse[] = [];
   its.on("verify", (_req, res) => void held.push(res));
-  const facilitators = clientOf([its], 20_000);
+  const facilitators = clientOf([its], 20_000, waitMs);
   await eventually("it is known", () => facilitators.available()[0]?.ok);
   return {
     facilitators,
@@ -79,7 +80,7 @@ test("hundreds of slow verifies keep no settlement waiting; those over the bound
 });
 
 test("an address with many waiting verifies is told so, and the next slot goes to another address", async () => {
-  const { facilitators, held, answerVerifies } = await slowFacilitator();
+  const { facilitators, held, answerVerifies } = await slowFacilitator(60_000);
   const greedy = Array.from({ length: 400 }, () => facilitators.judge(REQUEST, KIND, by("greedy")));
   const his = Promise.allSettled(greedy);
   await eventually("they are under way", () => held.length >= 128);

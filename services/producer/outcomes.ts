@@ -1,0 +1,161 @@
+import { AppError } from "../../shared/errors/app-error.ts";
+import { CODES, type DeliveryCode, type ErrorCode } from "../../shared/errors/codes.ts";
+import type { Verdict } from "../../shared/queue/finish.ts";
+import { type ProblemText, textOf } from "../../shared/results/result.ts";
+import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
+
+/*
+ * Decides by the code of an error what happens to a call after the attempt that ended with it. docs/errors.md has the same table for
+ * operators.
+ *
+ * With the defaults (20 attempts, base 1 s, cap 15 min) and full jitter, each wait is between 0 and
+ *
+ *   after attempt   1    2    3    4   ...   10      11 to 19
+ *   at most         1 s  2 s  4 s  8 s       512 s   900 s      in all at most 2 h 32 min, half of that on average
+ *
+ * After that the call is failed, until an operator replays or discards it.
+ */
+
+/** The waits before the next attempt. Retry-After makes any of them longer. */
+const WAITS = {
+  backoff: backoffMs,
+  /** The call is not at fault, so it waits as after a first failure, however many attempts it has behind it. */
+  first: (backoff, _, random) => backoffMs(backoff, 1, random),
+  none: () => 0,
+} satisfies Record<string, typeof backoffMs>;
+
+/** Consequences of a failed attempt. */
+export type Outcome = {
+  /** `retry` counts as an attempt: once all are spent, the call fails. `delay` does not count. */
+  readonly next: "retry" | "delay" | "fail";
+  /** Whether the job ran. After `yes` only the answer is missing, so the call succeeds once its attempts are spent. */
+  readonly effect: "no" | "maybe" | "yes";
+  /** State of the runner, or of the receiver of a callback, as far as the attempt shows it. */
+  readonly peer: "unreachable" | "silent" | "answered" | "unknown";
+  /** Whether several calls in a row pause the job. `asked`: only with Retry-After. `no` ends such a row, `skip` does not. */
+  readonly pauses: "yes" | "asked" | "no" | "skip";
+  readonly wait: keyof typeof WAITS;
+};
+
+/** The next step agrees with CODES on whether to retry, except about a record that only an operator can repair. */
+type NextOf<Code extends DeliveryCode> = Code extends "record.unreadable"
+  ? "fail"
+  : { true: "retry" | "delay"; false: "fail" }[`${(typeof CODES)[Code]["retryable"]}`];
+
+export const OUTCOMES: { readonly [Code in DeliveryCode]: Outcome & { next: NextOf<Code> } } = {
+  "queue.unavailable": { next: "retry", effect: "maybe", peer: "unknown", pauses: "asked", wait: "backoff" },
+  "record.unreadable": { next: "fail", effect: "no", peer: "unknown", pauses: "no", wait: "none" },
+  "internal.unexpected": { next: "retry", effect: "maybe", peer: "unknown", pauses: "skip", wait: "backoff" },
+  "runner.unreachable": { next: "delay", effect: "no", peer: "unreachable", pauses: "skip", wait: "first" },
+  "runner.disconnected": { next: "retry", effect: "maybe", peer: "silent", pauses: "skip", wait: "backoff" },
+  "runner.timed_out": { next: "retry", effect: "maybe", peer: "silent", pauses: "skip", wait: "backoff" },
+  "runner.answer_broken": { next: "retry", effect: "yes", peer: "answered", pauses: "no", wait: "backoff" },
+  "runner.failed": { next: "retry", effect: "maybe", peer: "answered", pauses: "asked", wait: "backoff" },
+  "runner.throttled": { next: "delay", effect: "no", peer: "answered", pauses: "yes", wait: "backoff" },
+  // It is about one call, which runs already, and says nothing of the job.
+  "runner.busy": { next: "delay", effect: "maybe", peer: "answered", pauses: "skip", wait: "backoff" },
+  "runner.refused": { next: "fail", effect: "no", peer: "answered", pauses: "no", wait: "none" },
+  "call.poison_pill": { next: "fail", effect: "no", peer: "unknown", pauses: "no", wait: "none" },
+  "call.corrupt": { next: "fail", effect: "no", peer: "unknown", pauses: "no", wait: "none" },
+  "callback.unanswered": { next: "retry", effect: "maybe", peer: "silent", pauses: "skip", wait: "backoff" },
+  "callback.failed": { next: "retry", effect: "maybe", peer: "answered", pauses: "asked", wait: "backoff" },
+  "callback.gone": { next: "fail", effect: "maybe", peer: "answered", pauses: "no", wait: "none" },
+  "callback.address_forbidden": { next: "fail", effect: "no", peer: "unknown", pauses: "no", wait: "none" },
+};
+
+/** Error code of a runner's answer that is not 2xx, by its status. A row may change the outcome of its code. */
+const ANSWERS: Readonly<Record<string, { readonly code: DeliveryCode } & Partial<Outcome>>> = {
+  "408": { code: "runner.failed" },
+  "409": { code: "runner.failed" },
+  "409 with Retry-After": { code: "runner.busy" },
+  "425": { code: "runner.failed" },
+  "429": { code: "runner.throttled" },
+  "other 4xx": { code: "runner.refused" },
+};
+/** Any other status: 3xx, 5xx. */
+const OTHER_ANSWER = { code: "runner.failed" } as const;
+
+export function answerOf(status: number, hasRetryAfter: boolean): (typeof ANSWERS)[string] {
+  const withRetryAfter = hasRetryAfter ? ANSWERS[`${status} with Retry-After`] : undefined;
+  const other = status >= 400 && status < 500 ? ANSWERS["other 4xx"] : undefined;
+  return withRetryAfter ?? ANSWERS[status] ?? other ?? OTHER_ANSWER;
+}
+
+type FailureOptions = ConstructorParameters<typeof AppError>[1] & {
+  problem?: ProblemText | undefined;
+  outcome?: Partial<Outcome>;
+};
+
+/** A runner's answer that did not accept the call. If the call fails, its payer gets the problem. */
+export class RunnerFailure extends AppError {
+  readonly problem: ProblemText | undefined;
+  /** Changes the outcome of its code. */
+  readonly outcome: Partial<Outcome>;
+
+  constructor(code: DeliveryCode, { problem, outcome = {}, ...details }: FailureOptions) {
+    super(code, details);
+    this.problem = problem && textOf(problem);
+    this.outcome = outcome;
+  }
+}
+
+/** For your own `inject`: the runner will never accept this call, so it fails at once. Clients that ask for the result get `problem`. */
+export class Refused extends RunnerFailure {
+  constructor(reason: string, options?: { cause?: unknown; problem?: ProblemText }) {
+    super("runner.refused", { reason, ...options });
+  }
+}
+
+/** For your own `inject`: the runner will accept this call later. The attempt does not count. */
+export class NotNow extends RunnerFailure {
+  constructor(reason: string, retryAfterMs: number) {
+    super("runner.busy", { reason, retryAfterMs, outcome: { effect: "no" } });
+  }
+}
+
+/** Finds the consequences of an error. A program's own `inject` may throw other codes: for these, CODES says whether to retry. */
+export function outcomeOf(error: AppError): Outcome {
+  const { code } = error;
+  const rows: Partial<Record<ErrorCode, Outcome>> = OUTCOMES;
+  const next = CODES[code].retryable ? "retry" : "fail";
+  const outcome = rows[code] ?? { ...OUTCOMES["queue.unavailable"], next };
+  return error instanceof RunnerFailure ? { ...outcome, ...error.outcome } : outcome;
+}
+
+/** Longest Retry-After that is followed. */
+const RETRY_AFTER_MS_MAX = 3_600_000;
+
+/** Settings of one job that replace the defaults. */
+export type JobRetries = { attempts?: number | undefined; backoff?: Backoff | undefined };
+
+/** @internal */
+export type RetryPolicy = {
+  /** Decides about a call of this job whose `attempt`-th attempt ended with this error. */
+  judge(error: AppError, attempt: number, job: string): Verdict;
+};
+
+/** @internal */
+export function createRetryPolicy({
+  jobs,
+  random,
+  ...defaults
+}: {
+  attempts: number;
+  backoff: Backoff;
+  /** By job key; only the jobs that differ. */
+  jobs: ReadonlyMap<string, JobRetries>;
+  random: () => number;
+}): RetryPolicy {
+  return {
+    judge(error, attempt, job) {
+      const { next, wait } = outcomeOf(error);
+      const reason = `${error.code}: ${error.message}`;
+      const own = jobs.get(job);
+      const attempts = own?.attempts ?? defaults.attempts;
+      if (next === "fail" || (next === "retry" && attempt >= attempts)) return { kind: "fail", reason };
+      const asked = Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MS_MAX);
+      const afterMs = Math.max(asked, WAITS[wait](own?.backoff ?? defaults.backoff, attempt, random));
+      return next === "delay" ? { kind: "postpone", afterMs } : { kind: "retry", afterMs, reason };
+    },
+  };
+}
