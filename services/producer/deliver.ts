@@ -160,16 +160,15 @@ type Success = { injectMs: number; result: ResultMark | undefined };
 /** What follows from the runner's decision: the record, the event and the verdict. */
 function createOutcomes({ records, policy, throttle, remember, clock, log, workerId }: DeliverDeps) {
   function injected(taken: Taken, call: CallHead, { injectMs, result }: Success): Verdict {
-    const { id, queue, attempt, attemptsBefore } = taken;
-    throttle.succeeded(gateOf(queue));
+    throttle.succeeded(gateOf(taken.queue));
     const onRecorded = () => {
       log.info("call.injected", {
-        ...callFields(id, queue),
+        ...fieldsOf(taken),
         ...pathOf(call),
-        ...{ attempt, attemptsBefore, injectMs, endToEndMs: clock() - call.accepted_at },
+        ...{ injectMs, endToEndMs: clock() - call.accepted_at },
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
-      remember(call, attemptsBefore + 1);
+      remember(call, taken.attemptsBefore + 1);
     };
     return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()) };
   }
@@ -180,7 +179,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     { error, injectMs }: { error: AppError; injectMs: number },
     call?: CallHead,
   ): Promise<Verdict> {
-    const { id, queue, attempt, attemptsBefore } = taken;
+    const { id, queue, attempt } = taken;
     const now = clock();
     const verdict = policy.judge(error, attempt, gateOf(queue));
     if (call !== undefined) throttle.failed(gateOf(queue), id, error);
@@ -191,8 +190,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
       return { ...notRecorded(taken, cause), unsure };
     }
     const { code, message: reason } = error;
-    const counts = { attempt, attemptsBefore };
-    const fields = { ...callFields(id, queue), ...pathOf(call), ...counts, code, reason, injectMs };
+    const fields = { ...fieldsOf(taken), ...pathOf(call), code, reason, injectMs };
     if (verdict.kind === "fail") {
       log.error("call.failed", fields);
       const failure = { code, ...problemOf(error) };
@@ -215,12 +213,11 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
    * The call's record cannot be read: it may have ended. It fails without an attempt, and without a callback, for an operator. Its record
    * stays as it is.
    */
-  function leftAlone({ id, queue, attempt, attemptsBefore }: Taken): Verdict {
-    const error = unreadable(`the record of ${id}`);
+  function leftAlone(taken: Taken): Verdict {
+    const error = unreadable(`the record of ${taken.id}`);
     const { code, message: reason } = error;
-    const counts = { attempt, attemptsBefore };
-    log.error("call.failed", { ...callFields(id, queue), ...counts, code, reason, injectMs: 0 });
-    return policy.judge(error, attempt, gateOf(queue));
+    log.error("call.failed", { ...fieldsOf(taken), code, reason, injectMs: 0 });
+    return policy.judge(error, taken.attempt, gateOf(taken.queue));
   }
 
   async function recordFailure(
@@ -239,6 +236,11 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
   }
 
   return { injected, failed, leftAlone };
+}
+
+/** Names an attempt in the log. */
+function fieldsOf({ id, queue, attempt, attemptsBefore }: Taken) {
+  return { ...callFields(id, queue), attempt, attemptsBefore };
 }
 
 function problemOf(error: AppError): ProblemText | undefined {
