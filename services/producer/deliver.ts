@@ -226,7 +226,12 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     verdict: Verdict,
     now: number,
   ): Promise<void> {
-    const attempt = { at: now, code: error.code, reason: error.message, worker: workerId };
+    const attempt = {
+      at: now,
+      code: error.code,
+      reason: error.message,
+      worker: workerId,
+    };
     if (call !== undefined) await records.attemptFailed(taken, attempt, taken.queuedAt);
     failpoint("producer.after_attempt_recorded");
     if (verdict.kind !== "fail") return;
