@@ -3,7 +3,7 @@
 FROM node:26.10.0-trixie@sha256:a723b54c35a76e947095a20a67d39585bb09c862e6b1adeb8a9f518f95e34fb0 AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-COPY services/devnet/anvil services/devnet/anvil
+COPY services/dev/chain/anvil services/dev/chain/anvil
 RUN npm ci --ignore-scripts --no-audit --no-fund
 # The curve's native module: prebuilt for linux/amd64, compiled here for other machines. Without it the image is not made.
 RUN npm_config_nodedir=/usr/local npm explore secp256k1 -- npm run install && node -e 'require("secp256k1/bindings.js")'

@@ -21,7 +21,7 @@ process.exit(run.status || strays.length);
 
 /** What the operator's page imports. Biome finds its cycles. */
 function pageImports() {
-  const page = "services/operator-page";
+  const page = "services/console-page";
   const files = readdirSync(page, { recursive: true })
     .filter((name) => /\.tsx?$/.test(name))
     .map((name) => join(page, name));
@@ -41,7 +41,8 @@ function isOfPage(page, file, target) {
   const found = relative(".", resolve(dirname(file), target));
   if (found.startsWith(`${page}/`)) return true;
   return (
-    /^shared\/(errors\/codes|job-call\/job-ids|rejected\/advice|text\/[^/]+)\.ts$/.test(found) &&
-    importsOf(found).length === 0
+    /^shared\/(platform\/errors\/codes|call\/job-ids|senders\/advice|platform\/text\/[^/]+)\.ts$/.test(
+      found,
+    ) && importsOf(found).length === 0
   );
 }

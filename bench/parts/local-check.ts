@@ -6,8 +6,8 @@ import { identifyPayment, inAcceptedToken, readPayment } from "../../services/x4
 import { matchOffer } from "../../services/x402-gateway/payment/match-offer.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
+import { systemClock } from "../../shared/platform/time/clock.ts";
 import { toPriceList } from "../../shared/pricing/prices.ts";
-import { systemClock } from "../../shared/time/clock.ts";
 import { type Signed, toHeader } from "../support/payments.ts";
 import { PRICING, x402Table } from "../support/sale.ts";
 import { median } from "../support/statistics.ts";

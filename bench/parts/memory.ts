@@ -1,11 +1,8 @@
 import { composeProducer, type Inject, Refused } from "../../services/producer/producer.ts";
 import { createCallStore } from "../../services/runner/call-store.ts";
 import { KeptAnswers } from "../../services/runner/kept-answers.ts";
-import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
-import { posternToml } from "../../shared/config/postern-toml.ts";
-import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { eventually } from "../../shared/dev/wait.ts";
-import { randomCallId } from "../../shared/job-call/call-id.ts";
+import { createEnqueue } from "../../services/webhooks-gateway/enqueue.ts";
+import { randomCallId } from "../../shared/call/call-id.ts";
 import {
   type JobCall,
   platformKeys,
@@ -13,13 +10,16 @@ import {
   WEBHOOK_NAME,
   WEBHOOK_ORIGIN,
   WEBHOOK_PATH,
-} from "../../shared/job-call/job-call.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
-import { createEnqueue } from "../../shared/queue/enqueue.ts";
+} from "../../shared/call/job-call.ts";
+import { RESULT_LIMITS } from "../../shared/call/results/limits.ts";
+import { createDeliverResult } from "../../shared/call-search/deliver-result.ts";
+import { posternToml } from "../../shared/config/postern-toml.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
+import { silentLogger } from "../../shared/platform/log/logger.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
-import { RESULT_LIMITS } from "../../shared/results/limits.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
 import { table } from "../support/table.ts";

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
+import { delay } from "../../shared/platform/time/clock.ts";
 import { connectForWork } from "../../shared/redis/connect.ts";
-import { delay } from "../../shared/time/clock.ts";
 import type { SoakOptions, SoakSent } from "../processes/soak-protocol.ts";
 import { compiled } from "../support/build.ts";
 import type { Counts } from "../support/counts.ts";

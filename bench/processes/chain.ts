@@ -1,7 +1,7 @@
-import { AUTHORIZATION_USED } from "../../shared/ethereum/eip3009.ts";
-import { addressWord, selectorOf, uintWord } from "../../shared/ethereum/encoding.ts";
-import { TRANSFER } from "../../shared/ethereum/proof.ts";
-import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
+import { AUTHORIZATION_USED } from "../../shared/chain/eip3009.ts";
+import { addressWord, selectorOf, uintWord } from "../../shared/chain/encoding.ts";
+import { TRANSFER } from "../../shared/chain/proof.ts";
+import { domainSeparator } from "../../shared/chain/typed-data.ts";
 
 type Settled = { asset: string; from: string; to: string; value: string; nonce: string; block: number };
 

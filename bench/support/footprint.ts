@@ -1,6 +1,6 @@
 import type { Part } from "../../shared/dev/process.ts";
 import type { PrivateRedis } from "../../shared/dev/redis.ts";
-import { delay } from "../../shared/time/clock.ts";
+import { delay } from "../../shared/platform/time/clock.ts";
 import { rssBytesOf } from "./proc.ts";
 import type { Probe } from "./redis-probe.ts";
 import { WINDOW_SECS } from "./soak-world.ts";

@@ -1,6 +1,6 @@
 import type { PaymentRequired } from "@x402/core/types";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
-import { systemClock } from "../../shared/time/clock.ts";
+import { systemClock } from "../../shared/platform/time/clock.ts";
 import { TRANSFER_TYPES } from "../../test/support/sign-payment.ts";
 import { MAX_TIMEOUT_SECS } from "./sale.ts";
 

@@ -1,6 +1,6 @@
-import { Secret } from "../../shared/crypto/secret.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
+import { Secret } from "../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../shared/platform/log/logger.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 
 export type Probe = {

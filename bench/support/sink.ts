@@ -1,5 +1,5 @@
 import type { Part } from "../../shared/dev/process.ts";
-import { delay } from "../../shared/time/clock.ts";
+import { delay } from "../../shared/platform/time/clock.ts";
 
 export type Counted = {
   /** Different call ids. */

@@ -1,7 +1,7 @@
-import { messageOf } from "../../shared/errors/app-error.ts";
-import { BODY_BYTES_MAX } from "../../shared/job-call/job-call.ts";
-import { cut } from "../../shared/text/cut.ts";
-import { lostCharacter, readBytes } from "../../shared/text/read-text.ts";
+import { BODY_BYTES_MAX } from "../../shared/call/job-call.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { cut } from "../../shared/platform/text/cut.ts";
+import { lostCharacter, readBytes } from "../../shared/platform/text/read-text.ts";
 import type { BodyOptions } from "./options.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 

@@ -1,14 +1,14 @@
 import { join } from "node:path";
+import type { TokenFindings } from "../../shared/chain/token-check.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
 import { loadOperatorConfig, type OperatorConfig } from "../../shared/config/load-operator-config.ts";
 import type { Config } from "../../shared/config/read-config.ts";
 import type { Env } from "../../shared/config/secrets.ts";
-import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { TokenFindings } from "../../shared/ethereum/token-check.ts";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
+import { isAbsent } from "../../shared/platform/text/read-text.ts";
 import type { PricingConfig } from "../../shared/pricing/pricing-checks.ts";
 import type { X402Config } from "../../shared/pricing/x402-checks.ts";
-import { isAbsent } from "../../shared/text/read-text.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { counted, jsonLine } from "./text.ts";
 

@@ -1,6 +1,6 @@
-import { messageOf } from "../../shared/errors/app-error.ts";
 import { fetch, type Response } from "../../shared/http/fetch.ts";
-import { systemClock } from "../../shared/time/clock.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { systemClock } from "../../shared/platform/time/clock.ts";
 import { plain } from "./text.ts";
 
 export type Post = {

@@ -35,9 +35,9 @@ const program = buildProgram({
     runner: async (options) =>
       end((await import("../runner/main.ts")).runRunner({ ...options, ...logging(options) })),
     operator: async (options) =>
-      end((await import("../operator/main.ts")).runOperator({ ...options, ...logging(options) })),
+      end((await import("../console/main.ts")).runOperator({ ...options, ...logging(options) })),
     devnet: async (options) =>
-      end((await import("../devnet/main.ts")).runDevnet({ ...options, ...logging(options) })),
+      end((await import("../dev/chain/main.ts")).runDevnet({ ...options, ...logging(options) })),
     dev: async (options) => end((await import("../dev/main.ts")).runDev({ ...options, ...logging({}) })),
   },
   terminal: createTerminal(process),

@@ -1,12 +1,12 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import { type ErrorCode, isErrorCode } from "../../shared/errors/codes.ts";
-import { isAddress } from "../../shared/ethereum/address.ts";
-import { listenAddressText, readListenAddress } from "../../shared/ip/listen-address.ts";
-import { CALL_ID } from "../../shared/job-call/call-id.ts";
-import { whyNoJobKey } from "../../shared/job-call/job-ids.ts";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { CALL_ID } from "../../shared/call/call-id.ts";
+import { whyNoJobKey } from "../../shared/call/job-ids.ts";
+import { isAddress } from "../../shared/chain/address.ts";
+import { listenAddressText, readListenAddress } from "../../shared/http/ip/listen-address.ts";
+import { type ErrorCode, isErrorCode } from "../../shared/platform/errors/codes.ts";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
+import { systemClock } from "../../shared/platform/time/clock.ts";
 import { readGate } from "../../shared/queue/queue-name.ts";
-import { systemClock } from "../../shared/time/clock.ts";
 
 /** The options and arguments that more than one command has, and how their values are read. */
 export function configDir(): Option {

@@ -1,7 +1,7 @@
 import { styleText } from "node:util";
-import type { AppError } from "../../shared/errors/app-error.ts";
-import { CODES, type ErrorCode } from "../../shared/errors/codes.ts";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import type { AppError } from "../../shared/platform/errors/app-error.ts";
+import { CODES, type ErrorCode } from "../../shared/platform/errors/codes.ts";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import type { Terminal } from "./terminal.ts";
 import { jsonLine, plain } from "./text.ts";
 

@@ -1,6 +1,6 @@
+import { isPrivateKey, NO_PRIVATE_KEY } from "../../shared/chain/signatures.ts";
 import type { Env } from "../../shared/config/secrets.ts";
-import { Secret } from "../../shared/crypto/secret.ts";
-import { isPrivateKey, NO_PRIVATE_KEY } from "../../shared/ethereum/signatures.ts";
+import { Secret } from "../../shared/platform/crypto/secret.ts";
 
 /** Reads the payer's private key: 64 hex digits, with or without 0x. Returns undefined if there is none that can sign. */
 export function payerKey(env: Env): Secret | undefined {

@@ -1,17 +1,17 @@
 import { Argument, Command, CommanderError, Help } from "commander";
+import { JOB_INDEX_MAX } from "../../shared/call/job-ids.ts";
 import type { Env } from "../../shared/config/secrets.ts";
-import { messageOf } from "../../shared/errors/app-error.ts";
-import { JOB_INDEX_MAX } from "../../shared/job-call/job-ids.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import {
   environmentWarnings,
   failpointOf,
   logLevelOf,
   requireUtf8,
-} from "../../shared/lifecycle/environment.ts";
-import { armFailpoint } from "../../shared/lifecycle/failpoint.ts";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
+} from "../../shared/platform/lifecycle/environment.ts";
+import { armFailpoint } from "../../shared/platform/lifecycle/failpoint.ts";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
-import { KINDS, type ProcessKind } from "../../shared/processes/process.ts";
+import { KINDS, type ProcessKind } from "../../shared/telemetry/processes/process.ts";
 import { addCallbacks } from "./callbacks/command.ts";
 import { addCalls } from "./calls/command.ts";
 import type { CheckOptions } from "./check-config.ts";
@@ -309,7 +309,7 @@ function addRedisAcl(program: Command, deps: ProgramDeps): void {
     )
     .option("--json", "print one JSON object")
     .action(async (user: ProcessKind, { json }: { json?: boolean }) => {
-      const { aclRules } = await import("../../shared/redis/rights.ts");
+      const { aclRules } = await import("./redis-rights.ts");
       const rules = aclRules(user);
       deps.print(json ? jsonLine({ user, rules }) : `ACL SETUSER ${user} on >PASSWORD ${rules}\n`);
     });

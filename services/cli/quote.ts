@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { messageOf } from "../../shared/errors/app-error.ts";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
+import { systemClock } from "../../shared/platform/time/clock.ts";
+import { toIso } from "../../shared/platform/time/iso.ts";
 import { askForQuote } from "../../shared/pricing/job-quote.ts";
-import { systemClock } from "../../shared/time/clock.ts";
-import { toIso } from "../../shared/time/iso.ts";
 import { readBody } from "./body.ts";
 import { post, reasonOf, wordsOf } from "./http.ts";
 import type { BodyOptions } from "./options.ts";

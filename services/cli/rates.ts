@@ -1,12 +1,12 @@
 import { requireAcceptedTokens } from "../../shared/config/accepted-tokens.ts";
 import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
-import { toAppError } from "../../shared/errors/app-error.ts";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { fixedRate, type RateReport, rateReport, readRate, toRateView } from "../../shared/operator/rates.ts";
+import { fixedRate, type RateReport, rateReport, readRate, toRateView } from "../../shared/console/rates.ts";
+import { toAppError } from "../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
+import { systemClock } from "../../shared/platform/time/clock.ts";
 import { READ_TIMEOUT_MS } from "../../shared/pricing/rates/rates.ts";
 import { createRateReader } from "../../shared/pricing/rates/registry.ts";
 import { isLive, type RateReading } from "../../shared/pricing/rates/source.ts";
-import { systemClock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { wrapped } from "./table.ts";
 import { jsonLine, plain } from "./text.ts";

@@ -1,11 +1,10 @@
+import { ORIGINS } from "../../shared/call/origin.ts";
 import { toDurability } from "../../shared/config/postern-toml.ts";
-import { messageOf } from "../../shared/errors/app-error.ts";
-import { ORIGINS } from "../../shared/job-call/origin.ts";
-import { EXIT, withStopSignal } from "../../shared/lifecycle/run-service.ts";
-import { runnerViews } from "../../shared/operator/runners.ts";
-import { createReadProcesses, type Processes } from "../../shared/processes/list.ts";
-import type { Process } from "../../shared/processes/process.ts";
-import { type RunnerStatus, runnersOf } from "../../shared/processes/runner-health.ts";
+import { runnerViews } from "../../shared/console/runners.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { EXIT, withStopSignal } from "../../shared/platform/lifecycle/run-service.ts";
+import { delay } from "../../shared/platform/time/clock.ts";
+import { toIso } from "../../shared/platform/time/iso.ts";
 import { originOf } from "../../shared/queue/queue-name.ts";
 import {
   createStatus,
@@ -15,14 +14,15 @@ import {
   sumOf,
 } from "../../shared/queue/status.ts";
 import { UNBOUNDED } from "../../shared/redis/server-state.ts";
+import { createReadProcesses, type Processes } from "../../shared/telemetry/processes/list.ts";
+import type { Process } from "../../shared/telemetry/processes/process.ts";
+import { type RunnerStatus, runnersOf } from "../../shared/telemetry/processes/runner-health.ts";
 import {
   type OriginTotals,
   originOf as originOfSubject,
   totalsOfOrigin,
-} from "../../shared/series/counts.ts";
-import { type Bucket, createReadSeries } from "../../shared/series/read.ts";
-import { delay } from "../../shared/time/clock.ts";
-import { toIso } from "../../shared/time/iso.ts";
+} from "../../shared/telemetry/series/counts.ts";
+import { type Bucket, createReadSeries } from "../../shared/telemetry/series/read.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
 import { counted, duration, jsonLine, plain } from "./text.ts";

@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { openConfigDir } from "../../shared/config/config-dir.ts";
 import { isLoopback, isPrivateUrl } from "../../shared/config/fields.ts";
 import { operatorToml } from "../../shared/config/operator-toml.ts";
-import { Secret } from "../../shared/crypto/secret.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
-import { createOperations, type Operations } from "../../shared/operator/api.ts";
+import { createOperations, type Operations } from "../../shared/console/api.ts";
+import { Secret } from "../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { exitCodeOf, withRedis } from "./with-redis.ts";
 

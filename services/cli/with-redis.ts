@@ -1,19 +1,19 @@
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
-import type { Secret } from "../../shared/crypto/secret.ts";
-import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../shared/errors/codes.ts";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
-import { type Logger, silentLogger } from "../../shared/log/logger.ts";
-import { createTokenSource, type TokenSource } from "../../shared/operator/tokens.ts";
+import { createTokenSource, type TokenSource } from "../../shared/console/tokens.ts";
+import type { Secret } from "../../shared/platform/crypto/secret.ts";
+import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
+import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
+import { type Logger, silentLogger } from "../../shared/platform/log/logger.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { whenReady } from "../../shared/redis/ready.ts";
-import type { Clock } from "../../shared/time/clock.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { operatorName } from "./terminal.ts";
 

@@ -101,7 +101,7 @@ const node = (script) =>
   become(process.execPath, ["--enable-source-maps", join(root, script), ...args], userFolder());
 const targets = {
   postern: () => node("dist/services/cli/main.js"),
-  demo: () => node("dist/services/demo/main.js"),
+  demo: () => node("dist/services/dev/demo/main.js"),
   bench: () => run("node", ["--import", "./services/dev/from-source.mjs", "bench/main.ts", ...args]),
   check: () => run("npm", ["run", "--silent", "check"]),
   long: testLong,

@@ -14,7 +14,7 @@ const STEPS = [["services/dev/bundle.mjs"], ["node_modules/typescript/bin/tsc", 
 
 /** Programs that package.json does not name: another program, the image or a clone starts them. */
 const OTHER_PROGRAMS = [
-  "services/demo/main.ts",
+  "services/dev/demo/main.ts",
   "services/health/main.ts",
   "services/pricing/main-with-x402.ts",
 ];

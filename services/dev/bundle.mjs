@@ -16,7 +16,7 @@ const placeOf = (source) => relative(join(root, "services"), join(root, source))
 function chunkFileName({ facadeModuleId, moduleIds, name }) {
   const facade = facadeModuleId && relative(root, facadeModuleId);
   if (facade?.startsWith("services/")) return `${placeOf(facade)}.js`;
-  const isOfDemo = moduleIds.some((id) => relative(root, id).startsWith("services/demo/"));
+  const isOfDemo = moduleIds.some((id) => relative(root, id).startsWith("services/dev/demo/"));
   return `${isOfDemo ? "demo" : "chunks"}/${name}.js`;
 }
 
@@ -48,7 +48,7 @@ const program = await build({
 });
 
 const page = await buildPage({
-  configFile: join(root, "services/operator-page/vite.config.mjs"),
+  configFile: join(root, "services/console-page/vite.config.mjs"),
   logLevel: "warn",
 });
 

@@ -3,7 +3,7 @@ import { isLoopback } from "../../shared/config/fields.ts";
 import { type Devnet, provideDevnet } from "../../shared/dev/devnet.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import type { Part } from "../../shared/dev/process.ts";
-import type { Logger } from "../../shared/log/logger.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { X402Config } from "../../shared/pricing/x402-checks.ts";
 import type { Ports } from "./ports.ts";
 

@@ -1,9 +1,13 @@
 import { hasConfigFiles } from "../../shared/config/config-dir.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
-import { programName, withoutUnused } from "../../shared/lifecycle/environment.ts";
-import { runService, type Service, type ServiceOptions } from "../../shared/lifecycle/run-service.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import { createPrettyLine } from "../../shared/log/pretty-line.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { programName, withoutUnused } from "../../shared/platform/lifecycle/environment.ts";
+import {
+  runService,
+  type Service,
+  type ServiceOptions,
+} from "../../shared/platform/lifecycle/run-service.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import { createPrettyLine } from "../../shared/platform/log/pretty-line.ts";
 import { type DevStack, startDevStack } from "./dev-stack.ts";
 import { readOwn, sellsByItself } from "./own-config.ts";
 import { createPorts } from "./ports.ts";

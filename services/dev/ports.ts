@@ -1,5 +1,5 @@
 import { freePort } from "../../shared/dev/free-port.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
 
 /**
  * What listens on this machine, in the order of its port from --port-base on, and where it listens without that: 0 is any

@@ -2,9 +2,9 @@ import { linkSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readToml, toToml } from "../../shared/config/config-tables.ts";
 import { type DevSecrets, newDevSecrets } from "../../shared/dev/config.ts";
-import { AppError, messageOf } from "../../shared/errors/app-error.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import { isAbsent } from "../../shared/text/read-text.ts";
+import { AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import { isAbsent } from "../../shared/platform/text/read-text.ts";
 
 const HEAD = `# Secrets that postern dev generated for this folder, and uses again at the next start. Delete the file to get new ones.
 # Use them on this machine only.

@@ -2,7 +2,7 @@ import { exampleBody } from "../../shared/dev/config.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { readyCurl, readyPay, readySend } from "../../shared/dev/ready-commands.ts";
 import { readinessUrl } from "../../shared/dev/stack.ts";
-import type { JobInput } from "../../shared/json-schema/job-input.ts";
+import type { JobInput } from "../../shared/platform/json-schema/job-input.ts";
 import type { DevStack, OwnRunner } from "./dev-stack.ts";
 import { type Effective, reachable } from "./effective-config.ts";
 

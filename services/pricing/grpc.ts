@@ -11,17 +11,17 @@ import {
 import { loadSync } from "@grpc/proto-loader";
 import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation, protoPath as healthProto } from "grpc-health-check";
-import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../shared/errors/codes.ts";
-import { uintWord } from "../../shared/ethereum/encoding.ts";
+import { uintWord } from "../../shared/chain/encoding.ts";
 import {
   type Addressed,
   type ClientAddressOf,
   createClientAddressOf,
 } from "../../shared/http/client-address.ts";
+import { listenAddressText } from "../../shared/http/ip/listen-address.ts";
 import { parseAddress } from "../../shared/http/listen.ts";
-import { listenAddressText } from "../../shared/ip/listen-address.ts";
-import type { Logger } from "../../shared/log/logger.ts";
+import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
+import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { AskPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
 import { PROTO_OPTIONS, pricingEngineProto, SERVICE_NAME } from "./pricing-engine-proto.ts";
 

@@ -1,16 +1,16 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { z } from "zod";
+import { toHex, UINT64_MAX } from "../../shared/chain/encoding.ts";
 import { messageForJson } from "../../shared/config/problem.ts";
-import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { toHex, UINT64_MAX } from "../../shared/ethereum/encoding.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { assertNotEncoded } from "../../shared/http/content-coding.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
+import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
+import { parseBoundedJson } from "../../shared/platform/text/bounded-json.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
-import { parseBoundedJson } from "../../shared/text/bounded-json.ts";
 import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } from "./job-price.ts";
 
 const BODY_BYTES_MAX = 16 * 1024;

@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
+import { jobKey } from "../../shared/call/job-ids.ts";
+import type { Address } from "../../shared/chain/address.ts";
+import { toHex } from "../../shared/chain/encoding.ts";
+import type { Signer } from "../../shared/chain/signatures.ts";
 import type { JobPrice, PriceList } from "../../shared/config/job-pricing-toml.ts";
-import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import type { Address } from "../../shared/ethereum/address.ts";
-import { toHex } from "../../shared/ethereum/encoding.ts";
-import type { Signer } from "../../shared/ethereum/signatures.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
-import { jobKey } from "../../shared/job-call/job-ids.ts";
-import type { Logger } from "../../shared/log/logger.ts";
+import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
 import {
   type JobQuote,
   jobQuoteDigest,
@@ -15,7 +16,6 @@ import {
 } from "../../shared/pricing/job-quote.ts";
 import type { SettlementOption } from "../../shared/pricing/prices.ts";
 import { CLOCK_SKEW_SECS, checkProof } from "../../shared/pricing/proof-of-work.ts";
-import type { Clock } from "../../shared/time/clock.ts";
 import { CONTENTS_MAX, CONTENTS_OF_ADDRESS_MAX, type ProofMemory } from "./proof-memory.ts";
 
 /** What a client asks for, unchecked. */

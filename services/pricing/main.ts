@@ -1,8 +1,8 @@
 import { listen } from "../../shared/http/listen.ts";
-import type { Meter } from "../../shared/log/metered.ts";
-import type { Metrics } from "../../shared/metrics/metrics.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored, serveWhenReady } from "../../shared/part/serve.ts";
+import type { Meter } from "../../shared/platform/log/metered.ts";
+import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 import { logGrpc } from "./grpc.ts";
 import { composePricingService, PRICING, type X402Settlement } from "./pricing.ts";
 

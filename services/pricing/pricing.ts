@@ -1,5 +1,9 @@
 import { z } from "zod";
 import type { JobPricingFile, PricingFile, X402File } from "../../config/schema/files.ts";
+import type { Address } from "../../shared/chain/address.ts";
+import { warnIfPortable } from "../../shared/chain/secp256k1.ts";
+import { createSigner } from "../../shared/chain/signatures.ts";
+import { domainSeparator } from "../../shared/chain/typed-data.ts";
 import type { CheckedTables } from "../../shared/config/checked-tables.ts";
 import { httpUrl, isTable } from "../../shared/config/fields.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
@@ -8,16 +12,13 @@ import { type PricingToml, pricingOptions } from "../../shared/config/pricing-to
 import { rateProblems } from "../../shared/config/rate-source.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { type AcceptedToken, acceptedToken, type X402Toml } from "../../shared/config/x402-toml.ts";
-import type { Address } from "../../shared/ethereum/address.ts";
-import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
-import { createSigner } from "../../shared/ethereum/signatures.ts";
-import { domainSeparator } from "../../shared/ethereum/typed-data.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import type { Host, PartKind } from "../../shared/part/host.ts";
 import { mountPath, openPart, type ServedOptions, tableOption } from "../../shared/part/options.ts";
 import { type ComposedServer, createServedPart, type ServedPart } from "../../shared/part/part.ts";
+import { systemClock } from "../../shared/platform/time/clock.ts";
 import type { JobQuote } from "../../shared/pricing/job-quote.ts";
 import {
   currentOffers,
@@ -31,15 +32,14 @@ import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
-import { systemClock } from "../../shared/time/clock.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
 import { createAskPrice, createGetJobPrice, type GetJobPrice, type Settlement } from "./job-price.ts";
 import { createProofMemory } from "./proof-memory.ts";
 
 export type { JobPricingFile, PosternFile, PricingFile, X402File } from "../../config/schema/files.ts";
-export type { Logger } from "../../shared/log/logger.ts";
 export type { Listening, Readiness } from "../../shared/part/part.ts";
+export type { Logger } from "../../shared/platform/log/logger.ts";
 export type { GrpcListening } from "./grpc.ts";
 
 export interface PricingOptions extends ServedOptions {

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
-import { AppError, messageOf } from "../../shared/errors/app-error.ts";
-import type { Address } from "../../shared/ethereum/address.ts";
-import { addressKey } from "../../shared/ip/address.ts";
+import type { Address } from "../../shared/chain/address.ts";
+import { addressKey } from "../../shared/http/ip/address.ts";
+import { AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
+import { within } from "../../shared/platform/time/clock.ts";
 import { decodeQuoteHeader, encodeQuoteHeader, type SignedJobQuote } from "../../shared/pricing/job-quote.ts";
 import { CLOCK_SKEW_SECS, type Puzzle } from "../../shared/pricing/proof-of-work.ts";
 import { defineScript } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 import { optional, text } from "../../shared/redis/reply.ts";
-import { within } from "../../shared/time/clock.ts";
 import firstQuoteLua from "./first-quote.lua";
 
 /*

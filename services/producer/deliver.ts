@@ -1,17 +1,5 @@
-import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/job-call/job-call.ts";
-import { ENDED_STATES, isRecordState } from "../../shared/job-call/record-state.ts";
-import { failpoint } from "../../shared/lifecycle/failpoint.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import type { CallRecords } from "../../shared/queue/call-record.ts";
-import { prepareCallback, prepareUnread } from "../../shared/queue/callbacks.ts";
-import type { Deliver, Taken } from "../../shared/queue/consume.ts";
-import { headOf } from "../../shared/queue/failed-head.ts";
-import type { Verdict } from "../../shared/queue/finish.ts";
-import type { Hold } from "../../shared/queue/hold.ts";
-import { CRASHES } from "../../shared/queue/protocol.ts";
-import { callFields, gateOf } from "../../shared/queue/queue-name.ts";
-import { unreadable } from "../../shared/redis/unreadable.ts";
+import { type CallHead, parseJobCall, WEBHOOK_PATH } from "../../shared/call/job-call.ts";
+import { ENDED_STATES, isRecordState } from "../../shared/call/record-state.ts";
 import {
   ACCEPTED,
   AWAITED,
@@ -19,9 +7,21 @@ import {
   markOf,
   type ResultMark,
   type RunnerAnswer,
-} from "../../shared/results/answer.ts";
-import type { ProblemText } from "../../shared/results/result.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+} from "../../shared/call/results/answer.ts";
+import type { ProblemText } from "../../shared/call/results/result.ts";
+import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
+import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
+import type { CallRecords } from "../../shared/queue/call-record.ts";
+import { prepareCallback, prepareUnread } from "../../shared/queue/callbacks.ts";
+import { headOf } from "../../shared/queue/failed-head.ts";
+import { CRASHES } from "../../shared/queue/protocol.ts";
+import { callFields, gateOf } from "../../shared/queue/queue-name.ts";
+import { unreadable } from "../../shared/redis/unreadable.ts";
+import type { Deliver, Taken } from "./consumer/consume.ts";
+import type { Verdict } from "./consumer/finish.ts";
+import type { Hold } from "./consumer/hold.ts";
 import { outcomeOf, type RetryPolicy, RunnerFailure } from "./outcomes.ts";
 import type { Throttle } from "./throttle.ts";
 

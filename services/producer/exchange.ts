@@ -1,8 +1,8 @@
 import { type Dispatcher, errors } from "undici";
-import { AppError, messageOf } from "../../shared/errors/app-error.ts";
-import type { DeliveryCode } from "../../shared/errors/codes.ts";
-import type { Hold } from "../../shared/queue/hold.ts";
-import { cut } from "../../shared/text/cut.ts";
+import { AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
+import type { DeliveryCode } from "../../shared/platform/errors/codes.ts";
+import { cut } from "../../shared/platform/text/cut.ts";
+import type { Hold } from "./consumer/hold.ts";
 
 export type RunnerResponse = {
   status: number;

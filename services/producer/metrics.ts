@@ -1,7 +1,7 @@
-import { jobKey } from "../../shared/job-call/job-ids.ts";
-import type { Fields } from "../../shared/log/logger.ts";
-import type { Meter } from "../../shared/log/metered.ts";
-import type { Metrics } from "../../shared/metrics/metrics.ts";
+import { jobKey } from "../../shared/call/job-ids.ts";
+import type { Fields } from "../../shared/platform/log/logger.ts";
+import type { Meter } from "../../shared/platform/log/metered.ts";
+import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 
 /** How the producer's log events change its metrics. */
 export function createMeters(metrics: Metrics): Record<string, Meter> {

@@ -1,8 +1,8 @@
-import { AppError } from "../../shared/errors/app-error.ts";
-import { CODES, type DeliveryCode, type ErrorCode } from "../../shared/errors/codes.ts";
-import type { Verdict } from "../../shared/queue/finish.ts";
-import { type ProblemText, textOf } from "../../shared/results/result.ts";
-import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
+import { type ProblemText, textOf } from "../../shared/call/results/result.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { CODES, type DeliveryCode, type ErrorCode } from "../../shared/platform/errors/codes.ts";
+import { type Backoff, backoffMs } from "../../shared/platform/time/backoff.ts";
+import type { Verdict } from "./consumer/finish.ts";
 
 /*
  * Decides by the code of an error what happens to a call after the attempt that ended with it. docs/errors.md has the same table for

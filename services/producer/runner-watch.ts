@@ -1,11 +1,11 @@
 import { Client } from "undici";
-import { toAppError } from "../../shared/errors/app-error.ts";
 import { createConnector } from "../../shared/http/connector.ts";
-import { createEventCounter } from "../../shared/log/event-counter.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import type { RunnerHealth } from "../../shared/processes/runner-health.ts";
-import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+import { toAppError } from "../../shared/platform/errors/app-error.ts";
+import { createEventCounter } from "../../shared/platform/log/event-counter.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import { type Backoff, backoffMs } from "../../shared/platform/time/backoff.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
+import type { RunnerHealth } from "../../shared/telemetry/processes/runner-health.ts";
 import { exchange } from "./exchange.ts";
 import { outcomeOf } from "./outcomes.ts";
 

@@ -1,10 +1,10 @@
+import { jobKeyOf } from "../../shared/call/job-ids.ts";
 import { DEFAULT_RUNNER } from "../../shared/config/jobs-toml.ts";
-import type { Secret } from "../../shared/crypto/secret.ts";
-import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import { jobKeyOf } from "../../shared/job-call/job-ids.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import type { WatchedRunners } from "../../shared/processes/runner-health.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+import type { Secret } from "../../shared/platform/crypto/secret.ts";
+import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
+import type { WatchedRunners } from "../../shared/telemetry/processes/runner-health.ts";
 import type { Inject } from "./deliver.ts";
 import { createHttpInject } from "./http-runner.ts";
 import { outcomeOf } from "./outcomes.ts";

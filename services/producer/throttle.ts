@@ -1,6 +1,6 @@
-import { type AppError, messageOf } from "../../shared/errors/app-error.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+import { type AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
 import { outcomeOf } from "./outcomes.ts";
 
 /** If so many different calls of a job in a row are told to come later, the job as a whole is too much for its runner. */

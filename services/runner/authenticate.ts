@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
-import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { isContentDigestOf, verifyMessage } from "../../shared/crypto/message-signature.ts";
-import type { Secret } from "../../shared/crypto/secret.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import { metadataTest, WEBHOOK_FORWARDED } from "../../shared/call/job-call.ts";
 import { allHeaders, headerValues, onlyHeaderValue, traceparentOf } from "../../shared/http/headers.ts";
 import { wholeTarget } from "../../shared/http/target.ts";
-import { metadataTest, WEBHOOK_FORWARDED } from "../../shared/job-call/job-call.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
+import { isContentDigestOf, verifyMessage } from "../../shared/platform/crypto/message-signature.ts";
+import type { Secret } from "../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Job, JobRequest, Metadata } from "./router.ts";
 
 /** A request that passed every check, for a job that this runner has. */

@@ -1,13 +1,13 @@
-import { sha256 as sha256Of } from "../../shared/crypto/compare.ts";
-import { AppError, messageOf } from "../../shared/errors/app-error.ts";
-import type { Logger } from "../../shared/log/logger.ts";
+import { sha256 as sha256Of } from "../../shared/platform/crypto/compare.ts";
+import { AppError, messageOf } from "../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import { cut } from "../../shared/platform/text/cut.ts";
+import { delay } from "../../shared/platform/time/clock.ts";
 import { defineScript, type Reply, type Run, type Script } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
 import { bytes, flag, oneOf, optional, tuple } from "../../shared/redis/reply.ts";
 import { isUnreadable } from "../../shared/redis/unreadable.ts";
-import { cut } from "../../shared/text/cut.ts";
-import { delay } from "../../shared/time/clock.ts";
 import beginCallLua from "./begin-call.lua";
 import { type Outgoing, outgoingWords } from "./delivery-store.ts";
 import failCallLua from "./fail-call.lua";

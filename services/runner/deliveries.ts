@@ -1,7 +1,7 @@
-import { messageOf } from "../../shared/errors/app-error.ts";
-import { failpoint } from "../../shared/lifecycle/failpoint.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import { type Backoff, backoffMs } from "../../shared/platform/time/backoff.ts";
 import type { ClaimedDelivery, DeliveryStore } from "./delivery-store.ts";
 import { DueWork } from "./due-work.ts";
 import type { Gateways } from "./gateways.ts";

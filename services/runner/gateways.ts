@@ -1,15 +1,15 @@
-import type { Secret } from "../../shared/crypto/secret.ts";
-import { messageOf } from "../../shared/errors/app-error.ts";
-import { fetch } from "../../shared/http/fetch.ts";
 import {
   deliveryPath,
   RESULT_BODY,
   RESULT_STATUS,
   signDelivery,
   TOO_LONG,
-} from "../../shared/results/delivery.ts";
-import { cut } from "../../shared/text/cut.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+} from "../../shared/call/results/delivery.ts";
+import { fetch } from "../../shared/http/fetch.ts";
+import type { Secret } from "../../shared/platform/crypto/secret.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { cut } from "../../shared/platform/text/cut.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Outgoing } from "./delivery-store.ts";
 
 type Options = {

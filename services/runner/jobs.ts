@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { keccak256Hex } from "../../shared/ethereum/encoding.ts";
-import { delay } from "../../shared/time/clock.ts";
+import { keccak256Hex } from "../../shared/chain/encoding.ts";
+import { delay } from "../../shared/platform/time/clock.ts";
 import { json, type LongJob, type ShortJob } from "./router.ts";
 
 /** Answers with the body and its Content-Type, unchanged. */

@@ -1,4 +1,4 @@
-import type { Logger } from "../../shared/log/logger.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
 import { defineScript } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { GiveWay } from "../../shared/redis/give-way.ts";

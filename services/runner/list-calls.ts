@@ -1,7 +1,7 @@
-import { AppError } from "../../shared/errors/app-error.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { runnerKeys } from "../../shared/redis/keys.ts";
-import type { Clock } from "../../shared/time/clock.ts";
 import { storeUnavailable } from "./call-store.ts";
 
 /** How many calls one answer looks at, whatever the filter: everybody who reaches the port may ask. */

@@ -1,9 +1,9 @@
-import { messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import { WEBHOOK_EVENT, WEBHOOK_EVENT_UTF8 } from "../../shared/job-call/job-call.ts";
-import { failpoint } from "../../shared/lifecycle/failpoint.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import { type Backoff, backoffMs } from "../../shared/time/backoff.ts";
-import { type Clock, settled } from "../../shared/time/clock.ts";
+import { WEBHOOK_EVENT, WEBHOOK_EVENT_UTF8 } from "../../shared/call/job-call.ts";
+import { messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
+import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import { type Backoff, backoffMs } from "../../shared/platform/time/backoff.ts";
+import { type Clock, settled } from "../../shared/platform/time/clock.ts";
 import type { CallStore, UntilStored } from "./call-store.ts";
 import { DueWork } from "./due-work.ts";
 import type { Leases } from "./leases.ts";

@@ -1,6 +1,6 @@
-import { runService } from "../../shared/lifecycle/run-service.ts";
 import { createServedPart } from "../../shared/part/part.ts";
 import { openInProcess, type ProcessOptions } from "../../shared/part/process.ts";
+import { runService } from "../../shared/platform/lifecycle/run-service.ts";
 import { echo, keccak256, slow } from "./jobs.ts";
 import { createRouter, type Router } from "./router.ts";
 import { composeRunner, RUNNER } from "./runner.ts";

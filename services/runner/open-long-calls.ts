@@ -1,4 +1,4 @@
-import type { Secret } from "../../shared/crypto/secret.ts";
+import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { Deliveries } from "./deliveries.ts";
 import { createDeliveryStore } from "./delivery-store.ts";

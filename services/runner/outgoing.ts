@@ -1,7 +1,7 @@
-import { AppError } from "../../shared/errors/app-error.ts";
-import { CODES } from "../../shared/errors/codes.ts";
+import { CALL_ID } from "../../shared/call/call-id.ts";
 import { problemBody } from "../../shared/http/problem.ts";
-import { CALL_ID } from "../../shared/job-call/call-id.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { CODES } from "../../shared/platform/errors/codes.ts";
 import type { Outgoing } from "./delivery-store.ts";
 import type { HttpAnswer } from "./router.ts";
 

@@ -1,7 +1,7 @@
-import { messageOf } from "../../shared/errors/app-error.ts";
-import type { Fields, Logger } from "../../shared/log/logger.ts";
-import { PROGRESS_BYTES_MAX } from "../../shared/results/delivery.ts";
-import { delay } from "../../shared/time/clock.ts";
+import { PROGRESS_BYTES_MAX } from "../../shared/call/results/delivery.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import type { Fields, Logger } from "../../shared/platform/log/logger.ts";
+import { delay } from "../../shared/platform/time/clock.ts";
 import type { Gateways } from "./gateways.ts";
 
 /** Between two words of one call. */

@@ -1,5 +1,5 @@
-import { sha256, sha256Hex } from "../../shared/crypto/compare.ts";
-import { contentDigest } from "../../shared/crypto/message-signature.ts";
+import { sha256, sha256Hex } from "../../shared/platform/crypto/compare.ts";
+import { contentDigest } from "../../shared/platform/crypto/message-signature.ts";
 import { unreadable } from "../../shared/redis/unreadable.ts";
 import type { HttpAnswer } from "./router.ts";
 

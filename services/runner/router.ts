@@ -1,6 +1,6 @@
 import { type ZodType, z } from "zod";
-import { AppError } from "../../shared/errors/app-error.ts";
-import type { Logger } from "../../shared/log/logger.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
 
 export type Metadata = Readonly<Record<string, string>>;
 

@@ -1,9 +1,9 @@
 import { validateHeaderValue } from "node:http";
-import { AppError, messageOf, toAppError } from "../../shared/errors/app-error.ts";
-import { CODES } from "../../shared/errors/codes.ts";
-import { platformKeys } from "../../shared/job-call/job-call.ts";
-import { failpoint } from "../../shared/lifecycle/failpoint.ts";
-import type { Fields, Logger } from "../../shared/log/logger.ts";
+import { platformKeys } from "../../shared/call/job-call.ts";
+import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
+import { CODES } from "../../shared/platform/errors/codes.ts";
+import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
+import type { Fields, Logger } from "../../shared/platform/log/logger.ts";
 import type { CheckedRequest } from "./authenticate.ts";
 import { type CallStore, type Failure, fingerprint, type UntilStored } from "./call-store.ts";
 import type { Leases } from "./leases.ts";

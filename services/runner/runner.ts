@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
+import { BODY_BYTES_MAX } from "../../shared/call/job-call.ts";
 import { toAnswerOptions, toDurability, toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { type PosternConfig, readPostern } from "../../shared/config/read-postern.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
-import { BODY_BYTES_MAX } from "../../shared/job-call/job-call.ts";
 import type { Host, PartKind } from "../../shared/part/host.ts";
 import { mountPath, openPart, type ServedOptions } from "../../shared/part/options.ts";
 import { type ComposedServer, createServedPart, type ServedPart } from "../../shared/part/part.ts";
+import { systemClock, within } from "../../shared/platform/time/clock.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { givesWayAbove } from "../../shared/redis/give-way.ts";
 import { createClaimRunnerLayout } from "../../shared/redis/layout.ts";
-import { systemClock, within } from "../../shared/time/clock.ts";
 import { createRequestChecks } from "./authenticate.ts";
 import { createCallStore, createUntilStored } from "./call-store.ts";
 import { KeptAnswers } from "./kept-answers.ts";
@@ -24,8 +24,8 @@ import { createRoutes, createRunAgain, createTakeJob } from "./routes.ts";
 import { createExecute, createRunBegun, createRunCall } from "./run-call.ts";
 
 export type { PosternFile } from "../../config/schema/files.ts";
-export type { Logger } from "../../shared/log/logger.ts";
 export type { Listening, Readiness } from "../../shared/part/part.ts";
+export type { Logger } from "../../shared/platform/log/logger.ts";
 export type { Answer, Call, Extractor, Job, LongJob, Router, ShortJob } from "./router.ts";
 export { bytes, createRouter, json, text } from "./router.ts";
 

@@ -1,18 +1,11 @@
 import type { IncomingMessage } from "node:http";
-import { schemesOf } from "../../shared/config/endpoint-fields.ts";
-import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
-import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
-import type { ResultAccess } from "../../shared/gateway/ask-result.ts";
-import type { ReadCallback } from "../../shared/gateway/read-callback.ts";
-import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
 import {
   callIdFrom,
   callIdOfDelivery,
   callIdOfSignedDelivery,
   randomCallId,
-} from "../../shared/job-call/call-id.ts";
-import { toTarget } from "../../shared/job-call/callback-target.ts";
+} from "../../shared/call/call-id.ts";
+import { toTarget } from "../../shared/call/callback-target.ts";
 import {
   type JobCall,
   platformKeys,
@@ -25,11 +18,18 @@ import {
   WEBHOOK_ORIGIN,
   WEBHOOK_PATH,
   WEBHOOK_QUERY,
-} from "../../shared/job-call/job-call.ts";
+} from "../../shared/call/job-call.ts";
+import { schemesOf } from "../../shared/config/endpoint-fields.ts";
+import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
+import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
+import type { ResultAccess } from "../../shared/ingress/ask-result.ts";
+import type { ReadCallback } from "../../shared/ingress/read-callback.ts";
+import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { visible } from "../../shared/platform/text/visible.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
 import { isCovered } from "../../shared/senders/coverage.ts";
 import { type Found, fill, type Part, type RequestValues, toParts } from "../../shared/senders/template.ts";
-import { visible } from "../../shared/text/visible.ts";
-import type { Clock } from "../../shared/time/clock.ts";
 
 /** The call that a proven request becomes. */
 export type MadeCall = {

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import type { Proves } from "../../shared/gateway/ask-result.ts";
-import { type CallRoute, createAnswerCall, createParseCallRoute } from "../../shared/gateway/call-routes.ts";
-import type { CallStreams } from "../../shared/gateway/call-streams.ts";
+import type { Results } from "../../shared/call/results/store.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
+import { addressKey } from "../../shared/http/ip/address.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
-import { addressKey } from "../../shared/ip/address.ts";
-import type { Results } from "../../shared/results/store.ts";
+import type { Proves } from "../../shared/ingress/ask-result.ts";
+import { type CallRoute, createAnswerCall, createParseCallRoute } from "../../shared/ingress/call-routes.ts";
+import type { CallStreams } from "../../shared/ingress/call-streams.ts";
+import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 
 /** Where a webhook's result is asked for, without the gateway's own URL. */
 export const resultPathOf = (callId: string) => `/webhooks/calls/${callId}/result`;

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
-import { AppError } from "../../shared/errors/app-error.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
-import { BoundedMap } from "../../shared/lifecycle/bounded-map.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { BoundedMap } from "../../shared/platform/lifecycle/bounded-map.ts";
 
 /** Checks that refuse take one part in this many of the process's time. */
 const PARTS = 4;

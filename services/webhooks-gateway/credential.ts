@@ -1,26 +1,26 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { credentialHeaders, schemesOf, secretsOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
-import { sameBytes } from "../../shared/crypto/compare.ts";
-import type { Secret } from "../../shared/crypto/secret.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/console/rejected/entry.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
 import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
-import { addressKey } from "../../shared/ip/address.ts";
-import type { CredentialKind } from "../../shared/rejected/advice.ts";
-import { REJECTED_BODY_BYTES_MAX } from "../../shared/rejected/entry.ts";
+import { addressKey } from "../../shared/http/ip/address.ts";
+import { sameBytes } from "../../shared/platform/crypto/compare.ts";
+import type { Secret } from "../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { jsonSizeProblem } from "../../shared/platform/text/bounded-json.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
+import type { CredentialKind } from "../../shared/senders/advice.ts";
 import type { Scheme } from "../../shared/senders/description.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
 import { needsPrivateKey } from "../../shared/senders/private-key.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
-import { createSignatureCheck, placeOf, type SignatureProof } from "../../shared/senders/signature.ts";
 import { RequestValues, toParts } from "../../shared/senders/template.ts";
-import { jsonSizeProblem } from "../../shared/text/bounded-json.ts";
-import type { Clock } from "../../shared/time/clock.ts";
 import type { CheckTurns } from "./check-turns.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
+import { createSignatureCheck, placeOf, type SignatureProof } from "./signature.ts";
 
 /** A request whose body is to be read. */
 type Reading = {

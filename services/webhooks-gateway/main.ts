@@ -1,5 +1,5 @@
-import { registerPressure } from "../../shared/gateway/backpressure.ts";
-import { serveGateway } from "../../shared/gateway/serve.ts";
+import { registerPressure } from "../../shared/ingress/backpressure.ts";
+import { serveGateway } from "../../shared/ingress/serve.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { runMonitored } from "../../shared/part/serve.ts";
 import { composeWebhooksGateway, WEBHOOKS } from "./gateway.ts";

@@ -1,6 +1,6 @@
-import { createHttpMeters } from "../../shared/gateway/http-metrics.ts";
-import type { Meter } from "../../shared/log/metered.ts";
-import type { Metrics } from "../../shared/metrics/metrics.ts";
+import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
+import type { Meter } from "../../shared/platform/log/metered.ts";
+import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 import { reasonOf } from "../../shared/senders/rejected.ts";
 
 /** What the gateway's events add to its metrics. */

@@ -1,29 +1,29 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { JobCall } from "../../shared/call/job-call.ts";
+import { jobKeyOf } from "../../shared/call/job-ids.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
-import { AppError, toAppError } from "../../shared/errors/app-error.ts";
-import type { Accept, Accepted } from "../../shared/gateway/accept.ts";
-import type { Admission } from "../../shared/gateway/admission.ts";
-import type { ResultAccess } from "../../shared/gateway/ask-result.ts";
-import type { AwaitResults, Waiting } from "../../shared/gateway/await-result.ts";
-import type { AdmitReceiver } from "../../shared/gateway/named-receivers.ts";
-import type { TakeToken } from "../../shared/gateway/rate-limit.ts";
-import { sendResult } from "../../shared/gateway/send-result.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import type { BodyBudget } from "../../shared/http/body-budget.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
+import { addressKey } from "../../shared/http/ip/address.ts";
+import type { AddressList } from "../../shared/http/ip/address-list.ts";
 import { COMMON_HEADERS } from "../../shared/http/problem.ts";
-import { addressKey } from "../../shared/ip/address.ts";
-import type { AddressList } from "../../shared/ip/address-list.ts";
-import type { JobCall } from "../../shared/job-call/job-call.ts";
-import { jobKeyOf } from "../../shared/job-call/job-ids.ts";
-import { failpoint } from "../../shared/lifecycle/failpoint.ts";
-import type { EventCounter } from "../../shared/log/event-counter.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import { visible } from "../../shared/text/visible.ts";
-import type { Clock } from "../../shared/time/clock.ts";
+import type { Admission } from "../../shared/ingress/admission.ts";
+import type { ResultAccess } from "../../shared/ingress/ask-result.ts";
+import type { AwaitResults, Waiting } from "../../shared/ingress/await-result.ts";
+import type { AdmitReceiver } from "../../shared/ingress/named-receivers.ts";
+import { sendResult } from "../../shared/ingress/send-result.ts";
+import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
+import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
+import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import { visible } from "../../shared/platform/text/visible.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
+import type { Accept, Accepted } from "./accept.ts";
 import type { MadeCall, MakeCall } from "./call.ts";
 import type { Credential } from "./credential.ts";
 import type { HandshakeAnswer, Handshakes } from "./handshake.ts";
+import type { TakeToken } from "./rate-limit.ts";
 
 /** A configured endpoint and what was made of its configuration. */
 export type Endpoint = {

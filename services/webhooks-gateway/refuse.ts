@@ -1,18 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError } from "../../shared/errors/app-error.ts";
-import { CODES } from "../../shared/errors/codes.ts";
-import type { RateLimits } from "../../shared/gateway/rate-limit.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/console/rejected/entry.ts";
+import type { RecordRejected } from "../../shared/console/rejected/record.ts";
 import { takeArrived } from "../../shared/http/body.ts";
+import { addressKey } from "../../shared/http/ip/address.ts";
 import { logRefused, sendProblem } from "../../shared/http/problem.ts";
 import { isProven } from "../../shared/http/proof.ts";
-import { addressKey } from "../../shared/ip/address.ts";
-import type { EventCounter } from "../../shared/log/event-counter.ts";
-import type { Logger } from "../../shared/log/logger.ts";
-import { REJECTED_BODY_BYTES_MAX } from "../../shared/rejected/entry.ts";
-import type { RecordRejected } from "../../shared/rejected/record.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { CODES } from "../../shared/platform/errors/codes.ts";
+import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
 import { reasonOf } from "../../shared/senders/rejected.ts";
 import type { CredentialHeaders } from "./credential.ts";
 import { WrongVerifyToken } from "./handshake.ts";
+import type { RateLimits } from "./rate-limit.ts";
 import type { Endpoint, Exchange, Refuse } from "./receive.ts";
 
 type Deps = {

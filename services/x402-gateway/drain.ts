@@ -1,11 +1,11 @@
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
-import { messageOf } from "../../shared/errors/app-error.ts";
-import type { Logger } from "../../shared/log/logger.ts";
 import { createPaymentList } from "../../shared/payments/list.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import { CLOCK_CHANGE_MS, type Clock, systemClock } from "../../shared/platform/time/clock.ts";
+import { toIso } from "../../shared/platform/time/iso.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
-import { CLOCK_CHANGE_MS, type Clock, systemClock } from "../../shared/time/clock.ts";
-import { toIso } from "../../shared/time/iso.ts";
 
 const LOOK_EVERY_MS = 10_000;
 /** The mark outlives a restart of the draining gateway. A minute after the last one has ended, gateways sell again. */

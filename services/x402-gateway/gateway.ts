@@ -1,21 +1,20 @@
 import type { IncomingMessage } from "node:http";
 import type { JobPricingFile, X402File } from "../../config/schema/files.ts";
+import { storedBytesOf } from "../../shared/call/job-call.ts";
+import { createResultTokens } from "../../shared/call/results/token.ts";
+import { warnIfPortable } from "../../shared/chain/secp256k1.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
 import { type PosternToml, toConnectionLimits } from "../../shared/config/postern-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../shared/config/x402-toml.ts";
-import type { Secret } from "../../shared/crypto/secret.ts";
-import { warnIfPortable } from "../../shared/ethereum/secp256k1.ts";
-import { tellFollowers } from "../../shared/events/publish.ts";
-import { createProvesByToken } from "../../shared/gateway/ask-result.ts";
-import type { RefusalOf } from "../../shared/gateway/call-routes.ts";
-import { createAnswerCallbackKeys } from "../../shared/gateway/callback-keys.ts";
-import { type Gateway, openIngress } from "../../shared/gateway/ingress.ts";
-import { createAdmitReceiver } from "../../shared/gateway/named-receivers.ts";
-import { createReadCallback } from "../../shared/gateway/read-callback.ts";
+import { addressKey } from "../../shared/http/ip/address.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
-import { addressKey } from "../../shared/ip/address.ts";
-import { storedBytesOf } from "../../shared/job-call/job-call.ts";
+import { createProvesByToken } from "../../shared/ingress/ask-result.ts";
+import type { RefusalOf } from "../../shared/ingress/call-routes.ts";
+import { createAnswerCallbackKeys } from "../../shared/ingress/callback-keys.ts";
+import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
+import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
+import { createReadCallback } from "../../shared/ingress/read-callback.ts";
 import type { Host, PartKind } from "../../shared/part/host.ts";
 import {
   functionOption,
@@ -27,12 +26,13 @@ import {
 import { createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { PaymentJournal } from "../../shared/payments/journal.ts";
 import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
+import type { Secret } from "../../shared/platform/crypto/secret.ts";
+import { systemClock } from "../../shared/platform/time/clock.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
 import { readX402Config, type X402Config } from "../../shared/pricing/x402-checks.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
-import { createResultTokens } from "../../shared/results/token.ts";
-import { systemClock } from "../../shared/time/clock.ts";
+import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { Facilitators } from "./facilitator/pool.ts";
 import { createLogTokenKinds, toCatalog, toDrained } from "./offer/catalog.ts";
@@ -62,8 +62,8 @@ import { toSharedChecks } from "./shared-checks.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type { JobPricingFile, PosternFile, X402File } from "../../config/schema/files.ts";
-export type { Logger } from "../../shared/log/logger.ts";
 export type { Listening, Readiness } from "../../shared/part/part.ts";
+export type { Logger } from "../../shared/platform/log/logger.ts";
 export type { Authorize, FacilitatorCall } from "./facilitator/authorize.ts";
 
 export interface X402GatewayOptions extends ServedOptions {

@@ -1,5 +1,5 @@
 import type { X402Toml } from "../../shared/config/x402-toml.ts";
-import { serveGateway } from "../../shared/gateway/serve.ts";
+import { serveGateway } from "../../shared/ingress/serve.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
 import { type ProcessHost, runMonitored } from "../../shared/part/serve.ts";
 import { jobsOnSale } from "../../shared/pricing/prices.ts";

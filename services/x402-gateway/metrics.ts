@@ -1,8 +1,8 @@
-import { registerPressure } from "../../shared/gateway/backpressure.ts";
-import { createHttpMeters } from "../../shared/gateway/http-metrics.ts";
-import type { Meter } from "../../shared/log/metered.ts";
-import type { Metrics } from "../../shared/metrics/metrics.ts";
+import { registerPressure } from "../../shared/ingress/backpressure.ts";
+import { createHttpMeters } from "../../shared/ingress/http-metrics.ts";
 import { createUnresolved } from "../../shared/payments/list.ts";
+import type { Meter } from "../../shared/platform/log/metered.ts";
+import type { Metrics } from "../../shared/platform/metrics/metrics.ts";
 import { registerRates } from "../../shared/pricing/rates/rates.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partition } from "../../shared/redis/partition.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { AppError } from "../errors/app-error.ts";
+import { AppError } from "../platform/errors/app-error.ts";
 import { openConfigDir } from "./config-dir.ts";
 import { isTable } from "./fields.ts";
 import type { Env } from "./secrets.ts";

@@ -1,10 +1,10 @@
 import { createRequire } from "node:module";
 import { isIP } from "node:net";
 import { z } from "zod";
-import { Secret } from "../crypto/secret.ts";
-import { coversEveryAddress, createAddressList } from "../ip/address-list.ts";
-import { isWithin, mayConnectTo } from "../ip/public-address.ts";
-import { readTarget, receiverEntryProblem, wildcardDomain } from "../job-call/callback-target.ts";
+import { readTarget, receiverEntryProblem, wildcardDomain } from "../call/callback-target.ts";
+import { coversEveryAddress, createAddressList } from "../http/ip/address-list.ts";
+import { isWithin, mayConnectTo } from "../http/ip/public-address.ts";
+import { Secret } from "../platform/crypto/secret.ts";
 import { addressRange, attempts, isTable, positive } from "./fields.ts";
 import { backoff, OUTLASTS_LOCK } from "./jobs-toml.ts";
 import { keyOf, type Problem, problem } from "./problem.ts";

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { AppError } from "../errors/app-error.ts";
+import { AppError } from "../platform/errors/app-error.ts";
 import { ALWAYS, guarded, unlessWrong } from "./between-keys.ts";
 import { type Problem, problemsOf, withoutMisspelt } from "./problem.ts";
 

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import { messageOf } from "../errors/app-error.ts";
-import { didYouMean } from "../text/near.ts";
-import { isAbsent, readText } from "../text/read-text.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import { didYouMean } from "../platform/text/near.ts";
+import { isAbsent, readText } from "../platform/text/read-text.ts";
 import { type CheckedTables, checkTables } from "./checked-tables.ts";
 import { messageFor, type Problem, textOf } from "./problem.ts";
 import { linesIn } from "./toml-lines.ts";

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse, stringify, type TomlTable } from "smol-toml";
-import { isAbsent, readText } from "../text/read-text.ts";
+import { isAbsent, readText } from "../platform/text/read-text.ts";
 import { isTable } from "./fields.ts";
 
 /** The tables of a configuration directory, by file. */

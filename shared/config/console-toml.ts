@@ -15,7 +15,7 @@ export const consoleTable = z.strictObject({
   history_bytes_max: positive.default(64 * MIB),
 });
 
-/** Which of the calls that runners took are remembered (shared/call-history); undefined if none are. */
+/** Which of the calls that runners took are remembered (shared/call-search/history); undefined if none are. */
 export function toHistoryLimits({
   console: { history_secs, history_max, history_bytes_max },
 }: {

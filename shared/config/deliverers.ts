@@ -1,10 +1,10 @@
-import type { Secret } from "../crypto/secret.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
 import { inEach } from "./between-keys.ts";
 import { DEFAULT_RUNNER } from "./jobs-toml.ts";
 import type { PosternToml } from "./postern-toml.ts";
 import { type Problem, problem } from "./problem.ts";
 
-/** Whose secrets a gateway knows that takes what runners deliver, and which of them has a job (shared/gateway/deliveries.ts). */
+/** Whose secrets a gateway knows that takes what runners deliver, and which of them has a job (shared/ingress/deliveries.ts). */
 export function toDeliverers({ runner, runners, jobs }: PosternToml) {
   const secrets = new Map<string, readonly Secret[]>(
     Object.entries({ ...runners, [DEFAULT_RUNNER]: runner }).map(([name, { secret = [] }]) => [name, secret]),

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import type { Secret } from "../crypto/secret.ts";
-import { CALLBACK_KEYS_PATH } from "../job-call/callback.ts";
+import { CALLBACK_KEYS_PATH } from "../call/callback.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
+import { didYouMean } from "../platform/text/near.ts";
 import type { Scheme } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
-import { didYouMean } from "../text/near.ts";
 import { between, rule } from "./between-keys.ts";
 import { callbackHosts, callbackUrl } from "./callbacks-toml.ts";
 import {
@@ -121,7 +121,7 @@ export const everyEndpoint = (from: SecretSource) => ({
   handshakes,
   verify_token: secretValue(from).optional(),
   allow_ips: z.array(addressRange).min(1).optional(),
-  // A token bucket (shared/gateway/rate-limit.ts).
+  // A token bucket (services/webhooks-gateway/rate-limit.ts).
   rate_limit: rateLimit.optional(),
   rate_limit_per_address: rateLimit.optional(),
   keep_rejected_bodies: z.boolean().default(false),

@@ -1,9 +1,9 @@
 import { z } from "zod";
+import { didYouMean, wordsLike } from "../platform/text/near.ts";
 import { isCovered, isTimed } from "../senders/coverage.ts";
 import type { Answer, Description } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
-import { didYouMean, wordsLike } from "../text/near.ts";
 import { between } from "./between-keys.ts";
 import { type EndpointFields, endpointFields, everyEndpoint, schemesOf } from "./endpoint-fields.ts";
 import { COMMON_RULES, ENDPOINT_RULES } from "./endpoint-problems.ts";

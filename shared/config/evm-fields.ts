@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { isAddress, ZERO_ADDRESS } from "../ethereum/address.ts";
-import { checksummed, hasRightChecksum } from "../ethereum/checksum.ts";
-import { isEvmNetwork } from "../ethereum/encoding.ts";
-import type { Eip712Domain } from "../ethereum/typed-data.ts";
-import { wordsLike } from "../text/near.ts";
+import { isAddress, ZERO_ADDRESS } from "../chain/address.ts";
+import { checksummed, hasRightChecksum } from "../chain/checksum.ts";
+import { isEvmNetwork } from "../chain/encoding.ts";
+import type { Eip712Domain } from "../chain/typed-data.ts";
+import { wordsLike } from "../platform/text/near.ts";
 import { domainText, headerText, isPrivateUrl, positive } from "./fields.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
 

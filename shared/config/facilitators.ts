@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { readCdpKey } from "../crypto/cdp-key.ts";
-import { Secret } from "../crypto/secret.ts";
-import { messageOf } from "../errors/app-error.ts";
+import { readCdpKey } from "../platform/crypto/cdp-key.ts";
+import { Secret } from "../platform/crypto/secret.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
 import { httpUrl, isPrivateUrl, isTable } from "./fields.ts";
 import { type Problem, problem, report } from "./problem.ts";
 import { type SecretSource, secretHeaders, secretValue } from "./secrets.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { addressRangeProblem } from "../ip/address-list.ts";
-import { listenAddressText, readListenAddress } from "../ip/listen-address.ts";
-import { BODY_BYTES_MAX } from "../job-call/job-call.ts";
+import { BODY_BYTES_MAX } from "../call/job-call.ts";
+import { addressRangeProblem } from "../http/ip/address-list.ts";
+import { listenAddressText, readListenAddress } from "../http/ip/listen-address.ts";
 import { isHeaderName } from "../senders/template.ts";
 
 /** `host:port` to listen on, or a port of this machine; it becomes `host:port`. */

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
-import { messageOf } from "../errors/app-error.ts";
-import { INPUT_BYTES_MAX } from "../json-schema/job-input.ts";
-import { decodeText, readBytes } from "../text/read-text.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import { INPUT_BYTES_MAX } from "../platform/json-schema/job-input.ts";
+import { decodeText, readBytes } from "../platform/text/read-text.ts";
 
 /** JSON, or why there is none; neither if there was no value. */
 type Read = { json?: unknown; message?: string };

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { UINT256_MAX } from "../ethereum/encoding.ts";
 import {
   isJobName,
   type JobIds,
@@ -8,8 +7,9 @@ import {
   NOT_A_SERVICE_ID,
   parseJobIndex,
   parseServiceId,
-} from "../job-call/job-ids.ts";
-import { type JobInput, toJobInput } from "../json-schema/job-input.ts";
+} from "../call/job-ids.ts";
+import { UINT256_MAX } from "../chain/encoding.ts";
+import { type JobInput, toJobInput } from "../platform/json-schema/job-input.ts";
 import { callbackUrl } from "./callbacks-toml.ts";
 import { isTable } from "./fields.ts";
 import { readInputJson } from "./input-json.ts";

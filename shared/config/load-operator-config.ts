@@ -1,4 +1,4 @@
-import { looksRandom } from "../crypto/random-secret.ts";
+import { looksRandom } from "../platform/crypto/random-secret.ts";
 import type { CheckedTables } from "./checked-tables.ts";
 import { openConfigDir } from "./config-dir.ts";
 import type { LoadOptions } from "./load-config.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Secret } from "../crypto/secret.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
 import { between, inEach } from "./between-keys.ts";
 import { address, httpUrl, isLoopback } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";

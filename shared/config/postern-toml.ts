@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { Secret } from "../crypto/secret.ts";
-import { coversEveryAddress } from "../ip/address-list.ts";
+import { coversEveryAddress } from "../http/ip/address-list.ts";
+import { Secret } from "../platform/crypto/secret.ts";
 import { between, rule } from "./between-keys.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
@@ -184,7 +184,7 @@ export function toAnswerOptions({ runner }: PosternToml) {
   };
 }
 
-/** Limits above which a gateway takes no calls (shared/gateway/backpressure.ts). */
+/** Limits above which a gateway takes no calls (shared/ingress/backpressure.ts). */
 export function toLimits({ limits }: PosternToml) {
   const { queue_depth_max, queue_bytes_max, oldest_age_secs_max, redis_memory_ratio_max } = limits;
   return {

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Secret } from "../crypto/secret.ts";
-import { isPrivateKey, NO_PRIVATE_KEY } from "../ethereum/signatures.ts";
+import { isPrivateKey, NO_PRIVATE_KEY } from "../chain/signatures.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
 import { jobQuoteDomain } from "./evm-fields.ts";
 import { address, positive } from "./fields.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";

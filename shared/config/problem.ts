@@ -1,6 +1,6 @@
 import type { z } from "zod";
-import { cut } from "../text/cut.ts";
-import { didYouMean, wordsLike } from "../text/near.ts";
+import { cut } from "../platform/text/cut.ts";
+import { didYouMean, wordsLike } from "../platform/text/near.ts";
 
 /** What is wrong, and at which key of the file. */
 export type Problem = {

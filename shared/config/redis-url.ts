@@ -1,4 +1,4 @@
-import { percentDecoded } from "../text/percent-decoded.ts";
+import { percentDecoded } from "../platform/text/percent-decoded.ts";
 import { type SecretSource, secretValue } from "./secrets.ts";
 
 /** The URL of a Redis, which may hold its password. */

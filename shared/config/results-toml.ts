@@ -5,7 +5,7 @@ import { type SecretSource, secretValues } from "./secrets.ts";
 
 const MIB = 1024 * 1024;
 
-/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, wait for it, or watch (shared/results). */
+/** `[results]` of postern.toml: what is kept of what runners answer, who may ask for it, wait for it, or watch (shared/call/results). */
 export const results = (from: SecretSource) =>
   z
     .strictObject({
@@ -39,7 +39,7 @@ export const results = (from: SecretSource) =>
 
 type WithResults = { results: z.output<ReturnType<typeof results>> };
 
-/** Who may ask for results, wait for them, or watch calls (shared/gateway/ingress.ts). */
+/** Who may ask for results, wait for them, or watch calls (shared/ingress/ingress.ts). */
 export function toAskOptions(postern: WithResults & { http: { connections: number } }) {
   const { secret = [], wait_secs_max, waiters_max, streams_max, streams_per_call_max } = postern.results;
   const { connections } = postern.http;
@@ -55,7 +55,7 @@ export function toAskOptions(postern: WithResults & { http: { connections: numbe
   };
 }
 
-/** How results are kept (shared/results/limits.ts). */
+/** How results are kept (shared/call/results/limits.ts). */
 export function toResultLimits({ results: table }: WithResults) {
   const { secs, result_bytes_max, bytes_max } = table;
   return { resultMs: secs * 1000, resultBytesMax: result_bytes_max, bytesMax: bytes_max };

@@ -1,4 +1,4 @@
-import { Secret } from "../crypto/secret.ts";
+import { Secret } from "../platform/crypto/secret.ts";
 import { keyOf } from "./problem.ts";
 
 const SHORT_SECRET_BYTES = 16;

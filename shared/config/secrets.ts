@@ -1,9 +1,9 @@
 import { existsSync, realpathSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { z } from "zod";
-import { Secret } from "../crypto/secret.ts";
-import { messageOf } from "../errors/app-error.ts";
-import { lostCharacter, readText } from "../text/read-text.ts";
+import { Secret } from "../platform/crypto/secret.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import { lostCharacter, readText } from "../platform/text/read-text.ts";
 import { headerName } from "./fields.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { EVENT_ORDERS } from "../ethereum/eip3009.ts";
-import { JOB_INDEX_MAX, jobKey } from "../job-call/job-ids.ts";
+import { JOB_INDEX_MAX, jobKey } from "../call/job-ids.ts";
+import { EVENT_ORDERS } from "../chain/eip3009.ts";
 import { callbackHosts } from "./callbacks-toml.ts";
 import {
   decimals,

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { messageOf } from "../errors/app-error.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
 import { eventually } from "./wait.ts";
 
 export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createSigner } from "../chain/signatures.ts";
 import type { ConfigTables } from "../config/config-tables.ts";
-import { createSigner } from "../ethereum/signatures.ts";
 import type { Devnet } from "./devnet.ts";
 
 /** The jobs of the reference runner. */

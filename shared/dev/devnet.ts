@@ -1,4 +1,4 @@
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { type Part, type ProcessOptions, startPart } from "./process.ts";
 
 type Hex = `0x${string}`;

@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
-import { messageOf } from "../errors/app-error.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
 
 /*
  * These ports lie below the range of outgoing connections. In that range, a client that keeps connecting to a server which

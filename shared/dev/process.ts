@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import type { Fields } from "../log/logger.ts";
-import { delay } from "../time/clock.ts";
+import type { Fields } from "../platform/log/logger.ts";
+import { delay } from "../platform/time/clock.ts";
 import { type Child, type ChildOptions, type Exit, spawnChild } from "./child.ts";
 import { eventually } from "./wait.ts";
 

@@ -1,9 +1,9 @@
 import { proofOf, secretsOf, secretText } from "../config/endpoint-fields.ts";
 import type { EndpointToml } from "../config/endpoint-toml.ts";
-import { hmacSha256 } from "../crypto/hmac.ts";
-import type { Secret } from "../crypto/secret.ts";
-import { PROGRAM_OF_CLONE } from "../lifecycle/environment.ts";
-import { shellQuote } from "../text/shell-quote.ts";
+import { hmacSha256 } from "../platform/crypto/hmac.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
+import { PROGRAM_OF_CLONE } from "../platform/lifecycle/environment.ts";
+import { shellQuote } from "../platform/text/shell-quote.ts";
 
 type CurlOptions = {
   /** `host:port` of the gateway. */

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { AppError } from "../errors/app-error.ts";
+import { AppError } from "../platform/errors/app-error.ts";
 import { type Child, type Exit, spawnChild, untilAnswers } from "./child.ts";
 import { findProgram, installPackages } from "./find-program.ts";
 import { onFreePort } from "./free-port.ts";

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { messageOf } from "../errors/app-error.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
 import { builtEntry, type Part, startPart } from "./process.ts";
 import { eventually } from "./wait.ts";
 

@@ -1,4 +1,4 @@
-import { delay, systemClock, within } from "../time/clock.ts";
+import { delay, systemClock, within } from "../platform/time/clock.ts";
 
 const EVERY_MS = 20;
 const DEADLINE_MS = 60_000;

@@ -1,4 +1,4 @@
-import { parseBoundedJson } from "../text/bounded-json.ts";
+import { parseBoundedJson } from "../platform/text/bounded-json.ts";
 
 /** Node takes 16 KiB of headers in all. */
 const HEADER_BYTES_MAX = 14 * 1024;

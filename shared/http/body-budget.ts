@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
-import { AppError } from "../errors/app-error.ts";
-import { addressKey } from "../ip/address.ts";
-import { createEventCounter, type EventCounter } from "../log/event-counter.ts";
-import type { Logger } from "../log/logger.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { createEventCounter, type EventCounter } from "../platform/log/event-counter.ts";
+import type { Logger } from "../platform/log/logger.ts";
 import { abortRequest } from "./body.ts";
 import type { ClientAddressOf } from "./client-address.ts";
+import { addressKey } from "./ip/address.ts";
 import { markProven } from "./proof.ts";
 
 /** What the body of one request takes of the budget. */

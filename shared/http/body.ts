@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError, toAppError } from "../errors/app-error.ts";
+import { AppError, toAppError } from "../platform/errors/app-error.ts";
 import { BodyPieces } from "./body-pieces.ts";
 import { lingerOnClose } from "./linger.ts";
 import { ReadingTurns } from "./reading-turns.ts";

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import { canonicalAddress } from "../ip/address.ts";
-import { createAddressList } from "../ip/address-list.ts";
 import { headerValues } from "./headers.ts";
+import { canonicalAddress } from "./ip/address.ts";
+import { createAddressList } from "./ip/address-list.ts";
 
 /** The header in which a proxy says for whom it asks. */
 export type ForwardedHeader = "X-Forwarded-For" | "Forwarded";

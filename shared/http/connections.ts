@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { addressKey } from "../ip/address.ts";
+import { addressKey } from "./ip/address.ts";
 import { onFirstProof } from "./proof.ts";
 
 type Connection = Duplex & { readonly remoteAddress?: string | undefined };

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { promisify } from "node:util";
 import { brotliDecompress, gunzip, inflate, type ZlibOptions } from "node:zlib";
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { tooLarge } from "./body.ts";
 
 type Decode = (bytes: Buffer, options: ZlibOptions) => Promise<Buffer>;

@@ -1,9 +1,9 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 import express, { type Express, type IRouter, type RequestHandler, Router } from "express";
-import { AppError, toAppError } from "../errors/app-error.ts";
-import type { Shutdown } from "../lifecycle/run-service.ts";
-import type { Metrics } from "../metrics/metrics.ts";
-import { withoutTokens } from "../text/without-tokens.ts";
+import { AppError, toAppError } from "../platform/errors/app-error.ts";
+import type { Shutdown } from "../platform/lifecycle/run-service.ts";
+import type { Metrics } from "../platform/metrics/metrics.ts";
+import { withoutTokens } from "../platform/text/without-tokens.ts";
 import { rawPath } from "./headers.ts";
 import { listen } from "./listen.ts";
 import { COMMON_HEADERS, sendProblem } from "./problem.ts";

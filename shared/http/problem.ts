@@ -1,7 +1,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
-import { type AppError, stackOf } from "../errors/app-error.ts";
-import { CODES, type ErrorCode } from "../errors/codes.ts";
-import type { Fields, Logger } from "../log/logger.ts";
+import { type AppError, stackOf } from "../platform/errors/app-error.ts";
+import { CODES, type ErrorCode } from "../platform/errors/codes.ts";
+import type { Fields, Logger } from "../platform/log/logger.ts";
 import { leaveUnread } from "./body.ts";
 
 type Extra = {

@@ -1,4 +1,4 @@
-import { AppError } from "../errors/app-error.ts";
+import { AppError } from "../platform/errors/app-error.ts";
 
 /** Whether work can be taken now, and what was found of each part. */
 export type Readiness = { ready: boolean; checks: Readonly<Record<string, unknown>> };

@@ -1,6 +1,6 @@
-import type { AppError } from "../errors/app-error.ts";
-import type { ErrorCode } from "../errors/codes.ts";
-import type { Fields, Logger } from "../log/logger.ts";
+import type { AppError } from "../platform/errors/app-error.ts";
+import type { ErrorCode } from "../platform/errors/codes.ts";
+import type { Fields, Logger } from "../platform/log/logger.ts";
 import { logRefused } from "./problem.ts";
 
 export type RefusalLog = {

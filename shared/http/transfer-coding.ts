@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { AppError } from "../errors/app-error.ts";
+import { AppError } from "../platform/errors/app-error.ts";
 
 /**
  * Why the body of this request cannot be read, by its Transfer-Encoding; undefined if it can. Node takes off the chunks and hands

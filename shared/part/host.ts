@@ -2,11 +2,11 @@ import type { CheckedTables } from "../config/checked-tables.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
 import type { Env } from "../config/secrets.ts";
-import type { Logger } from "../log/logger.ts";
-import type { ProcessKind } from "../processes/process.ts";
-import { noReports, openReports, type Reports } from "../processes/report.ts";
+import type { Logger } from "../platform/log/logger.ts";
+import type { Clock } from "../platform/time/clock.ts";
 import type { Redis } from "../redis/connect.ts";
-import type { Clock } from "../time/clock.ts";
+import type { ProcessKind } from "../telemetry/processes/process.ts";
+import { noReports, openReports, type Reports } from "../telemetry/processes/report.ts";
 import { type Need, openConnection } from "./redis-option.ts";
 
 /** @internal A kind of part, and how its configuration is read and its Redis found, in its process and in another program. */

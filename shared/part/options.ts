@@ -5,7 +5,7 @@ import { type CheckedTables, checkTables } from "../config/checked-tables.ts";
 import { isTable } from "../config/fields.ts";
 import { messageForOptions, textOf } from "../config/problem.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
-import { type Logger, silentLogger } from "../log/logger.ts";
+import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Redis } from "../redis/connect.ts";
 import { openHost, type PartKind } from "./host.ts";
 import { redisProblem } from "./redis-option.ts";

@@ -1,12 +1,12 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { AppError } from "../errors/app-error.ts";
 import { type Listening, type ListenOptions, listen } from "../http/listen.ts";
 import { sendProblem } from "../http/problem.ts";
 import type { Readiness } from "../http/readiness.ts";
 import { mountedAt } from "../http/target.ts";
 import { trackAnswer } from "../http/unanswered.ts";
-import type { Logger } from "../log/logger.ts";
-import { within } from "../time/clock.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import type { Logger } from "../platform/log/logger.ts";
+import { within } from "../platform/time/clock.ts";
 
 /** A part of Postern inside another program. All parts have this life: made, ready, stopped, closed. */
 export type Part = {

@@ -1,7 +1,7 @@
 import { openConfigDir } from "../config/config-dir.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
-import { AppError } from "../errors/app-error.ts";
-import type { Service, ServiceOptions } from "../lifecycle/run-service.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import type { Service, ServiceOptions } from "../platform/lifecycle/run-service.ts";
 import { openHost, type PartKind } from "./host.ts";
 
 /** Options of the process of a part. */

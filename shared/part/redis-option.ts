@@ -1,5 +1,5 @@
-import type { Secret } from "../crypto/secret.ts";
-import type { Logger } from "../log/logger.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
+import type { Logger } from "../platform/log/logger.ts";
 import { connectForRequests, connectForWork, inItsDatabase, type Redis } from "../redis/connect.ts";
 
 /** What a connection is for: to answer requests, so that it must fail fast, or to do work, so that it must wait. */

@@ -1,11 +1,11 @@
 import type { PosternConfig } from "../config/read-postern.ts";
 import { type OpsRoutes, serveOps } from "../http/ops.ts";
-import { runService, type Shutdown } from "../lifecycle/run-service.ts";
-import type { Fields } from "../log/logger.ts";
-import { type Meter, metered } from "../log/metered.ts";
-import { createMetrics, type Metrics } from "../metrics/metrics.ts";
+import { runService, type Shutdown } from "../platform/lifecycle/run-service.ts";
+import type { Fields } from "../platform/log/logger.ts";
+import { type Meter, metered } from "../platform/log/metered.ts";
+import { createMetrics, type Metrics } from "../platform/metrics/metrics.ts";
+import { delay } from "../platform/time/clock.ts";
 import { registerClock } from "../redis/clock.ts";
-import { delay } from "../time/clock.ts";
 import type { Host, Tables } from "./host.ts";
 import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart } from "./process.ts";

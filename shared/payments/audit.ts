@@ -1,8 +1,8 @@
-import type { Chain } from "../ethereum/chain.ts";
-import type { EventOrder } from "../ethereum/eip3009.ts";
-import { chainIdOf, type Hex } from "../ethereum/encoding.ts";
-import type { TransferMethod } from "../ethereum/transfer-rules.ts";
-import type { SentTransfer, Transfer } from "../ethereum/transfers.ts";
+import type { Chain } from "../chain/chain.ts";
+import type { EventOrder } from "../chain/eip3009.ts";
+import { chainIdOf, type Hex } from "../chain/encoding.ts";
+import type { TransferMethod } from "../chain/transfer-rules.ts";
+import type { SentTransfer, Transfer } from "../chain/transfers.ts";
 import { inPages } from "../redis/pages.ts";
 import { isRefundOf } from "./close-refunds.ts";
 import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";

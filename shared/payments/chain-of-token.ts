@@ -1,8 +1,8 @@
+import { type Chain, createChain } from "../chain/chain.ts";
+import { chainIdOf } from "../chain/encoding.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
-import { type Chain, createChain } from "../ethereum/chain.ts";
-import { chainIdOf } from "../ethereum/encoding.ts";
-import { silentLogger } from "../log/logger.ts";
-import { systemClock } from "../time/clock.ts";
+import { silentLogger } from "../platform/log/logger.ts";
+import { systemClock } from "../platform/time/clock.ts";
 
 const RPC_TIMEOUT_MS = 60_000;
 /** An operator also wants to see the transaction that a gateway finds too long to read. */

@@ -3,11 +3,11 @@
 -- A transfer closes one case. It is remembered for good, because a case of the same sum may stay open for any time. A
 -- case whose call the runner took after the export is left to an operator. The same step counts the refund.
 -- Answers CLOSED, TRANSFER_TAKEN, or the state found.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "./end-case.lua"
---@include "../results/tell-change.lua"
---@include "../audit/by-age.lua"
---@include "../series/add-amounts.lua"
+--@include "../call/results/tell-change.lua"
+--@include "../redis/audit/by-age.lua"
+--@include "../telemetry/series/add-amounts.lua"
 local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))
 if st ~= 'REFUND_PENDING' or late then return st end
 local by = redis.call('GET', KEYS.refundedBy)

@@ -1,10 +1,10 @@
-import type { AuditEntry } from "../audit/actions.ts";
-import { logAudited } from "../audit/audit.ts";
-import type { Chain } from "../ethereum/chain.ts";
-import type { Hex } from "../ethereum/encoding.ts";
-import type { SentTransfer } from "../ethereum/transfers.ts";
-import type { Logger } from "../log/logger.ts";
-import type { Clock } from "../time/clock.ts";
+import type { Chain } from "../chain/chain.ts";
+import type { Hex } from "../chain/encoding.ts";
+import type { SentTransfer } from "../chain/transfers.ts";
+import type { Logger } from "../platform/log/logger.ts";
+import type { Clock } from "../platform/time/clock.ts";
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { logAudited } from "../redis/audit/audit.ts";
 import type { Payment } from "./payment.ts";
 import type { Refunds } from "./refunds.ts";
 

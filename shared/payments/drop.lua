@@ -3,9 +3,9 @@
 -- Drops the body of a payment whose outcome is open, and what a settle needs, so that no settle is sent any more. The
 -- payment no longer counts for its client. `decision` is the operator's, and `line` that of the audit.
 -- Answers DROPPED, or the state found.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "./usage.lua"
---@include "../audit/by-age.lua"
+--@include "../redis/audit/by-age.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'SETTLING' and st ~= 'REVIEW' then return st end
 if redis.call('HSETNX', KEYS.payment, 'dropped', ARGV.decision) == 1 then

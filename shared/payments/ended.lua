@@ -2,7 +2,7 @@
 -- ARGV id
 -- Drops what was needed to finish the call. A key that the payment does not have repeats the payment's own. A payment
 -- whose refund was exported meanwhile is kept until it is paid back.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if st == 'REFUND_PENDING' or st == 'REFUNDED' then return end

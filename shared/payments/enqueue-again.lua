@@ -1,7 +1,7 @@
 -- KEYS record, payment, job, attempts
 -- ARGV prefix, job, queue, id
 -- Adds the call of a QUEUED payment to its queue again. Its takes are counted on from those in its log. Answers the state found.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "./add-paid.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS.payment, 'settlement'))

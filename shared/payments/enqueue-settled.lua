@@ -4,11 +4,11 @@
 -- nothing is added and the state becomes DISCARDED: the money is due back. `line` is that of an operator in the
 -- audit, or empty. Answers the state found, CALL_DROPPED, or
 -- TRANSFER_TAKEN.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "./add-paid.lua"
 --@include "./take-transfer.lua"
 --@include "./usage.lua"
---@include "../audit/by-age.lua"
+--@include "../redis/audit/by-age.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 for i = FIRST.from, #ARGV do
   if st == ARGV[i] then

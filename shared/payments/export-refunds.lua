@@ -11,8 +11,8 @@
 --
 -- The settlements are decoded before the first write, because Redis keeps what a script has written before it fails.
 --@include "../redis/even-if-full.lua"
---@include "../results/tell-change.lua"
---@include "../audit/by-age.lua"
+--@include "../call/results/tell-change.lua"
+--@include "../redis/audit/by-age.lua"
 if redis.call('EXISTS', KEYS.export) == 1 then return 0 end
 
 local function isPaid(payment)

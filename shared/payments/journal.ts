@@ -1,10 +1,10 @@
-import type { AuditEntry } from "../audit/actions.ts";
-import { toLine } from "../audit/audit.ts";
+import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { toLine } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
 import { readFailed } from "../redis/unreadable.ts";
-import { wellFormedJson } from "../text/well-formed-json.ts";
 import {
   type Decision,
   fieldsOf,

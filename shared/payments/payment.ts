@@ -1,16 +1,12 @@
 import { z } from "zod";
-import { messageOf } from "../errors/app-error.ts";
-import type { EventOrder } from "../ethereum/eip3009.ts";
-import { PERMIT2 } from "../ethereum/permit2.ts";
-import type { Proof } from "../ethereum/proof.ts";
-import {
-  type TokenAuthorization,
-  TRANSFER_METHODS,
-  type TransferMethod,
-} from "../ethereum/transfer-rules.ts";
-import { callIdFrom } from "../job-call/call-id.ts";
-import { JobCall, toJson } from "../job-call/job-call.ts";
-import { STATES, type State, toState } from "../job-call/record-state.ts";
+import { callIdFrom } from "../call/call-id.ts";
+import { JobCall, toJson } from "../call/job-call.ts";
+import { STATES, type State, toState } from "../call/record-state.ts";
+import type { EventOrder } from "../chain/eip3009.ts";
+import { PERMIT2 } from "../chain/permit2.ts";
+import type { Proof } from "../chain/proof.ts";
+import { type TokenAuthorization, TRANSFER_METHODS, type TransferMethod } from "../chain/transfer-rules.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
 import { toObject } from "../redis/pages.ts";
 import { unreadable } from "../redis/unreadable.ts";
 

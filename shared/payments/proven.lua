@@ -1,7 +1,7 @@
 -- KEYS record, payment, transfer
 -- ARGV id, settlement
 -- Notes that the chain has shown this settlement. Answers the state found, or TRANSFER_TAKEN.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "./take-transfer.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if not st then return nil end

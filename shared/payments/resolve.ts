@@ -1,9 +1,9 @@
-import type { AuditEntry } from "../audit/actions.ts";
-import { logAudited } from "../audit/audit.ts";
-import { failpoint } from "../lifecycle/failpoint.ts";
-import type { Logger } from "../log/logger.ts";
-import type { CountOnce } from "../series/count-once.ts";
-import type { Clock } from "../time/clock.ts";
+import { failpoint } from "../platform/lifecycle/failpoint.ts";
+import type { Logger } from "../platform/log/logger.ts";
+import type { Clock } from "../platform/time/clock.ts";
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { logAudited } from "../redis/audit/audit.ts";
+import type { CountOnce } from "../telemetry/series/count-once.ts";
 import type { Found, PaymentJournal } from "./journal.ts";
 import { type Decision, type Payment, settledFields, toSettlement } from "./payment.ts";
 import { CALL_DROPPED, DROPPED, TRANSFER_TAKEN } from "./scripts.ts";

@@ -1,9 +1,9 @@
 -- KEYS record, payment, due, unresolved, inReview
 -- ARGV id, reason
 -- Changes SETTLING to REVIEW. The payment still counts as open. Answers the state found.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "../redis/now.lua"
---@include "../results/tell-change.lua"
+--@include "../call/results/tell-change.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if st == 'SETTLING' then
   redis.call('HSET', KEYS.record, 'st', 'REVIEW', 'at', now)

@@ -1,6 +1,6 @@
-import { AUDIT } from "../audit/audit.ts";
-import { X402_TRANSACTION } from "../job-call/job-call.ts";
+import { X402_TRANSACTION } from "../call/job-call.ts";
 import { QUEUE_CONSTANTS } from "../queue/lua-constants.ts";
+import { AUDIT } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import {
   type Decode,

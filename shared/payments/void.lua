@@ -5,11 +5,11 @@
 -- nonce and the quote can be used again. `decided` is an operator's decision, and `line`
 -- its line of the audit; both may be empty. Answers the state found; nil if
 -- `dispatches` is not empty, and another number of settle requests was sent.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 --@include "./usage.lua"
---@include "../results/tell-change.lua"
---@include "../audit/by-age.lua"
+--@include "../call/results/tell-change.lua"
+--@include "../redis/audit/by-age.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if ARGV.dispatches ~= '' and redis.call('HGET', KEYS.payment, 'dispatches') ~= ARGV.dispatches then return nil end
 for i = FIRST.from, #ARGV do

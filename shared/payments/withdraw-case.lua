@@ -1,10 +1,10 @@
 -- KEYS record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, money
 -- ARGV id, now, line
 -- A call that the runner took after its export becomes INJECTED, and its case ends. Answers 1 if it was such a call.
---@include "../queue/change-record.lua"
+--@include "../call/change-record.lua"
 --@include "./end-case.lua"
---@include "../results/tell-change.lua"
---@include "../audit/by-age.lua"
+--@include "../call/results/tell-change.lua"
+--@include "../redis/audit/by-age.lua"
 local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))
 if st ~= 'REFUND_PENDING' or not late then return 0 end
 addByAge(KEYS.money, ARGV.line)

@@ -1,7 +1,7 @@
+import type { JobIds } from "../call/job-ids.ts";
 import type { JobFacts } from "../config/job-pricing-toml.ts";
-import type { JobIds } from "../job-call/job-ids.ts";
-import type { JobInput } from "../json-schema/job-input.ts";
-import { compileSchema, type JsonSchema } from "../json-schema/json-schema.ts";
+import type { JobInput } from "../platform/json-schema/job-input.ts";
+import { compileSchema, type JsonSchema } from "../platform/json-schema/json-schema.ts";
 import { settlementEndpoint } from "./prices.ts";
 
 /** What is sold, as both versions of x402 describe it. */

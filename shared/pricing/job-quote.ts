@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { firstProblem, messageForJson } from "../config/problem.ts";
-import type { Address } from "../ethereum/address.ts";
+import type { Address } from "../chain/address.ts";
 import {
   addressWord,
   bytes32Word,
@@ -9,9 +8,10 @@ import {
   UINT64_MAX,
   UINT256_MAX,
   uintWord,
-} from "../ethereum/encoding.ts";
-import { hashOfText, typedDataDigest } from "../ethereum/typed-data.ts";
-import { parseBoundedJson } from "../text/bounded-json.ts";
+} from "../chain/encoding.ts";
+import { hashOfText, typedDataDigest } from "../chain/typed-data.ts";
+import { firstProblem, messageForJson } from "../config/problem.ts";
+import { parseBoundedJson } from "../platform/text/bounded-json.ts";
 import { type Solving, solveNow } from "./proof-of-work.ts";
 
 /** An operator's quote: the price of one job on these inputs, for this requester, until its expiry. */

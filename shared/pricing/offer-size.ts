@@ -1,6 +1,6 @@
+import { jobKey } from "../call/job-ids.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
-import { jobKey } from "../job-call/job-ids.ts";
 import { discoveryOf, resourceOf } from "./discovery.ts";
 import { SCHEME, signingExtra, tokenAmount } from "./prices.ts";
 

@@ -1,7 +1,7 @@
+import { type JobIds, jobKey } from "../call/job-ids.ts";
+import { UINT256_MAX } from "../chain/encoding.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
-import { UINT256_MAX } from "../ethereum/encoding.ts";
-import { type JobIds, jobKey } from "../job-call/job-ids.ts";
 
 export function toPriceList(jobs: Iterable<JobPrice>): PriceList {
   return new Map([...jobs].map((job) => [jobKey(job), job]));

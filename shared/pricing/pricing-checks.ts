@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { jobKey } from "../call/job-ids.ts";
 import type { CheckedTables } from "../config/checked-tables.ts";
 import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type PricingToml, pricingToml, tooCheapToQuote } from "../config/pricing-toml.ts";
@@ -7,7 +8,6 @@ import { type Config, readConfig } from "../config/read-config.ts";
 import type { Reader } from "../config/read-postern.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
-import { jobKey } from "../job-call/job-ids.ts";
 import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
 import { CLOCK_SKEW_SECS, DIFFICULTY_BEARABLE } from "./proof-of-work.ts";
 

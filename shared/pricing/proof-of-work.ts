@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import type { Clock } from "../time/clock.ts";
+import type { Clock } from "../platform/time/clock.ts";
 
 /** What a proof is for: the service that is asked, and when the client began to work (unix seconds). */
 export type Puzzle = { serviceId: bigint; timestamp: bigint };

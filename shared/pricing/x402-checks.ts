@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { jobKey } from "../call/job-ids.ts";
 import { NO_CALLBACKS, x402BudgetProblems } from "../config/between-files.ts";
 import { callbackHostWarnings, closedReceiver } from "../config/callbacks-toml.ts";
 import type { CheckedTables } from "../config/checked-tables.ts";
@@ -13,7 +14,6 @@ import type { Reader } from "../config/read-postern.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
-import { jobKey } from "../job-call/job-ids.ts";
 import { clientWarnings } from "./client-limits.ts";
 import { headWarnings } from "./offer-size.ts";
 import { jobsOnSale, priceProblems, type RateAt } from "./prices.ts";

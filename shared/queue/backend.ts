@@ -1,11 +1,11 @@
 import { type QueueBaseOptions, QueueKeys, type RedisConnection, RedisQueueBackend } from "bullmq";
+import type { ResultMark } from "../call/results/answer.ts";
+import { RESULT_LIMITS, type ResultLimits } from "../call/results/limits.ts";
 import { Batches } from "../redis/batches.ts";
 import type { Redis } from "../redis/connect.ts";
 import { defineScript, type Word } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { type Decode, integer, list, text, tuple } from "../redis/reply.ts";
-import type { ResultMark } from "../results/answer.ts";
-import { RESULT_LIMITS, type ResultLimits } from "../results/limits.ts";
 import type { PreparedCallback } from "./callbacks.ts";
 import delayLua from "./delay.lua";
 import discardLua from "./discard.lua";

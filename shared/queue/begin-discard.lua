@@ -6,10 +6,10 @@
 -- is under way or died before it removed the job: it has its line of the audit already.
 --@include "./while-failed.lua"
 local prefix = ARGV.prefix .. ':'
---@include "../results/drop-result.lua"
+--@include "../call/results/drop-result.lua"
 --@include "../redis/now.lua"
 --@include "./call-log.lua"
---@include "../audit/add-act.lua"
+--@include "../redis/audit/add-act.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 local isFirst = st ~= 'DISCARDED'
 if isFirst then addAct(ARGV.line) end

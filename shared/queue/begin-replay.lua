@@ -3,7 +3,7 @@
 -- Answers 1 if the change was made. A replay that was begun before, and died, has its line of the audit already.
 --@include "./while-failed.lua"
 --@include "./is-ended.lua"
---@include "../audit/add-act.lua"
+--@include "../redis/audit/add-act.lua"
 local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'INJECTED' and isEnded(st) then return 0 end
 if st == 'FAILED' then

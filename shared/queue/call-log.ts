@@ -1,5 +1,5 @@
-import { cut } from "../text/cut.ts";
-import { wellFormedJson } from "../text/well-formed-json.ts";
+import { cut } from "../platform/text/cut.ts";
+import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 
 /*
  * The log of a call: its failed attempts, and the replays and the discard between them. The step of each act writes its entry, so a crash

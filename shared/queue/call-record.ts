@@ -1,11 +1,11 @@
-import type { AuditEntry } from "../audit/actions.ts";
-import { AUDIT, actKeys, toLine } from "../audit/audit.ts";
-import type { RecordState } from "../job-call/record-state.ts";
+import type { RecordState } from "../call/record-state.ts";
+import type { ProblemText } from "../call/results/result.ts";
+import { wellFormedJson } from "../platform/text/well-formed-json.ts";
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, nothing, oneOf } from "../redis/reply.ts";
-import type { ProblemText } from "../results/result.ts";
-import { wellFormedJson } from "../text/well-formed-json.ts";
 import beginDiscardLua from "./begin-discard.lua";
 import beginReplayLua from "./begin-replay.lua";
 import { type FailedAttempt, LOG_KEPT, type NewAttempt, noteOf, toCallLog } from "./call-log.ts";

@@ -1,7 +1,7 @@
-import { sha256Hex } from "../crypto/compare.ts";
-import { type Callback, callbackId, type Ending, type Failure, type Told } from "../job-call/callback.ts";
-import type { CallHead, JobCall } from "../job-call/job-call.ts";
-import { jobKeyOf } from "../job-call/job-ids.ts";
+import { type Callback, callbackId, type Ending, type Failure, type Told } from "../call/callback.ts";
+import type { CallHead, JobCall } from "../call/job-call.ts";
+import { jobKeyOf } from "../call/job-ids.ts";
+import { sha256Hex } from "../platform/crypto/compare.ts";
 import {
   callbackQueueOf,
   gateOf,

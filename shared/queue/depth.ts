@@ -1,4 +1,4 @@
-import type { Origin } from "../job-call/origin.ts";
+import type { Origin } from "../call/origin.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { text } from "../redis/reply.ts";

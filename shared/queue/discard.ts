@@ -1,4 +1,4 @@
-import { logAudited } from "../audit/audit.ts";
+import { logAudited } from "../redis/audit/audit.ts";
 import { openBackends } from "./backend.ts";
 import { createFailedRecords } from "./call-record.ts";
 import type { Operate, OperateDeps } from "./operate.ts";

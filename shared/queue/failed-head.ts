@@ -5,7 +5,7 @@ import {
   WEBHOOK_PATH,
   X402_PAYER,
   X402_TRANSACTION,
-} from "../job-call/job-call.ts";
+} from "../call/job-call.ts";
 
 /** The field beside the body, in BullMQ's hash of a failed call, that holds its head. */
 export const HEAD_FIELD = "head";

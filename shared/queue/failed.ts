@@ -1,6 +1,6 @@
-import { type ErrorCode, isErrorCode } from "../errors/codes.ts";
-import { type CallHead, JobCall } from "../job-call/job-call.ts";
-import type { Origin } from "../job-call/origin.ts";
+import { type CallHead, JobCall } from "../call/job-call.ts";
+import type { Origin } from "../call/origin.ts";
+import { type ErrorCode, isErrorCode } from "../platform/errors/codes.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, list, numeric, optional, text, tuple } from "../redis/reply.ts";

@@ -25,7 +25,7 @@
 local timestamp = string.format('%.0f', now)
 --@include "./delays.lua"
 --@include "./awake.lua"
---@include "../results/tell-change.lua"
+--@include "../call/results/tell-change.lua"
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 
 local function queueOf(jobName, name)

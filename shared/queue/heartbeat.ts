@@ -1,8 +1,8 @@
+import { type Clock, within } from "../platform/time/clock.ts";
 import { defineScript } from "../redis/define-script.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, list, nothing, text, tuple } from "../redis/reply.ts";
-import { type Clock, within } from "../time/clock.ts";
 import beatLua from "./beat.lua";
 import beatsLua from "./beats.lua";
 

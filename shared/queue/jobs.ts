@@ -1,5 +1,5 @@
-import type { AuditEntry } from "../audit/actions.ts";
-import { AUDIT, actKeys, toLine } from "../audit/audit.ts";
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { AUDIT, actKeys, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, nothing } from "../redis/reply.ts";

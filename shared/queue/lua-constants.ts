@@ -1,5 +1,5 @@
-import { JOB_ORIGINS } from "../job-call/origin.ts";
-import { ENDED_STATES } from "../job-call/record-state.ts";
+import { JOB_ORIGINS } from "../call/origin.ts";
+import { ENDED_STATES } from "../call/record-state.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
 import { fromScript } from "../redis/unreadable.ts";
 import { LOG_KEPT } from "./call-log.ts";

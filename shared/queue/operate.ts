@@ -1,7 +1,7 @@
-import { type AppError, toAppError } from "../errors/app-error.ts";
-import type { Logger } from "../log/logger.ts";
+import { type AppError, toAppError } from "../platform/errors/app-error.ts";
+import type { Logger } from "../platform/log/logger.ts";
+import type { Clock } from "../platform/time/clock.ts";
 import type { Partition } from "../redis/partition.ts";
-import type { Clock } from "../time/clock.ts";
 import type { FailedRef } from "./call-record.ts";
 import type { CallFilter, FailedCall, FailedCalls } from "./failed.ts";
 

@@ -2,7 +2,7 @@
 -- ARGV name, now, by, reason, line
 -- Answers 1 if the job was not paused.
 --@include "../redis/even-if-full.lua"
---@include "../audit/add-act.lua"
+--@include "../redis/audit/add-act.lua"
 if redis.call('HEXISTS', KEYS.job, 'paused') == 1 then return 0 end
 addAct(ARGV.line)
 redis.call('HSET', KEYS.job, 'paused', ARGV.now, 'by', ARGV.by, 'reason', ARGV.reason)

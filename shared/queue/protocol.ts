@@ -23,9 +23,9 @@ import type { JobsOptions } from "bullmq";
  * (`<service id>/<job index>`; of a call without a delivery id only once its result is known of); of a
  * paid call also rt, the route that it was bought at; unsure, 0 while each attempt is known to have had no effect, 1 from the first one
  * on of which that is not known; and late, when a 2xx came too late.
- * Of a call whose job keeps results: rs, what is known of its result (shared/results/keep-result.lua); and if it failed for good, until it
+ * Of a call whose job keeps results: rs, what is known of its result (shared/call/results/keep-result.lua); and if it failed for good, until it
  * ends well: fc, the code, and fp, the title and detail of its runner's problem document, as JSON.
- * Of a call that an operator had forgotten: fg, when. Nothing of its sender is kept from then on (shared/calls/forget.ts).
+ * Of a call that an operator had forgotten: fg, when. Nothing of its sender is kept from then on (shared/call-search/forget.ts).
  */
 
 /** How long the record of an ended call without a delivery id lives: longer than any late repeat of its add takes. */

@@ -1,7 +1,7 @@
-import { readReceiver } from "../job-call/callback-target.ts";
-import type { JobCall } from "../job-call/job-call.ts";
-import { idsOfKey, type JobIds, jobKeyOf, whyNoJobKey } from "../job-call/job-ids.ts";
-import { JOB_ORIGINS, ORIGINS } from "../job-call/origin.ts";
+import { readReceiver } from "../call/callback-target.ts";
+import type { JobCall } from "../call/job-call.ts";
+import { idsOfKey, type JobIds, jobKeyOf, whyNoJobKey } from "../call/job-ids.ts";
+import { JOB_ORIGINS, ORIGINS } from "../call/origin.ts";
 
 /**
  * BullMQ's name of a queue, as it stands in the registry: `<origin>/<service id>/<job index>`, or of callbacks

@@ -1,4 +1,4 @@
-import { logAudited } from "../audit/audit.ts";
+import { logAudited } from "../redis/audit/audit.ts";
 import { isGone, openBackends } from "./backend.ts";
 import { noteOf } from "./call-log.ts";
 import { createFailedRecords, type FailedRef } from "./call-record.ts";

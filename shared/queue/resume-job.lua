@@ -2,7 +2,7 @@
 -- ARGV name, line, ...queues
 -- `queues` are the job's. Answers 1 if the job was paused.
 --@include "../redis/even-if-full.lua"
---@include "../audit/add-act.lua"
+--@include "../redis/audit/add-act.lua"
 if redis.call('HEXISTS', KEYS.job, 'paused') == 0 then return 0 end
 addAct(ARGV.line)
 redis.call('HDEL', KEYS.job, 'paused', 'by', 'reason')

@@ -1,4 +1,5 @@
-import { AppError } from "../errors/app-error.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { type Clock, delay } from "../platform/time/clock.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
 import {
@@ -7,7 +8,6 @@ import {
   type DurabilityMode,
   readServerState,
 } from "../redis/server-state.ts";
-import { type Clock, delay } from "../time/clock.ts";
 import { type Beat, lastBeats } from "./heartbeat.ts";
 import type { QueueName } from "./queue-name.ts";
 import {

@@ -1,6 +1,6 @@
 -- Ends the script with 0 unless the call is failed, and this is the failure that the operator saw. Check and change are
 -- one script, so that nothing comes between them. It needs KEYS record and failed, and ARGV id and failedAt.
---@include "./change-record.lua"
---@include "../results/tell-change.lua"
+--@include "../call/change-record.lua"
+--@include "../call/results/tell-change.lua"
 local score = redis.call('ZSCORE', KEYS.failed, ARGV.id)
 if not score or tonumber(score) ~= tonumber(ARGV.failedAt) then return 0 end

@@ -7,10 +7,10 @@
 -- `id` is the call that leaves, if one does. With `keepMs`, the runner has it: its record says so for as many ms, also if another worker
 -- has taken the call meanwhile, or has ended it as failed. Of a payment whose refund is exported it only notes it, and answers AFTER_REFUND.
 -- `result` is empty, or what is known of the call's result, or the result to store: that of a call whose job keeps it is stored in the same
--- step (shared/results/keep-result.lua). Only a call that was taken before (`retried`), or by another worker since, may have failed attempts.
+-- step (shared/call/results/keep-result.lua). Only a call that was taken before (`retried`), or by another worker since, may have failed attempts.
 --
 -- `callback` is the call's, as it was prepared (callbacks.ts), if it has one. It is queued in the step that makes the record say INJECTED; if
--- the result is still to be delivered, it stays with the record for the step that stores the delivery (shared/calls/deliver-result.ts).
+-- the result is still to be delivered, it stays with the record for the step that stores the delivery (shared/call-search/deliver-result.ts).
 --
 -- `takes` is whether the next call is taken. The worker has room for `room` bytes of it as stored (empty: for any). A larger call is not taken,
 -- and the answer says how large it is; nor one that has ended processes, unless the worker has nothing else in hand (`alone`) and no other
@@ -47,7 +47,7 @@ end
 -- What results need is made for the first call that has one: most batches have none.
 local results
 local function newResults()
---@include "../results/keep-result.lua"
+--@include "../call/results/keep-result.lua"
   return {move = moveResult, outlasts = outlasts}
 end
 

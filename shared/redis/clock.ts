@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
-import type { Metrics } from "../metrics/metrics.ts";
-import type { Clock } from "../time/clock.ts";
+import type { Metrics } from "../platform/metrics/metrics.ts";
+import type { Clock } from "../platform/time/clock.ts";
 
 /** Redis' time is read again this long after the last reading, because its clock may be corrected. */
 const READ_EVERY_MS = 10_000;

@@ -1,7 +1,7 @@
 import { type Command, Redis, type RedisOptions } from "ioredis";
-import type { Secret } from "../crypto/secret.ts";
-import { messageOf } from "../errors/app-error.ts";
-import type { Logger } from "../log/logger.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import type { Logger } from "../platform/log/logger.ts";
 import { isOfSelect } from "./failure.ts";
 
 export type { Redis } from "ioredis";

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { AppError, messageOf } from "../errors/app-error.ts";
-import type { Logger } from "../log/logger.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import type { Logger } from "../platform/log/logger.ts";
 import { deniedAs, failureOf } from "./failure.ts";
 import { type Durability, readServerState, type ServerState, UNBOUNDED } from "./server-state.ts";
 

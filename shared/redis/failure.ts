@@ -1,4 +1,4 @@
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
 
 /**
  * Why a command failed.

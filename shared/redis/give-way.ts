@@ -1,5 +1,5 @@
-import { messageOf } from "../errors/app-error.ts";
-import type { Logger } from "../log/logger.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import type { Logger } from "../platform/log/logger.ts";
 import type { DurableRedis } from "./durable.ts";
 import { readServerState, type ServerState } from "./server-state.ts";
 
@@ -7,9 +7,9 @@ import { readServerState, type ServerState } from "./server-state.ts";
  * What a Redis gives up while it fills up, in this order:
  *
  *   answers     what the runner keeps whole of its answers (services/runner/kept-answers.ts)
- *   results     what is kept of them for whoever asks (shared/gateway/results-room.ts)
- *   history     refused requests, calls that runners took, and the failed attempts of a call but the newest (shared/gateway/history.ts)
- *   payments    the x402 gateway refuses new ones (shared/gateway/backpressure.ts)
+ *   results     what is kept of them for whoever asks (shared/ingress/results-room.ts)
+ *   history     refused requests, calls that runners took, and the failed attempts of a call but the newest (shared/ingress/history.ts)
+ *   payments    the x402 gateway refuses new ones (shared/ingress/backpressure.ts)
  *   webhooks    the webhooks gateway refuses new ones, above `redis_memory_ratio_max`
  *
  * Never a call or a payment that was accepted: even a Redis above its `maxmemory` takes what follows from it

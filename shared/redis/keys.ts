@@ -17,21 +17,21 @@
  *                                           callbacks, `callback/<receiver>`; or for all of them, `callback` (shared/queue/jobs.ts)
  *   {postern}:receiver:<receiver>           set: the names of the queues with callbacks for this receiver
  *   {postern}:callback-keys                 zset: the public keys that verify callbacks, by when a producer last told of them
- *                                           (shared/processes/callback-keys.ts)
+ *                                           (shared/telemetry/processes/callback-keys.ts)
  *   {postern}:named-receivers               zset: queues of callbacks whose receivers requests have named by wildcards of callback_hosts, by
- *                                           when (shared/gateway/named-receivers.ts)
+ *                                           when (shared/ingress/named-receivers.ts)
  *   {postern}:named-receivers:<party>       zset: those of one endpoint, `endpoint:<path>`, or of one payer, `payer:<address>`
  *   {postern}:taken:<job>                   string: how many calls of a job with a rate were taken in this period
  *   {postern}:call:<id>                     hash: the record of a call (shared/queue/protocol.ts)
  *   {postern}:attempts:<id>                 list: the log of a call: its failed attempts, replays and discard, as JSON, oldest first
  *                                           (shared/queue/call-log.ts)
- *   {postern}:result:<id>                   string: the result of a call, while it is kept (shared/results)
+ *   {postern}:result:<id>                   string: the result of a call, while it is kept (shared/call/results)
  *   {postern}:result:<id>:progress          string: what the runner of a long call last said of its progress, as JSON
  *   {postern}:results                       zset: what is kept of both, as `<bytes> <id>`, by the time it is let go
  *   {postern}:results:bytes                 string: how many bytes these take
  *   {postern}:results-off                   string: the gateway that lets go of results; while it is there, none is kept
  *   {postern}:changes                       a channel, no key: the ids of calls whose state, progress or result has changed
- *                                           (shared/results/changes.ts)
+ *                                           (shared/call/results/changes.ts)
  *   {postern}:since:<queue>                 zset: calls that failed once or were replayed, by the time they began to wait
  *   {postern}:payment:<id>                  hash: what a paid call was paid with (shared/payments)
  *   {postern}:payments                      zset: every payment, by the time it was claimed
@@ -58,35 +58,35 @@
  *   {postern}:pricing:proof:<hash>          hash: the quotes that a proof of work was used for (services/pricing)
  *   {postern}:rate:<identity>               hash: the last good value of a rate's source (shared/pricing/rates)
  *   {postern}:rate-history:<network>/<asset>  hash: what a token was worth in the last hour and day (shared/pricing/rates/history.ts)
- *   {postern}:limit:endpoint:<path>         string: the token bucket of an endpoint (shared/gateway/rate-limit.ts)
+ *   {postern}:limit:endpoint:<path>         string: the token bucket of an endpoint (services/webhooks-gateway/rate-limit.ts)
  *   {postern}:limit:address:<address> <path>  string: the token bucket of an address at an endpoint
  *   {postern}:limit:refusals:<address>      string: the token bucket of an address's refused credentials
  *   {postern}:rejected:<path>               zset: the last refused requests of an endpoint, or of `unknown` paths, by time
- *   {postern}:rejected                      hash: how many bytes these hold, by path (shared/rejected)
- *   {postern}:history:<id>                  string: calls that runners took, a line each (shared/call-history)
+ *   {postern}:rejected                      hash: how many bytes these hold, by path (shared/console/rejected)
+ *   {postern}:history:<id>                  string: calls that runners took, a line each (shared/call-search/history)
  *   {postern}:history                       zset: these blocks, as `<calls> <bytes> <id>`, by their newest time
  *   {postern}:history:size                  hash: how many calls and bytes these are
  *   {postern}:history:forgotten             zset: calls that were forgotten lately, so that no producer writes of them
  *   {postern}:history-off                   string: the gateway that lets go of history; while it is there, none is kept
- *                                           (shared/gateway/history.ts)
+ *                                           (shared/ingress/history.ts)
  *   {postern}:opened:<path>                 hash: an endpoint that takes one secret in a handshake, and the secret until it
- *                                           is shown (shared/gateway/opened-endpoints.ts)
- *   {postern}:followed                      string: the newest follower, while anybody follows what happens (shared/events)
+ *                                           is shown (shared/ingress/opened-endpoints.ts)
+ *   {postern}:followed                      string: the newest follower, while anybody follows what happens (shared/telemetry/events)
  *   {postern}:events                        channel: what happens, told while somebody follows; it is kept nowhere
- *   {postern}:series:<step>:<start>         hash: what all processes counted in a span of time, by subject (shared/series)
+ *   {postern}:series:<step>:<start>         hash: what all processes counted in a span of time, by subject (shared/telemetry/series)
  *   {postern}:earned:<day>                  hash: payments and what they brought, by token and job
  *   {postern}:refunded:<day>                hash: refunds and their amounts, by token and job
- *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/processes)
+ *   {postern}:process:<id>                  hash: a process or part that runs, while it reports (shared/telemetry/processes)
  *   {postern}:processes                     zset: these, by the time of their last report
  *   {postern}:workers                       zset: worker id, by the time of its last heartbeat
- *   {postern}:run:<id>                      hash: work of an operator's that outlives its request (shared/runs)
+ *   {postern}:run:<id>                      hash: work of an operator's that outlives its request (shared/console/runs)
  *   {postern}:runs                          zset: these, by the time they were begun
  *   {postern}:runs:open                     zset: those that have not ended, by the time from which anybody may take them
  *   {postern}:ended-session:<id>            string: there while a session of an operator would hold that was ended before its time
  *   {postern}:audit:<stream>                stream: who did what: `acts`; the `repeats` of a loop or bulk operation; `money`; and `reads` of
- *                                           bodies and results (shared/audit)
+ *                                           bodies and results (shared/redis/audit)
  *   {postern}:audit:count:<action>:<name>   string: how many lines of this action an operator has left in a day
- *   {postern}:session-salt                  string: signed by each session of an operator (services/operator/auth)
+ *   {postern}:session-salt                  string: signed by each session of an operator (services/console/auth)
  *
  * The hash tag, in braces, keeps them in one slot of a Redis Cluster.
  */

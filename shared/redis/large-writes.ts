@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
-import { AppError, messageOf } from "../errors/app-error.ts";
-import { type Logger, silentLogger } from "../log/logger.ts";
-import type { Clock } from "../time/clock.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { type Logger, silentLogger } from "../platform/log/logger.ts";
+import type { Clock } from "../platform/time/clock.ts";
 import { connectBeside } from "./connect.ts";
 import { DurableRedis } from "./durable.ts";
 import { ownMs } from "./large.ts";

@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { z } from "zod";
-import { AppError } from "../errors/app-error.ts";
+import { AppError } from "../platform/errors/app-error.ts";
 import claimLayoutLua from "./claim-layout.lua";
 import type { Redis } from "./connect.ts";
 import { defineScript } from "./define-script.ts";

@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { failureOf, unlessRedis } from "./failure.ts";
 
 /**

@@ -1,5 +1,5 @@
-import { AppError, messageOf } from "../errors/app-error.ts";
-import { type Clock, delay, type Outcome, settled, within } from "../time/clock.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { type Clock, delay, type Outcome, settled, within } from "../platform/time/clock.ts";
 import type { Run, Script } from "./define-script.ts";
 import type { DurableRedis } from "./durable.ts";
 import { failureOf, isLasting, isUnwritten, unlessRedis } from "./failure.ts";

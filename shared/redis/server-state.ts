@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import { AppError } from "../errors/app-error.ts";
+import { AppError } from "../platform/errors/app-error.ts";
 import { failureOf } from "./failure.ts";
 
 export type DurabilityMode = "strict" | "relaxed";

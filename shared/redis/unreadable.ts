@@ -1,4 +1,4 @@
-import { AppError, messageOf } from "../errors/app-error.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
 
 /** How the error of a script begins that found under a key what no process writes there. It has changed nothing. */
 const UNREADABLE = "UNREADABLE ";

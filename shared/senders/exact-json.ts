@@ -1,4 +1,4 @@
-import { endOfString } from "../text/bounded-json.ts";
+import { endOfString } from "../platform/text/bounded-json.ts";
 
 /**
  * Parses valid JSON, and gives whole numbers beyond the safe range as the text of their digits: JSON.parse rounds them, and two ids

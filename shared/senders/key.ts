@@ -1,5 +1,5 @@
 import { createPublicKey, createSecretKey, KeyObject } from "node:crypto";
-import type { Secret } from "../crypto/secret.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
 import type { Scheme, SecretFormat } from "./description.ts";
 
 /**

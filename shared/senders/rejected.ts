@@ -1,5 +1,5 @@
-import { AppError } from "../errors/app-error.ts";
-import type { Reason } from "../rejected/advice.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import type { Reason } from "./advice.ts";
 import type { Found } from "./template.ts";
 
 /**

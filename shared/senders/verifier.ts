@@ -7,8 +7,8 @@ import {
   timingSafeEqual,
   verify,
 } from "node:crypto";
-import { sameBytes } from "../crypto/compare.ts";
-import { keccak256 } from "../ethereum/keccak.ts";
+import { keccak256 } from "../chain/keccak.ts";
+import { sameBytes } from "../platform/crypto/compare.ts";
 import type { Algorithm } from "./description.ts";
 import type { RequestValues } from "./template.ts";
 

@@ -8,7 +8,7 @@ import { loadConfig, loadPostern } from "../../shared/config/load-config.ts";
 import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
 import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import type { Config } from "../../shared/config/read-config.ts";
-import { createAddressList } from "../../shared/ip/address-list.ts";
+import { createAddressList } from "../../shared/http/ip/address-list.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

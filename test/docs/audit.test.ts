@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ACTIONS, SUBJECTS } from "../../shared/audit/actions.ts";
+import { ACTIONS, SUBJECTS } from "../../shared/redis/audit/actions.ts";
 import { readDocument } from "./blocks.ts";
 
 test("docs/operator.md lists the actions of the audit trail, with their streams, what they are about, and their events", () => {

@@ -3,10 +3,10 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { BUYERS, type Buyer } from "../docs/buyers.ts";
 import { useX402 } from "../fixtures/x402.ts";
 import { needs, type ProgramName } from "../support/needs.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { BUYERS, type Buyer } from "./buyers.ts";
 
 const fixture = useX402();
 

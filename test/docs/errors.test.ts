@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { OUTCOMES } from "../../services/producer/outcomes.ts";
-import { CODES } from "../../shared/errors/codes.ts";
+import { CODES } from "../../shared/platform/errors/codes.ts";
 
 const page = readFileSync(new URL("../../docs/errors.md", import.meta.url), "utf8");
 const rows = [...page.matchAll(/^\| `([a-z_]+\.[a-z_]+)` \| (\d{3}|-) \| (yes|no) \| (.+?) \|$/gm)];

@@ -7,9 +7,9 @@ import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
-import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { contentDigest, signMessage } from "../../shared/crypto/message-signature.ts";
-import { Secret } from "../../shared/crypto/secret.ts";
+import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
+import { contentDigest, signMessage } from "../../shared/platform/crypto/message-signature.ts";
+import { Secret } from "../../shared/platform/crypto/secret.ts";
 import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
 import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
 import { dirWith, filledExample } from "../shared/config/files.ts";
@@ -26,7 +26,7 @@ const all = DOCUMENTS.flatMap(blocksOf);
 
 /** Commands that no session runs, because another check does. */
 const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
-  "npm run demo": "test/services/demo/demo.test.ts",
+  "npm run demo": "test/services/dev/demo/demo.test.ts",
   "npm test": "the run of this test",
   "npm pack": "test/package/install.long.test.ts",
   "npm install ../postern/postern-0.1.0.tgz": "test/package/install.long.test.ts",

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import type { z } from "zod";
-import { FailedCallView } from "../../shared/operator/failed.ts";
-import { JobView } from "../../shared/operator/jobs.ts";
-import { PaymentView } from "../../shared/operator/payment-view.ts";
-import { RejectedView } from "../../shared/operator/rejected.ts";
+import { FailedCallView } from "../../shared/console/failed.ts";
+import { JobView } from "../../shared/console/jobs.ts";
+import { PaymentView } from "../../shared/console/payment-view.ts";
+import { RejectedView } from "../../shared/console/rejected.ts";
 import { readDocument } from "./blocks.ts";
 
 /** The commands that print a view as it is. */

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { KINDS } from "../../shared/processes/process.ts";
-import { aclRules } from "../../shared/redis/rights.ts";
+import { aclRules } from "../../services/cli/redis-rights.ts";
+import { KINDS } from "../../shared/telemetry/processes/process.ts";
 
 test.each(KINDS)("docs/redis.md lists the rights of %s as `postern redis-acl` prints them", (kind) => {
   const text = readFileSync(new URL("../../docs/redis.md", import.meta.url), "utf8");

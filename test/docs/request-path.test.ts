@@ -7,8 +7,10 @@ const read = (file: string) => readFileSync(new URL(file, root), "utf8");
 
 /** Tools, which do the same for all who use them, and files of types, constants and Lua. The document names both. */
 const TOOLS = [
-  /^shared\/(config|crypto|errors|ethereum|events|http|ip|job-call|json-schema|lifecycle|log|metrics|pricing|redis|rejected|senders|text|time)\//,
-  /^shared\/(queue\/(protocol|queue-name|backend|lua-constants|slots)|payments\/(payment|scripts)|results\/(limits|result))\.ts$/,
+  /^shared\/(chain|config|http|platform|pricing|redis|senders|telemetry\/events|console\/rejected)\//,
+  /^shared\/call\/[^/]+$/,
+  /^shared\/(queue\/(protocol|queue-name|backend|lua-constants)|payments\/(payment|scripts)|call\/results\/(limits|result))\.ts$/,
+  /^services\/producer\/consumer\/slots\.ts$/,
   /\.lua$/,
 ];
 

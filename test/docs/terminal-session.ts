@@ -6,7 +6,7 @@ import { freePort } from "../../shared/dev/free-port.ts";
 import { builtEntry } from "../../shared/dev/process.ts";
 import { findRedisServer } from "../../shared/dev/redis.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import { shellQuote } from "../../shared/text/shell-quote.ts";
+import { shellQuote } from "../../shared/platform/text/shell-quote.ts";
 import { openShell, type Shell, type Typed } from "../fixtures/shell.ts";
 import { tempDir } from "../support/temp-dir.ts";
 

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { EXIT } from "../../shared/lifecycle/run-service.ts";
+import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { usePostern } from "../fixtures/postern.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";

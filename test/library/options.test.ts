@@ -4,7 +4,7 @@ import { createProducer } from "../../services/producer/producer.ts";
 import { createRouter, createRunner } from "../../services/runner/runner.ts";
 import { createWebhooksGateway } from "../../services/webhooks-gateway/gateway.ts";
 import { createX402Gateway } from "../../services/x402-gateway/gateway.ts";
-import { AppError } from "../../shared/errors/app-error.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { recordingLog } from "../support/recording-log.ts";
 
 const REDIS = "redis://127.0.0.1:1";

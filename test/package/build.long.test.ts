@@ -15,7 +15,7 @@ beforeAll(() => {
   project = makeConsumer();
   built = join(project, "node_modules/postern/dist/services");
   const all = readdirSync(built, { recursive: true }) as string[];
-  files = all.filter((file) => file.endsWith(".js") && !file.startsWith("operator-page/"));
+  files = all.filter((file) => file.endsWith(".js") && !file.startsWith("console-page/"));
 });
 
 function run(program: string, ...nodeArgs: string[]) {

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { leavesOf } from "../../services/cli/output-options.ts";
 import { buildProgram } from "../../services/cli/program.ts";
 import type { Surroundings } from "../../services/cli/program-deps.ts";
-import { findAnvil } from "../../services/devnet/anvil.ts";
+import { findAnvil } from "../../services/dev/chain/anvil.ts";
 import { spawnChild } from "../../shared/dev/child.ts";
 import { type PosternProcess, startProcess } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";

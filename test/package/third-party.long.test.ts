@@ -57,7 +57,7 @@ function packageOf(path: string): string | undefined {
 
 /** The page has no source maps. */
 function packagesOfThePage(): string[] {
-  const page = join(root, "services/operator-page");
+  const page = join(root, "services/console-page");
   const sources = (readdirSync(page, { recursive: true }) as string[]).filter((file) => /\.tsx?$/.test(file));
   return sources.flatMap((file) =>
     [...readFileSync(join(page, file), "utf8").matchAll(/ from "([^.@][^"/]*)/g)].map(

@@ -1,5 +1,5 @@
-import { uintWord } from "../../shared/ethereum/encoding.ts";
-import { PERMIT2 } from "../../shared/ethereum/permit2.ts";
+import { uintWord } from "../../shared/chain/encoding.ts";
+import { PERMIT2 } from "../../shared/chain/permit2.ts";
 import { paymentCallId } from "../../shared/payments/payment.ts";
 import type { TokenTransfer } from "./devnet.ts";
 import type { Answer } from "./http.ts";

@@ -1,4 +1,4 @@
-import { randomCallId } from "../../shared/job-call/call-id.ts";
+import { randomCallId } from "../../shared/call/call-id.ts";
 import { QUEUE_CONSTANTS } from "../../shared/queue/lua-constants.ts";
 import { callbackQueueOf, gateOf } from "../../shared/queue/queue-name.ts";
 import { defineScript } from "../../shared/redis/define-script.ts";

@@ -17,17 +17,17 @@ import {
   type Hex,
   makeOdd,
   Oddities,
-} from "../../services/devnet/chain.ts";
-import { registryAbi } from "../../services/devnet/contracts/caller-registry.ts";
-import { oddTokenAbi } from "../../services/devnet/contracts/odd-token.ts";
-import { tokenAbi } from "../../services/devnet/contracts/token.ts";
-import { walletAbi } from "../../services/devnet/contracts/wallet.ts";
-import { type DevnetOptions, startDevnet } from "../../services/devnet/devnet.ts";
-import type { Received } from "../../services/devnet/facilitator-server.ts";
-import type { FaultOrder } from "../../services/devnet/faults.ts";
-import type { NodeIlls } from "../../services/devnet/node.ts";
+} from "../../services/dev/chain/chain.ts";
+import { registryAbi } from "../../services/dev/chain/contracts/caller-registry.ts";
+import { oddTokenAbi } from "../../services/dev/chain/contracts/odd-token.ts";
+import { tokenAbi } from "../../services/dev/chain/contracts/token.ts";
+import { walletAbi } from "../../services/dev/chain/contracts/wallet.ts";
+import { type DevnetOptions, startDevnet } from "../../services/dev/chain/devnet.ts";
+import type { Received } from "../../services/dev/chain/facilitator-server.ts";
+import type { FaultOrder } from "../../services/dev/chain/faults.ts";
+import type { NodeIlls } from "../../services/dev/chain/node.ts";
 import type { Devnet } from "../../shared/dev/devnet.ts";
-import { silentLogger } from "../../shared/log/logger.ts";
+import { silentLogger } from "../../shared/platform/log/logger.ts";
 import { nonceIn, permit2On } from "./permit2.ts";
 import { type Payer, type SignedAuthorization, signCancellation } from "./sign-payment.ts";
 

@@ -2,9 +2,9 @@
 import { appendFileSync } from "node:fs";
 import { composeRunner, createRouter } from "../../services/runner/runner.ts";
 import { loadConfig } from "../../shared/config/load-config.ts";
-import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { runService } from "../../shared/lifecycle/run-service.ts";
 import { createServedPart } from "../../shared/part/part.ts";
+import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
+import { runService } from "../../shared/platform/lifecycle/run-service.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
 
 const { env } = process;

@@ -1,8 +1,8 @@
-import { sha256Hex } from "../../shared/crypto/compare.ts";
-import { chainIdOf } from "../../shared/ethereum/encoding.ts";
-import { toJobCall } from "../../shared/job-call/job-call.ts";
+import { toJobCall } from "../../shared/call/job-call.ts";
+import { chainIdOf } from "../../shared/chain/encoding.ts";
 import type { PaymentJournal } from "../../shared/payments/journal.ts";
 import { type NewPayment, type PaymentTerms, paymentCallId } from "../../shared/payments/payment.ts";
+import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { JOB_PATH } from "../fixtures/x402.ts";
 import { randomNonce } from "./sign-payment.ts";
 

@@ -1,7 +1,7 @@
+import type { ResultMark } from "../../shared/call/results/answer.ts";
 import { openBackends } from "../../shared/queue/backend.ts";
 import type { QueueName } from "../../shared/queue/queue-name.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
-import type { ResultMark } from "../../shared/results/answer.ts";
 
 /** Writes what a worker writes of a call that the runner has, if the call is no longer in its hands. */
 export async function markInjected(

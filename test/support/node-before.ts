@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { z } from "zod";
-import { createNode, NodeIlls } from "../../services/devnet/node.ts";
+import { createNode, NodeIlls } from "../../services/dev/chain/node.ts";
 
 export type Rpc = { id: number; method: string; params: { fromBlock: string; toBlock: string }[] };
 

@@ -1,6 +1,6 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { toOpenApi } from "../../services/operator/openapi.ts";
-import { ROUTES } from "../../services/operator/routes/routes.ts";
+import { toOpenApi } from "../../services/console/openapi.ts";
+import { ROUTES } from "../../services/console/routes/routes.ts";
 import type { Answer } from "./http.ts";
 
 type Json = Record<string, unknown>;

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { PaymentPayload, PaymentRequirements } from "@x402/core/types";
 import { concat, decodeFunctionData, encodeFunctionData, maxUint256, multicall3Abi } from "viem";
-import { ADDRESSES, type Chain, type DevAccount, type Hex } from "../../services/devnet/chain.ts";
-import { exactPermit2ProxyAbi } from "../../services/devnet/contracts/exact-permit2-proxy.ts";
-import { permit2Abi } from "../../services/devnet/contracts/permit2.ts";
-import { tokenAbi } from "../../services/devnet/contracts/token.ts";
+import { ADDRESSES, type Chain, type DevAccount, type Hex } from "../../services/dev/chain/chain.ts";
+import { exactPermit2ProxyAbi } from "../../services/dev/chain/contracts/exact-permit2-proxy.ts";
+import { permit2Abi } from "../../services/dev/chain/contracts/permit2.ts";
+import { tokenAbi } from "../../services/dev/chain/contracts/token.ts";
 import type { Call, Sending } from "./devnet.ts";
 import { encodeHeader, inTenMinutes, type Payer, type SignedPayment, signTyped } from "./sign-payment.ts";
 

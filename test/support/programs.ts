@@ -14,7 +14,7 @@ export const PROGRAMS = {
   heap: fileURLToPath(new URL("../../bench/processes/heap.ts", import.meta.url)),
   "effect-runner": fileURLToPath(new URL("effect-runner.ts", import.meta.url)),
   "traced-runner": fileURLToPath(new URL("../services/runner/traced-runner.ts", import.meta.url)),
-  "pino-logger": fileURLToPath(new URL("../../shared/log/pino-logger.ts", import.meta.url)),
+  "pino-logger": fileURLToPath(new URL("../../shared/platform/log/pino-logger.ts", import.meta.url)),
 };
 
 type Program = keyof typeof PROGRAMS;

@@ -1,5 +1,5 @@
 import { type Job, type JobType, Queue } from "bullmq";
-import type { JobCall } from "../../shared/job-call/job-call.ts";
+import type { JobCall } from "../../shared/call/job-call.ts";
 import { JOB_NAME, JOB_OPTIONS } from "../../shared/queue/protocol.ts";
 import { queueOf } from "../../shared/queue/queue-name.ts";
 import type { Redis } from "../../shared/redis/connect.ts";

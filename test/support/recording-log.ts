@@ -1,4 +1,4 @@
-import type { Fields, Logger } from "../../shared/log/logger.ts";
+import type { Fields, Logger } from "../../shared/platform/log/logger.ts";
 
 export type RecordingLog = Logger & { events: { event: string; fields: Fields }[]; text(): string };
 

@@ -7,7 +7,7 @@ import {
   type SupportedChain,
 } from "@x402/extensions/sign-in-with-x";
 import { privateKeyToAccount } from "viem/accounts";
-import type { Hex } from "../../services/devnet/chain.ts";
+import type { Hex } from "../../services/dev/chain/chain.ts";
 import type { Answer } from "./http.ts";
 import type { Payer } from "./sign-payment.ts";
 

@@ -3,7 +3,7 @@ import type { PaymentPayloadV1, PaymentRequirementsV1 } from "@x402/core/types/v
 import type { ClientEvmSigner } from "@x402/evm";
 import type { TypedDataDefinition } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
-import type { DevAccount, Hex } from "../../services/devnet/chain.ts";
+import type { DevAccount, Hex } from "../../services/dev/chain/chain.ts";
 
 /** Who signs. The key of a wallet is its owner's, and `wrap` makes the wallet's signature of the key's. */
 export type Payer = DevAccount & { readonly wrap?: (signature: Hex) => Promise<Hex> };

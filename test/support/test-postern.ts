@@ -1,5 +1,5 @@
 import { type PosternToml, posternToml } from "../../shared/config/postern-toml.ts";
-import { Secret } from "../../shared/crypto/secret.ts";
+import { Secret } from "../../shared/platform/crypto/secret.ts";
 
 /** Limits that no test reaches by chance. */
 const AMPLE = { queue_bytes_max: 1e12 };

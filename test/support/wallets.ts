@@ -1,8 +1,8 @@
 import { encodeAbiParameters, encodeFunctionData, parseAbiParameters, serializeErc6492Signature } from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
-import type { DevAccount, Hex } from "../../services/devnet/chain.ts";
-import { walletAbi } from "../../services/devnet/contracts/wallet.ts";
-import { walletFactoryAbi } from "../../services/devnet/contracts/wallet-factory.ts";
+import type { DevAccount, Hex } from "../../services/dev/chain/chain.ts";
+import { walletAbi } from "../../services/dev/chain/contracts/wallet.ts";
+import { walletFactoryAbi } from "../../services/dev/chain/contracts/wallet-factory.ts";
 import type { Call, DevnetChain } from "./devnet.ts";
 import { type Payer, randomNonce } from "./sign-payment.ts";
 

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { writeConfig } from "../../shared/config/config-tables.ts";
 import { startPart } from "../../shared/dev/process.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import type { ProcessKind } from "../../shared/processes/process.ts";
+import type { ProcessKind } from "../../shared/telemetry/processes/process.ts";
 import { readDocument } from "../docs/blocks.ts";
 import { useEnds } from "../fixtures/ends.ts";
 import { jsonLines } from "../fixtures/postern.ts";

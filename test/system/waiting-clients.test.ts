@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { createDeliverResult } from "../../shared/calls/deliver-result.ts";
-import { sha256Hex } from "../../shared/crypto/compare.ts";
+import { callIdFrom } from "../../shared/call/call-id.ts";
+import { createDeliverResult } from "../../shared/call-search/deliver-result.ts";
 import { builtEntry, type Part, startPart } from "../../shared/dev/process.ts";
 import { untilReady } from "../../shared/dev/stack.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import { callIdFrom } from "../../shared/job-call/call-id.ts";
+import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { useEnds } from "../fixtures/ends.ts";
 import { usePostern } from "../fixtures/postern.ts";
 import { asUser, useRedis } from "../fixtures/redis.ts";

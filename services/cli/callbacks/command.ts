@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { readTarget } from "../../../shared/job-call/callback-target.ts";
+import { readTarget } from "../../../shared/call/callback-target.ts";
 import { configDir, refuseValue } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { SecretOptions } from "./secret.ts";

@@ -1,10 +1,10 @@
 import { z } from "zod";
+import { toTarget } from "../../../shared/call/callback-target.ts";
 import { callbacks } from "../../../shared/config/callbacks-toml.ts";
 import { openConfigDir } from "../../../shared/config/config-dir.ts";
-import { receiverSecret } from "../../../shared/crypto/callback-keys.ts";
-import { toAppError } from "../../../shared/errors/app-error.ts";
-import { toTarget } from "../../../shared/job-call/callback-target.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { receiverSecret } from "../../../shared/platform/crypto/callback-keys.ts";
+import { toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 

@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
-import { CALL_STATES } from "../../../shared/calls/found-call.ts";
-import { ORIGINS } from "../../../shared/job-call/origin.ts";
+import { ORIGINS } from "../../../shared/call/origin.ts";
+import { CALL_STATES } from "../../../shared/call-search/found-call.ts";
 import {
   callId,
   configDir,

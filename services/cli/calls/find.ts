@@ -1,9 +1,9 @@
-import type { CallSearch } from "../../../shared/calls/found-call.ts";
-import { idsOfKey } from "../../../shared/job-call/job-ids.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { FoundCallView, CallSearch as Search } from "../../../shared/operator/calls.ts";
-import { problemDetail } from "../../../shared/text/problem-detail.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+import { idsOfKey } from "../../../shared/call/job-ids.ts";
+import type { CallSearch } from "../../../shared/call-search/found-call.ts";
+import type { FoundCallView, CallSearch as Search } from "../../../shared/console/calls.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";

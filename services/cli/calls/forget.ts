@@ -1,4 +1,4 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

@@ -1,7 +1,7 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { CallLifeView } from "../../../shared/operator/calls.ts";
-import { RESULT_WORDS } from "../../../shared/operator/calls.ts";
-import { problemDetail } from "../../../shared/text/problem-detail.ts";
+import type { CallLifeView } from "../../../shared/console/calls.ts";
+import { RESULT_WORDS } from "../../../shared/console/calls.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { writeBody } from "../body.ts";
 import { saidBy } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";

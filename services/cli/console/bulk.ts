@@ -3,9 +3,9 @@ import {
   type BulkRequest,
   type Counted,
   NOTHING_BEFORE,
-} from "../../../shared/operator/bulk.ts";
-import { BulkRunView } from "../../../shared/operator/bulk-runs.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+} from "../../../shared/console/bulk.ts";
+import { BulkRunView } from "../../../shared/console/bulk-runs.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import type { ConsoleClient } from "./client.ts";
 import { failureOf, runAtConsole } from "./runs.ts";
 

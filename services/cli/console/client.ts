@@ -1,8 +1,8 @@
 import type { z } from "zod";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import { isErrorCode } from "../../../shared/errors/codes.ts";
 import { fetch, type Response } from "../../../shared/http/fetch.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { isErrorCode } from "../../../shared/platform/errors/codes.ts";
 import { isSuccess, reasonOf } from "../http.ts";
 import { plain } from "../text.ts";
 

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { AppError } from "../../../shared/errors/app-error.ts";
 import {
   type FailedApi,
   FailedCallDetail,
@@ -7,8 +6,9 @@ import {
   type FailedFilter,
   FailedGroupView,
   FailedPage,
-} from "../../../shared/operator/failed.ts";
-import { count } from "../../../shared/operator/view.ts";
+} from "../../../shared/console/failed.ts";
+import { count } from "../../../shared/console/view.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { ConsoleClient } from "./client.ts";
 import { pagesOf } from "./pages.ts";
 

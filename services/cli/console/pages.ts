@@ -1,4 +1,4 @@
-import type { PageAsked } from "../../../shared/operator/cursor.ts";
+import type { PageAsked } from "../../../shared/console/cursor.ts";
 
 /** As many as an answer of the console has. */
 const AT_ONCE = 200;

@@ -1,7 +1,7 @@
 import type { z } from "zod";
-import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
-import { CODES, isErrorCode } from "../../../shared/errors/codes.ts";
-import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { CODES, isErrorCode } from "../../../shared/platform/errors/codes.ts";
+import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { type ConsoleClient, NoAnswer } from "./client.ts";
 
 type AnyRun = { id: string; ended_at: string | null; failure: { code: string; reason: string } | null };

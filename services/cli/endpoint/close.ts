@@ -1,5 +1,5 @@
-import { createOpenedEndpoints } from "../../../shared/gateway/opened-endpoints.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
+import { createOpenedEndpoints } from "../../../shared/ingress/opened-endpoints.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";

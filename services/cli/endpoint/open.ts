@@ -4,10 +4,10 @@ import {
   type OpenedEndpoint,
   type OpenedState,
   type TakenSecret,
-} from "../../../shared/gateway/opened-endpoints.ts";
-import { EXIT, withStopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { delay } from "../../../shared/time/clock.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+} from "../../../shared/ingress/opened-endpoints.ts";
+import { EXIT, withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { facts, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";

@@ -1,6 +1,6 @@
+import type { Operations } from "../../../shared/console/api.ts";
 import { createFindNear } from "../../../shared/http/near-path.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { Operations } from "../../../shared/operator/api.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { plain } from "../text.ts";
 

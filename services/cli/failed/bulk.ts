@@ -1,7 +1,7 @@
-import { withStopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { type BulkRequest, type Counted, filterWords } from "../../../shared/operator/bulk.ts";
-import { shellLine } from "../../../shared/text/shell-quote.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { type BulkRequest, type Counted, filterWords } from "../../../shared/console/bulk.ts";
+import { withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
+import { shellLine } from "../../../shared/platform/text/shell-quote.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

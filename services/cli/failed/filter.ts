@@ -1,8 +1,8 @@
 import { type Command, Option } from "commander";
-import type { ErrorCode } from "../../../shared/errors/codes.ts";
-import { ORIGINS, type Origin } from "../../../shared/job-call/origin.ts";
-import type { FailedFilter } from "../../../shared/operator/failed.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+import { ORIGINS, type Origin } from "../../../shared/call/origin.ts";
+import type { FailedFilter } from "../../../shared/console/failed.ts";
+import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import { collectCallId, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
 
 /** The options by which `list`, `replay` and `discard` choose calls. */

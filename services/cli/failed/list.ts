@@ -1,6 +1,6 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { FailedCallView } from "../../../shared/operator/failed.ts";
-import { problemDetail } from "../../../shared/text/problem-detail.ts";
+import type { FailedCallView } from "../../../shared/console/failed.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";

@@ -1,4 +1,4 @@
-import type { PaidSum, TokenAmount } from "../../../shared/operator/paid-sum.ts";
+import type { PaidSum, TokenAmount } from "../../../shared/console/paid-sum.ts";
 import { amountOf } from "../payments/list.ts";
 
 /** Words for calls before their discard, and after it. */

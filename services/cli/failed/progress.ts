@@ -1,5 +1,5 @@
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import type { Progress } from "../../../shared/queue/operate.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
 import { barOf } from "../bar.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 

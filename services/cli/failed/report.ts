@@ -1,7 +1,7 @@
-import { AppError } from "../../../shared/errors/app-error.ts";
-import { isErrorCode } from "../../../shared/errors/codes.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { BulkAction, BulkResult, Counted } from "../../../shared/operator/bulk.ts";
+import type { BulkAction, BulkResult, Counted } from "../../../shared/console/bulk.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { isErrorCode } from "../../../shared/platform/errors/codes.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine, plain } from "../text.ts";
 import { paidLines } from "./paid-lines.ts";

@@ -1,6 +1,6 @@
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { FailedCallDetail } from "../../../shared/operator/failed.ts";
+import type { FailedCallDetail } from "../../../shared/console/failed.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { bodyText, writeBody } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain, section } from "../text.ts";

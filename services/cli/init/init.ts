@@ -1,11 +1,11 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
-import { messageOf } from "../../../shared/errors/app-error.ts";
-import { programName } from "../../../shared/lifecycle/environment.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { isAbsent } from "../../../shared/text/read-text.ts";
-import { shellQuote } from "../../../shared/text/shell-quote.ts";
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { programName } from "../../../shared/platform/lifecycle/environment.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { isAbsent } from "../../../shared/platform/text/read-text.ts";
+import { shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { checkConfig } from "../check-config.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";

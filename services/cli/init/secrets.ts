@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { Secret } from "../../../shared/crypto/secret.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import type { Preset, Scheme } from "../../../shared/senders/description.ts";
 import { secretProblem } from "../../../shared/senders/key.ts";
 

@@ -1,5 +1,5 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { JobPage, JobView } from "../../../shared/operator/jobs.ts";
+import type { JobPage, JobView } from "../../../shared/console/jobs.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, duration, toSeconds } from "../text.ts";

@@ -1,5 +1,5 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { JobView } from "../../../shared/operator/jobs.ts";
+import type { JobView } from "../../../shared/console/jobs.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { isJobName } from "../../../shared/job-call/job-ids.ts";
+import { isJobName } from "../../../shared/call/job-ids.ts";
 import { bodyFile, parseUrl, refuseValue, usageError, waitOption, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";

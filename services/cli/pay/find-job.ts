@@ -1,5 +1,5 @@
-import { isJobName } from "../../../shared/job-call/job-ids.ts";
-import { slipBetween } from "../../../shared/text/near.ts";
+import { isJobName } from "../../../shared/call/job-ids.ts";
+import { slipBetween } from "../../../shared/platform/text/near.ts";
 import { get, reasonOf, wordsOf } from "../http.ts";
 import { PayFailure } from "./purchase.ts";
 

@@ -1,4 +1,4 @@
-import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { barOf } from "../bar.ts";
 import { get } from "../http.ts";
 import type { Terminal } from "../terminal.ts";

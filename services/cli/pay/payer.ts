@@ -2,8 +2,8 @@ import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { type PaymentRequired, type PaymentRequirements, x402Client, x402HTTPClient } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { hexPrivateKey } from "../../../shared/ethereum/signatures.ts";
+import { hexPrivateKey } from "../../../shared/chain/signatures.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { inTokens, plain, toUnits } from "../text.ts";
 import { PayFailure } from "./purchase.ts";
 

@@ -1,5 +1,5 @@
 import type { PaymentRequirements } from "@x402/fetch";
-import { toIso } from "../../../shared/time/iso.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import { facts, plain } from "../text.ts";
 
 /** What is known of a purchase so far. */

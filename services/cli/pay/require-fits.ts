@@ -1,6 +1,6 @@
-import { INPUT_BYTES_MAX, mismatchIn } from "../../../shared/json-schema/job-input.ts";
-import { compileSchema, type Mismatch } from "../../../shared/json-schema/json-schema.ts";
-import { runBounded } from "../../../shared/json-schema/run-bounded.ts";
+import { INPUT_BYTES_MAX, mismatchIn } from "../../../shared/platform/json-schema/job-input.ts";
+import { compileSchema, type Mismatch } from "../../../shared/platform/json-schema/json-schema.ts";
+import { runBounded } from "../../../shared/platform/json-schema/run-bounded.ts";
 import { type Answer, get } from "../http.ts";
 import { PayFailure } from "./purchase.ts";
 

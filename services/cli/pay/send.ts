@@ -1,4 +1,4 @@
-import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { type Answer, type Post, post, reasonOf, textIn, wordsOf } from "../http.ts";
 import { CALL_FAILED } from "../result/fetch.ts";
 import { PayFailure } from "./purchase.ts";

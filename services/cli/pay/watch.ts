@@ -1,7 +1,7 @@
 import { fetch } from "../../../shared/http/fetch.ts";
-import { readEvents, type StreamState } from "../../../shared/http/read-event-stream.ts";
-import { delay, systemClock } from "../../../shared/time/clock.ts";
+import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { plain } from "../text.ts";
+import { readEvents, type StreamState } from "./read-event-stream.ts";
 
 /** What a stream has said of a call. */
 export type Watched =

@@ -1,7 +1,7 @@
-import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { MoneyAudit, type TokenAudit } from "../../../shared/operator/money-audit.ts";
-import { readText } from "../../../shared/text/read-text.ts";
+import { MoneyAudit, type TokenAudit } from "../../../shared/console/money-audit.ts";
+import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { readText } from "../../../shared/platform/text/read-text.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, inTokens, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { PAYMENT_STATE_VIEWS, type PaymentStateView } from "../../../shared/operator/payment-states.ts";
+import { PAYMENT_STATE_VIEWS, type PaymentStateView } from "../../../shared/console/payment-states.ts";
 import { EXPORT_ID, EXPORTED_MAX } from "../../../shared/payments/refund-export.ts";
 import {
   callId,

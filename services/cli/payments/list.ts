@@ -1,7 +1,7 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { PaymentView } from "../../../shared/operator/payment-view.ts";
-import type { PaymentFilter } from "../../../shared/operator/payments.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+import type { PaymentView } from "../../../shared/console/payment-view.ts";
+import type { PaymentFilter } from "../../../shared/console/payments.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { Tone } from "../output.ts";
 import type { ProgramDeps } from "../program-deps.ts";

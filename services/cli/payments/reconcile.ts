@@ -1,7 +1,7 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { type PaymentsApi, unknownPayment } from "../../../shared/operator/payments.ts";
-import type { Reconciled } from "../../../shared/operator/reconcile.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { type PaymentsApi, unknownPayment } from "../../../shared/console/payments.ts";
+import type { Reconciled } from "../../../shared/console/reconcile.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

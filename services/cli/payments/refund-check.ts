@@ -1,5 +1,5 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { RefundCheck } from "../../../shared/operator/refund-check.ts";
+import type { RefundCheck } from "../../../shared/console/refund-check.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

@@ -1,7 +1,7 @@
-import type { Address } from "../../../shared/ethereum/address.ts";
-import { checksummed } from "../../../shared/ethereum/checksum.ts";
-import { addressWord, chainIdOf, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
-import type { RefundExportView } from "../../../shared/operator/refunds.ts";
+import type { Address } from "../../../shared/chain/address.ts";
+import { checksummed } from "../../../shared/chain/checksum.ts";
+import { addressWord, chainIdOf, selectorOf, uintWord } from "../../../shared/chain/encoding.ts";
+import type { RefundExportView } from "../../../shared/console/refunds.ts";
 import { inTokens } from "../text.ts";
 
 /*

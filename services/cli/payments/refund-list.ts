@@ -1,7 +1,7 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { Operations } from "../../../shared/operator/api.ts";
-import type { RefundCase, RefundExportView } from "../../../shared/operator/refunds.ts";
+import type { Operations } from "../../../shared/console/api.ts";
+import type { RefundCase, RefundExportView } from "../../../shared/console/refunds.ts";
 import { newExportId } from "../../../shared/payments/refund-export.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, toSeconds } from "../text.ts";

@@ -1,5 +1,5 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { Decide } from "../../../shared/operator/payments.ts";
+import type { Decide } from "../../../shared/console/payments.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

@@ -1,6 +1,6 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { PaymentDetail } from "../../../shared/operator/payment-view.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+import type { PaymentDetail } from "../../../shared/console/payment-view.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

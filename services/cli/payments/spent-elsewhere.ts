@@ -1,5 +1,5 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { SpentElsewhereView } from "../../../shared/operator/spent-elsewhere.ts";
+import type { SpentElsewhereView } from "../../../shared/console/spent-elsewhere.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, toSeconds } from "../text.ts";

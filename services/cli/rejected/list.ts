@@ -1,6 +1,6 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { RejectedFilter, RejectedView } from "../../../shared/operator/rejected.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+import type { RejectedFilter, RejectedView } from "../../../shared/console/rejected.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";

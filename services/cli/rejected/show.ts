@@ -1,6 +1,6 @@
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { RejectedDetail } from "../../../shared/operator/rejected.ts";
-import { adviceFor } from "../../../shared/rejected/advice.ts";
+import type { RejectedDetail } from "../../../shared/console/rejected.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { adviceFor } from "../../../shared/senders/advice.ts";
 import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine } from "../text.ts";

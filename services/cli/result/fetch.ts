@@ -1,5 +1,5 @@
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { delay, systemClock } from "../../../shared/time/clock.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { type Answer, get, isSuccess, reasonOf, wordsOf } from "../http.ts";
 import { signInHeader } from "./sign-in.ts";
 

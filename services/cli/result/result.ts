@@ -1,7 +1,7 @@
-import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import { readText } from "../../../shared/text/read-text.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { readText } from "../../../shared/platform/text/read-text.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { isResultToken } from "../options.ts";
 import { payerKey, whyNoKey } from "../payer-key.ts";
 import type { ProgramDeps } from "../program-deps.ts";

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { checksummed } from "../../../shared/ethereum/checksum.ts";
-import { chainIdOf, isEvmNetwork } from "../../../shared/ethereum/encoding.ts";
-import { toSignInText } from "../../../shared/ethereum/sign-in-message.ts";
-import { createSigner, personalMessageDigest } from "../../../shared/ethereum/signatures.ts";
+import { checksummed } from "../../../shared/chain/checksum.ts";
+import { chainIdOf, isEvmNetwork } from "../../../shared/chain/encoding.ts";
+import { toSignInText } from "../../../shared/chain/sign-in-message.ts";
+import { createSigner, personalMessageDigest } from "../../../shared/chain/signatures.ts";
 import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import type { Answer } from "../http.ts";
 
 /**

@@ -1,15 +1,15 @@
 import { type KeyObject, randomUUID } from "node:crypto";
 import { proofOf, secretText } from "../../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import type { Scheme } from "../../../shared/senders/description.ts";
-import { type Draft, withEvent, withHeader, withId } from "../../../shared/senders/draft.ts";
 import { keysFor } from "../../../shared/senders/key.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
-import { PLAIN_SAMPLE, SAMPLES, type Sample } from "../../../shared/senders/samples.ts";
-import { signDelivery } from "../../../shared/senders/sign.ts";
 import { bodyIn, bodyOf, isJson } from "../body.ts";
+import { type Draft, withEvent, withHeader, withId } from "./draft.ts";
+import { PLAIN_SAMPLE, SAMPLES, type Sample } from "./samples.ts";
+import { signDelivery } from "./sign.ts";
 import type { SendOptions, Target } from "./target.ts";
 
 /** The delivery as the endpoint's sender would make it now, with a new id. */

@@ -1,14 +1,14 @@
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { proofOf, secretText } from "../../../shared/config/endpoint-fields.ts";
-import { messageOf, toAppError } from "../../../shared/errors/app-error.ts";
-import { EXIT } from "../../../shared/lifecycle/run-service.ts";
-import type { Draft } from "../../../shared/senders/draft.ts";
-import { shellQuote } from "../../../shared/text/shell-quote.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { shellQuote } from "../../../shared/platform/text/shell-quote.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
 import { makeDelivery } from "./delivery.ts";
+import type { Draft } from "./draft.ts";
 import { findTarget, type SendOptions, type Target } from "./target.ts";
 
 /** `postern send`: one delivery, signed as its sender would, and what the gateway says to it. 1 if it is refused. */

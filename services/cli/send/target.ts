@@ -3,12 +3,12 @@ import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { type Env, secretValue } from "../../../shared/config/secrets.ts";
 import { type WebhooksToml, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { isAbsent } from "../../../shared/platform/text/read-text.ts";
 import type { Scheme } from "../../../shared/senders/description.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
-import { isAbsent } from "../../../shared/text/read-text.ts";
 import { whyUnknown } from "../endpoint/unknown-path.ts";
 
 export type SendOptions = {

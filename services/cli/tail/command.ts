@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
-import { type EventOutcome, OUTCOMES } from "../../../shared/events/outcomes.ts";
-import { ORIGINS } from "../../../shared/job-call/origin.ts";
+import { ORIGINS } from "../../../shared/call/origin.ts";
+import { type EventOutcome, OUTCOMES } from "../../../shared/telemetry/events/outcomes.ts";
 import { configDir, parseCallId, parseJobKey, refuseValue } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { TailOptions } from "./tail.ts";

@@ -1,20 +1,20 @@
+import { EXIT, withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import {
   type CallEvent,
   type EventFilter,
   isWanted,
   type LeftOut,
   type Teller,
-} from "../../../shared/events/event.ts";
-import { type Follower, follow } from "../../../shared/events/follow.ts";
-import type { EventOutcome } from "../../../shared/events/outcomes.ts";
-import { TOLD_PER_SECOND } from "../../../shared/events/publish.ts";
-import { EXIT, withStopSignal } from "../../../shared/lifecycle/run-service.ts";
-import { toIso } from "../../../shared/time/iso.ts";
+} from "../../../shared/telemetry/events/event.ts";
+import type { EventOutcome } from "../../../shared/telemetry/events/outcomes.ts";
+import { TOLD_PER_SECOND } from "../../../shared/telemetry/events/publish.ts";
 import { whyNoneAt } from "../endpoint/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { cutToWidth } from "../table.ts";
 import { counted, duration, jsonLine, plain } from "../text.ts";
 import { withRedis } from "../with-redis.ts";
+import { type Follower, follow } from "./follow.ts";
 
 export type TailOptions = {
   configDir: string;

@@ -1,7 +1,7 @@
-import { BoundedMap } from "../../../shared/lifecycle/bounded-map.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
-import { type Backoff, backoffMs } from "../../../shared/time/backoff.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { BoundedMap } from "../../../shared/platform/lifecycle/bounded-map.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { type Backoff, backoffMs } from "../../../shared/platform/time/backoff.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 
 /** So many deliveries in a row without an answer, and the receiver is away. */
 const FAILURES_IN_A_ROW = 5;

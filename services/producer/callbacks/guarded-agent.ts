@@ -1,8 +1,8 @@
 import { isIP, isIPv4, type LookupFunction } from "node:net";
 import { Agent, type buildConnector } from "undici";
 import { createConnector } from "../../../shared/http/connector.ts";
-import type { AddressList } from "../../../shared/ip/address-list.ts";
-import { isWithin, mayConnectTo } from "../../../shared/ip/public-address.ts";
+import type { AddressList } from "../../../shared/http/ip/address-list.ts";
+import { isWithin, mayConnectTo } from "../../../shared/http/ip/public-address.ts";
 import { createResolve, type Resolve } from "./resolve.ts";
 
 /** The host of a request leads to where no request may go. */

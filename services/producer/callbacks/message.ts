@@ -1,10 +1,10 @@
 import { createHmac, createSecretKey, type KeyObject, sign as signature } from "node:crypto";
-import { callbackSigningKey, receiverKey } from "../../../shared/crypto/callback-keys.ts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import type { Failure, Told } from "../../../shared/job-call/callback.ts";
-import type { CallHead } from "../../../shared/job-call/job-call.ts";
-import type { ProblemText } from "../../../shared/results/result.ts";
-import type { ResultRead } from "../../../shared/results/store.ts";
+import type { Failure, Told } from "../../../shared/call/callback.ts";
+import type { CallHead } from "../../../shared/call/job-call.ts";
+import type { ProblemText } from "../../../shared/call/results/result.ts";
+import type { ResultRead } from "../../../shared/call/results/store.ts";
+import { callbackSigningKey, receiverKey } from "../../../shared/platform/crypto/callback-keys.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 
 /** A callback as it is sent. */
 export type Message = { headers: Record<string, string>; body: Buffer };

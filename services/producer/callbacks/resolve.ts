@@ -1,5 +1,5 @@
 import { lookup, Resolver } from "node:dns/promises";
-import { type Settled, settled } from "../../../shared/time/clock.ts";
+import { type Settled, settled } from "../../../shared/platform/time/clock.ts";
 
 /** All addresses of a name. Rejects if it has none, or nobody says. */
 export type Resolve = (name: string) => Promise<string[]>;

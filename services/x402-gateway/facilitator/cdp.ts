@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { SignJWT } from "jose";
 import type { FacilitatorConfig } from "../../../shared/config/facilitators.ts";
-import { readCdpKey } from "../../../shared/crypto/cdp-key.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { readCdpKey } from "../../../shared/platform/crypto/cdp-key.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Authorize } from "./authorize.ts";
 
 /** So long CDP takes a token. */

@@ -1,9 +1,9 @@
 import type { SettleResponse, SupportedKind, SupportedResponse, VerifyResponse } from "@x402/core/types";
-import { messageOf } from "../../../shared/errors/app-error.ts";
 import { createHttpClient, type HttpAnswer, isTimeout } from "../../../shared/http/client.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
-import { cut } from "../../../shared/text/cut.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { cut } from "../../../shared/platform/text/cut.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { FacilitatorCall } from "./authorize.ts";
 import type { Credentials } from "./credentials.ts";
 

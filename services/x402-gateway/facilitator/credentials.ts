@@ -1,6 +1,6 @@
 import type { FacilitatorConfig } from "../../../shared/config/facilitators.ts";
 import { headerNameProblem } from "../../../shared/config/secrets.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Authorize } from "./authorize.ts";
 import { createCdpSigner } from "./cdp.ts";
 

@@ -1,11 +1,11 @@
 import type { FacilitatorConfig } from "../../../shared/config/facilitators.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../../shared/errors/codes.ts";
-import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
-import { type Backoff, backoffMs } from "../../../shared/time/backoff.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { type Backoff, backoffMs } from "../../../shared/platform/time/backoff.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
+import { createFairLimit } from "../fair-limit.ts";
 import type { Authorize } from "./authorize.ts";
 import { type Attempt, createBreaker } from "./breaker.ts";
 import {

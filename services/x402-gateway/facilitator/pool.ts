@@ -1,7 +1,7 @@
 import type { FacilitatorConfig } from "../../../shared/config/facilitators.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { SettleAnswer, VerifyAnswer } from "./client.ts";
 import {
   type Asker,

@@ -1,9 +1,9 @@
+import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
+import { chainIdOf } from "../../../shared/chain/encoding.ts";
 import type { JobPrice, PriceList } from "../../../shared/config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../../../shared/config/x402-toml.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import { chainIdOf } from "../../../shared/ethereum/encoding.ts";
-import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { currentOffers, type RateOf, signingExtra } from "../../../shared/pricing/prices.ts";
 import { isLive } from "../../../shared/pricing/rates/source.ts";
 import { fixedRateOf } from "../../../shared/pricing/rates/sources/fixed.ts";

@@ -1,5 +1,5 @@
-import { AppError } from "../../../shared/errors/app-error.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Job, Token } from "./catalog.ts";
 
 /** Which offers of a job one 402 has. */

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import type { PaymentRequirements } from "@x402/core/types";
 import type { PaymentRequirementsV1 as Sdk } from "@x402/core/types/v1";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
-import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
+import { hmacSha256, isSignedByAny } from "../../../shared/platform/crypto/hmac.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
 import type { Job, Token } from "./catalog.ts";
 

@@ -1,19 +1,19 @@
 import type { IncomingMessage } from "node:http";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { Address } from "../../../shared/ethereum/address.ts";
-import { keccak256Hex, toHex } from "../../../shared/ethereum/encoding.ts";
-import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
-import { domainSeparator, type Eip712Domain } from "../../../shared/ethereum/typed-data.ts";
+import { platformKeys } from "../../../shared/call/job-call.ts";
+import type { JobIds } from "../../../shared/call/job-ids.ts";
+import type { Address } from "../../../shared/chain/address.ts";
+import { keccak256Hex, toHex } from "../../../shared/chain/encoding.ts";
+import { recoverAddress } from "../../../shared/chain/signatures.ts";
+import { domainSeparator, type Eip712Domain } from "../../../shared/chain/typed-data.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
-import { platformKeys } from "../../../shared/job-call/job-call.ts";
-import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/platform/time/clock.ts";
 import {
   decodeQuoteHeader,
   type JobQuote,
   jobQuoteDigest,
   type SignedJobQuote,
 } from "../../../shared/pricing/job-quote.ts";
-import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
 
 /** A quote of an operator's pricing engine, which a request brings to buy at its price. */
 export type OperatorQuote = { quote: JobQuote; digest: `0x${string}` };

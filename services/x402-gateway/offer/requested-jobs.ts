@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import type { CallbackAsked, ReadCallback } from "../../../shared/gateway/read-callback.ts";
-import { toTarget } from "../../../shared/job-call/callback-target.ts";
-import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import { toTarget } from "../../../shared/call/callback-target.ts";
+import type { JobIds } from "../../../shared/call/job-ids.ts";
+import type { CallbackAsked, ReadCallback } from "../../../shared/ingress/read-callback.ts";
 import type { Catalog, Job } from "./catalog.ts";
 import { type OperatorQuotes, rejectedQuote } from "./operator-quote.ts";
 

@@ -1,8 +1,8 @@
-import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
-import type { JobIds } from "../../../shared/job-call/job-ids.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
+import type { JobIds } from "../../../shared/call/job-ids.ts";
 import type { SpentElsewhereList } from "../../../shared/payments/spent-elsewhere.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { inAcceptedToken, type SignedPayment } from "./header.ts";
 
 /** The authorization was used or cancelled before its payment came here: in this block or in an earlier one. */

@@ -1,11 +1,11 @@
+import { jobKey } from "../../../shared/call/job-ids.ts";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { Admission } from "../../../shared/gateway/admission.ts";
-import type { CallbackAsked } from "../../../shared/gateway/read-callback.ts";
 import { assertNotEncoded } from "../../../shared/http/content-coding.ts";
-import { jobKey } from "../../../shared/job-call/job-ids.ts";
-import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import type { Admission } from "../../../shared/ingress/admission.ts";
+import type { CallbackAsked } from "../../../shared/ingress/read-callback.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import type { Job } from "../offer/catalog.ts";
 import type { OfferSettings } from "../offer/offer.ts";

@@ -1,7 +1,7 @@
-import { toAppError } from "../../../shared/errors/app-error.ts";
-import type { Allowance } from "../../../shared/lifecycle/allowance.ts";
-import { createShortCache, keepFailures } from "../../../shared/lifecycle/short-cache.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { toAppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Allowance } from "../../../shared/platform/lifecycle/allowance.ts";
+import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { asUnavailable, type Chains } from "./chains.ts";
 import { type AcceptedPayment, digestOf, notSigned } from "./header.ts";
 

@@ -1,7 +1,7 @@
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { Mismatch } from "../../../shared/json-schema/json-schema.ts";
-import { createAllowance, useBoth } from "../../../shared/lifecycle/allowance.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Mismatch } from "../../../shared/platform/json-schema/json-schema.ts";
+import { createAllowance, useBoth } from "../../../shared/platform/lifecycle/allowance.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Job } from "../offer/catalog.ts";
 
 /** The body is not what the job takes. */

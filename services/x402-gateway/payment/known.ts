@@ -1,9 +1,9 @@
 import type { IncomingMessage } from "node:http";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { JobIds } from "../../../shared/job-call/job-ids.ts";
+import type { JobIds } from "../../../shared/call/job-ids.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { hasSettlement, type Payment } from "../../../shared/payments/payment.ts";
-import { type Clock, delay, within } from "../../../shared/time/clock.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { type Clock, delay, within } from "../../../shared/platform/time/clock.ts";
 import { jobPath } from "../offer/catalog.ts";
 import type { OperatorQuotes } from "../offer/operator-quote.ts";
 import type { SignedPayment } from "./header.ts";

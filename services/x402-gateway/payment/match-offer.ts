@@ -1,6 +1,6 @@
 import { SETTLE_MARGIN_SECS } from "../../../shared/config/x402-toml.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { discoveryOf, resourceOf } from "../../../shared/pricing/discovery.ts";
 import { assertOffered, type Job, jobPath, type Token } from "../offer/catalog.ts";
 import {

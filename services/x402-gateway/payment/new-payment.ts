@@ -1,9 +1,9 @@
 import type { IncomingMessage } from "node:http";
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
+import { platformKeys, storedBytes, toJobCall, X402_PAYER } from "../../../shared/call/job-call.ts";
 import { traceparentOf } from "../../../shared/http/headers.ts";
-import { platformKeys, storedBytes, toJobCall, X402_PAYER } from "../../../shared/job-call/job-call.ts";
+import type { ResultAccess } from "../../../shared/ingress/ask-result.ts";
 import type { NewPayment, Payment, PaymentTerms } from "../../../shared/payments/payment.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { jobPath } from "../offer/catalog.ts";
 import { toQuoteUse } from "../offer/operator-quote.ts";
 import type { Admitted } from "./check.ts";

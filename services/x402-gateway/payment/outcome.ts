@@ -1,9 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { encodePaymentResponseHeader } from "@x402/core/http";
 import type { Network } from "@x402/core/types";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
 import { COMMON_HEADERS } from "../../../shared/http/problem.ts";
+import type { ResultAccess } from "../../../shared/ingress/ask-result.ts";
 import type {
   PaymentState,
   PaymentTerms,
@@ -11,6 +10,7 @@ import type {
   Settlement,
 } from "../../../shared/payments/payment.ts";
 import type { Claimed } from "../../../shared/payments/scripts.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { soldNoLonger } from "../offer/catalog.ts";
 import { expiredQuote } from "../offer/operator-quote.ts";
 import { expiredProof } from "../policy/caller.ts";

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import type { Admission } from "../../../shared/gateway/admission.ts";
+import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
 import { hashBody, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget, BodyLease } from "../../../shared/http/body-budget.ts";
 import { hasInputEnded } from "../../../shared/http/input-end.ts";
-import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
+import type { Admission } from "../../../shared/ingress/admission.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import type { Catalog } from "../offer/catalog.ts";
 import { identifyPayment, readPayment, type SignedPayment } from "./header.ts";
 

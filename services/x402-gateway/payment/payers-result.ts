@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { toAppError } from "../../../shared/errors/app-error.ts";
-import type { ResultAccess } from "../../../shared/gateway/ask-result.ts";
-import type { AwaitResults } from "../../../shared/gateway/await-result.ts";
-import type { RefusalOf } from "../../../shared/gateway/call-routes.ts";
-import { sendResult } from "../../../shared/gateway/send-result.ts";
-import { preferredWaitSecs } from "../../../shared/http/prefer.ts";
-import type { ResultTokens } from "../../../shared/results/token.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import type { ResultTokens } from "../../../shared/call/results/token.ts";
+import type { ResultAccess } from "../../../shared/ingress/ask-result.ts";
+import type { AwaitResults } from "../../../shared/ingress/await-result.ts";
+import type { RefusalOf } from "../../../shared/ingress/call-routes.ts";
+import { sendResult } from "../../../shared/ingress/send-result.ts";
+import { toAppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { answerPaid, type PaidCall, paidHeaders } from "./outcome.ts";
+import { preferredWaitSecs } from "./prefer.ts";
 
 type Deps = {
   tokens: ResultTokens;

@@ -1,9 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import { networksOf } from "../../../shared/ip/address.ts";
-import { storedBytes } from "../../../shared/job-call/job-call.ts";
-import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
+import { storedBytes } from "../../../shared/call/job-call.ts";
+import { networksOf } from "../../../shared/http/ip/address.ts";
 import type { Found, PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   type FacilitatorRequest,
@@ -16,9 +13,12 @@ import {
   toSettlement,
 } from "../../../shared/payments/payment.ts";
 import { CALL_DROPPED, type Claimed, TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { type Clock, delay } from "../../../shared/platform/time/clock.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { BeginWrite, Lane } from "../../../shared/redis/retry-write.ts";
-import { type Clock, delay } from "../../../shared/time/clock.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import type { Chains } from "./chains.ts";
 import { toSettling } from "./new-payment.ts";

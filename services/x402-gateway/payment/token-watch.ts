@@ -1,8 +1,8 @@
+import type { Chain } from "../../../shared/chain/chain.ts";
 import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
-import { AppError, messageOf } from "../../../shared/errors/app-error.ts";
-import type { Chain } from "../../../shared/ethereum/chain.ts";
-import type { Logger } from "../../../shared/log/logger.ts";
-import { within } from "../../../shared/time/clock.ts";
+import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { within } from "../../../shared/platform/time/clock.ts";
 
 const PACE = {
   /** What is behind a proxy may become another contract at any time. */

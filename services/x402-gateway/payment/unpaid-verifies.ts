@@ -1,9 +1,9 @@
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import { toAppError } from "../../../shared/errors/app-error.ts";
-import { type Allowance, createAllowance, useBoth } from "../../../shared/lifecycle/allowance.ts";
-import { createShortCache, keepFailures } from "../../../shared/lifecycle/short-cache.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import { toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { type Allowance, createAllowance, useBoth } from "../../../shared/platform/lifecycle/allowance.ts";
+import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { type Facilitators, Unjudged } from "../facilitator/pool.ts";
 import type { AcceptedPayment } from "./header.ts";
 

@@ -1,18 +1,18 @@
 import type { IncomingMessage } from "node:http";
+import { platformKeys } from "../../../shared/call/job-call.ts";
+import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
+import { type Address, isAddress } from "../../../shared/chain/address.ts";
+import { addressWord, keccak256Hex, selectorOf, uintWord } from "../../../shared/chain/encoding.ts";
+import { createEthCall } from "../../../shared/chain/rpc.ts";
+import { personalMessageDigest, recoverAddress } from "../../../shared/chain/signatures.ts";
 import type { JobPolicy as PolicyToml, X402Toml } from "../../../shared/config/x402-toml.ts";
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import { addressWord, keccak256Hex, selectorOf, uintWord } from "../../../shared/ethereum/encoding.ts";
-import { createEthCall } from "../../../shared/ethereum/rpc.ts";
-import { personalMessageDigest, recoverAddress } from "../../../shared/ethereum/signatures.ts";
 import { onlyHeaderValue } from "../../../shared/http/headers.ts";
-import { platformKeys } from "../../../shared/job-call/job-call.ts";
-import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
-import { createShortCache } from "../../../shared/lifecycle/short-cache.ts";
-import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { createShortCache } from "../../../shared/platform/lifecycle/short-cache.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/platform/time/clock.ts";
+import { createFairLimit } from "../fair-limit.ts";
 
 type Restricted = { mode: "restricted_paid"; contract: Address; rpcUrl: Secret };
 
@@ -292,7 +292,7 @@ function toAnswer(word: string): boolean {
   return bit === "1";
 }
 
-/** An AppError of the chain has no URL in it (shared/ethereum); of any other error only the name is told. */
+/** An AppError of the chain has no URL in it (shared/chain); of any other error only the name is told. */
 function safeReason(error: unknown): string {
   if (error instanceof AppError) return error.message;
   return error instanceof Error ? error.name : "it failed";

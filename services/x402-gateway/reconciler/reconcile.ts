@@ -1,5 +1,3 @@
-import { failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import type { Fields, Logger } from "../../../shared/log/logger.ts";
 import { type PaymentJournal, paidQueueOf } from "../../../shared/payments/journal.ts";
 import {
   type Payment,
@@ -9,12 +7,14 @@ import {
   toSettlement,
 } from "../../../shared/payments/payment.ts";
 import { TRANSFER_TAKEN } from "../../../shared/payments/scripts.ts";
+import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
+import type { Fields, Logger } from "../../../shared/platform/log/logger.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
 import { openRegistry } from "../../../shared/queue/registry.ts";
 import { extraMs } from "../../../shared/redis/large.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import type { BeginWrite } from "../../../shared/redis/retry-write.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
-import { toIso } from "../../../shared/time/iso.ts";
 import type { Facilitators } from "../facilitator/pool.ts";
 import type { Chains, TokenChain } from "../payment/chains.ts";
 import { hasEnded, paysForAnother, type Settler } from "../payment/settle.ts";

@@ -1,9 +1,9 @@
-import { messageOf } from "../../../shared/errors/app-error.ts";
 import { createPaymentList } from "../../../shared/payments/list.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { isUnreadable } from "../../../shared/redis/unreadable.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
 import { createReconcile, type ReconcileDeps } from "./reconcile.ts";
 
 const LOOK_EVERY_MS = 1000;

@@ -1,4 +1,4 @@
-import { type AnswerCallDeps, createAnswerCall } from "../../../shared/gateway/call-routes.ts";
+import { type AnswerCallDeps, createAnswerCall } from "../../../shared/ingress/call-routes.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { SignIn } from "../sign-in/sign-in.ts";
 

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { type JobIds, jobKey } from "../../../shared/call/job-ids.ts";
 import { assertDeclared, readBody } from "../../../shared/http/body.ts";
 import type { BodyBudget } from "../../../shared/http/body-budget.ts";
-import { type JobIds, jobKey } from "../../../shared/job-call/job-ids.ts";
-import { createFairLimit } from "../../../shared/lifecycle/fair-limit.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { createFairLimit } from "../fair-limit.ts";
 import { assertOffered, type Catalog, type Job } from "../offer/catalog.ts";
 import { assertInputs } from "../offer/operator-quote.ts";
 import { type CheckParts, PaymentCheck } from "../payment/check.ts";

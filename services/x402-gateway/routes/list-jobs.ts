@@ -1,5 +1,5 @@
-import { AppError } from "../../../shared/errors/app-error.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { inlineInput } from "../../../shared/pricing/discovery.ts";
 import { settlementEndpoint } from "../../../shared/pricing/prices.ts";
 import type { Catalog, Job } from "../offer/catalog.ts";

@@ -1,5 +1,5 @@
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { JsonSchema } from "../../../shared/json-schema/json-schema.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { JsonSchema } from "../../../shared/platform/json-schema/json-schema.ts";
 import type { Job } from "../offer/catalog.ts";
 
 /** GET …/schema: the JSON Schema of what a job takes. Throws `request.not_found` if the job declares none, and takes anything. */

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { encodePaymentRequiredHeader } from "@x402/core/http";
 import type { PaymentRequired } from "@x402/core/types";
-import type { AppError } from "../../../shared/errors/app-error.ts";
 import { sendProblem } from "../../../shared/http/problem.ts";
+import type { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { NONCE_MS, type SignInNonces } from "./nonce.ts";
 
 /** The extension's name, and in upper case that of its header. */

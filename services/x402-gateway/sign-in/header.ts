@@ -1,14 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
+import { type Address, isAddress } from "../../../shared/chain/address.ts";
+import { hasRightChecksum } from "../../../shared/chain/checksum.ts";
+import { chainIdOf, type Hex, isEvmNetwork } from "../../../shared/chain/encoding.ts";
+import type { SignInMessage } from "../../../shared/chain/sign-in-message.ts";
 import { firstProblem, messageForJson } from "../../../shared/config/problem.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import { type Address, isAddress } from "../../../shared/ethereum/address.ts";
-import { hasRightChecksum } from "../../../shared/ethereum/checksum.ts";
-import { chainIdOf, type Hex, isEvmNetwork } from "../../../shared/ethereum/encoding.ts";
-import type { SignInMessage } from "../../../shared/ethereum/sign-in-message.ts";
 import { decodeBase64Json } from "../../../shared/http/base64-json.ts";
 import { headerValues } from "../../../shared/http/headers.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import { SIGN_IN_VERSION, SIGN_IN_WITH_X, type SignInTerms } from "./challenge.ts";
 import { NONCE_MS, type SignInNonces } from "./nonce.ts";
 

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { hmacSha256, isSignedByAny } from "../../../shared/crypto/hmac.ts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { hmacSha256, isSignedByAny } from "../../../shared/platform/crypto/hmac.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/platform/time/clock.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { oneOf, optional } from "../../../shared/redis/reply.ts";
-import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/time/clock.ts";
 import useNonceLua from "./use-nonce.lua";
 
 /** For so long a nonce is good. */

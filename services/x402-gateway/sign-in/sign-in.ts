@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
-import type { Secret } from "../../../shared/crypto/secret.ts";
-import { toAppError } from "../../../shared/errors/app-error.ts";
-import type { RefusalOf } from "../../../shared/gateway/call-routes.ts";
+import type { RefusalOf } from "../../../shared/ingress/call-routes.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { toAppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
-import type { Clock } from "../../../shared/time/clock.ts";
 import type { Chains } from "../payment/chains.ts";
 import { type AskForSignIn, createAskForSignIn, createTermsOf } from "./challenge.ts";
 import { createReadSignIn } from "./header.ts";

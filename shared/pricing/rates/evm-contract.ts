@@ -1,8 +1,8 @@
-import type { Secret } from "../../crypto/secret.ts";
-import { messageOf } from "../../errors/app-error.ts";
-import { type Hex, selectorOf } from "../../ethereum/encoding.ts";
-import { type Block, createReads, createRpc } from "../../ethereum/rpc.ts";
-import type { Clock } from "../../time/clock.ts";
+import { type Hex, selectorOf } from "../../chain/encoding.ts";
+import { type Block, createReads, createRpc } from "../../chain/rpc.ts";
+import type { Secret } from "../../platform/crypto/secret.ts";
+import { messageOf } from "../../platform/errors/app-error.ts";
+import type { Clock } from "../../platform/time/clock.ts";
 import { noRate } from "./source.ts";
 
 export type Contracts = ReturnType<typeof contractsAt>;

@@ -1,8 +1,8 @@
 import { outsideOf } from "../../config/rate-source.ts";
-import { messageOf } from "../../errors/app-error.ts";
-import type { Logger } from "../../log/logger.ts";
+import { messageOf } from "../../platform/errors/app-error.ts";
+import type { Logger } from "../../platform/log/logger.ts";
+import type { Clock } from "../../platform/time/clock.ts";
 import { failureOf } from "../../redis/failure.ts";
-import type { Clock } from "../../time/clock.ts";
 import { describeSource } from "./registry.ts";
 import { type RateFailure, type SharedRate, type SharedValue, toRateFailure } from "./shared-value.ts";
 import type { LiveToken, RateReader } from "./source.ts";

@@ -1,7 +1,7 @@
-import type { Logger } from "../../log/logger.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Logger } from "../../platform/log/logger.ts";
+import type { Metrics } from "../../platform/metrics/metrics.ts";
+import type { Clock } from "../../platform/time/clock.ts";
 import type { Partition } from "../../redis/partition.ts";
-import type { Clock } from "../../time/clock.ts";
 import { createFeed, type Feed } from "./feed.ts";
 import { createRateReader, describeSource } from "./registry.ts";
 import { createSharedValue, identityOf, type RateFailure } from "./shared-value.ts";

@@ -5,8 +5,8 @@ import {
   type RateSource,
   type SingleSource,
 } from "../../config/rate-source.ts";
-import { AppError } from "../../errors/app-error.ts";
-import { within } from "../../time/clock.ts";
+import { AppError } from "../../platform/errors/app-error.ts";
+import { within } from "../../platform/time/clock.ts";
 import type { RateReader, ReadOptions, ReadRate } from "./source.ts";
 import { chainlinkReader } from "./sources/chainlink.ts";
 import { fixedReader } from "./sources/fixed.ts";

@@ -1,9 +1,9 @@
-import { sha256Hex } from "../../crypto/compare.ts";
-import { Secret } from "../../crypto/secret.ts";
+import { sha256Hex } from "../../platform/crypto/compare.ts";
+import { Secret } from "../../platform/crypto/secret.ts";
+import { cut } from "../../platform/text/cut.ts";
 import { defineScript, type Reply } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { flag, integer, nothing, text, tuple } from "../../redis/reply.ts";
-import { cut } from "../../text/cut.ts";
 import failedLua from "./failed.lua";
 import { HISTORY, historyKey } from "./history.ts";
 import peekLua from "./peek.lua";

@@ -1,6 +1,6 @@
 import type { LiveSource, RateBounds } from "../../config/rate-source.ts";
-import { AppError } from "../../errors/app-error.ts";
-import type { Clock } from "../../time/clock.ts";
+import { AppError } from "../../platform/errors/app-error.ts";
+import type { Clock } from "../../platform/time/clock.ts";
 
 /** The settings of a token that say what it is worth. */
 export type RatedToken = RateBounds & {

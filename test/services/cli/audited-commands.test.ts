@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { leavesOf } from "../../../services/cli/output-options.ts";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
-import { ACTIONS, type AuditAction } from "../../../shared/audit/actions.ts";
+import { ACTIONS, type AuditAction } from "../../../shared/redis/audit/actions.ts";
 
 /** The lines of the audit that a command leaves. */
 const LINES: Readonly<Record<string, readonly AuditAction[]>> = {

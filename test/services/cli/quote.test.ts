@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { ProgramDeps } from "../../../services/cli/program-deps.ts";
+import { keccak256Hex } from "../../../shared/chain/encoding.ts";
+import { recoverAddress } from "../../../shared/chain/signatures.ts";
 import { builtEntry } from "../../../shared/dev/process.ts";
-import { keccak256Hex } from "../../../shared/ethereum/encoding.ts";
-import { recoverAddress } from "../../../shared/ethereum/signatures.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { decodeQuoteHeader, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
 import { OPERATOR, SEPARATOR, usePricing } from "../../fixtures/pricing.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 

@@ -1,8 +1,8 @@
 import type { Hex } from "viem";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { createRates } from "../../../shared/pricing/rates/rates.ts";
 import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { ProcessKind } from "../../../shared/processes/process.ts";
+import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";

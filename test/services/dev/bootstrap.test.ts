@@ -20,7 +20,7 @@ import { tempDir } from "../../support/temp-dir.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const SOURCE = "services/cli/main.ts";
-const PAGE = "services/operator-page";
+const PAGE = "services/console-page";
 /** Every other program and part that the build makes. */
 const OTHERS = entrySources(ROOT).filter((source) => source !== SOURCE);
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createPricingService, type PricingOptions } from "../../../services/pricing/pricing.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { KEY, PRICING } from "../../fixtures/pricing.ts";
 import { useRedis } from "../../fixtures/redis.ts";
 

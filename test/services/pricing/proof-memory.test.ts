@@ -1,9 +1,9 @@
 import { status } from "@grpc/grpc-js";
 import { beforeAll, describe, expect, test } from "vitest";
-import { Secret } from "../../../shared/crypto/secret.ts";
-import { toHex } from "../../../shared/ethereum/encoding.ts";
-import { createSigner, recoverAddress } from "../../../shared/ethereum/signatures.ts";
-import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
+import { toHex } from "../../../shared/chain/encoding.ts";
+import { createSigner, recoverAddress } from "../../../shared/chain/signatures.ts";
+import { domainSeparator } from "../../../shared/chain/typed-data.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import {
   DOMAIN,

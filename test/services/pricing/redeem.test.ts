@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { type Hex, parseSignature, recoverAddress, toFunctionSelector, toHex } from "viem";
 import { beforeAll, describe, expect, test } from "vitest";
-import { Secret } from "../../../shared/crypto/secret.ts";
-import { keccak256Hex } from "../../../shared/ethereum/encoding.ts";
-import { createSigner } from "../../../shared/ethereum/signatures.ts";
-import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
+import { keccak256Hex } from "../../../shared/chain/encoding.ts";
+import { createSigner } from "../../../shared/chain/signatures.ts";
+import { domainSeparator } from "../../../shared/chain/typed-data.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import {
   DOMAIN,

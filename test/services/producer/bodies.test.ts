@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { delay } from "../../../shared/time/clock.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { contentDigest, verifyMessage } from "../../../shared/crypto/message-signature.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
+import { metadataTest } from "../../../shared/call/job-call.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { ErrorCode } from "../../../shared/errors/codes.ts";
-import { metadataTest } from "../../../shared/job-call/job-call.ts";
+import { contentDigest, verifyMessage } from "../../../shared/platform/crypto/message-signature.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, RUNNER_SECRET, type TestProducerOptions, useProducer } from "../../fixtures/producer.ts";
 

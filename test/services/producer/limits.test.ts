@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Inject } from "../../../services/producer/producer.ts";
+import type { Origin } from "../../../shared/call/origin.ts";
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { Origin } from "../../../shared/job-call/origin.ts";
 import { type JobLimits, openJobs } from "../../../shared/queue/jobs.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { usePostern } from "../../fixtures/postern.ts";

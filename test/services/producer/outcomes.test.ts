@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createRetryPolicy } from "../../../services/producer/outcomes.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../../shared/errors/codes.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
 
 const policy = createRetryPolicy({
   attempts: 3,

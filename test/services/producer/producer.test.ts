@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { createReadLife } from "../../../shared/calls/life.ts";
+import { createReadLife } from "../../../shared/call-search/life.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";

@@ -1,8 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Inject, Refused } from "../../../services/producer/producer.ts";
+import type { JobCall } from "../../../shared/call/job-call.ts";
+import { createResults, type Results } from "../../../shared/call/results/store.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { JobCall } from "../../../shared/job-call/job-call.ts";
-import { createResults, type Results } from "../../../shared/results/store.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, type TestProducerOptions, useProducer } from "../../fixtures/producer.ts";
 import { keys } from "../../fixtures/redis.ts";

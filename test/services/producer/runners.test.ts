@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { Hold } from "../../../services/producer/consumer/hold.ts";
 import { createRunners, type JobRunner } from "../../../services/producer/runners.ts";
+import { parseJobCall } from "../../../shared/call/job-call.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { toAppError } from "../../../shared/errors/app-error.ts";
-import { parseJobCall } from "../../../shared/job-call/job-call.ts";
-import { Hold } from "../../../shared/queue/hold.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";

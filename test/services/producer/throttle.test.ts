@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createThrottle } from "../../../services/producer/throttle.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
-import type { ErrorCode } from "../../../shared/errors/codes.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
 const JOB = "7/1";

@@ -1,12 +1,12 @@
 import { beforeEach, expect, test } from "vitest";
 import type { JobContext } from "../../../services/runner/router.ts";
 import { type Answer, createRouter } from "../../../services/runner/runner.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
+import { randomCallId } from "../../../shared/call/call-id.ts";
+import type { ResultRead, Results } from "../../../shared/call/results/store.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { randomCallId } from "../../../shared/job-call/call-id.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
-import type { ResultRead, Results } from "../../../shared/results/store.ts";
 import { useDeliveries } from "../../fixtures/deliveries.ts";
 import { keys as gatewayKeys, useRedis } from "../../fixtures/redis.ts";
 import { signedHeaders, type TestRunner, useRunners } from "../../fixtures/runners.ts";

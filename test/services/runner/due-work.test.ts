@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import type { Due } from "../../../services/runner/due.ts";
 import { DueWork } from "../../../services/runner/due-work.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
+import { randomCallId } from "../../../shared/call/call-id.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { randomCallId } from "../../../shared/job-call/call-id.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { createRouter } from "../../../services/runner/runner.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { signedHeaders, type TestRunner, useRunners } from "../../fixtures/runners.ts";
 
 const SECRET = new Secret("of producer and runner");

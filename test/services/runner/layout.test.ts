@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { createRouter } from "../../../services/runner/router.ts";
 import { composeRunner } from "../../../services/runner/runner.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { createClaimRunnerLayout, RUNNER_LAYOUT } from "../../../shared/redis/layout.ts";

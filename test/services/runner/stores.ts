@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { createCallStore } from "../../../services/runner/call-store.ts";
 import { KeptAnswers } from "../../../services/runner/kept-answers.ts";
 import type { HttpAnswer } from "../../../services/runner/router.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
 import type { Ends } from "../../fixtures/ends.ts";
 import type { TestRedis } from "../../fixtures/redis.ts";

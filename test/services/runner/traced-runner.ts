@@ -1,9 +1,9 @@
 // A runner of the traced jobs. Arguments: Redis' URL, the file of effects.
 import { composeRunner } from "../../../services/runner/runner.ts";
 import { posternToml } from "../../../shared/config/postern-toml.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
-import { runService } from "../../../shared/lifecycle/run-service.ts";
 import { createServedPart } from "../../../shared/part/part.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { runService } from "../../../shared/platform/lifecycle/run-service.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
 import { LEASE_MS, tracedJobs } from "./traced-jobs.ts";
 

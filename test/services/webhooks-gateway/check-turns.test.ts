@@ -2,7 +2,7 @@ import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { createCheckTurns } from "../../../services/webhooks-gateway/check-turns.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 
 const HOSTILE = "192.0.2.1";

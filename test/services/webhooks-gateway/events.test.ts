@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { send } from "../../support/http.ts";
 

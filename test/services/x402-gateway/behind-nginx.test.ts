@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { createResults } from "../../../shared/call/results/store.ts";
 import { parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { headWarnings, requiredHeaderBytes } from "../../../shared/pricing/offer-size.ts";
 import { toPriceList } from "../../../shared/pricing/prices.ts";
-import { createResults } from "../../../shared/results/store.ts";
 import { useBoughtCalls } from "../../fixtures/bought-call.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { JOB_PATH, requiredIn, useX402, x402Table } from "../../fixtures/x402.ts";

@@ -1,8 +1,8 @@
 import { generatePrivateKey } from "viem/accounts";
-import type { DevAccount } from "../../../services/devnet/chain.ts";
-import { keccak256Hex } from "../../../shared/ethereum/encoding.ts";
-import { createSigner } from "../../../shared/ethereum/signatures.ts";
-import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
+import type { DevAccount } from "../../../services/dev/chain/chain.ts";
+import { keccak256Hex } from "../../../shared/chain/encoding.ts";
+import { createSigner } from "../../../shared/chain/signatures.ts";
+import { domainSeparator } from "../../../shared/chain/typed-data.ts";
 import { encodeQuoteHeader, type JobQuote, jobQuoteDigest } from "../../../shared/pricing/job-quote.ts";
 import { PRICE, type TestX402Options } from "../../fixtures/x402.ts";
 

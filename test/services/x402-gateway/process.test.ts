@@ -1,7 +1,7 @@
 import { Agent } from "node:http";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import type { DevAccount } from "../../../services/devnet/chain.ts";
+import type { DevAccount } from "../../../services/dev/chain/chain.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { type Part, startPart } from "../../../shared/dev/process.ts";

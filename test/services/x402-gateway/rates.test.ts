@@ -4,7 +4,7 @@ import type { TomlTable } from "smol-toml";
 import type { Hex } from "viem";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { createMetrics } from "../../../shared/metrics/metrics.ts";
+import { createMetrics } from "../../../shared/platform/metrics/metrics.ts";
 import { registerRates } from "../../../shared/pricing/rates/rates.ts";
 import { useRateSources } from "../../fixtures/rate-sources.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";

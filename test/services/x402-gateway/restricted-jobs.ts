@@ -1,6 +1,6 @@
 import { privateKeyToAccount } from "viem/accounts";
 import { keccak256 } from "viem/utils";
-import type { DevAccount } from "../../../services/devnet/chain.ts";
+import type { DevAccount } from "../../../services/dev/chain/chain.ts";
 import type { TestX402Options } from "../../fixtures/x402.ts";
 
 /** Sold to payers whom the devnet's registry permits. */

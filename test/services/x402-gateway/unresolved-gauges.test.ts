@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { registerGauges } from "../../../services/x402-gateway/metrics.ts";
-import { createMetrics } from "../../../shared/metrics/metrics.ts";
+import { createMetrics } from "../../../shared/platform/metrics/metrics.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePayments } from "../../fixtures/payments.ts";
 

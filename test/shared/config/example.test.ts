@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { JobIds } from "../../../shared/call/job-ids.ts";
 import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
 import { endpointFields } from "../../../shared/config/endpoint-fields.ts";
 import type { JobPrice } from "../../../shared/config/job-pricing-toml.ts";
@@ -7,7 +8,6 @@ import { loadOperatorConfig } from "../../../shared/config/load-operator-config.
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
-import type { JobIds } from "../../../shared/job-call/job-ids.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 

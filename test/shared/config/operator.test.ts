@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { dirWith } from "./files.ts";
 
 const TOKEN = "5f0c4f8e7d1a6b2393ce1f6a0d78b54e";

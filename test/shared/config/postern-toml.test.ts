@@ -3,7 +3,7 @@ import { createRetryPolicy } from "../../../services/producer/outcomes.ts";
 import { toJobs } from "../../../shared/config/jobs-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
 
 const problems = (files: Files) => problemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));

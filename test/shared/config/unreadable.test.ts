@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
-import { environmentWarnings, requireUtf8 } from "../../../shared/lifecycle/environment.ts";
+import { environmentWarnings, requireUtf8 } from "../../../shared/platform/lifecycle/environment.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { dirWith, problemsOf } from "./files.ts";

@@ -9,7 +9,7 @@ import { posternToml } from "../../../shared/config/postern-toml.ts";
 import { pricingToml } from "../../../shared/config/pricing-toml.ts";
 import { repeatedPaths, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { x402Problems, x402Toml } from "../../../shared/config/x402-toml.ts";
-import { AppError } from "../../../shared/errors/app-error.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { LONG_RUN } from "../../support/long-run.ts";
 import { dirWith, filledExample } from "./files.ts";

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
-import { AppError } from "../../../shared/errors/app-error.ts";
 import { createRefusalLog } from "../../../shared/http/refusal-log.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
 const rejected = (reason: string) => new AppError("payment.rejected", { reason });

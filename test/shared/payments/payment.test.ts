@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { PERMIT2 } from "../../../shared/ethereum/permit2.ts";
+import { PERMIT2 } from "../../../shared/chain/permit2.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
 
 const payment = {

@@ -2,9 +2,9 @@ import { beforeEach, expect, test } from "vitest";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { createRefunds } from "../../../shared/payments/refunds.ts";
-import { createReadSeries } from "../../../shared/series/read.ts";
+import { createReadSeries } from "../../../shared/telemetry/series/read.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
-import { auditOf } from "../../services/operator/audit-of.ts";
+import { auditOf } from "../../services/console/audit-of.ts";
 import { claimed, dropOf, queued } from "../../support/made-payment.ts";
 
 const redis = useRedis();

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { networksOf } from "../../../shared/ip/address.ts";
+import { networksOf } from "../../../shared/http/ip/address.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";

@@ -10,7 +10,7 @@ import {
   validateDiscoveryExtensionSpec,
 } from "@x402/extensions/bazaar";
 import { expect, test } from "vitest";
-import { toJobInput } from "../../../shared/json-schema/job-input.ts";
+import { toJobInput } from "../../../shared/platform/json-schema/job-input.ts";
 import { discoveryOf } from "../../../shared/pricing/discovery.ts";
 import { schemaOfBytes } from "../../services/x402-gateway/job-inputs.ts";
 

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { hashTypedData } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
-import { keccak256Hex } from "../../../shared/ethereum/encoding.ts";
-import { createSigner, recoverAddress } from "../../../shared/ethereum/signatures.ts";
-import { domainSeparator } from "../../../shared/ethereum/typed-data.ts";
+import { keccak256Hex } from "../../../shared/chain/encoding.ts";
+import { createSigner, recoverAddress } from "../../../shared/chain/signatures.ts";
+import { domainSeparator } from "../../../shared/chain/typed-data.ts";
 import {
   decodeQuoteHeader,
   encodeQuoteHeader,

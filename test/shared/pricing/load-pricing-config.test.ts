@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { messageOf } from "../../../shared/errors/app-error.ts";
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { loadPricingConfig } from "../../../shared/pricing/load-pricing-config.ts";
 import { KEY } from "../../fixtures/pricing.ts";
 import { tempDir } from "../../support/temp-dir.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { UINT256_MAX } from "../../../shared/ethereum/encoding.ts";
-import { jobKey } from "../../../shared/job-call/job-ids.ts";
+import { jobKey } from "../../../shared/call/job-ids.ts";
+import { UINT256_MAX } from "../../../shared/chain/encoding.ts";
 import { priceProblems, type TokenRate, tokenAmount, toPriceList } from "../../../shared/pricing/prices.ts";
 
 const rateOf = (rate: string, markup_bps: number, decimals: number): TokenRate => ({

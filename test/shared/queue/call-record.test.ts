@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
+import { createEnqueue, type Enqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
-import { createEnqueue, type Enqueue } from "../../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";

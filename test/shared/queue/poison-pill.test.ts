@@ -1,11 +1,11 @@
 import { beforeEach, expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
-import { createEnqueue } from "../../../shared/queue/enqueue.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
 import { INJECTED, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
-import { Secret } from "../../../shared/crypto/secret.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
-import { createEnqueue } from "../../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createQueuedCalls } from "../../../shared/queue/queued.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { INJECTED, useConsumers } from "../../fixtures/consumers.ts";
 import { aCall } from "../../fixtures/producer.ts";

@@ -7,12 +7,12 @@ import {
   RedisQueueBackend,
 } from "bullmq";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type JobCall, toJson } from "../../../shared/job-call/job-call.ts";
+import { type Claim, createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { type JobCall, toJson } from "../../../shared/call/job-call.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Settlement } from "../../../shared/payments/payment.ts";
 import { openBackends } from "../../../shared/queue/backend.ts";
 import { noteOf } from "../../../shared/queue/call-log.ts";
-import { type Claim, createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { JOB_NAME, JOB_OPTIONS } from "../../../shared/queue/protocol.ts";
 import { type QueueName, queueOf } from "../../../shared/queue/queue-name.ts";
 import { type Partition, partitionOf } from "../../../shared/redis/partition.ts";

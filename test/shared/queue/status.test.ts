@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { createStatus, perMinute } from "../../../shared/queue/status.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 
 const fixture = useFailedCalls();

@@ -1,13 +1,13 @@
 import { beforeAll, expect, test } from "vitest";
+import type { Taken } from "../../../services/producer/consumer/consume.ts";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { createCallRecords } from "../../../shared/queue/call-record.ts";
-import type { Taken } from "../../../shared/queue/consume.ts";
-import { createEnqueue } from "../../../shared/queue/enqueue.ts";
 import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
 import { INJECTED, NO_POLL, type TestConsumer, useConsumers } from "../../fixtures/consumers.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";

@@ -1,9 +1,9 @@
 import { Redis } from "ioredis";
 import { afterEach, expect, test } from "vitest";
 import { createWebhooksGateway } from "../../../services/webhooks-gateway/gateway.ts";
-import { Secret } from "../../../shared/crypto/secret.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { connectBeside, connectForRequests, connectForWork } from "../../../shared/redis/connect.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";

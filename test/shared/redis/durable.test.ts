@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { Secret } from "../../../shared/crypto/secret.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
 import { whenReady } from "../../../shared/redis/ready.ts";

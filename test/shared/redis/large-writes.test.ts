@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, test } from "vitest";
-import { Secret } from "../../../shared/crypto/secret.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
 import { LargeWrites } from "../../../shared/redis/large-writes.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { toHex } from "../../../shared/ethereum/encoding.ts";
+import { toHex } from "../../../shared/chain/encoding.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { challengeOf, encodeProof, randomNonce, workHash } from "../../../shared/pricing/proof-of-work.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
 import type { Pieces } from "./hostile-client.ts";
 import { createPay, newKey, requiredIn } from "./payments.ts";
 import {

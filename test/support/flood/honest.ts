@@ -1,9 +1,9 @@
 // Honest clients, each buys one thing after the other once it is told to begin: node … PLAN
 import { Agent, request } from "node:http";
-import type { Hex } from "../../../services/devnet/chain.ts";
-import { createSigner } from "../../../shared/ethereum/signatures.ts";
+import type { Hex } from "../../../services/dev/chain/chain.ts";
+import { createSigner } from "../../../shared/chain/signatures.ts";
+import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { askForQuote } from "../../../shared/pricing/job-quote.ts";
-import { delay, systemClock } from "../../../shared/time/clock.ts";
 import { createPay, requiredIn } from "./payments.ts";
 import { type HonestFigures, type HonestPlan, JOB_PATH, readPlan, tell } from "./plans.ts";
 

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import type { PaymentRequired } from "@x402/core/types";
-import { toHex } from "../../../shared/ethereum/encoding.ts";
-import { createSigner } from "../../../shared/ethereum/signatures.ts";
-import { authorizationDigest, domainSeparator } from "../../../shared/ethereum/typed-data.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { toHex } from "../../../shared/chain/encoding.ts";
+import { createSigner } from "../../../shared/chain/signatures.ts";
+import { authorizationDigest, domainSeparator } from "../../../shared/chain/typed-data.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 
 type Hex = `0x${string}`;
 

@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import type { Hex } from "../../../services/devnet/chain.ts";
+import type { Hex } from "../../../services/dev/chain/chain.ts";
 
 /** What hostile clients do, over and over. */
 export const ATTACKS = [

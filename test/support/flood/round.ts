@@ -3,7 +3,7 @@ import { rssBytesOf } from "../../../bench/support/proc.ts";
 import { quantile } from "../../../bench/support/statistics.ts";
 import type { Part, PosternProcess } from "../../../shared/dev/process.ts";
 import { readinessUrl } from "../../../shared/dev/stack.ts";
-import { delay } from "../../../shared/time/clock.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
 import {
   type Attack,
   type Clients,

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import type { Hex } from "../../../services/devnet/chain.ts";
+import type { Hex } from "../../../services/dev/chain/chain.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { devToken } from "../../../shared/dev/config.ts";
 import { type Devnet, provideDevnet } from "../../../shared/dev/devnet.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { callbackId, type Ending } from "../../../shared/call/callback.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { callbackId, type Ending } from "../../../shared/job-call/callback.ts";
-import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import { FAILPOINTS, type Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import { CALLBACK_SECRET, type TestReceiver, useReceivers } from "../../fixtures/receivers.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";

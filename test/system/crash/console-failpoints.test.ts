@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import type { BulkRunView } from "../../../shared/console/bulk-runs.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
-import type { BulkRunView } from "../../../shared/operator/bulk-runs.ts";
+import { FAILPOINTS } from "../../../shared/platform/lifecycle/failpoint.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser } from "../../fixtures/redis.ts";

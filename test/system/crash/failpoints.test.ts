@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createReadLife } from "../../../shared/calls/life.ts";
+import { createResults, type Results } from "../../../shared/call/results/store.ts";
+import { createReadLife } from "../../../shared/call-search/life.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { FAILPOINTS, type Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import { FAILPOINTS, type Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import { runnerKeys } from "../../../shared/redis/keys.ts";
-import { createResults, type Results } from "../../../shared/results/store.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { send } from "../../support/http.ts";

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
+import { createResults } from "../../../shared/call/results/store.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
-import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import { createResults } from "../../../shared/results/store.ts";
-import { within } from "../../../shared/time/clock.ts";
+import type { Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
+import { within } from "../../../shared/platform/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { useStack } from "../../fixtures/stack.ts";
 import { violationsIn } from "../../support/books.ts";

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import type { AuditRunView, RefundCheckRunView } from "../../../shared/console/money-runs.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
-import type { AuditRunView, RefundCheckRunView } from "../../../shared/operator/money-runs.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
+import { useOperator } from "../../fixtures/console.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useOperator } from "../../fixtures/operator.ts";
 import { usePayments } from "../../fixtures/payments.ts";
-import { auditOf } from "../../services/operator/audit-of.ts";
-import { configureRefunds, payBack, refundable } from "../../services/operator/refundable.ts";
-import { acceptSlowToken } from "../../services/operator/slow-token.ts";
+import { auditOf } from "../../services/console/audit-of.ts";
+import { configureRefunds, payBack, refundable } from "../../services/console/refundable.ts";
+import { acceptSlowToken } from "../../services/console/slow-token.ts";
 import { onlyInLongRun, sample } from "../../support/long-run.ts";
 import { endLeases, startConsole } from "./start-console.ts";
 

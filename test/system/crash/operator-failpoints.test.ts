@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { createCallHistory } from "../../../shared/call-history/keep.ts";
-import { createReadHistory } from "../../../shared/call-history/read.ts";
-import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { createCallHistory } from "../../../shared/call-search/history/keep.ts";
+import { createReadHistory } from "../../../shared/call-search/history/read.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
-import { systemClock } from "../../../shared/time/clock.ts";
+import { FAILPOINTS } from "../../../shared/platform/lifecycle/failpoint.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { aCall } from "../../fixtures/producer.ts";

@@ -1,12 +1,12 @@
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { createResults } from "../../../shared/call/results/store.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilSelling } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { FAILPOINTS } from "../../../shared/lifecycle/failpoint.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { PaymentState } from "../../../shared/payments/payment.ts";
-import { createResults } from "../../../shared/results/store.ts";
-import { within } from "../../../shared/time/clock.ts";
+import { FAILPOINTS } from "../../../shared/platform/lifecycle/failpoint.ts";
+import { within } from "../../../shared/platform/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";

@@ -1,5 +1,5 @@
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { Failpoint } from "../../../shared/lifecycle/failpoint.ts";
+import type { Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
 import type { Postern } from "../../fixtures/postern.ts";
 import { keys } from "../../fixtures/redis.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { PaymentRequirementsV1 } from "@x402/core/types/v1";
-import type { FaultOrder } from "../../../services/devnet/faults.ts";
+import type { FaultOrder } from "../../../services/dev/chain/faults.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { UsedDevnet } from "../../fixtures/devnet.ts";

@@ -1,9 +1,9 @@
 import { beforeAll, expect, test } from "vitest";
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { paymentCallId } from "../../../shared/payments/payment.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { useStack } from "../../fixtures/stack.ts";

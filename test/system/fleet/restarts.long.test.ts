@@ -3,7 +3,7 @@ import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";
-import { delay } from "../../../shared/time/clock.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { ENGINE, wireRequest } from "../../fixtures/pricing.ts";
 import { CONSOLE_TOKEN, useStack } from "../../fixtures/stack.ts";

@@ -1,7 +1,7 @@
-import { Secret } from "../../../shared/crypto/secret.ts";
+import type { Origin } from "../../../shared/call/origin.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import type { Origin } from "../../../shared/job-call/origin.ts";
-import { silentLogger } from "../../../shared/log/logger.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createReadDepth } from "../../../shared/queue/depth.ts";
 import type { Depth } from "../../../shared/queue/registry.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";

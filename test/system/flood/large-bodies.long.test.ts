@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { peakRssBytesOf } from "../../../bench/support/proc.ts";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import type { Part } from "../../../shared/dev/process.ts";
-import { createEnqueue } from "../../../shared/queue/enqueue.ts";
-import { delay } from "../../../shared/time/clock.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
 import { useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { useStack } from "../../fixtures/stack.ts";

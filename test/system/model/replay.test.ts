@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "vitest";
-import { sha256Hex } from "../../../shared/crypto/compare.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Payment } from "../../../shared/payments/payment.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { isGone, openBackends } from "../../../shared/queue/backend.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Hex } from "../../../../shared/ethereum/encoding.ts";
-import { authorizationDigest, domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
+import type { Hex } from "../../../../shared/chain/encoding.ts";
+import { authorizationDigest, domainSeparator } from "../../../../shared/chain/typed-data.ts";
 import { SCHEME } from "../../../../shared/pricing/prices.ts";
 import { address, type Scheme, uint256 } from "../scheme.ts";
 

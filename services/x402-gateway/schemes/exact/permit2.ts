@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { type Hex, uintWord } from "../../../../shared/ethereum/encoding.ts";
-import { EXACT_PROXY, permit2Separator, permitDigest } from "../../../../shared/ethereum/permit2.ts";
+import { type Hex, uintWord } from "../../../../shared/chain/encoding.ts";
+import { EXACT_PROXY, permit2Separator, permitDigest } from "../../../../shared/chain/permit2.ts";
 import { SCHEME } from "../../../../shared/pricing/prices.ts";
 import { address, type Scheme, type SignedTransfer, uint256 } from "../scheme.ts";
 

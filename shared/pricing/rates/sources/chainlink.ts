@@ -1,5 +1,5 @@
 import type { ChainlinkSource } from "../../../config/rate-source.ts";
-import { inverse, scaled, toDecimal } from "../../../text/decimal.ts";
+import { inverse, scaled, toDecimal } from "../../../platform/text/decimal.ts";
 import { assertRecent, type Contracts, contractsAt, decimalsOf, nowSecs } from "../evm-contract.ts";
 import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 

@@ -1,7 +1,7 @@
 import type { HttpJsonSource } from "../../../config/rate-source.ts";
-import { AppError } from "../../../errors/app-error.ts";
 import { createHttpClient } from "../../../http/client.ts";
-import { parseDecimal, toDecimal } from "../../../text/decimal.ts";
+import { AppError } from "../../../platform/errors/app-error.ts";
+import { parseDecimal, toDecimal } from "../../../platform/text/decimal.ts";
 import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 
 const ANSWER_BYTES_MAX = 64 * 1024;

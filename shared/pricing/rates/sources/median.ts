@@ -1,5 +1,12 @@
 import type { MedianSource } from "../../../config/rate-source.ts";
-import { compare, mean, parseDecimal, quotient, type Ratio, toDecimal } from "../../../text/decimal.ts";
+import {
+  compare,
+  mean,
+  parseDecimal,
+  quotient,
+  type Ratio,
+  toDecimal,
+} from "../../../platform/text/decimal.ts";
 import type { RateReader, RateReading } from "../source.ts";
 
 /** The median of several sources: those that answer and agree, if they are enough. */

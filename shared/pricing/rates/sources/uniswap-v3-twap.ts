@@ -1,6 +1,6 @@
+import { type Hex, UINT256_MAX, uintWord } from "../../../chain/encoding.ts";
 import type { TwapSource } from "../../../config/rate-source.ts";
-import { type Hex, UINT256_MAX, uintWord } from "../../../ethereum/encoding.ts";
-import { inverse, type Ratio, toDecimal } from "../../../text/decimal.ts";
+import { inverse, type Ratio, toDecimal } from "../../../platform/text/decimal.ts";
 import { assertRecent, type Contracts, contractsAt, decimalsOf } from "../evm-contract.ts";
 import { noRate, type ReadOptions, type ReadRate } from "../source.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ProcessKind } from "../../../../shared/processes/process.ts";
+import type { ProcessKind } from "../../../../shared/telemetry/processes/process.ts";
 import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";

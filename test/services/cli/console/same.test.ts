@@ -2,14 +2,14 @@ import { join } from "node:path";
 import { beforeAll, beforeEach, expect, test } from "vitest";
 import { writeConfig } from "../../../../shared/config/config-tables.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
-import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
-import { auditOf } from "../../operator/audit-of.ts";
-import { configureRefunds, refundable } from "../../operator/refundable.ts";
-import { useRejections } from "../../operator/rejections.ts";
+import { auditOf } from "../../console/audit-of.ts";
+import { configureRefunds, refundable } from "../../console/refundable.ts";
+import { useRejections } from "../../console/rejections.ts";
 import { runHere } from "../run-here.ts";
 
 const payments = usePayments();

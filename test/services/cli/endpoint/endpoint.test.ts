@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createTakeSecret } from "../../../../shared/gateway/opened-endpoints.ts";
+import { createTakeSecret } from "../../../../shared/ingress/opened-endpoints.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
 import { audited } from "../../../support/audited.ts";

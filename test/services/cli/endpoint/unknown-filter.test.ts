@@ -1,7 +1,7 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { TOKENS, useOperator } from "../../../fixtures/operator.ts";
+import { TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
 import { runHere } from "../run-here.ts";

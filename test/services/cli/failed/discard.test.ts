@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { asUser } from "../../../fixtures/redis.ts";
-import { failPaid, OTHER_USDC, USDC, WIDE } from "../../operator/paid-failures.ts";
+import { failPaid, OTHER_USDC, USDC, WIDE } from "../../console/paid-failures.ts";
 import { runHere, runHereWith } from "../run-here.ts";
 
 const fixture = useFailedCalls();

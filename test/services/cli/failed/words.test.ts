@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { bodyText } from "../../../../services/cli/body.ts";
 import { createProgressBar } from "../../../../services/cli/failed/progress.ts";
-import { shellLine } from "../../../../shared/text/shell-quote.ts";
+import { shellLine } from "../../../../shared/platform/text/shell-quote.ts";
 
 test("a long body is printed cut, and says by how much, unless all of it is asked for", () => {
   const text = Buffer.from("a".repeat(5000));

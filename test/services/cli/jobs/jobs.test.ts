@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { createEnqueue } from "../../../../shared/queue/enqueue.ts";
+import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts";
 import { openJobs } from "../../../../shared/queue/jobs.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { aCall } from "../../../fixtures/producer.ts";

@@ -1,11 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { DevAccount } from "../../../../services/devnet/chain.ts";
+import type { DevAccount } from "../../../../services/dev/chain/chain.ts";
 import { Refused } from "../../../../services/producer/outcomes.ts";
-import { createDeliverResult, type Delivery } from "../../../../shared/calls/deliver-result.ts";
+import { createResults } from "../../../../shared/call/results/store.ts";
+import { createDeliverResult, type Delivery } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createResults } from "../../../../shared/results/store.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf, type Ran } from "../../../fixtures/postern.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";

@@ -3,7 +3,7 @@ import { generatePrivateKey } from "viem/accounts";
 import { expect, test } from "vitest";
 import { createPayer } from "../../../../services/cli/pay/payer.ts";
 import { payerKey } from "../../../../services/cli/payer-key.ts";
-import { Secret } from "../../../../shared/crypto/secret.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { runHere } from "../run-here.ts";
 
 const payer = createPayer(new Secret(generatePrivateKey()));

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import { tokenAbi } from "../../../../services/devnet/contracts/token.ts";
+import { tokenAbi } from "../../../../services/dev/chain/contracts/token.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, type Ran } from "../../../fixtures/postern.ts";
 import { PRICE } from "../../../fixtures/x402.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Hex } from "../../../../services/devnet/chain.ts";
+import type { Hex } from "../../../../services/dev/chain/chain.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { idIn, JOB_PATH } from "../../../fixtures/x402.ts";

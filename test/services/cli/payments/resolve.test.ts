@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createReadSeries } from "../../../../shared/series/read.ts";
+import { createReadSeries } from "../../../../shared/telemetry/series/read.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines } from "../../../fixtures/postern.ts";
 import { keys } from "../../../fixtures/redis.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { Secret } from "../../../../shared/crypto/secret.ts";
-import { silentLogger } from "../../../../shared/log/logger.ts";
 import { createSpentElsewhere, type SpentElsewhere } from "../../../../shared/payments/spent-elsewhere.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../../shared/platform/log/logger.ts";
 import { connectForWork } from "../../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { useEnds } from "../../../fixtures/ends.ts";

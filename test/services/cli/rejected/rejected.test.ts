@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
-import { useRejections } from "../../operator/rejections.ts";
+import { useRejections } from "../../console/rejections.ts";
 import { runHere } from "../run-here.ts";
 
 const redis = useRedis();

@@ -1,10 +1,10 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
+import { LEASE_MS } from "../../../../services/cli/tail/follow.ts";
 import { toLine } from "../../../../services/cli/tail/tail.ts";
 import { NotNow, Refused } from "../../../../services/producer/producer.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { LEASE_MS } from "../../../../shared/events/follow.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { useProducer } from "../../../fixtures/producer.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";

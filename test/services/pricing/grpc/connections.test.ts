@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { listenGrpc } from "../../../../services/pricing/grpc.ts";
-import { AppError } from "../../../../shared/errors/app-error.ts";
+import { AppError } from "../../../../shared/platform/errors/app-error.ts";
 import { ENGINE, usePricing, wireRequest } from "../../../fixtures/pricing.ts";
 
 const pricing = usePricing();

@@ -2,8 +2,8 @@ import { status } from "@grpc/grpc-js";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import { toResponse } from "../../../../services/pricing/grpc.ts";
+import { recoverAddress } from "../../../../shared/chain/signatures.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { recoverAddress } from "../../../../shared/ethereum/signatures.ts";
 import { type JobQuote, jobQuoteDigest } from "../../../../shared/pricing/job-quote.ts";
 import { solve } from "../../../../shared/pricing/proof-of-work.ts";
 import {

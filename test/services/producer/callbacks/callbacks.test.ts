@@ -1,17 +1,17 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { callbackId } from "../../../../shared/call/callback.ts";
+import type { JobCall } from "../../../../shared/call/job-call.ts";
 import {
   createDeliverResult,
   type DeliverResult,
   type Delivery,
-} from "../../../../shared/calls/deliver-result.ts";
+} from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { callbackId } from "../../../../shared/job-call/callback.ts";
-import type { JobCall } from "../../../../shared/job-call/job-call.ts";
-import { silentLogger } from "../../../../shared/log/logger.ts";
+import { silentLogger } from "../../../../shared/platform/log/logger.ts";
+import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { createDiscard } from "../../../../shared/queue/discard.ts";
 import { createFailedCalls } from "../../../../shared/queue/failed.ts";
 import { createReplay } from "../../../../shared/queue/replay.ts";
-import { systemClock } from "../../../../shared/time/clock.ts";
 import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { aCall, TEST_CALLBACKS, type TestProducerOptions, useProducer } from "../../../fixtures/producer.ts";
 import { type TestReceiver, useReceivers } from "../../../fixtures/receivers.ts";

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { createGuardedAgent } from "../../../../services/producer/callbacks/guarded-agent.ts";
 import { createResolve } from "../../../../services/producer/callbacks/resolve.ts";
-import { createAddressList } from "../../../../shared/ip/address-list.ts";
+import { createAddressList } from "../../../../shared/http/ip/address-list.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { type Answers, startDnsServer } from "../../../support/dns-server.ts";
 import { TEST_TLS } from "../../../support/tls.ts";

@@ -1,8 +1,8 @@
 import { createPublicKey, type JsonWebKey, verify } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
-import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { aCall, TEST_CALLBACKS, useProducer } from "../../../fixtures/producer.ts";
 import {

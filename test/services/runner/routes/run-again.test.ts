@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { createRouter } from "../../../../services/runner/runner.ts";
-import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { listen } from "../../../../shared/http/listen.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
 import {

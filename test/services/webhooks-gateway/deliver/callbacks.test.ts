@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
-import { Secret } from "../../../../shared/crypto/secret.ts";
-import { createResultTokens } from "../../../../shared/results/token.ts";
+import { createResultTokens } from "../../../../shared/call/results/token.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
 

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { Secret } from "../../../../shared/crypto/secret.ts";
 import { startRedis } from "../../../../shared/dev/redis.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { registerPressure } from "../../../../shared/gateway/backpressure.ts";
-import { silentLogger } from "../../../../shared/log/logger.ts";
-import { createMetrics } from "../../../../shared/metrics/metrics.ts";
+import { registerPressure } from "../../../../shared/ingress/backpressure.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../../shared/platform/log/logger.ts";
+import { createMetrics } from "../../../../shared/platform/metrics/metrics.ts";
 import { connectForWork, type Redis } from "../../../../shared/redis/connect.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";

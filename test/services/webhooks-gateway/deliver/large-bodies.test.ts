@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { delay } from "../../../../shared/time/clock.ts";
+import { delay } from "../../../../shared/platform/time/clock.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { NAMED_QUEUES_MAX } from "../../../../shared/gateway/named-receivers.ts";
+import { NAMED_QUEUES_MAX } from "../../../../shared/ingress/named-receivers.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { addCallbacks, manyReceivers } from "../../../support/callback-queues.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import { sha256Hex } from "../../../../shared/crypto/compare.ts";
+import { sha256Hex } from "../../../../shared/platform/crypto/compare.ts";
 import { createCallRecords, createFailedRecords } from "../../../../shared/queue/call-record.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { keys } from "../../../fixtures/redis.ts";

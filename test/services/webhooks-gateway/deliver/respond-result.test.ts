@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Inject } from "../../../../services/producer/producer.ts";
-import { createDeliverResult } from "../../../../shared/calls/deliver-result.ts";
+import { createResults } from "../../../../shared/call/results/store.ts";
+import { createDeliverResult } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createResults } from "../../../../shared/results/store.ts";
 import { useInjecting } from "../../../fixtures/injecting.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { createResults } from "../../../../shared/call/results/store.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createResults } from "../../../../shared/results/store.ts";
 import { useInjecting } from "../../../fixtures/injecting.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { useWebhooks } from "../../../fixtures/webhooks.ts";

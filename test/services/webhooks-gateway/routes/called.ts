@@ -1,5 +1,5 @@
-import { Secret } from "../../../../shared/crypto/secret.ts";
-import { createResultTokens } from "../../../../shared/results/token.ts";
+import { createResultTokens } from "../../../../shared/call/results/token.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import type { TestWebhooks, WebhooksFixture } from "../../../fixtures/webhooks.ts";
 import { type Answer, send } from "../../../support/http.ts";
 

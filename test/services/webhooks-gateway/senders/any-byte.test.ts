@@ -1,11 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import {
+  createSignatureCheck,
+  type SignatureCheck,
+} from "../../../../services/webhooks-gateway/signature.ts";
 import { schemesOf } from "../../../../shared/config/endpoint-fields.ts";
 import { webhooksToml } from "../../../../shared/config/webhooks-toml.ts";
-import { AppError } from "../../../../shared/errors/app-error.ts";
+import { AppError } from "../../../../shared/platform/errors/app-error.ts";
 import type { Scheme } from "../../../../shared/senders/description.ts";
-import { createSignatureCheck, type SignatureCheck } from "../../../../shared/senders/signature.ts";
 import { RequestValues, toParts } from "../../../../shared/senders/template.ts";
 import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";

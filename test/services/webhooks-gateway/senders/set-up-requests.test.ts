@@ -3,9 +3,9 @@ import { gzipSync } from "node:zlib";
 import { beforeAll, expect, test } from "vitest";
 import { createMeters } from "../../../../services/webhooks-gateway/metrics.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { silentLogger } from "../../../../shared/log/logger.ts";
-import { metered } from "../../../../shared/log/metered.ts";
-import { createMetrics } from "../../../../shared/metrics/metrics.ts";
+import { silentLogger } from "../../../../shared/platform/log/logger.ts";
+import { metered } from "../../../../shared/platform/log/metered.ts";
+import { createMetrics } from "../../../../shared/platform/metrics/metrics.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { type Sent, send } from "../../../support/http.ts";
 

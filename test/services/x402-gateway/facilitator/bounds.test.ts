@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
-import { systemClock } from "../../../../shared/time/clock.ts";
+import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import {

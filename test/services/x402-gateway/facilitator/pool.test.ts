@@ -5,11 +5,11 @@ import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import type { Authorize } from "../../../../services/x402-gateway/facilitator/authorize.ts";
 import { Facilitators } from "../../../../services/x402-gateway/facilitator/pool.ts";
-import { Secret } from "../../../../shared/crypto/secret.ts";
 import { freePort } from "../../../../shared/dev/free-port.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import type { FacilitatorRequest } from "../../../../shared/payments/payment.ts";
-import { systemClock } from "../../../../shared/time/clock.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
+import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { recordingLog } from "../../../support/recording-log.ts";
 import {

@@ -1,9 +1,9 @@
 import type { PaymentRequirements } from "@x402/core/types";
 import { generatePrivateKey } from "viem/accounts";
 import { beforeEach, describe, expect, test } from "vitest";
+import { createSigner } from "../../../../shared/chain/signatures.ts";
+import { domainSeparator } from "../../../../shared/chain/typed-data.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createSigner } from "../../../../shared/ethereum/signatures.ts";
-import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
 import { type JobQuote, jobQuoteDigest, toQuoteJson } from "../../../../shared/pricing/job-quote.ts";
 import { inTime, JOB_PATH, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import type { TokenChain } from "../../../../services/x402-gateway/payment/chains.ts";
 import { Settler } from "../../../../services/x402-gateway/payment/settle.ts";
+import type { TokenAuthorization } from "../../../../shared/chain/transfer-rules.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import type { TokenAuthorization } from "../../../../shared/ethereum/transfer-rules.ts";
 import type { Payment } from "../../../../shared/payments/payment.ts";
-import { systemClock } from "../../../../shared/time/clock.ts";
+import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { useTokenChain } from "../../../fixtures/token-chain.ts";
-import { useChainReader } from "../../../shared/ethereum/chain-reader.ts";
+import { useChainReader } from "../../../shared/chain/chain-reader.ts";
 import { illNode } from "../../../support/node-before.ts";
 
 const fixture = useTokenChain();

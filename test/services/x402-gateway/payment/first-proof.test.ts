@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { FaultOrder } from "../../../../services/devnet/faults.ts";
+import type { FaultOrder } from "../../../../services/dev/chain/faults.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { keys } from "../../../fixtures/redis.ts";

@@ -10,11 +10,11 @@ import {
   type SignedPayment,
 } from "../../../../services/x402-gateway/payment/header.ts";
 import { schemeOf } from "../../../../services/x402-gateway/schemes/schemes.ts";
-import { toHex } from "../../../../shared/ethereum/encoding.ts";
-import { permit2Separator } from "../../../../shared/ethereum/permit2.ts";
-import { createSigner } from "../../../../shared/ethereum/signatures.ts";
-import type { TransferMethod } from "../../../../shared/ethereum/transfer-rules.ts";
-import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
+import { toHex } from "../../../../shared/chain/encoding.ts";
+import { permit2Separator } from "../../../../shared/chain/permit2.ts";
+import { createSigner } from "../../../../shared/chain/signatures.ts";
+import type { TransferMethod } from "../../../../shared/chain/transfer-rules.ts";
+import { domainSeparator } from "../../../../shared/chain/typed-data.ts";
 import { signPermit2Payment } from "../../../support/permit2.ts";
 import { encodeHeader, signPayment } from "../../../support/sign-payment.ts";
 

@@ -9,8 +9,8 @@ import {
 } from "../../../../services/x402-gateway/payment/header.ts";
 import { matchOffer } from "../../../../services/x402-gateway/payment/match-offer.ts";
 import { eip3009 } from "../../../../services/x402-gateway/schemes/exact/eip3009.ts";
-import { Secret } from "../../../../shared/crypto/secret.ts";
-import { domainSeparator } from "../../../../shared/ethereum/typed-data.ts";
+import { domainSeparator } from "../../../../shared/chain/typed-data.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { idIn, JOB_PATH, PRICE, PUBLIC_URL, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { encodeHeader } from "../../../support/sign-payment.ts";
 import { inItsShape, RECORDED, type Recorded, targetOf } from "../recorded-payments.ts";

@@ -2,7 +2,7 @@ import type { PaymentRequirements } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { expect, test } from "vitest";
-import { walletFactoryCode } from "../../../../services/devnet/contracts/wallet-factory.ts";
+import { walletFactoryCode } from "../../../../services/dev/chain/contracts/wallet-factory.ts";
 import { devToken } from "../../../../shared/dev/config.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { idIn, inTime, JOB_PATH, PRICE, type TestX402, toAnybody, useX402 } from "../../../fixtures/x402.ts";

@@ -15,10 +15,10 @@ import {
   type IsPermittedCaller,
   type JobPolicy,
 } from "../../../../services/x402-gateway/policy/caller.ts";
-import { Secret } from "../../../../shared/crypto/secret.ts";
+import { createEthCall } from "../../../../shared/chain/rpc.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { AppError } from "../../../../shared/errors/app-error.ts";
-import { createEthCall } from "../../../../shared/ethereum/rpc.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../../../shared/platform/errors/app-error.ts";
 
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const CALLER = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";

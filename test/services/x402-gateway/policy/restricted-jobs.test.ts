@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import type { DevAccount } from "../../../../services/devnet/chain.ts";
+import type { DevAccount } from "../../../../services/dev/chain/chain.ts";
 import { PRICE, PUBLIC_URL, signOffer, type TestX402, useX402 } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { BOUND, BY_PAYER, DELEGATED, EXPIRY_SECS_MAX, proofOf, restrictedJobs } from "../restricted-jobs.ts";

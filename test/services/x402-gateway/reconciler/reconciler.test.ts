@@ -1,8 +1,8 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { expect, test } from "vitest";
+import type { JobCall } from "../../../../shared/call/job-call.ts";
+import type { Origin } from "../../../../shared/call/origin.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import type { JobCall } from "../../../../shared/job-call/job-call.ts";
-import type { Origin } from "../../../../shared/job-call/origin.ts";
 import { queueOf } from "../../../../shared/queue/queue-name.ts";
 import { LAYOUT } from "../../../../shared/redis/layout.ts";
 import { useMadePayments } from "../../../fixtures/made-payments.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { DevAccount, Hex } from "../../../../services/devnet/chain.ts";
+import type { DevAccount, Hex } from "../../../../services/dev/chain/chain.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { keys } from "../../../fixtures/redis.ts";

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { Refused } from "../../../../services/producer/producer.ts";
-import { createForget } from "../../../../shared/calls/forget.ts";
-import { Secret } from "../../../../shared/crypto/secret.ts";
-import { silentLogger } from "../../../../shared/log/logger.ts";
-import { createEnqueue } from "../../../../shared/queue/enqueue.ts";
-import { createResultTokens } from "../../../../shared/results/token.ts";
-import { systemClock } from "../../../../shared/time/clock.ts";
+import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts";
+import { createResultTokens } from "../../../../shared/call/results/token.ts";
+import { createForget } from "../../../../shared/call-search/forget.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../../shared/platform/log/logger.ts";
+import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { useBoughtCalls } from "../../../fixtures/bought-call.ts";
 import { aCall } from "../../../fixtures/producer.ts";
 import { keys } from "../../../fixtures/redis.ts";

@@ -1,6 +1,6 @@
 import { generatePrivateKey } from "viem/accounts";
 import { describe, expect, test } from "vitest";
-import { createSigner } from "../../../../shared/ethereum/signatures.ts";
+import { createSigner } from "../../../../shared/chain/signatures.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { keys } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";

@@ -3,10 +3,10 @@ import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-id
 import { generatePrivateKey } from "viem/accounts";
 import { describe, expect, test } from "vitest";
 import { Refused } from "../../../../services/producer/producer.ts";
-import { createDeliverResult } from "../../../../shared/calls/deliver-result.ts";
+import { createResults } from "../../../../shared/call/results/store.ts";
+import { createDeliverResult } from "../../../../shared/call-search/deliver-result.ts";
+import { createSigner } from "../../../../shared/chain/signatures.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createSigner } from "../../../../shared/ethereum/signatures.ts";
-import { createResults } from "../../../../shared/results/store.ts";
 import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { useProducer } from "../../../fixtures/producer.ts";
 import { keys } from "../../../fixtures/redis.ts";

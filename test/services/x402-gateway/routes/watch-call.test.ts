@@ -1,10 +1,10 @@
 import { EventSource } from "undici";
 import { describe, expect, test } from "vitest";
-import { createDeliverResult } from "../../../../shared/calls/deliver-result.ts";
-import { Secret } from "../../../../shared/crypto/secret.ts";
+import { createResults } from "../../../../shared/call/results/store.ts";
+import { createResultTokens } from "../../../../shared/call/results/token.ts";
+import { createDeliverResult } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { createResults } from "../../../../shared/results/store.ts";
-import { createResultTokens } from "../../../../shared/results/token.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { useBoughtCalls } from "../../../fixtures/bought-call.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { useInjecting } from "../../../fixtures/injecting.ts";

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { toAppError } from "../../../../shared/errors/app-error.ts";
 import { readBody } from "../../../../shared/http/body.ts";
 import { type BodyBudget, createBodyBudget } from "../../../../shared/http/body-budget.ts";
 import { createClientAddressOf } from "../../../../shared/http/client-address.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 import { sendProblem } from "../../../../shared/http/problem.ts";
+import { toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { type OpenRaw, openRaw, sendRaw } from "../../../support/http.ts";
 import { recordingLog } from "../../../support/recording-log.ts";

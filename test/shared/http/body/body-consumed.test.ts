@@ -3,10 +3,10 @@ import type { IncomingMessage, RequestListener } from "node:http";
 import { text } from "node:stream/consumers";
 import express from "express";
 import { expect, test } from "vitest";
-import { toAppError } from "../../../../shared/errors/app-error.ts";
 import { hashBody, readBody } from "../../../../shared/http/body.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 import { sendProblem } from "../../../../shared/http/problem.ts";
+import { toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { send } from "../../../support/http.ts";
 

@@ -5,10 +5,10 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { AppError, toAppError } from "../../../../shared/errors/app-error.ts";
 import { readBody } from "../../../../shared/http/body.ts";
 import { listen } from "../../../../shared/http/listen.ts";
 import { sendProblem } from "../../../../shared/http/problem.ts";
+import { AppError, toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { send } from "../../../support/http.ts";
 

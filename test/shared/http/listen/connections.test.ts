@@ -1,9 +1,9 @@
 import { Agent } from "node:http";
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { type AppError, toAppError } from "../../../../shared/errors/app-error.ts";
 import { readBody } from "../../../../shared/http/body.ts";
 import { sendProblem } from "../../../../shared/http/problem.ts";
+import { type AppError, toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { openRaw, send, sendRaw } from "../../../support/http.ts";
 import { refuse, useServers } from "./servers.ts";
 

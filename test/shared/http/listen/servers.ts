@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError, toAppError } from "../../../../shared/errors/app-error.ts";
 import { readBody } from "../../../../shared/http/body.ts";
 import { type Listening, listen } from "../../../../shared/http/listen.ts";
 import { sendProblem } from "../../../../shared/http/problem.ts";
+import { AppError, toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 
 export type Handler = (req: IncomingMessage, res: ServerResponse) => void;

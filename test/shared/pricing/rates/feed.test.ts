@@ -1,6 +1,6 @@
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import { Secret } from "../../../../shared/crypto/secret.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { createReadRateHistory } from "../../../../shared/pricing/rates/history.ts";
 import { createRates, type Rates } from "../../../../shared/pricing/rates/rates.ts";
 import { createSharedValue } from "../../../../shared/pricing/rates/shared-value.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { createRouter } from "../../../../../services/runner/runner.ts";
-import { sha256Hex } from "../../../../../shared/crypto/compare.ts";
-import { contentDigest } from "../../../../../shared/crypto/message-signature.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
+import { sha256Hex } from "../../../../../shared/platform/crypto/compare.ts";
+import { contentDigest } from "../../../../../shared/platform/crypto/message-signature.ts";
 import { runnerKeys } from "../../../../../shared/redis/keys.ts";
 import { type TestRunner, useRunners } from "../../../../fixtures/runners.ts";
 import type { Answer } from "../../../../support/http.ts";

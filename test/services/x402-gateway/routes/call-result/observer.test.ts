@@ -2,7 +2,7 @@ import type { PaymentPayload } from "@x402/core/types";
 import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-identifier";
 import { decodeFunctionData, parseAbiItem, parseSignature, serializeSignature } from "viem";
 import { expect, test } from "vitest";
-import { tokenAbi } from "../../../../../services/devnet/contracts/token.ts";
+import { tokenAbi } from "../../../../../services/dev/chain/contracts/token.ts";
 import { paymentCallId } from "../../../../../shared/payments/payment.ts";
 import { useBoughtCalls } from "../../../../fixtures/bought-call.ts";
 import { type TestX402, useX402 } from "../../../../fixtures/x402.ts";

@@ -1,8 +1,8 @@
 import type { TomlTable } from "smol-toml";
 import { describe, expect, test } from "vitest";
-import type { FaultOrder } from "../../../../../services/devnet/faults.ts";
+import type { FaultOrder } from "../../../../../services/dev/chain/faults.ts";
+import type { JobCall } from "../../../../../shared/call/job-call.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
-import type { JobCall } from "../../../../../shared/job-call/job-call.ts";
 import { useOwnRedis } from "../../../../fixtures/redis.ts";
 import {
   idIn,

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { Secret } from "../../../../../shared/crypto/secret.ts";
+import { createResultTokens } from "../../../../../shared/call/results/token.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
+import { Secret } from "../../../../../shared/platform/crypto/secret.ts";
 import { partitionOf } from "../../../../../shared/redis/partition.ts";
-import { createResultTokens } from "../../../../../shared/results/token.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL, signOffer, type TestX402, useX402 } from "../../../../fixtures/x402.ts";
 import { addCallbacks } from "../../../../support/callback-queues.ts";
 import { newPayer } from "../../../../support/devnet.ts";

@@ -1,6 +1,6 @@
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import type { Inject } from "../../../../../services/producer/producer.ts";
-import { createDeliverResult } from "../../../../../shared/calls/deliver-result.ts";
+import { createDeliverResult } from "../../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { useInjecting } from "../../../../fixtures/injecting.ts";
 import type { TestX402, X402Fixture } from "../../../../fixtures/x402.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { DevAccount } from "../../../../../services/devnet/chain.ts";
+import type { DevAccount } from "../../../../../services/dev/chain/chain.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
-import { systemClock } from "../../../../../shared/time/clock.ts";
+import { systemClock } from "../../../../../shared/platform/time/clock.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";
 import { useRedisProxy } from "../../../../fixtures/redis-proxy.ts";
 import { JOB_PATH, type TestX402, useX402 } from "../../../../fixtures/x402.ts";

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import type { Hex } from "viem";
 import { beforeAll, expect, test } from "vitest";
+import { parseDecimal, type Ratio } from "../../../../../shared/platform/text/decimal.ts";
 import {
   MAX_TICK,
   priceAt,
   sqrtRatioAtTick,
 } from "../../../../../shared/pricing/rates/sources/uniswap-v3-twap.ts";
-import { parseDecimal, type Ratio } from "../../../../../shared/text/decimal.ts";
 import { useRateSources } from "../../../../fixtures/rate-sources.ts";
 import { judge } from "../../../../support/rate-tokens.ts";
 

@@ -1,0 +1,77 @@
+import { PREFIX, RUNNER_PREFIX } from "../../shared/redis/keys.ts";
+
+/** What a process needs of its Redis user, in the words of ACL SETUSER without their signs. */
+type Rights = {
+  readonly commands: readonly string[];
+  readonly keys: readonly string[];
+  readonly channels: readonly string[];
+};
+
+const words = (text: string): string[] => text.trim().split(/\s+/);
+
+/** Strings, hashes and sorted sets by scripts: what each process needs. */
+const BASE = words(`
+  del eval evalsha get hdel hget hincrby hlen hmget hset info pexpire pttl set time zadd zrem zremrangebyscore`);
+/** What BullMQ's scripts and ours around them use. */
+const QUEUE = words(`
+  decrby exists getrange hexists hgetall hmset hstrlen incr incrby lindex llen lpush persist publish sadd smembers
+  strlen xadd zcard zrange zrangebyscore zscore`);
+const WEBHOOKS = [
+  ...BASE,
+  ...QUEUE,
+  ...words("hkeys ltrim ping scan sismember subscribe unlink zrevrangebyscore"),
+];
+
+const ALL = { keys: [`${PREFIX}:*`], channels: [`${PREFIX}:changes`, `${PREFIX}:events`] };
+
+/** For each process. The operator's console and the commands have the same. */
+export const RIGHTS = {
+  webhooks: { ...ALL, commands: WEBHOOKS },
+  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard srem zpopmin")] },
+  producer: {
+    ...ALL,
+    commands: [
+      ...BASE,
+      ...QUEUE,
+      ...words(`
+        bzpopmin hsetnx lpos lrange lrem lset ltrim rpoplpush rpush scard sismember srem sscan unlink xtrim zcount zpopmin
+        zremrangebyrank zrevrange zrevrangebyscore`),
+    ],
+  },
+  pricing: { keys: ALL.keys, channels: [], commands: [...BASE, "hgetall"] },
+  runner: {
+    commands: [
+      ...BASE,
+      ...words(
+        "decrby exists incrby persist strlen zcount zrange zrangebyscore zremrangebyrank zrevrange zrevrank zscore",
+      ),
+    ],
+    keys: [`${RUNNER_PREFIX}:*`, ...ALL.keys],
+    channels: [],
+  },
+  operator: {
+    ...ALL,
+    commands: [
+      ...BASE,
+      ...QUEUE,
+      ...words(`
+        hkeys hsetnx lpos lrange lrem ltrim mget pubsub|numsub rpush scard sismember srem subscribe unlink xrevrange xtrim zcount
+        zmscore zrevrange zrevrangebyscore`),
+    ],
+  },
+} as const satisfies Record<string, Rights>;
+
+export type RightsOf = keyof typeof RIGHTS;
+
+/** Not needed by all: CONFIG GET where `[redis] declared` says what it would show, and SELECT in database 0. */
+const OPTIONAL_RIGHTS = ["config|get", "select"];
+
+/** The rights of a process as rules of ACL SETUSER. */
+export function aclRules(process: RightsOf): string {
+  const { commands, keys, channels }: Rights = RIGHTS[process];
+  return [
+    ...["resetkeys", ...keys.map((pattern) => `~${pattern}`)],
+    ...["resetchannels", ...channels.map((channel) => `&${channel}`)],
+    ...["-@all", ...[...commands, ...OPTIONAL_RIGHTS].sort().map((command) => `+${command}`)],
+  ].join(" ");
+}

@@ -1,0 +1,97 @@
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import { toParts } from "../../../shared/senders/template.ts";
+
+/** A delivery that is being made. */
+export type Draft = {
+  readonly method: string;
+  /** Path and query, as in the request line. */
+  readonly target: string;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Buffer;
+};
+
+/** Of several names that one of the headers may have, the one that the draft has already; else the first. */
+export function withHeader(draft: Draft, names: readonly string[], value: string): Draft {
+  const isNamed = (name: string) => names.some((each) => each.toLowerCase() === name.toLowerCase());
+  const name = draft.headers.map(([each]) => each).find(isNamed) ?? names[0] ?? "";
+  return { ...draft, headers: [...draft.headers.filter(([each]) => each !== name), [name, value]] };
+}
+
+export function withQuery(draft: Draft, name: string, value: string): Draft {
+  const pair = `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+  return { ...draft, target: `${draft.target}${draft.target.includes("?") ? "&" : "?"}${pair}` };
+}
+
+/**
+ * The draft with this value in a field of its JSON body, by JSON Pointer. What is a number there stays one. A body that is no JSON
+ * object or list stays as it is.
+ */
+export function withField(draft: Draft, pointer: readonly string[], value: string | number): Draft {
+  const json = parsed(draft.body);
+  if (typeof json !== "object" || json === null) return draft;
+  return { ...draft, body: Buffer.from(JSON.stringify(changed(json, pointer, value))) };
+}
+
+function parsed(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+function changed(json: unknown, [token, ...rest]: readonly string[], value: string | number): unknown {
+  if (token === undefined)
+    return typeof json === "number" && typeof value === "string" ? toNumber(value) : value;
+  if (Array.isArray(json))
+    return json.map((each, at) =>
+      token === "*" || token === String(at) ? changed(each, rest, value) : each,
+    );
+  const table = typeof json === "object" && json !== null ? (json as Record<string, unknown>) : {};
+  return { ...table, [token]: changed(table[token], rest, value) };
+}
+
+const HEX_DIGITS_OF_NUMBER = 12;
+
+/** Text that is no number becomes one that is always the same for it. */
+function toNumber(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  return Number.parseInt(sha256Hex(Buffer.from(text)).slice(0, HEX_DIGITS_OF_NUMBER), 16);
+}
+
+/** The placeholders of a template that stand for a value of a request, as they are written. */
+const VALUES = /\{(?:header|body|query):[^{}]+\}/g;
+
+/** Writes an event's type where its sender has it: `issues.opened` into `{body:/type}.{body:/action}` is two fields. */
+export function withEvent(draft: Draft, template: string, event: string): Draft {
+  const places = template.match(VALUES) ?? [];
+  const form = template.split(VALUES).map((text) => text.replace(/[$()*+.?[\\\]^{|}/-]/g, "\\$&"));
+  const values = new RegExp(`^${form.join("(.+?)")}$`).exec(event)?.slice(1) ?? [event];
+  return values.reduce((next, value, at) => withValue(next, places[at] ?? "", value), draft);
+}
+
+/** Writes a delivery's id where its sender has it: of several places, the first that does not hold the event's type. */
+export function withId(draft: Draft, template: string, event: string, id: string): Draft {
+  const place = (template.match(VALUES) ?? []).find((each) => !event.includes(each));
+  return place === undefined ? draft : withValue(draft, place, id);
+}
+
+/** Writes a value to where this placeholder would read it. */
+export function withValue(draft: Draft, place: string, value: string): Draft {
+  const [part] = toParts(place);
+  switch (part?.kind) {
+    case "header":
+      return withHeader(draft, place.slice("{header:".length, -1).split("|"), value);
+    case "field":
+      return withField(draft, part.pointer, value);
+    case "query":
+      return withQuery(draft, part.name, value);
+    default:
+      return draft;
+  }
+}
+
+/** The placeholders in the bytes that are signed for which the draft has no value yet. */
+export function placesIn(template: string): readonly string[] {
+  return template.match(VALUES) ?? [];
+}

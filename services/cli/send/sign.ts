@@ -1,0 +1,136 @@
+import { type KeyObject, sign as signWith } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import type { Encoding, Scheme, Timestamp, TimeUnit } from "../../../shared/senders/description.ts";
+import { Message } from "../../../shared/senders/message.ts";
+import { fill, RequestValues, toParts, toPointer } from "../../../shared/senders/template.ts";
+import { macOf } from "../../../shared/senders/verifier.ts";
+import { type Draft, placesIn, withField, withHeader, withQuery, withValue } from "./draft.ts";
+
+/** When a delivery is signed, with what, and under which id. */
+export type Signing = {
+  readonly scheme: Scheme;
+  /** A private key if the algorithm has key pairs. */
+  readonly key: KeyObject;
+  readonly at: Date;
+  readonly id: string;
+  /** The endpoint's URL as it is written at the sender. */
+  readonly publicUrl: string | undefined;
+};
+
+/**
+ * Signs a delivery as its sender would, by the description by which it is checked. What the signature covers beside the body,
+ * as the time, is added first.
+ */
+export function signDelivery(draft: Draft, signing: Signing): Draft {
+  const { scheme, key, at, publicUrl } = signing;
+  const time = scheme.timestamp && formatTime(at, scheme.timestamp.unit);
+  const covered = withCovered(draft, signing, time);
+  const bodySha256 = bodySha256Query(covered, scheme);
+  const asked = bodySha256 === undefined ? covered : withQuery(covered, ...bodySha256);
+  const pairs = pairsOf(asked, scheme, time);
+
+  const req = requestOf(asked);
+  const values = new RequestValues(req, asked.body);
+  const sent = { candidates: [], pair: (name: string) => pairs.get(name) };
+  const head = { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
+  const message = new Message(scheme, publicUrl);
+  message.checkBounds(head, values, asked.body[0]);
+  const [url = ""] = message.urls(head);
+  const [whole = asked.body] = message.wholes(head, url, key, values);
+  const signature = signatureOf(scheme, key, whole);
+  return withSignature(asked, scheme, pairs, signature);
+}
+
+/** Headers and fields that are signed, or must be there, with a value if they have none. */
+function withCovered(draft: Draft, { scheme, id }: Signing, time: string | undefined): Draft {
+  let next = draft;
+  for (const [name, value] of Object.entries(scheme.require ?? {})) next = withHeader(next, [name], value);
+  if (scheme.timestamp !== undefined && time !== undefined) next = withTime(next, scheme.timestamp, time);
+  for (const place of placesIn(scheme.signed ?? "")) {
+    const found = fill(toParts(place), new RequestValues(requestOf(next), next.body));
+    if ("problem" in found) next = withValue(next, place, id);
+  }
+  return next;
+}
+
+function withTime(draft: Draft, { header, field, unit }: Timestamp, time: string): Draft {
+  if (header !== undefined) return withHeader(draft, [header], time);
+  if (field === undefined) return draft;
+  return withField(draft, toPointer(field), unit === "ms" ? Number(time) : time);
+}
+
+function requestOf({ method, target, headers }: Draft): IncomingMessage {
+  return { method, url: target, rawHeaders: headers.flat(), headers: {} } as unknown as IncomingMessage;
+}
+
+const TIMES: Readonly<Record<TimeUnit, (at: Date) => string>> = {
+  s: (at) => String(Math.floor(at.getTime() / 1000)),
+  ms: (at) => String(at.getTime()),
+  rfc3339: (at) => at.toISOString(),
+  go: (at) => at.toISOString().replace("T", " ").replace("Z", " +0000 UTC"),
+};
+
+function formatTime(at: Date, unit: TimeUnit): string {
+  return TIMES[unit](at);
+}
+
+/** The parameter with the hash of the body. A form has none, since its fields are signed one by one. */
+function bodySha256Query(draft: Draft, { body_sha256_query: name }: Scheme): [string, string] | undefined {
+  const isForm = draft.headers.some(([, value]) => value.startsWith("application/x-www-form-urlencoded"));
+  return name === undefined || isForm ? undefined : [name, sha256Hex(draft.body)];
+}
+
+const NEVER_NAMED = ["content-type", "user-agent"];
+
+/** The items of a list beside its signatures: the time, and the names of the headers that are signed. */
+function pairsOf(draft: Draft, { signed = "", timestamp }: Scheme, time: string | undefined) {
+  const pairs = new Map<string, string>();
+  if (timestamp?.pair !== undefined && time !== undefined) pairs.set(timestamp.pair, time);
+  const names = draft.headers
+    .map(([name]) => name.toLowerCase())
+    .filter((name) => !NEVER_NAMED.includes(name))
+    .sort();
+  for (const part of toParts(signed)) {
+    if (part.kind === "named-headers") pairs.set(part.key, names.join(" "));
+  }
+  return pairs;
+}
+
+function signatureOf({ algorithm }: Scheme, key: KeyObject, message: Buffer): Buffer {
+  switch (algorithm) {
+    case "ed25519":
+      return signWith(null, message, key);
+    case "ecdsa-p256":
+      return signWith("sha256", message, key);
+    case "equal":
+      return key.export();
+    default:
+      return macOf(algorithm, key, message);
+  }
+}
+
+const ENCODERS: Readonly<Record<Encoding, (bytes: Buffer) => string>> = {
+  hex: (bytes) => bytes.toString("hex"),
+  "hex-upper": (bytes) => bytes.toString("hex").toUpperCase(),
+  "hex-any-case": (bytes) => bytes.toString("hex"),
+  "0x-hex": (bytes) => `0x${bytes.toString("hex")}`,
+  base64: (bytes) => bytes.toString("base64"),
+};
+
+function withSignature(
+  draft: Draft,
+  scheme: Scheme,
+  pairs: ReadonlyMap<string, string>,
+  bytes: Buffer,
+): Draft {
+  const { header, query, field, prefix = "", list, encoding = "hex", algorithm } = scheme;
+  const asText = algorithm === "equal" ? bytes.toString(header === undefined ? "utf8" : "latin1") : "";
+  const text = algorithm === "equal" ? asText : ENCODERS[encoding](bytes);
+  const signature = list?.key === undefined ? [text] : [list.key, text];
+  const items = list && [...pairs, signature].map((item) => item.join(list.assign ?? "="));
+  const value = items === undefined ? prefix + text : items.join(list?.separator);
+  if (query !== undefined) return withQuery(draft, query, value);
+  if (field !== undefined) return withField(draft, toPointer(field), value);
+  return withHeader(draft, [header ?? []].flat(), value);
+}

@@ -1,0 +1,114 @@
+import { randomUUID } from "node:crypto";
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
+import { connectBeside } from "../../../shared/redis/connect.ts";
+import { defineScript } from "../../../shared/redis/define-script.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
+import { nothing } from "../../../shared/redis/reply.ts";
+import { type CallEvent, type LeftOut, type Teller, Told } from "../../../shared/telemetry/events/event.ts";
+import { LOOK_EVERY_MS } from "../../../shared/telemetry/events/publish.ts";
+import followLua from "./follow.lua";
+
+/** Processes tell nothing once nobody has renewed the lease for so long. */
+export const LEASE_MS = 10_000;
+const RENEW_EVERY_MS = 3000;
+
+/** By then every process that is well has looked whether somebody follows. */
+const NOTICED_MS = LOOK_EVERY_MS + 500;
+
+export type Follower = {
+  onEvent(event: CallEvent, from: Teller): void;
+  /** Events above the bound of a process, which were not told one by one. */
+  onLeftOut(leftOut: LeftOut, from: Teller): void;
+  /** A process has begun to tell its events. */
+  onTeller(teller: Teller): void;
+  /** What happens until `onReturned` is not seen. */
+  onLost(reason: string): void;
+  onReturned(): void;
+  /** A message that this release cannot read. */
+  onUnreadable(): void;
+};
+
+export type Following = {
+  /** Resolves once every process that is well tells its events. */
+  readonly noticed: Promise<void>;
+  stop(): Promise<void>;
+};
+
+const FOLLOW = defineScript({
+  source: followLua,
+  keys: "followed",
+  args: "id, leaseMs, isNew",
+  reply: nothing,
+});
+
+/** Follows all processes of a deployment, over a connection of its own, until it is stopped. */
+export async function follow(partition: Partition, follower: Follower): Promise<Following> {
+  const { redis, keys } = partition;
+  const lease = FOLLOW.on(redis);
+  const id = randomUUID();
+  const hold = (isNew: boolean) => lease({ followed: keys.followed }, { id, leaseMs: LEASE_MS, isNew });
+  const connection = connectBeside(redis, { enableOfflineQueue: true, maxRetriesPerRequest: null });
+  let isLost = false;
+  const lost = (reason: string): void => {
+    if (!isLost) follower.onLost(reason);
+    isLost = true;
+  };
+  const tellers = new Set<string>();
+  connection.on("error", (error: Error) => lost(messageOf(error)));
+  connection.on("close", () => lost("the connection was closed"));
+  connection.on("message", (_channel: string, text: string) => take(text));
+
+  function take(text: string): void {
+    const told = parseTold(text);
+    if (told === undefined) {
+      follower.onUnreadable();
+      return;
+    }
+    const { from, events, left_out } = told;
+    const name = `${from.service} ${from.process}`;
+    if (!tellers.has(name)) follower.onTeller(from);
+    tellers.add(name);
+    for (const event of events) follower.onEvent(event, from);
+    if (left_out !== undefined) follower.onLeftOut(left_out, from);
+  }
+
+  async function renew(): Promise<void> {
+    try {
+      await hold(false);
+      if (isLost && connection.status === "ready") {
+        isLost = false;
+        follower.onReturned();
+      }
+    } catch (error) {
+      lost(messageOf(error));
+    }
+  }
+
+  await connection.subscribe(keys.events);
+  await hold(true);
+  const timer = setInterval(() => void renew(), RENEW_EVERY_MS);
+  return {
+    noticed: delay(NOTICED_MS),
+    async stop() {
+      clearInterval(timer);
+      connection.removeAllListeners("close");
+      connection.disconnect();
+      await endLease(partition).catch(() => {}); // then it ends by itself
+    },
+  };
+}
+
+/** Unless others follow. */
+async function endLease({ redis, keys }: Partition): Promise<void> {
+  const [, others] = await redis.pubsub("NUMSUB", keys.events);
+  if (Number(others) === 0) await redis.del(keys.followed);
+}
+
+function parseTold(text: string): Told | undefined {
+  try {
+    return Told.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}

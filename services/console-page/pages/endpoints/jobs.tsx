@@ -1,0 +1,213 @@
+import { useState } from "preact/hooks";
+import { whyNoJobKey } from "../../../../shared/call/job-ids.ts";
+import { type Job, pauseJob, resumeJob } from "../../api/jobs.ts";
+import { useMayOperate } from "../../api/session.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { linkTo, useQuery } from "../../route.ts";
+import { Card } from "../../ui/card.tsx";
+import { Confirm } from "../../ui/confirm.tsx";
+import { Live, WhyNot } from "../../ui/live.tsx";
+import { Badge, Empty } from "../../ui/notice.tsx";
+import { count } from "../../ui/number.ts";
+import { Ago, duration, Time } from "../../ui/time.tsx";
+
+/** As many as the stream tells of. */
+const SHOWN = 200;
+
+/** What waits at each job, what holds it up, and the switch that does. */
+export function JobsView() {
+  const [cursor, goTo] = useState<string | undefined>();
+  const answer = useAnswer<{ jobs: Job[]; next: string | null }>(
+    "api/v1/jobs",
+    { limit: SHOWN, cursor },
+    { everyMs: 3000, ...(cursor === undefined && { live: "jobs" }) },
+  );
+  const [chosen, choose] = useState<Job | undefined>();
+  const { jobs, next = null } = answer.data ?? {};
+  const close = () => {
+    choose(undefined);
+    answer.reload();
+  };
+  return (
+    <>
+      <WhyNot answer={answer} />
+      <Card title="Jobs" tools={<Live answer={answer} />} isBare>
+        {jobs?.length === 0 && (
+          <Empty title="No jobs yet">
+            A job is listed here after its first call, or when it has a limit.
+          </Empty>
+        )}
+        {jobs !== undefined && jobs.length > 0 && <Table jobs={jobs} onChoose={choose} />}
+      </Card>
+      {(cursor !== undefined || next !== null) && (
+        <p>
+          <button type="button" disabled={cursor === undefined} onClick={() => goTo(undefined)}>
+            First page
+          </button>{" "}
+          <button type="button" disabled={next === null} onClick={() => goTo(next ?? undefined)}>
+            Next page
+          </button>
+        </p>
+      )}
+      {chosen !== undefined && <PauseDialog job={chosen} onClose={close} />}
+    </>
+  );
+}
+
+function Table({ jobs, onChoose }: { jobs: readonly Job[]; onChoose: (job: Job) => void }) {
+  return (
+    <div class="table-box">
+      <table class="stack">
+        <thead>
+          <tr>
+            <th scope="col">Job</th>
+            <th scope="col">State</th>
+            <th scope="col" class="number">
+              Waiting
+            </th>
+            <th scope="col" class="number wide">
+              Delayed
+            </th>
+            <th scope="col" class="number wide">
+              In flight
+            </th>
+            <th scope="col" class="number">
+              Failed
+            </th>
+            <th scope="col" class="number">
+              Oldest
+            </th>
+            <th scope="col" class="wide">
+              Limits
+            </th>
+            <th scope="col">
+              <span class="hidden">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {jobs.map((job) => (
+            <Row key={job.job} job={job} onChoose={onChoose} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ job, onChoose }: { job: Job; onChoose: (job: Job) => void }) {
+  const [query] = useQuery();
+  const mayOperate = useMayOperate();
+  const { waiting, delayed, active, failed, oldest_age_ms, origins } = job;
+  const failedLink = failedLinkOf(job);
+  return (
+    <tr class={query.get("job") === job.job ? "chosen" : ""}>
+      <td>
+        {isJob(job) ? <a href={linkTo(["flow"], { job: job.job })}>{job.job}</a> : <span>{job.job}</span>}{" "}
+        <span class="muted small wide">{origins.join(", ")}</span>
+      </td>
+      <td class="whole">
+        <JobState job={job} />
+      </td>
+      <td class="number" data-label="Waiting">
+        {count(waiting)}
+      </td>
+      <td class="number wide">{count(delayed)}</td>
+      <td class="number wide">{count(active)}</td>
+      <td class="number" data-label="Failed">
+        {failed === 0 ? (
+          <span class="muted">0</span>
+        ) : failedLink === undefined ? (
+          <span class="bad-text" title={AMONG_CALLBACKS}>
+            {count(failed)}
+          </span>
+        ) : (
+          <a class="bad-text" href={failedLink}>
+            {count(failed)}
+          </a>
+        )}
+      </td>
+      <td class="number" data-label="Oldest">
+        {oldest_age_ms === null ? <span class="muted">–</span> : duration(oldest_age_ms)}
+      </td>
+      <td class="wide">{limitsOf(job)}</td>
+      <td class="number">
+        {mayOperate && (
+          <button type="button" onClick={() => onChoose(job)}>
+            {job.paused === undefined ? "Pause…" : "Resume…"}
+          </button>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+const AMONG_CALLBACKS = "On the Failed page, choose the source “callback” to see these calls.";
+
+/** Not so of the receivers of callbacks, which can be paused as a job can. */
+function isJob({ job }: Job): boolean {
+  return whyNoJobKey(job) === undefined;
+}
+
+/** To just the calls that are counted here, since what is listed there can be discarded at once; undefined if no filter chooses them. */
+function failedLinkOf(job: Job): string | undefined {
+  if (job.job === "callback") return linkTo(["failed"], { origin: "callback" });
+  if (!isJob(job)) return undefined;
+  // Callbacks about its calls count at their receivers.
+  const [origin, ...more] = job.origins;
+  return linkTo(["failed"], { job: job.job, origin: more.length === 0 ? origin : undefined });
+}
+
+function JobState({ job: { state, paused, throttled_until } }: { job: Job }) {
+  if (paused !== undefined) {
+    return (
+      <>
+        <Badge tone="warn">paused</Badge>
+        <span class="step-aside small muted">
+          <Ago at={paused.at} /> by {paused.by}: {paused.reason}
+        </span>
+      </>
+    );
+  }
+  if (state === "throttled") {
+    return (
+      <>
+        <Badge tone="warn">throttled</Badge>
+        {throttled_until !== undefined && (
+          <span class="step-aside small muted">
+            at its runner's request until <Time at={throttled_until} mayBeAhead />
+          </span>
+        )}
+      </>
+    );
+  }
+  return <Badge tone="good">running</Badge>;
+}
+
+function limitsOf({ concurrency, rate }: Job): string {
+  const limits = [
+    ...(concurrency === null ? [] : [`${concurrency} at once`]),
+    ...(rate === null ? [] : [`${rate.calls} per ${duration(rate.period_ms)}`]),
+  ];
+  return limits.length === 0 ? "none" : limits.join(", ");
+}
+
+function PauseDialog({ job: { job, paused }, onClose }: { job: Job; onClose: () => void }) {
+  const isPaused = paused !== undefined;
+  const act = (reason: string) => (isPaused ? resumeJob(job, reason) : pauseJob(job, reason));
+  return (
+    <Confirm
+      title={`${isPaused ? "Resume" : "Pause"} job ${job}?`}
+      verb={isPaused ? "Resume job" : "Pause job"}
+      example={isPaused ? "The runner is back" : "The runner is down for maintenance until 14:00"}
+      onClose={onClose}
+      act={act}
+    >
+      <p>
+        {isPaused
+          ? "Its calls are injected again, oldest first."
+          : "New calls are accepted and kept. None is injected until an operator resumes the job."}
+      </p>
+    </Confirm>
+  );
+}

@@ -1,0 +1,148 @@
+import { useState } from "preact/hooks";
+import { adviceFor } from "../../../../shared/senders/advice.ts";
+import type { Rejected } from "../../api/jobs.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { useBytes } from "../../api/use-bytes.ts";
+import { useQuery } from "../../route.ts";
+import { BodyView } from "../../ui/body-view.tsx";
+import { Card } from "../../ui/card.tsx";
+import { Dialog } from "../../ui/dialog.tsx";
+import { Facts } from "../../ui/facts.tsx";
+import { FilterBar } from "../../ui/filter-bar.tsx";
+import { Live, WhyNot } from "../../ui/live.tsx";
+import { Empty, Notice } from "../../ui/notice.tsx";
+import { bytes, counted } from "../../ui/number.ts";
+import { TextFilter } from "../../ui/text-filter.tsx";
+import { Time } from "../../ui/time.tsx";
+import { titleOf, Why } from "../../ui/why.tsx";
+
+const SHOWN = 200;
+
+/** The last requests that were refused, and why, as far as they are kept. */
+export function RejectedView() {
+  const [query, change] = useQuery();
+  const path = query.get("path") ?? undefined;
+  const answer = useAnswer<{ count: number; requests: Rejected[]; next: string | null }>(
+    "api/v1/rejected",
+    { path, limit: SHOWN },
+    { everyMs: 5000 },
+  );
+  const [shown, show] = useState<Rejected | undefined>();
+  const requests = answer.data?.requests;
+  return (
+    <>
+      <WhyNot answer={answer} />
+      <FilterBar isActive={path !== undefined} onClear={() => change({ path: "" })}>
+        <TextFilter
+          title="Endpoint"
+          placeholder="/hooks/…"
+          value={path ?? ""}
+          onChange={(entered) => change({ path: entered })}
+        />
+      </FilterBar>
+      <Card
+        title={answer.data === undefined ? "Refused requests" : counted(answer.data.count, "refused request")}
+        tools={<Live answer={answer} />}
+        isBare
+      >
+        {requests?.length === 0 && (
+          <Empty title={`No refused requests${path === undefined ? "" : " at this endpoint"}`}>
+            The newest 500 refused requests are kept, for at most 7 days and without header values. During a
+            flood, only some of them are kept.
+          </Empty>
+        )}
+        {requests !== undefined && requests.length > 0 && (
+          <div class="table-box">
+            <table class="stack">
+              <thead>
+                <tr>
+                  <th scope="col">Reason</th>
+                  <th scope="col">Request</th>
+                  <th scope="col" class="wide">
+                    Address
+                  </th>
+                  <th scope="col" class="number">
+                    Refused
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {requests.map((request) => (
+                  <tr key={request.id}>
+                    <td class="whole">
+                      <button type="button" class="row-button" onClick={() => show(request)}>
+                        <Why code={request.code} reason={request.reason} />
+                      </button>
+                    </td>
+                    <td class="cut path" title={request.path} data-label="Request">
+                      {request.method} {request.path}
+                    </td>
+                    <td class="wide mono">{request.address}</td>
+                    <td class="number" data-label="Refused">
+                      <Time at={request.refused_at} />
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Card>
+      {answer.data?.next != null && <p class="muted">Only the newest {SHOWN} are listed.</p>}
+      {shown !== undefined && <RejectedDialog request={shown} onClose={() => show(undefined)} />}
+    </>
+  );
+}
+
+function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () => void }) {
+  const { id, code, reason, signature_headers: signatures, missed_before } = request;
+  const advice = adviceFor(request);
+  const { body, refused, isBusy, load } = useBytes(`api/v1/rejected/${encodeURIComponent(id)}/body`);
+  return (
+    <Dialog title={titleOf(code)} onClose={onClose}>
+      <p class="wrap">{advice === undefined ? reason : `${sentence(advice.says)} (${reason}).`}</p>
+      {advice !== undefined && <p class="wrap muted">{advice.todo}</p>}
+      <Facts
+        facts={[
+          ["Refused", <Time at={request.refused_at} form="exact" />],
+          ["Id", <span class="mono">{id}</span>],
+          ["Code", <code>{code}</code>],
+          ["Endpoint", request.endpoint ?? "not configured"],
+          ["Request", <span class="mono">{`${request.method} ${request.path}`}</span>],
+          ["Query", request.query_names.join(", ")],
+          ["Address", <span class="mono">{request.address}</span>],
+          ["Credential found", namesOf(signatures.came)],
+          ["Credential expected", namesOf(signatures.wanted)],
+          ["Headers", request.header_names.join(", ")],
+          ["Size", request.bytes === null ? "unknown" : bytes(request.bytes)],
+          ["Not kept", missed_before > 0 ? counted(missed_before, "earlier request") : undefined],
+        ]}
+      />
+      {body === undefined && (
+        <div>
+          <button type="button" onClick={load} disabled={isBusy}>
+            Show body, if kept
+          </button>
+        </div>
+      )}
+      {body !== undefined && <BodyView body={body} label="body" />}
+      {refused !== undefined && (
+        <Notice
+          {...(refused.code === "rejected.no_body"
+            ? { tone: "neutral", title: "Body not kept" }
+            : { tone: "warn", title: "Body unavailable" })}
+        >
+          {refused.detail}
+        </Notice>
+      )}
+    </Dialog>
+  );
+}
+
+function sentence(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function namesOf(names: readonly string[] | null): string | undefined {
+  return names === null ? undefined : names.length === 0 ? "none" : names.join(", ");
+}

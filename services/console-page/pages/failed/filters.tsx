@@ -1,0 +1,83 @@
+import { idsOfKey, whyNoJobKey } from "../../../../shared/call/job-ids.ts";
+import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
+import { useQuery } from "../../route.ts";
+import { FilterBar } from "../../ui/filter-bar.tsx";
+import { SinceChoice, useSince } from "../../ui/since.tsx";
+import { TextFilter } from "../../ui/text-filter.tsx";
+
+const NAMES = ["origin", "job", "endpoint", "code", "since"] as const;
+
+/**
+ * What the address chooses, or why it chooses nothing. What cannot be understood is never left out: without it a filter chooses more calls
+ * than somebody meant, and without any it chooses all.
+ */
+export function useFilter(): FailedFilter | string {
+  const [query] = useQuery();
+  const since = useSince();
+  const given = (name: (typeof NAMES)[number]): string | undefined => query.get(name) ?? undefined;
+  const job = given("job");
+  const empty = NAMES.find((name) => given(name) === "");
+  if (empty !== undefined) return `The filter “${empty}” is empty.`;
+  const whyNoJob = job && whyNoJobKey(job);
+  if (whyNoJob !== undefined) return `Job ${job}: ${whyNoJob}.`;
+  if (given("since") !== undefined && since === undefined)
+    return `The filter “since” has the unknown value “${given("since")}”.`;
+  return {
+    origin: given("origin"),
+    ...(job !== undefined && jobIds(job)),
+    endpoint: given("endpoint"),
+    code: given("code"),
+    since,
+  };
+}
+
+function jobIds(job: string): FailedFilter {
+  const { serviceId, jobIndex } = idsOfKey(job);
+  return { service_id: serviceId, job_id: jobIndex };
+}
+
+export function isFiltered(filter: FailedFilter): boolean {
+  return Object.values(filter).some((value) => value !== undefined);
+}
+
+/** What is shown, as fields of a form; each choice is part of the address. */
+export function Filters({ filter, groups }: { filter: FailedFilter; groups: readonly FailedGroup[] }) {
+  const [query, change] = useQuery();
+  const chosen = (name: string): string => query.get(name) ?? "";
+  const among = (name: "job" | "code" | "origin"): string[] => [
+    ...new Set([
+      ...groups.map((group) => (name === "job" ? jobOf(group) : group[name])),
+      ...(chosen(name) === "" ? [] : [chosen(name)]),
+    ]),
+  ];
+  const choice = (name: "job" | "code" | "origin", title: string, all: string) => (
+    <label class="filter">
+      <span>{title}</span>
+      <select value={chosen(name)} onChange={({ currentTarget }) => change({ [name]: currentTarget.value })}>
+        <option value="">{all}</option>
+        {among(name).map((value) => (
+          <option key={value} value={value}>
+            {value}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+  return (
+    <FilterBar
+      isActive={isFiltered(filter)}
+      onClear={() => change({ job: "", code: "", origin: "", endpoint: "", since: "" })}
+    >
+      {choice("job", "Job", "all jobs")}
+      {choice("code", "Reason", "all reasons")}
+      {choice("origin", "Source", "all sources")}
+      <TextFilter
+        title="Endpoint"
+        placeholder="/hooks/…"
+        value={chosen("endpoint")}
+        onChange={(endpoint) => change({ endpoint })}
+      />
+      <SinceChoice title="Failed" />
+    </FilterBar>
+  );
+}

@@ -1,0 +1,48 @@
+import type { IncomingMessage } from "node:http";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { Who } from "./who.ts";
+
+const SAFE_METHODS = ["GET", "HEAD"];
+
+/**
+ * Throws `operator.cross_site` if a page of another site may have made the browser send this request. Browsers say in Sec-Fetch-Site (Fetch
+ * Metadata) and Origin (Fetch standard) whose page has asked, and no page can change that. A request with a session that changes something
+ * has to have one of the two; programs without a browser have neither, and no session.
+ */
+export function createAssertSameSite(publicUrl: string | undefined) {
+  const publicOrigin = publicUrl === undefined ? undefined : new URL(publicUrl).origin;
+
+  return function assertSameSite(req: IncomingMessage, { by }: Pick<Who, "by">): void {
+    if (by === "token") return;
+    const site = req.headers["sec-fetch-site"];
+    const { origin, host } = req.headers;
+    if (site !== undefined && site !== "same-origin" && site !== "none")
+      throw crossSite(`Sec-Fetch-Site must be same-origin, not ${JSON.stringify(site)}`);
+    if (origin !== undefined && !isOwn(origin, host))
+      throw crossSite(
+        `Origin ${JSON.stringify(origin)} does not match Host ${JSON.stringify(host)}; behind a proxy, set public_url in operator.toml`,
+      );
+    const isProven = site === "same-origin" || origin !== undefined;
+    const isSafe = SAFE_METHODS.includes(req.method ?? "");
+    if (by === "session" && !isSafe && !isProven)
+      throw crossSite("a change with a session needs the Origin or Sec-Fetch-Site header");
+  };
+
+  /** Behind a proxy that sets another Host, the origin is that of `public_url`. */
+  function isOwn(origin: string, host: string | undefined): boolean {
+    if (origin === publicOrigin) return true;
+    return (
+      URL.canParse(origin) && host !== undefined && new URL(origin).host === withoutDefaultPort(origin, host)
+    );
+  }
+}
+
+/** As a URL has it, which leaves out the port that its scheme has anyway. */
+function withoutDefaultPort(origin: string, host: string): string {
+  const url = `${new URL(origin).protocol}//${host}`;
+  return URL.canParse(url) ? new URL(url).host : host;
+}
+
+function crossSite(detail: string): AppError {
+  return AppError.public("operator.cross_site", detail);
+}

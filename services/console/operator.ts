@@ -1,0 +1,184 @@
+import { endpointPaths } from "../../shared/config/endpoint-names.ts";
+import type { OperatorToml } from "../../shared/config/operator-toml.ts";
+import { toConnectionLimits, toDurability, toProxyOptions } from "../../shared/config/postern-toml.ts";
+import type { Env } from "../../shared/config/secrets.ts";
+import { createOperatorApi, type OperatorApi } from "../../shared/console/api.ts";
+import { bulkRuns } from "../../shared/console/bulk-runs.ts";
+import { moneyRuns } from "../../shared/console/money-runs.ts";
+import { startRunWorker } from "../../shared/console/runs/worker.ts";
+import { createTokenSource } from "../../shared/console/tokens.ts";
+import { createClientAddressOf } from "../../shared/http/client-address.ts";
+import { explain } from "../../shared/http/readiness.ts";
+import { createRefusalLog } from "../../shared/http/refusal-log.ts";
+import type { Host } from "../../shared/part/host.ts";
+import type { ComposedServer } from "../../shared/part/part.ts";
+import { messageOf } from "../../shared/platform/errors/app-error.ts";
+import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
+import { createEventCounter } from "../../shared/platform/log/event-counter.ts";
+import type { Logger } from "../../shared/platform/log/logger.ts";
+import type { Clock } from "../../shared/platform/time/clock.ts";
+import { createAudit } from "../../shared/redis/audit/audit.ts";
+import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
+import type { Redis } from "../../shared/redis/connect.ts";
+import { DurableRedis } from "../../shared/redis/durable.ts";
+import { checkLayout } from "../../shared/redis/layout.ts";
+import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
+import { createAssertHost } from "./auth/hosts.ts";
+import { createCheckToken, createIdentify } from "./auth/identify.ts";
+import { createLockout } from "./auth/lockout.ts";
+import { createAssertSameSite } from "./auth/same-site.ts";
+import { createSessions } from "./auth/sessions.ts";
+import { createLive, type LiveTimes } from "./live.ts";
+import { createOverview } from "./overview/overview.ts";
+import { createServePage } from "./page.ts";
+import type { Context } from "./route.ts";
+import { createRouter } from "./router.ts";
+import { ROUTES } from "./routes/routes.ts";
+import { PACE, type Pace } from "./send.ts";
+import { createServer } from "./server.ts";
+
+type Options = Host & {
+  operator: OperatorToml;
+  /** The host part of where it listens. */
+  bindHost: string;
+  /** Where the files of the page are. */
+  pageDir: string;
+  /** Where the files of the other services are, for what is configured there. */
+  configDir: string;
+  env: Env;
+  /** Its own connection for replies that may take long, as the body of a call or a run over many calls. */
+  workRedis: Redis;
+  liveTimes?: Partial<LiveTimes>;
+  pace?: Pace;
+};
+
+export type ComposedOperator = Omit<ComposedServer, "stop"> & {
+  /** How many streams of live data there are. */
+  liveStreams(): number;
+  /** From now on it is not ready, and all streams end. */
+  drain(): void;
+};
+
+/** The page shows this many jobs at once. */
+const LIVE_JOBS = 200;
+
+/** Limits on long readings of Redis, and on bodies in memory. One name has at most half of each. */
+const LISTS = { max: 16, perPartyMax: 8, what: "long readings", code: "request.rate_limited" } as const;
+const BODIES = { max: 8, perPartyMax: 4, what: "bodies", code: "request.rate_limited" } as const;
+
+/** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
+export function composeOperator(options: Options): ComposedOperator {
+  const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
+  const { tokens, public_url: publicUrl } = operator;
+  const partition = partitionOf(redis);
+  // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
+  const durable = new DurableRedis({
+    redis,
+    mode: "relaxed",
+    checkData: () => checkLayout(partition),
+    log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
+  });
+  const addressOf = createClientAddressOf(toProxyOptions(postern));
+  const checkToken = createCheckToken(tokens, createLockout(clock));
+  const sessions = createSessions({
+    ...{ tokens, partition, clock },
+    isSecure: publicUrl?.startsWith("https:") === true,
+    sessionMs: operator.session_secs * 1000,
+  });
+  const answered = createEventCounter(log, "operator.answered");
+  const refusals = createRefusalLog(log, "operator.refused");
+  const runnerMemoryMs = postern.runner.memory_secs * 1000;
+  const common = { partition, clock, log, runnerMemoryMs, ...configuredBy(options, clock) };
+  const work = partitionOf(options.workRedis);
+  const worker = startRunWorker({ partition: work, kinds: kindsOf({ ...common, partition: work }), log });
+  const overview = createOverview({
+    ...{ partition, clock, configDir: options.configDir, env: options.env },
+    ...toDurability(postern.redis),
+  });
+  const places = { lists: createConcurrencyLimit(LISTS), bodies: createConcurrencyLimit(BODIES) };
+  const apiOf = createApis({ ...common, patient: work, wake: worker.wake });
+  const live = createLive({
+    ...{ overview, heavy: places.lists, clock, times: options.liveTimes },
+    listJobs: () => apiOf("").jobs.page({ limit: LIVE_JOBS }),
+    assertUsable: () => durable.assertUsable(),
+    note: (error) => refusals.note(error, { route: "GET /api/v1/live" }),
+  });
+  let ending = false;
+
+  return {
+    handler: createServer({
+      router: createRouter(ROUTES),
+      servePage: createServePage(options.pageDir),
+      assertHost: assertHostOf(options),
+      assertSameSite: createAssertSameSite(publicUrl),
+      identify: createIdentify({ tokens, checkToken, sessions }),
+      ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
+      ...{ overview, live, places, pace: options.pace ?? PACE },
+      assertUsable: () => durable.assertUsable(),
+      audit: createAuditSession(partition, clock, log),
+    }),
+    readiness() {
+      const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
+      return {
+        ready: found.ok && !ending,
+        checks: { redis: found.text, ...clockCheck(redis), draining: ending },
+      };
+    },
+    liveStreams: live.count,
+    http: toConnectionLimits(postern),
+    firstCheck: durable.firstCheck,
+    graceMs: 5000,
+    drain() {
+      ending = true;
+      live.end();
+    },
+    async close() {
+      live.end();
+      await worker.stop(); // leaves the runs in flight to other replicas
+      answered.flush();
+      refusals.flush();
+      durable.stop();
+    },
+  };
+}
+
+/**
+ * Writes lines about sessions. An operator signs in also while Redis takes no writes, to see that it takes none. Wrong tokens leave no line,
+ * so that strangers cannot write to Redis.
+ */
+function createAuditSession(partition: Partition, clock: Clock, log: Logger): Context["audit"] {
+  const audit = createAudit(partition, log);
+  return (action, entry) =>
+    audit({ at: clock(), action, ...entry }).catch((error: unknown) => {
+      log.warn("operator.audit_failed", { action, by: entry.by, reason: messageOf(error) });
+    });
+}
+
+function assertHostOf({ operator, bindHost }: Options): ReturnType<typeof createAssertHost> {
+  const { allowed_hosts: allowedHosts, public_url: publicUrl } = operator;
+  return createAssertHost({ allowedHosts, publicUrl, bindHost });
+}
+
+/** What the files of other services say. */
+function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
+  return {
+    tokens: createTokenSource({ configDir, env, clock }),
+    paths: () => endpointPaths(configDir),
+    countsEarned: postern.console.report,
+  };
+}
+
+/** What an operator of a name sees and does. There are as many names as tokens. */
+function createApis(deps: Omit<Parameters<typeof createOperatorApi>[0], "by">): (by: string) => OperatorApi {
+  const apis = new Map<string, OperatorApi>();
+  return (by) => {
+    const api = apis.get(by) ?? createOperatorApi({ ...deps, by });
+    apis.set(by, api);
+    return api;
+  };
+}
+
+/** The runs that a replica does, whoever began them. */
+function kindsOf(deps: Parameters<typeof bulkRuns>[0] & Parameters<typeof moneyRuns>[0]) {
+  return { ...bulkRuns(deps), ...moneyRuns(deps) };
+}

@@ -1,0 +1,253 @@
+import {
+  type Client,
+  createTestClient,
+  defineChain,
+  encodeFunctionData,
+  type HttpTransport,
+  http,
+  multicall3Abi,
+  type PublicActions,
+  publicActions,
+  type TestActions,
+  type Chain as ViemChain,
+  type WalletActions,
+  walletActions,
+} from "viem";
+import { mnemonicToAccount, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import { z } from "zod";
+import { toHex } from "../../../shared/chain/encoding.ts";
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
+import { registryCode } from "./contracts/caller-registry.ts";
+import { daiCode } from "./contracts/dai.ts";
+import { exactPermit2ProxyCode } from "./contracts/exact-permit2-proxy.ts";
+import { multicall3Code } from "./contracts/multicall3.ts";
+import { oddTokenAbi, oddTokenCode } from "./contracts/odd-token.ts";
+import { permit2Code } from "./contracts/permit2.ts";
+import { tokenAbi, tokenCode } from "./contracts/token.ts";
+import { usdtCode } from "./contracts/usdt.ts";
+import { walletFactoryCode } from "./contracts/wallet-factory.ts";
+
+export const CHAIN_ID = 84_532;
+
+/**
+ * The addresses of the contracts. The token has the address of USDC on Base Sepolia, and Multicall3, Permit2 and its x402 proxy
+ * have those of all chains, so that unmodified clients and facilitators accept them.
+ */
+export const ADDRESSES = {
+  token: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+  multicall3: "0xcA11bde05977b3631167028862bE2a173976CA11",
+  callerRegistry: "0x000000000000000000000000000000000ca11e75",
+  permit2: "0x000000000022D473030F116dDEE9F6B43aC78BA3",
+  exactPermit2Proxy: "0x402085c248EeA27D92E8b30b2C58ed07f9E20001",
+  usdt: "0x0000000000000000000000000000000005d705D7",
+  dai: "0x000000000000000000000000000000000Da10da1",
+  walletFactory: "0x000000000000000000000000000000000FAc7047",
+} as const satisfies Record<string, Hex>;
+
+const CODES: Readonly<Record<keyof typeof ADDRESSES, Hex>> = {
+  token: tokenCode,
+  multicall3: multicall3Code,
+  callerRegistry: registryCode,
+  permit2: permit2Code,
+  exactPermit2Proxy: exactPermit2ProxyCode,
+  usdt: usdtCode,
+  dai: daiCode,
+  walletFactory: walletFactoryCode,
+};
+
+/** Without a short interval, viem waits seconds for a receipt that is there at once. */
+const POLLING_MS = 50;
+const ONE_MILLION_TOKENS = 1_000_000_000_000n;
+const HELD: readonly [token: Hex, amount: bigint][] = [
+  [ADDRESSES.token, ONE_MILLION_TOKENS],
+  [ADDRESSES.usdt, ONE_MILLION_TOKENS],
+  [ADDRESSES.dai, ONE_MILLION_TOKENS * 10n ** 12n],
+];
+
+/** A client of the devnet's chain that reads, sends as one account, and has anvil's powers over the chain. */
+export type Chain = Client<
+  HttpTransport,
+  ViemChain,
+  PrivateKeyAccount,
+  undefined,
+  TestActions &
+    PublicActions<HttpTransport, ViemChain, PrivateKeyAccount> &
+    WalletActions<ViemChain, PrivateKeyAccount>
+>;
+
+export function connectChain(rpcUrl: string, account: DevAccount): Chain {
+  const chain = defineChain({
+    id: CHAIN_ID,
+    name: "devnet",
+    nativeCurrency: { name: "Ether", symbol: "ETH", decimals: 18 },
+    rpcUrls: { default: { http: [rpcUrl] } },
+  });
+  return createTestClient({
+    mode: "anvil",
+    account: privateKeyToAccount(account.privateKey),
+    chain,
+    transport: http(rpcUrl, { retryCount: 0 }),
+    pollingInterval: POLLING_MS,
+    cacheTime: 0,
+  })
+    .extend(publicActions)
+    .extend(walletActions);
+}
+
+/** Puts the contracts at their addresses and gives each payer a million of each token. */
+export async function furnish(chain: Chain, { payers }: Accounts): Promise<void> {
+  const names = Object.keys(ADDRESSES) as (keyof typeof ADDRESSES)[];
+  await Promise.all(names.map((name) => chain.setCode({ address: ADDRESSES[name], bytecode: CODES[name] })));
+  for (const { address } of payers) {
+    const mints = HELD.map(([target, amount]) => ({
+      target,
+      allowFailure: false,
+      callData: encodeFunctionData({ abi: tokenAbi, functionName: "mint", args: [address, amount] }),
+    }));
+    const hash = await chain.writeContract({
+      address: ADDRESSES.multicall3,
+      abi: multicall3Abi,
+      functionName: "aggregate3",
+      args: [mints],
+    });
+    await chain.waitForTransactionReceipt({ hash });
+  }
+}
+
+/** What a token does that USDC does not (OddToken.sol). */
+export const Oddities = z.strictObject({
+  /** `Transfer` comes before `AuthorizationUsed`. */
+  transferFirst: z.boolean().default(false),
+  /** Another event comes between the two. */
+  eventBetween: z.boolean().default(false),
+  /** A used nonce reverts nothing, and moves nothing. */
+  silentIfUsed: z.boolean().default(false),
+  /** So much of each transfer goes to somebody else, in hundredths of a percent. */
+  feeBps: z.number().int().min(0).max(10_000).default(0),
+  /** That part is moved after the rest, not before. */
+  feeLast: z.boolean().default(false),
+  /** 0: those of the devnet's token, 6. */
+  decimals: z.number().int().min(0).max(255).default(0),
+  /** Of the EIP-712 domain. Empty: that of the devnet's token, 2. */
+  version: z.string().default(""),
+});
+export type Oddities = z.output<typeof Oddities>;
+
+/** Has the token at this address, which keeps what everybody holds, behave in this way from now on. */
+export async function makeOdd(chain: Chain, address: Hex, oddities: Oddities): Promise<void> {
+  await chain.setCode({ address, bytecode: oddTokenCode });
+  const hash = await chain.writeContract({
+    address,
+    abi: oddTokenAbi,
+    functionName: "behave",
+    args: [oddities],
+  });
+  await chain.waitForTransactionReceipt({ hash });
+}
+
+export type Hex = `0x${string}`;
+
+export type DevAccount = { readonly address: Hex; readonly privateKey: Hex };
+
+/** The public phrase from which anvil makes its accounts. Each of them holds 10000 worthless ether. */
+const MNEMONIC = "test test test test test test test test test test test junk";
+
+/*
+ * The numbers of the phrase's accounts; anvil funds the first ten. Tests and examples sign as number 0. A payer needs no
+ * ether.
+ */
+const FACILITATOR = 1;
+const THIRD_PARTY = 2;
+const SELLER = 3;
+const PAYERS = [4, 5, 6, 7, 8, 9, 10];
+
+type Accounts = {
+  facilitator: DevAccount;
+  /** Sets the chain up, and sends authorizations of others. */
+  thirdParty: DevAccount;
+  seller: Hex;
+  payers: readonly DevAccount[];
+};
+
+export function devnetAccounts(): Accounts {
+  return {
+    facilitator: accountAt(FACILITATOR),
+    thirdParty: accountAt(THIRD_PARTY),
+    seller: accountAt(SELLER).address,
+    payers: PAYERS.map(accountAt),
+  };
+}
+
+function accountAt(addressIndex: number): DevAccount {
+  const key = mnemonicToAccount(MNEMONIC, { addressIndex }).getHdKey().privateKey;
+  if (key === null) throw new Error(`anvil's account ${addressIndex} has no private key`);
+  const privateKey = toHex(key);
+  return { address: privateKeyToAccount(privateKey).address, privateKey };
+}
+
+/**
+ * Does one piece of work after the other, in the order of the calls: for the transactions of one account, so that each takes
+ * the nonce that the chain expects. viem's nonce manager counts nonces itself: it leaves a gap if one of several is refused,
+ * and is ahead of a chain that was set back. Either holds up all later transactions.
+ */
+export function createTurns() {
+  let last: Promise<unknown> = Promise.resolve();
+  return <Result>(work: () => Promise<Result>): Promise<Result> => {
+    const mine = last.then(work, work);
+    last = mine.catch(() => {});
+    return mine;
+  };
+}
+
+/** Makes a block at once for each transaction, and one at intervals, so that older blocks become final. */
+export type Mining = {
+  readonly running: boolean;
+  /** From now on only `evm_mine` makes a block; transactions wait in the pool. */
+  pause(): Promise<void>;
+  /** Mines the transactions that wait, and goes on. */
+  resume(): Promise<void>;
+  stop(): void;
+};
+
+/**
+ * Starts mining every `blockTimeMs`; 0 makes no blocks but those of transactions. The interval is kept here, because anvil's
+ * mixed mode cannot be switched on again over RPC after a pause.
+ */
+export function startMining(chain: Chain, blockTimeMs: number, log: Logger): Mining {
+  const ended = new AbortController();
+  let running = true;
+  let ticking: Promise<void> = Promise.resolve();
+  const tick = async (): Promise<void> => {
+    try {
+      if (running) await chain.mine({ blocks: 1 });
+    } catch (error) {
+      if (!ended.signal.aborted) log.warn("devnet.block_failed", { reason: messageOf(error) });
+    }
+  };
+  const keepTicking = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      await delay(blockTimeMs, ended.signal).catch(() => {});
+      ticking = ended.signal.aborted ? Promise.resolve() : tick();
+      await ticking;
+    }
+  };
+  if (blockTimeMs > 0) void keepTicking();
+  return {
+    get running() {
+      return running;
+    },
+    async pause() {
+      running = false;
+      await ticking;
+      await chain.setAutomine(false);
+    },
+    async resume() {
+      await chain.setAutomine(true);
+      await chain.mine({ blocks: 1 });
+      running = true;
+    },
+    stop: () => ended.abort(),
+  };
+}

@@ -1,0 +1,180 @@
+import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
+import { type ChildOptions, spawnChild } from "../../../shared/dev/child.ts";
+import { findProgram } from "../../../shared/dev/find-program.ts";
+import { builtEntry, EventLog, type LoggedEvent, type Part } from "../../../shared/dev/process.ts";
+import { credentialHeader, readyCurl } from "../../../shared/dev/ready-commands.ts";
+import { beforeDeadline, eventually } from "../../../shared/dev/wait.ts";
+import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import { PROGRAM_OF_CLONE } from "../../../shared/platform/lifecycle/environment.ts";
+import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
+import type { DevStack } from "../dev-stack.ts";
+import type { RedisView } from "./redis-view.ts";
+import { show } from "./show.ts";
+
+/** Everything that a chapter needs to show something. */
+export type Demo = {
+  readonly stack: DevStack;
+  readonly runner: Part;
+  readonly redis: RedisView;
+  readonly log: DemoLog;
+  /** How each webhook was answered. An event that its endpoint drops gets a success without a call id. */
+  readonly webhooks: { status: number; callId: string }[];
+  /** The environment of the parts and of commands. */
+  readonly env: NodeJS.ProcessEnv;
+};
+
+/** Shows and checks something. Rejects if it cannot go on. Those with `more` are shown with --all alone. */
+export type Chapter = { title: string; more?: true; show(demo: Demo): Promise<void> };
+
+/** The log of all parts, over all their restarts. */
+export class DemoLog extends EventLog {
+  /** The first match, logged already or yet to come. Rejects, naming what was awaited, after the deadline. */
+  await(what: string, matches: (event: LoggedEvent) => boolean): Promise<LoggedEvent> {
+    return beforeDeadline(what, this.first(matches, new Promise<never>(() => {})));
+  }
+
+  /** The first event of that name for this call. */
+  ofCall(name: string, id: string): Promise<LoggedEvent> {
+    return this.await(`${name} of ${id} in the log`, ({ event, callId }) => event === name && callId === id);
+  }
+
+  /** How often the runner has run each call to its end. An answer from memory is no run. */
+  runs(): Map<string, number> {
+    const runs = new Map<string, number>();
+    for (const { callId, replayed } of this.named("job.finished"))
+      if (replayed !== true) runs.set(String(callId), (runs.get(String(callId)) ?? 0) + 1);
+    return runs;
+  }
+}
+
+/** An answer over HTTP. `json` is empty if the text is no JSON object, and `callId` is empty if it names no call. */
+export type Reply = ReturnType<typeof toReply>;
+
+function toReply(status: number, headers: Headers, text: string) {
+  const json = text.startsWith("{") ? (JSON.parse(text) as Record<string, unknown>) : {};
+  return { status, headers, text, json, callId: String(json["call_id"] ?? "") };
+}
+
+/** A GET, or with a body a POST, on a connection of its own: the demo kills servers, and no request may go to a dead one. */
+export async function httpRequest(
+  url: string,
+  body?: string,
+  headers: Record<string, string> = {},
+): Promise<Reply> {
+  const answer = await fetch(url, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { Connection: "close", ...headers },
+    body: body ?? null,
+    signal: AbortSignal.timeout(60_000),
+  });
+  return toReply(answer.status, answer.headers, await answer.text());
+}
+
+export type Webhook = {
+  /** The endpoint's path. */
+  path: string;
+  body: string;
+  /** The body that the credential is made for, if it is another one. */
+  signedBody?: string;
+  headers?: Readonly<Record<string, string>>;
+};
+
+export function endpointAt({ stack }: Demo, path: string): EndpointToml {
+  const endpoint = stack.config.webhooks?.endpoints.find((each) => each.path === path);
+  if (endpoint === undefined) throw new Error(`there is no endpoint at ${path}`);
+  return endpoint;
+}
+
+/** Sends a webhook with its endpoint's credential. */
+export async function send(demo: Demo, webhook: Webhook): Promise<Reply> {
+  const { path, body, signedBody = body, headers = {} } = webhook;
+  const credential = credentialHeader(endpointAt(demo, path), signedBody);
+  const reply = await httpRequest(`http://${demo.stack.parts.webhooks.address}${path}`, body, {
+    "Content-Type": "application/json",
+    ...(credential && { [credential.name]: credential.value }),
+    ...headers,
+  });
+  demo.webhooks.push(reply);
+  return reply;
+}
+
+/** Shows the curl that sends this webhook, and runs that very line in a shell. Without curl, sends the same request. */
+export async function curl(demo: Demo, webhook: Webhook): Promise<Reply> {
+  const { stack, env } = demo;
+  const { path, body, signedBody = body, headers = {} } = webhook;
+  const { address } = stack.parts.webhooks;
+  const signed = readyCurl(endpointAt(demo, path), { address, body: signedBody }) ?? "";
+  const more = Object.entries(headers).map(([name, value]) => ` -H ${shellQuote(`${name}: ${value}`)}`);
+  const line = [signed.replace(shellQuote(signedBody), () => shellQuote(body)), ...more].join("");
+  show.command(line);
+  if (findProgram(["curl"], env) === undefined) {
+    show.say("curl is not installed, so the demo sends the same request itself");
+    return send(demo, webhook);
+  }
+  const direct = { ...env, NO_PROXY: "127.0.0.1", no_proxy: "127.0.0.1" };
+  const { stdout } = await run("curl", { command: "sh", args: ["-c", line], env: direct });
+  const reply = readCurl(stdout);
+  demo.webhooks.push(reply);
+  return reply;
+}
+
+/** `curl -i` prints the status line, the headers, an empty line and the body. */
+function readCurl(lines: readonly string[]): Reply {
+  const end = lines.indexOf("");
+  const headers = lines.slice(1, end).map((line) => line.split(/: (.*)/, 2) as [string, string]);
+  const status = Number(/^HTTP\/\S+ (\d{3})/.exec(lines[0] ?? "")?.[1] ?? 0);
+  return toReply(status, new Headers(headers), lines.slice(end + 1).join("\n"));
+}
+
+/** Reads a call at the runner; resolves with an empty object if the runner does not know it. */
+export async function atRunner({ runner }: Demo, callId: string): Promise<Record<string, unknown>> {
+  const { status, json } = await httpRequest(`http://${runner.address}/calls/${callId}`);
+  return status === 200 ? json : {};
+}
+
+/** A call that was accepted, and the body that the runner must get. */
+export type Call = { readonly callId: string; readonly body: string };
+
+/** Resolves once the runner lists the call as done, with the very bytes that were sent, and has logged its run. */
+export async function untilRun(demo: Demo, { callId, body }: Call): Promise<LoggedEvent> {
+  if (callId === "") throw new Error("the request was not accepted, so there is no call to wait for");
+  await eventually(`the runner lists ${callId} as done, with the bytes that were sent`, async () => {
+    const { state, sha256 } = await atRunner(demo, callId);
+    return state === "done" && sha256 === sha256Hex(Buffer.from(body));
+  });
+  return demo.log.ofCall("job.finished", callId);
+}
+
+/** Runs a command of `postern` that reads the configuration of the stack, and shows it and its output. */
+export function postern(demo: Demo, ...args: readonly string[]) {
+  const all = [...args, "--config-dir", demo.stack.config.dir];
+  return runPostern(demo, all, `${PROGRAM_OF_CLONE} ${shellLine(all)}`);
+}
+
+/** Runs `postern` as its user would, and shows the line that a terminal takes, and its output. */
+export async function runPostern(
+  { env }: Demo,
+  args: readonly string[],
+  line: string,
+  more: NodeJS.ProcessEnv = {},
+) {
+  show.command(line);
+  const { exitCode, output } = await run(`postern ${args.join(" ")}`, {
+    command: process.execPath,
+    args: [...builtEntry("services/cli/main.js"), ...args],
+    env: { ...env, ...more },
+  });
+  show.output(output);
+  return { exitCode, text: output.join("\n") };
+}
+
+async function run(what: string, options: ChildOptions) {
+  const [output, stdout]: [string[], string[]] = [[], []];
+  const onLine = (line: string, from: "stdout" | "stderr"): void => {
+    output.push(line);
+    if (from === "stdout") stdout.push(line);
+  };
+  const child = spawnChild({ ...options, detached: true, onLine });
+  const { code: exitCode } = await beforeDeadline(`${what} ends`, child.exit);
+  return { exitCode, output, stdout };
+}

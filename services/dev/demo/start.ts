@@ -1,0 +1,89 @@
+import { randomBytes } from "node:crypto";
+import type { ConfigTables } from "../../../shared/config/config-tables.ts";
+import { createDevWebhooks, DEV_JOBS, newDevSecrets, newSecret } from "../../../shared/dev/config.ts";
+import { freePort } from "../../../shared/dev/free-port.ts";
+import { untilSelling } from "../../../shared/dev/stack.ts";
+import { receiverSecret } from "../../../shared/platform/crypto/callback-keys.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import type { Shutdown } from "../../../shared/platform/lifecycle/run-service.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { startDevStack } from "../dev-stack.ts";
+import { type Demo, DemoLog } from "./demo.ts";
+import { openRedisView, requireUnused } from "./redis-view.ts";
+import { createShop } from "./shop.ts";
+import { show } from "./show.ts";
+
+const SERVICE_ID = "0";
+
+/** This variable holds the secret of runner and producer, so that one of them can be started with another secret. */
+export const RUNNER_SECRET = "POSTERN_DEMO_RUNNER_SECRET";
+/** Requests to this endpoint may name a receiver of callbacks. */
+export const LONG_JOB_PATH = "/hooks/long-job";
+/** The endpoint that callbacks are sent to. */
+export const RECEIVER_PATH = "/hooks/standard";
+
+/**
+ * Starts what `postern dev` starts, with endpoints and a producer that suit the chapters. Throws if the Redis of REDIS_URL is in
+ * use. Without anvil there is no shop, and the reason is shown.
+ */
+export async function startDemo(env: NodeJS.ProcessEnv, shutdown: Shutdown) {
+  if (env["REDIS_URL"]) await requireUnused(await openRedisView(env["REDIS_URL"], shutdown));
+  const log = new DemoLog();
+  const secrets = newDevSecrets();
+  const partEnv = { ...env, [RUNNER_SECRET]: secrets.runner, POSTERN_LOG_LEVEL: "info" };
+  const stack = await startDevStack({
+    own: { tables: tables(createDevWebhooks(`127.0.0.1:${await freePort()}`, secrets)) },
+    sellsByItself: true,
+    runner: undefined,
+    serviceId: SERVICE_ID,
+    // A dev that starts meanwhile could take a usual port while a part of the demo is down.
+    ports: { chosen: false, moved: new Map(), of: () => freePort() },
+    secrets: () => secrets,
+    env: partEnv,
+    onLine: (_part, line) => log.take(line),
+    log: {
+      ...silentLogger,
+      warn: (_event, fields) => show.output(String(fields?.["reason"]).split("\n")),
+    },
+    shutdown,
+  });
+  const { devnet, parts, redisUrl } = stack;
+  const { runner, x402 } = parts;
+  if (runner === undefined) throw new Error("the reference runner was not started");
+  if (x402 !== undefined) await untilSelling(x402);
+  const redis = await openRedisView(redisUrl, shutdown);
+  const demo: Demo = { stack, runner, redis, log, webhooks: [], env: partEnv };
+  return { demo, shop: devnet && x402 && createShop(demo, devnet, x402, SERVICE_ID) };
+}
+
+/** Retries come within a second, and locks are short, so that a killed producer's calls are taken back soon. */
+function tables(webhooks: ReturnType<typeof createDevWebhooks>): ConfigTables {
+  const { echo, keccak256, slow } = DEV_JOBS;
+  const gateway = `http://${webhooks.bind_address}`;
+  const callbacksSecret = newWhsec();
+  const ofReceiver = receiverSecret(new Secret(callbacksSecret), `${gateway}${RECEIVER_PATH}`);
+  const route_by = { header: "X-GitHub-Event", jobs: { push: echo, release: keccak256 } };
+  return {
+    postern: {
+      runner: { secret: `env:${RUNNER_SECRET}`, timeout_ms: 2000 },
+      producer: { attempts: 40, lock_ms: 3000, backoff: { base_ms: 200, cap_ms: 1000 } },
+      callbacks: { secret: callbacksSecret, allow_cidrs: ["127.0.0.1"], timeout_ms: 2000 },
+    },
+    webhooks: {
+      ...webhooks,
+      endpoints: [
+        ...webhooks.endpoints,
+        { path: LONG_JOB_PATH, job_id: slow, auth: "none", callback_hosts: [gateway] },
+        // Senders as they are, with secrets of the form that each of them gives out.
+        { path: "/hooks/github", preset: "github", route_by, secret: newSecret() },
+        { path: "/hooks/stripe", preset: "stripe", job_id: echo, secret: newWhsec() },
+        { path: "/hooks/slack", preset: "slack", job_id: echo, secret: newSecret() },
+        { path: RECEIVER_PATH, preset: "standard-webhooks", job_id: echo, secret: ofReceiver },
+      ],
+    },
+  };
+}
+
+function newWhsec(): string {
+  return `whsec_${randomBytes(32).toString("base64")}`;
+}

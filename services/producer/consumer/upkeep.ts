@@ -1,0 +1,150 @@
+import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
+import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { delay, settled } from "../../../shared/platform/time/clock.ts";
+import type { Backends } from "../../../shared/queue/backend.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import { callFields, type QueueName } from "../../../shared/queue/queue-name.ts";
+import { openRegistry } from "../../../shared/queue/registry.ts";
+import { failureOf, isLasting, unlessRedis } from "../../../shared/redis/failure.ts";
+import type { Partition } from "../../../shared/redis/partition.ts";
+import type { LostTakes } from "./lost-takes.ts";
+import { createPoll } from "./poll.ts";
+
+type Options = {
+  partition: Partition;
+  server: { readonly isUsable: boolean };
+  serves: (queue: QueueName) => boolean;
+  /** Done before the first call is taken, and again if Redis has lost what it wrote. */
+  prepare?: (() => Promise<void>) | undefined;
+  lockMs: number;
+  log: Logger;
+  pollMs?: number | undefined;
+  emptyMs?: number | undefined;
+};
+
+const POLL_MS = 1000;
+/** Pause before a first poll that failed is tried again. */
+const START_PAUSE_MS = 1000;
+/** A queue that is registered again costs nothing but its metrics. */
+const EMPTY_MS = 3_600_000;
+
+/**
+ * What every worker does for all of them, beside taking calls: it moves what is due, looks for what nobody was told of, takes
+ * back the calls of workers that have died, and forgets queues without a call.
+ */
+export function createUpkeep(options: Options, backendOf: Backends, lostTakes: LostTakes) {
+  const { partition, server, serves, prepare, log, pollMs = POLL_MS, emptyMs = EMPTY_MS } = options;
+  const stalledEveryMs = stalledIntervalOf(options.lockMs);
+  const { areConfigured } = openJobs(partition);
+  const poll = createPoll(partition);
+  const registry = openRegistry(partition);
+  const due = createAlarm(moveDue, log);
+  const polls = createAlarm(pollAgain, log);
+  let stalledCheckedAt = Number.NEGATIVE_INFINITY;
+  let isPrepared = false;
+  let stopped = false;
+
+  async function moveDue(): Promise<void> {
+    const nextInMs = await poll.moveDue();
+    failpoint("producer.after_poll");
+    if (nextInMs !== undefined) due.after(nextInMs);
+  }
+
+  async function once(): Promise<void> {
+    if (prepare !== undefined && !(isPrepared && (await areConfigured()))) await prepare();
+    isPrepared = true;
+    await moveDue();
+    const { active, empty } = await poll.look();
+    await lostTakes.giveBack(active);
+    const now = performance.now();
+    if (now - stalledCheckedAt >= stalledEveryMs) {
+      stalledCheckedAt = now;
+      await Promise.all(active.filter(serves).map(takeBack));
+    }
+    for (const { queue, idleMs } of empty) {
+      if (idleMs > emptyMs && (await registry.remove(queue))) failpoint("producer.after_removed");
+    }
+  }
+
+  /** False if that fails for a reason that passes. */
+  async function hasPolled(): Promise<boolean> {
+    const polled = await settled(once());
+    if (polled.kind === "done") return true;
+    if (failureOf(polled.error) === undefined || isLasting(polled.error)) throw unlessRedis(polled.error);
+    return false;
+  }
+
+  async function pollAgain(): Promise<void> {
+    polls.after(pollMs);
+    if (server.isUsable) await once();
+  }
+
+  async function takeBack(queue: QueueName): Promise<void> {
+    for (const callId of await backendOf(queue).moveStalledJobsToWait()) {
+      log.warn("call.lease_expired", callFields(callId, queue));
+    }
+  }
+
+  return {
+    /** A queue is due after so many ms. */
+    dueIn: due.after,
+
+    /** Resolves after the first poll, which is tried again until Redis takes it. Throws what does not pass by itself. */
+    async start(): Promise<void> {
+      while (!(server.isUsable && (await hasPolled())) && !stopped) await delay(START_PAUSE_MS);
+      polls.after(pollMs);
+    },
+
+    stop(): void {
+      stopped = true;
+      due.stop();
+      polls.stop();
+    },
+  };
+}
+
+/** However many queues are due one after the other, they are moved no more often than this. */
+const ALARM_GAP_MS = 20;
+
+/** Runs `work` at the earliest time asked for, and never twice at once. Times are by the process's monotonic clock. */
+function createAlarm(work: () => Promise<void>, log: Logger) {
+  let timer: NodeJS.Timeout | undefined;
+  let setFor = Number.POSITIVE_INFINITY;
+  let ranAt = Number.NEGATIVE_INFINITY;
+  let isRunning = false;
+  let stopped = false;
+
+  function at(time: number): void {
+    if (stopped || time >= setFor) return;
+    clearTimeout(timer);
+    setFor = time;
+    if (isRunning) return;
+    const now = performance.now();
+    timer = setTimeout(() => void run(), Math.max(1, time - now, ranAt + ALARM_GAP_MS - now));
+  }
+
+  async function run(): Promise<void> {
+    isRunning = true;
+    ranAt = performance.now();
+    setFor = Number.POSITIVE_INFINITY;
+    await work().catch((error: unknown) => log.warn("queue.error", { reason: messageOf(error) }));
+    isRunning = false;
+    const next = setFor;
+    setFor = Number.POSITIVE_INFINITY;
+    at(next);
+  }
+
+  return {
+    after: (ms: number) => at(performance.now() + ms),
+    stop(): void {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** How often calls in hand are looked at. One that was in hand at the look before, and whose lock has run out, is taken back. */
+export function stalledIntervalOf(lockMs: number): number {
+  return Math.max(500, Math.round(lockMs / 4));
+}

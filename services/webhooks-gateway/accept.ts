@@ -1,0 +1,70 @@
+import { randomUUID } from "node:crypto";
+import { type JobCall, storedBytes } from "../../shared/call/job-call.ts";
+import { idsOfKey } from "../../shared/call/job-ids.ts";
+import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
+import type { BeginWrite } from "../../shared/redis/retry-write.ts";
+import type { Claim, Enqueue, Enqueued, UnpaidState } from "./enqueue.ts";
+
+/** What the sender of a call is told: accepted now, or known before and in which state; and the job that the call is of. */
+export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded"; jobId: number };
+
+type Deps = {
+  enqueue: Enqueue;
+  /** Begins the deadline of one call. */
+  beginWrite: BeginWrite;
+};
+
+/** How a call that its sender can repeat is remembered: for how long after its end, and by which hash of its body. */
+export type Repeat = Omit<Claim, "by">;
+
+/** `repeat` is undefined for a call without a delivery id. */
+export type Accept = (call: JobCall, repeat: Repeat | undefined) => Promise<Accepted>;
+
+/**
+ * Resolves once the call is on disk in Redis. A call with a delivery id is remembered in the same step, so that a repeat within the
+ * window is the same call. Throws `call.conflict` and the `queue.*` codes.
+ */
+export function createAccept({ enqueue, beginWrite }: Deps): Accept {
+  return async function accept(call, repeat) {
+    const bytes = storedBytes(call);
+    const claim = repeat && { ...repeat, by: randomUUID() };
+    failpoint("gateway.before_add");
+    const enqueued = await beginWrite(bytes)((lane) => enqueue(call, claim, lane), bytes).catch((error) => {
+      throw withAdvice(error, repeat !== undefined);
+    });
+    failpoint("gateway.after_add");
+    return toAccepted(call, enqueued);
+  };
+}
+
+function toAccepted({ id, job_id: jobId }: JobCall, enqueued: Enqueued): Accepted {
+  switch (enqueued.kind) {
+    case "new":
+      return { replayed: false, status: "accepted", jobId };
+    case "known":
+      return {
+        ...{ replayed: true, status: STATUSES[enqueued.state] },
+        jobId: enqueued.job === undefined ? jobId : idsOfKey(enqueued.job).jobIndex,
+      };
+    case "conflict":
+      throw new AppError("call.conflict", { reason: `${id} was queued with another body` });
+  }
+}
+
+const STATUSES = {
+  QUEUED: "accepted",
+  INJECTED: "accepted",
+  FAILED: "failed",
+  DISCARDED: "discarded",
+} as const satisfies Record<UnpaidState, Accepted["status"]>;
+
+/** Tells the sender of a call with an unknown outcome what sending it again would do. */
+function withAdvice(error: unknown, hasDeliveryId: boolean): unknown {
+  if (!(error instanceof AppError) || error.code !== "queue.outcome_unknown") return error;
+  const { message: reason, retryAfterMs = 2000 } = error;
+  const publicDetail = hasDeliveryId
+    ? "It is unknown whether the call was queued. Send it again: under its delivery id it is the same call."
+    : "It is unknown whether the call was queued. If you send it again, it may run twice, because it has no delivery id.";
+  return new AppError("queue.outcome_unknown", { reason, publicDetail, retryAfterMs, cause: error });
+}

@@ -1,6 +1,0 @@
--- KEYS acts, repeats, actCount
--- ARGV line
--- Adds a line to the acts. Operators need room most when there is none.
---@include "../redis/even-if-full.lua"
---@include "./add-act.lua"
-addAct(ARGV.line)

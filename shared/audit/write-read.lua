@@ -1,5 +1,0 @@
--- KEYS reads
--- ARGV line
--- Adds a line to the reads, of which the newest are kept.
---@include "../redis/even-if-full.lua"
-redis.call('XADD', KEYS.reads, 'MAXLEN', '~', AUDIT.readsKept, '*', unpack(cjson.decode(ARGV.line)))

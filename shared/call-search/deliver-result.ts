@@ -1,0 +1,54 @@
+import { RESULT_LIMITS, type ResultLimits } from "../call/results/limits.ts";
+import { encodeResult, type StoredResult } from "../call/results/result.ts";
+import { QUEUE_CONSTANTS } from "../queue/lua-constants.ts";
+import { defineScript } from "../redis/define-script.ts";
+import type { Partition } from "../redis/partition.ts";
+import { oneOf } from "../redis/reply.ts";
+import deliverResultLua from "./deliver-result.lua";
+
+/** What a runner may deliver. */
+export type Delivery = StoredResult & { by: "delivery" };
+
+/** What became of a delivery. */
+const DELIVERED = [
+  "stored",
+  /** The same was delivered before. */
+  "same",
+  /** Something else was delivered before; that stays, unless it was a failure and this is an answer. */
+  "another",
+  /** The call was discarded or forgotten, is up for refund, or refunded: it takes no result. */
+  "too late",
+] as const;
+type Delivered = (typeof DELIVERED)[number];
+
+const DELIVER = defineScript({
+  source: deliverResultLua,
+  keys: "record, result, payment",
+  args: "prefix, id, resultMs, bytesMax, result",
+  constants: QUEUE_CONSTANTS,
+  reply: oneOf(...DELIVERED),
+});
+
+export type DeliverResult = (id: string, result: Delivery) => Promise<Delivered>;
+
+/**
+ * Stores what a runner delivers, or says why not. Of a longer body than may be kept stays only that it was too long. Nothing is retried
+ * here. Throws `record.unreadable`.
+ */
+export function createDeliverResult(
+  { redis, keys, prefix }: Partition,
+  { resultMs, resultBytesMax, bytesMax }: ResultLimits = RESULT_LIMITS,
+): DeliverResult {
+  const deliver = DELIVER.on(redis);
+  return async (id, result) => {
+    const touched = { record: keys.record(id), result: keys.result(id), payment: keys.payment(id) };
+    const value = encodeResult(shortened(result, resultBytesMax));
+    return deliver(touched, { prefix, id, resultMs, bytesMax, result: value });
+  };
+}
+
+function shortened(result: Delivery, bytesMax: number): StoredResult {
+  if (result.kind !== "answer" || result.body.length <= bytesMax) return result;
+  const { body, ...told } = result;
+  return { ...told, kind: "too_long" };
+}

@@ -1,0 +1,84 @@
+-- KEYS record, payment, discarded, attempts, result, progress, registry, bytes, acts, repeats, actCount,
+--   ...callbacks(record, attempts)
+-- ARGV prefix, id, now, keepMs, callbackIds, line
+-- Removes what is kept of a call's sender (forget.ts). `callbacks` are those that the call may have, in the order of
+-- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` is that of the audit.
+-- Answers DONE; FORGOTTEN and when that was; UNDECIDED and the state; IN_HAND and where the call is; or UNKNOWN.
+--
+-- What settling the payment again would need stays until the chain has shown it: the reconciler drops it then. BullMQ's
+-- own events have the reasons of failed calls, and nobody reads them.
+--@include "../call/change-record.lua"
+local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(ARGV.keepMs)
+--@include "../queue/place-of.lua"
+--@include "../call/results/drop-result.lua"
+--@include "../call/results/tell-change.lua"
+--@include "../redis/audit/add-act.lua"
+
+-- Takes a failed call off its queue. Returns whether it was there.
+local function dropFailed(queue, id)
+  if redis.call('ZREM', prefix .. queue .. ':failed', id) == 0 then return false end
+  local own = prefix .. queue .. ':' .. id
+  redis.call('HINCRBY', KEYS.bytes, queue, -redis.call('HSTRLEN', own, 'data'))
+  redis.call('DEL', own)
+  return true
+end
+
+-- Ends a callback. One that waits is told to nobody any longer: the producer that takes it finds that it has ended, and
+-- reads nothing of it.
+local function dropCallback(own, tries, id)
+  redis.call('DEL', tries)
+  local place = placeOf(KEYS.registry, prefix, id)
+  if not place then return end
+  local key = prefix .. place[1] .. ':' .. id
+  if not dropFailed(place[1], id) then
+    redis.call('HINCRBY', KEYS.bytes, place[1], -redis.call('HSTRLEN', key, 'data'))
+    redis.call('HSET', key, 'data', '')
+    redis.call('HDEL', key, 'failedReason', 'stacktrace')
+  end
+  redis.call('HSET', own, 'st', 'DISCARDED', 'at', now, 'fg', now)
+  redis.call('PEXPIRE', own, keepMs)
+end
+
+local st, fg, w, rt = unpack(redis.call('HMGET', KEYS.record, 'st', 'fg', 'w', 'rt'))
+if fg then return {'FORGOTTEN', fg} end
+if st == 'SETTLING' or st == 'REVIEW' then return {'UNDECIDED', st} end
+local place = placeOf(KEYS.registry, prefix, id)
+if place and place[2] ~= 'failed' then return {'IN_HAND', place[2]} end
+if not place then
+  if st == 'QUEUED' then return {'IN_HAND', 'missing'} end
+  if not st and redis.call('EXISTS', KEYS.attempts, KEYS.result, KEYS.progress) == 0 then return {'UNKNOWN'} end
+else
+  dropFailed(place[1], id)
+end
+for i, callback in ipairs(cjson.decode(ARGV.callbackIds)) do
+  local at = FIRST.callbacks + WIDTH.callbacks * (i - 1)
+  dropCallback(KEYS[at], KEYS[at + 1], callback)
+end
+for _, queue in ipairs(redis.call('SMEMBERS', KEYS.registry)) do
+  redis.call('ZREM', prefix .. 'since:' .. queue, id)
+  redis.call('XTRIM', prefix .. queue .. ':events', 'MAXLEN', 0)
+end
+redis.call('DEL', KEYS.attempts)
+dropResult(id)
+dropResult(id .. ':progress')
+
+local left = redis.call('PTTL', KEYS.record)
+if not st or st == 'FAILED' or st == 'QUEUED' then
+  redis.call('HSET', KEYS.record, 'st', 'DISCARDED', 'at', now)
+  if redis.call('EXISTS', KEYS.payment) == 1 then redis.call('ZADD', KEYS.discarded, now, id) end
+end
+redis.call('HSET', KEYS.record, 'fg', now, 'rs', 'gone')
+redis.call('HDEL', KEYS.record, 'fc', 'fp', 'cb')
+if st ~= 'REFUND_PENDING' then
+  if left < 0 then left = tonumber(w) or keepMs end
+  if not rt and left < keepMs then left = keepMs end
+  redis.call('PEXPIRE', KEYS.record, left)
+end
+
+redis.call('HDEL', KEYS.payment, 'call')
+local proven, reason = unpack(redis.call('HMGET', KEYS.payment, 'proven', 'reason'))
+if proven == '1' or reason then redis.call('HDEL', KEYS.payment, 'request') end
+
+tellChange(id)
+addAct(ARGV.line)
+return {'DONE'}

@@ -1,0 +1,114 @@
+import { callbackId, ENDINGS } from "../call/callback.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { failpoint } from "../platform/lifecycle/failpoint.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { AUDIT, actKeys, createAudit, logAudited, toLine } from "../redis/audit/audit.ts";
+import { defineScript } from "../redis/define-script.ts";
+import { oneOf, optional, text, tuple } from "../redis/reply.ts";
+import forgetLua from "./forget.lua";
+import { createForgetInHistory } from "./history/keep.ts";
+import { createReadHistory } from "./history/read.ts";
+
+/**
+ * How long the record of a forgotten call that nobody paid for lives at least: longer than a result may come late. That of a paid call
+ * lives with its payment.
+ */
+const FORGOTTEN_KEEP_MS = 7 * 86_400_000;
+
+const FORGET = defineScript({
+  source: forgetLua,
+  keys: "record, payment, discarded, attempts, result, progress, registry, bytes, acts, repeats, actCount, ...callbacks(record, attempts)",
+  args: "prefix, id, now, keepMs, callbackIds, line",
+  constants: { AUDIT },
+  reply: tuple(oneOf("DONE", "FORGOTTEN", "UNDECIDED", "IN_HAND", "UNKNOWN"), optional(text)),
+});
+
+/** `before`: it had been forgotten, at that time (unix ms); nothing was done. */
+export type Forgotten = { kind: "done" } | { kind: "before"; at: number };
+
+export type Forget = (id: string, reason: string) => Promise<Forgotten>;
+
+/**
+ * Removes what Postern holds of a call's sender: its body, metadata, result, progress, what was said of its attempts, and the callback that
+ * would tell of its end. What stays says that there was such a call, so that no repeat of the delivery or payment runs or charges anything. A failed call ends by it.
+ *
+ * It is one step, with its line in the audit, so that nothing runs between and no line is missing. The history of calls comes after it. Whatever comes late, as a 2xx, a
+ * delivery or a failed attempt, finds the record's `fg` or an ended call, and writes nothing back.
+ *
+ * Throws `call.in_hand`, `call.undecided` and `call.unknown`.
+ */
+export function createForget({ partition, clock, log, by }: OperateDeps): Forget {
+  const { redis, keys, prefix } = partition;
+  const run = FORGET.on(redis);
+  const history = createForgetInHistory(partition);
+  const readHistory = createReadHistory(partition);
+  const audit = createAudit(partition, log);
+
+  async function isRemembered(id: string): Promise<boolean> {
+    for await (const _ of readHistory({ id })) return true;
+    return false;
+  }
+
+  return async function forget(id, reason) {
+    const at = clock();
+    const entry = { at, action: "forget", callId: id, by, selection: "by id", reason } as const;
+    const callbackIds = ENDINGS.map((ending) => callbackId(id, ending));
+    const own = {
+      ...{ record: keys.record(id), payment: keys.payment(id), attempts: keys.attempts(id) },
+      ...{ result: keys.result(id), progress: keys.progress(id), registry: keys.queues },
+      ...{ bytes: keys.bytes, discarded: keys.paymentsDiscarded, ...actKeys(keys, entry) },
+      callbacks: callbackIds.map((callback) => {
+        return { record: keys.record(callback), attempts: keys.attempts(callback) };
+      }),
+    };
+    const words = {
+      prefix,
+      id,
+      now: at,
+      keepMs: FORGOTTEN_KEEP_MS,
+      callbackIds: JSON.stringify(callbackIds),
+    };
+    failpoint("operator.before_forgotten");
+    const [became, detail = ""] = await run(own, { ...words, line: toLine(entry) });
+    failpoint("operator.after_forgotten");
+    switch (became) {
+      case "DONE":
+        await history.forget(id);
+        logAudited(log, entry);
+        return { kind: "done" };
+      case "FORGOTTEN":
+        await history.forget(id); // the process that forgot it may have died before that
+        return { kind: "before", at: Number(detail) };
+      case "UNDECIDED":
+        throw undecided(id, detail);
+      case "IN_HAND":
+        throw inHand(id, detail);
+      case "UNKNOWN":
+        if (await isRemembered(id)) {
+          await audit(entry);
+          await history.remove(id);
+          return { kind: "done" };
+        }
+        throw AppError.public(
+          "call.unknown",
+          `${id} is unknown: there was no such call, or it is no longer kept`,
+        );
+    }
+  };
+}
+
+function undecided(id: string, state: string): AppError {
+  const detail =
+    state === "REVIEW"
+      ? `${id}: the payment is in review: decide it with postern payments resolve`
+      : `${id}: the outcome of the payment is not known yet; postern payments resolve --dropped deletes the body now`;
+  return AppError.public("call.undecided", detail, { retryAfterMs: 2000 });
+}
+
+function inHand(id: string, place: string): AppError {
+  const detail =
+    place === "missing"
+      ? `${id}: the queue lost this call before it ran; a gateway will queue it again`
+      : `${id}: the call is ${place} in its queue; it can be forgotten once it has ended or failed`;
+  return AppError.public("call.in_hand", detail, { retryAfterMs: 2000 });
+}

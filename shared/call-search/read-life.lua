@@ -1,0 +1,37 @@
+-- KEYS record, payment, attempts, result, progress, registry, ...callbacks(record, attempts)
+-- ARGV prefix, id, ...callbackIds
+-- Reads all that is kept of a call, except the bytes of its body and result. `callbacks` are those that the call may
+-- have, in the order of `callbackIds`.
+--
+-- Answers the record's fields and the payment's (look.lua); what `toRead` takes, with the first line of the result
+-- alone, and the size of the result; the call's log; the call's place, and what BullMQ's hash says of it there; the stored
+-- call without its body, and its size; for each callback the state and time of its record, its place, when it was added,
+-- and the newest entry of its log; and the time.
+--@include "../queue/place-of.lua"
+--@include "../queue/bodiless.lua"
+--@include "../call/results/read-record.lua"
+local prefix = ARGV.prefix .. ':'
+local both = (function()
+--@include "../payments/look.lua"
+end)()
+local result = redis.call('GETRANGE', KEYS.result, 0, HEAD_BYTES_MAX - 1)
+local read = {result ~= '' and result, redis.call('GET', KEYS.progress), unpack(record, 1, 6)}
+local place, job, stored, size = placeOf(KEYS.registry, prefix, ARGV.id), false, '', 0
+if place then
+  local key = prefix .. place[1] .. ':' .. ARGV.id
+  job = {redis.call('HGET', key, 'timestamp')}
+  job[2] = redis.call('ZSCORE', prefix .. place[1] .. ':delayed', ARGV.id)
+  stored, size = bodiless(key, 'data'), redis.call('HSTRLEN', key, 'data')
+else
+  stored, size = bodiless(KEYS.payment, 'call'), redis.call('HSTRLEN', KEYS.payment, 'call')
+end
+local callbacks = {}
+for i = FIRST.callbacks, #KEYS, WIDTH.callbacks do
+  local its, id = redis.call('HMGET', KEYS[i], 'st', 'at'), ARGV[FIRST.callbackIds + #callbacks]
+  local at = placeOf(KEYS.registry, prefix, id)
+  its[3] = at and at[2] or false
+  its[4] = at and redis.call('HGET', prefix .. at[1] .. ':' .. id, 'timestamp') or false
+  its[5] = redis.call('LINDEX', KEYS[i + 1], -1)
+  callbacks[#callbacks + 1] = its
+end
+return {both[1], both[2], read, redis.call('STRLEN', KEYS.result), redis.call('LRANGE', KEYS.attempts, 0, -1), place or false, job, stored, size, callbacks, both[3]}

@@ -1,0 +1,216 @@
+import { callbackId, ENDINGS, type Ending } from "../call/callback.ts";
+import type { StoredResult } from "../call/results/result.ts";
+import type { ResultRead } from "../call/results/store.ts";
+import type { Payment } from "../payments/payment.ts";
+import type { ErrorCode } from "../platform/errors/codes.ts";
+import { type CallLog, type LogEntry, toCallLog } from "../queue/call-log.ts";
+import { toCode, toFailure } from "../queue/failed.ts";
+import type { EndedCall } from "./history/block.ts";
+
+/** One thing that happened to a call. `at` is unix ms; `missing` is how many attempts right before it are no longer kept, if there are any. */
+export type LifeStep = {
+  at: number;
+  missing?: number;
+} /** A gateway has made the call of a request; of a payment, as it claims it. */ & (
+  | { kind: "created" }
+  /** A facilitator has verified the payment, and the whole call is on disk. */
+  | { kind: "claimed"; facilitator: string }
+  /** The settle request was sent once more, so often in all. */
+  | { kind: "settle sent again"; dispatches: number }
+  | { kind: "settled"; transaction: string; by: string; proven: boolean }
+  | { kind: "void"; reason: string | undefined }
+  | { kind: "in review"; reason: string | undefined }
+  | { kind: "queued" }
+  | { kind: "attempt failed"; n: number; code: string; reason: string; worker: string }
+  /** The outcome was not recorded: the producer ended, stopped or lost the call. */
+  | { kind: "attempt lost"; n: number }
+  | { kind: "failed"; code: ErrorCode; reason: string }
+  | { kind: "replayed"; by: string; reason: string | undefined }
+  /** The `n`-th attempt succeeded; undefined if that number is no longer known. */
+  | { kind: "injected"; n: number | undefined }
+  | { kind: "discarded"; by?: string; reason?: string | undefined }
+  | { kind: "refund exported"; export: string }
+  | { kind: "refunded"; transaction: string }
+  /** The runner took the call although its refund was exported. */
+  | { kind: "injected late" }
+  /** What the runner of a long job last said, as JSON. */
+  | { kind: "progress"; json: string }
+  | { kind: "result"; status: number; contentType: string | undefined; bytes: number; by: StoredResult["by"] }
+  | { kind: "result too long"; status: number; by: StoredResult["by"] }
+  | { kind: "failure delivered"; status: number; title: string | undefined; detail: string | undefined }
+  /** Its receiver is told of the end; this is the state of that callback, a call of its own. `at` is when it was queued, or came into that state. */
+  | { kind: "callback"; ending: Ending; id: string; state: string; attempts: number }
+  | { kind: "forgotten" }
+);
+
+type Answer = Extract<ResultRead, { kind: "answer" }>;
+
+/** What there is to say of a result; of an answer its size in place of the body. */
+export type LifeResult = Exclude<ResultRead, Answer> | (Omit<Answer, "body"> & { bytes: number });
+
+/** What is known of a call, as far as its steps need it. */
+export type Known = {
+  id: string;
+  record: Readonly<Record<string, string>>;
+  /** When it was added to its queue, while it is there. */
+  queuedAt: number | undefined;
+  head: { accepted_at: number } | undefined;
+  payment: Payment | undefined;
+  log: CallLog;
+  /** How many attempts there were in all. */
+  attempts: number | undefined;
+  result: LifeResult;
+  remembered: EndedCall | undefined;
+  /** Of each callback that it may have: state and time of its record, its place, when it was added, and the newest entry of its log. */
+  callbacks: readonly (readonly [state: Text, changedAt: Num, place: Text, queuedAt: Num, newest: Text])[];
+};
+
+type Num = number | undefined;
+type Text = string | undefined;
+
+/** What happened to a call, the oldest first. */
+export function stepsOf(known: Known): LifeStep[] {
+  return inOrder([...ownSteps(known), ...callbackSteps(known)]);
+}
+
+/** A process knows Redis' time to within an exchange with it, so a step may seem to be earlier than the one that it follows from. */
+const CLOCKS_DIFFER_MS = 100;
+
+/** By time. Steps that are no further apart than clocks differ stay in the order in which they are given. */
+function inOrder(given: readonly LifeStep[]): LifeStep[] {
+  const steps: LifeStep[] = [];
+  for (const step of given) {
+    const before = steps.findLastIndex(({ at }) => at <= step.at + CLOCKS_DIFFER_MS);
+    steps.splice(before + 1, 0, step);
+  }
+  return steps;
+}
+
+/** Those that happened at about one time stand in this order. */
+function ownSteps(known: Known): LifeStep[] {
+  const { record, head, remembered, queuedAt, log } = known;
+  const acceptedAt = head?.accepted_at ?? remembered?.acceptedAt;
+  const late = numberOf(record["late"]);
+  const forgottenAt = numberOf(record["fg"]);
+  return [
+    ...(acceptedAt === undefined ? [] : [{ kind: "created", at: acceptedAt } as const]),
+    ...paymentSteps(known),
+    ...(queuedAt === undefined ? [] : [{ kind: "queued", at: queuedAt } as const]),
+    ...logSteps(log),
+    ...endSteps(known),
+    ...(late === undefined ? [] : [{ kind: "injected late", at: late } as const]),
+    ...resultSteps(known),
+    ...(forgottenAt === undefined ? [] : [{ kind: "forgotten", at: forgottenAt } as const]),
+  ];
+}
+
+function logSteps({ entries }: CallLog): LifeStep[] {
+  let shown = 0;
+  return entries.flatMap((entry) => {
+    const isAttempt = entry.kind === "attempt" || entry.kind === "lost";
+    const missing = missingFrom(shown, isAttempt ? entry.n - 1 : entry.n);
+    shown = entry.n;
+    const [first, ...rest] = stepsOfEntry(entry);
+    return [{ ...first, ...missing }, ...rest];
+  });
+}
+
+function missingFrom(shown: number, before: number): { missing?: number } {
+  return before > shown ? { missing: before - shown } : {};
+}
+
+function stepsOfEntry(entry: LogEntry): [LifeStep, ...LifeStep[]] {
+  const { kind, n, at } = entry;
+  switch (kind) {
+    case "lost":
+      return [{ kind: "attempt lost", at, n }];
+    case "failed":
+      return [{ kind, at, ...toFailure(entry.reason) }];
+    case "attempt": {
+      const { code, reason, worker, failedAt } = entry;
+      const failed = { kind: "failed", code: toCode(code), reason } as const;
+      return [
+        { kind: "attempt failed", at, n, code, reason, worker },
+        ...(failedAt === undefined ? [] : [{ ...failed, at: failedAt }]),
+      ];
+    }
+    default:
+      return [{ kind, at, by: entry.by, reason: entry.reason }];
+  }
+}
+
+function paymentSteps({ payment, queuedAt, record }: Known): LifeStep[] {
+  if (payment === undefined) return [];
+  const { claimedAt, dispatches, dispatchedAt, facilitator, settlement, settledAt, proven, reason } = payment;
+  const at = Number(record["at"]);
+  const steps: LifeStep[] = [{ kind: "claimed", at: claimedAt, facilitator }];
+  if (dispatches > 1) steps.push({ kind: "settle sent again", at: dispatchedAt, dispatches });
+  if (settlement !== undefined && settledAt !== undefined) {
+    const { transaction, by } = settlement;
+    steps.push({ kind: "settled", at: settledAt, transaction, by, proven });
+    // One step settles it and adds the call to its queue.
+    if (queuedAt === undefined) steps.push({ kind: "queued", at: settledAt });
+  }
+  if (payment.state === "VOID") steps.push({ kind: "void", at, reason });
+  if (payment.state === "REVIEW") steps.push({ kind: "in review", at, reason });
+  return steps;
+}
+
+/** How it ended, and what became of its refund. */
+function endSteps({ record, log, attempts, payment, remembered }: Known): LifeStep[] {
+  const at = Number(record["at"]);
+  const steps: LifeStep[] = [];
+  const injected = {
+    kind: "injected",
+    n: attempts,
+    ...missingFrom(log.attempts, (attempts ?? 0) - 1),
+  } as const;
+  if (record["st"] === "INJECTED") steps.push({ ...injected, at });
+  else if (record["st"] === undefined && remembered !== undefined)
+    steps.push({ ...injected, at: remembered.endedAt });
+  const isDiscardLogged = log.entries.some(({ kind }) => kind === "discarded");
+  if (record["st"] === "DISCARDED" && !isDiscardLogged) steps.push({ kind: "discarded", at });
+  if (payment?.refund !== undefined)
+    steps.push({ kind: "refund exported", at: payment.refund.at, export: payment.refund.export });
+  if (record["st"] === "REFUNDED")
+    steps.push({ kind: "refunded", at, transaction: payment?.refunded?.transaction ?? "" });
+  return steps;
+}
+
+function resultSteps({ result }: Known): LifeStep[] {
+  switch (result.kind) {
+    case "answer": {
+      const { at, status, contentType, bytes, by } = result;
+      return [{ kind: "result", at, status, contentType, bytes, by }];
+    }
+    case "too_long":
+      return [{ kind: "result too long", at: result.at, status: result.status, by: result.by }];
+    case "failure": {
+      const { at, status, title, detail } = result;
+      return [{ kind: "failure delivered", at, status, title, detail }];
+    }
+    case "pending":
+      return result.progress === undefined
+        ? []
+        : [{ kind: "progress", at: result.progress.at, json: result.progress.json }];
+    default:
+      return [];
+  }
+}
+
+function callbackSteps({ id, callbacks }: Known): LifeStep[] {
+  return callbacks.flatMap(([st, changedAt, place, timestamp, newest], i): LifeStep[] => {
+    const state = st ?? (place && (place === "failed" ? "failed" : "queued"));
+    const ending = ENDINGS[i];
+    if (state === undefined || ending === undefined) return [];
+    const failed = toCallLog(newest === undefined ? [] : [newest]).attempts;
+    const attempts = state === "INJECTED" ? failed + 1 : failed;
+    const at = timestamp ?? changedAt ?? 0;
+    const told = { ending, id: callbackId(id, ending), state: state.toLowerCase(), attempts };
+    return [{ kind: "callback", at, ...told }];
+  });
+}
+
+export function numberOf(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text);
+}

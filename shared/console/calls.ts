@@ -1,0 +1,304 @@
+import { z } from "zod";
+import { CALL_ID } from "../call/call-id.ts";
+import { WEBHOOK_DELIVERY_ID, WEBHOOK_PATH } from "../call/job-call.ts";
+import { idsOfKey, whyNoJobKey } from "../call/job-ids.ts";
+import { ORIGINS } from "../call/origin.ts";
+import { createResults } from "../call/results/store.ts";
+import { createForget } from "../call-search/forget.ts";
+import { CALL_STATES, type FoundCall } from "../call-search/found-call.ts";
+import { type CallLife, createReadBody, createReadLife } from "../call-search/life.ts";
+import { createSearchCalls } from "../call-search/search.ts";
+import { isAddress } from "../chain/address.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { toIso } from "../platform/time/iso.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { createAudit } from "../redis/audit/audit.ts";
+import type { Partition } from "../redis/partition.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { PaymentView, toPaymentView } from "./payment-view.ts";
+import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
+import { askedMs, askedTime, count, isoOrNull, isoTime } from "./view.ts";
+
+/** A call that was found. What is null is not known of it. */
+export const FoundCallView = z.object({
+  id: z.string(),
+  state: z.enum(CALL_STATES),
+  /** When it came into this state, or was queued. */
+  at: isoTime,
+  origin: z.string().nullable(),
+  /** `<service id>/<job index>` */
+  job: z.string().nullable(),
+  endpoint: z.string().nullable(),
+  delivery_id: z.string().nullable(),
+  payer: z.string().nullable(),
+  transaction: z.string().nullable(),
+  accepted_at: isoTime.nullable(),
+  ended_at: isoTime.nullable(),
+  attempts: count.nullable(),
+  code: z.string().nullable(),
+  reason: z.string().nullable(),
+});
+export type FoundCallView = z.infer<typeof FoundCallView>;
+
+/** Selects calls that meet every field present. */
+export const CallSearch = z.strictObject({
+  id: z.string().regex(CALL_ID).optional(),
+  delivery_id: z.string().min(1).max(1024).optional(),
+  endpoint: z.string().min(1).max(2048).optional(),
+  payer: z
+    .string()
+    .refine(isAddress, "must be an address: 0x and 40 hex digits")
+    .transform((text) => text.toLowerCase())
+    .optional(),
+  transaction: z
+    .string()
+    .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
+    .transform((text) => text.toLowerCase())
+    .optional(),
+  origin: z.enum(ORIGINS).optional(),
+  job: z
+    .string()
+    .refine((text) => whyNoJobKey(text) === undefined, "must be <service id>/<job index>, such as 7/1")
+    .optional(),
+  state: z.enum(CALL_STATES).optional(),
+  since: askedTime.optional(),
+  until: askedTime.optional(),
+});
+export type CallSearch = z.infer<typeof CallSearch>;
+
+/** One thing that happened to a call. What it has beside `at` and `what` depends on that. */
+const Step = z.object({
+  at: isoTime,
+  what: z.string(),
+  /** How many attempts right before it are no longer kept. */
+  missing: count.optional(),
+  n: z.int().optional(),
+  code: z.string().optional(),
+  reason: z.string().optional(),
+  worker: z.string().optional(),
+  facilitator: z.string().optional(),
+  dispatches: z.int().optional(),
+  transaction: z.string().optional(),
+  by: z.string().optional(),
+  proven: z.boolean().optional(),
+  export: z.string().optional(),
+  json: z.string().optional(),
+  status: z.int().optional(),
+  content_type: z.string().optional(),
+  bytes: z.int().optional(),
+  title: z.string().optional(),
+  detail: z.string().optional(),
+  ending: z.string().optional(),
+  state: z.string().optional(),
+  attempts: z.int().optional(),
+  id: z.string().optional(),
+});
+
+/** All that is kept of a call but the bytes of its body and result. */
+export const CallLifeView = z.object({
+  call_id: z.string(),
+  state: z.string(),
+  changed_at: isoTime.nullable(),
+  origin: z.string().nullable(),
+  service_id: count.nullable(),
+  job_id: count.nullable(),
+  queue: z.object({ name: z.string(), as: z.string(), due_at: isoTime.nullable() }).nullable(),
+  /** The oldest first. Of failed attempts, failures and replays only the newest five of each. */
+  timeline: z.array(Step),
+  content_type: z.string().nullable(),
+  bytes: count.nullable(),
+  sha256: z.string().nullable(),
+  traceparent: z.string().nullable(),
+  metadata: z.record(z.string(), z.string()).nullable(),
+  path: z.string().nullable(),
+  delivery_id: z.string().nullable(),
+  /** How many attempts there were in all, across replays. Null if that is no longer known. */
+  attempts: count.nullable(),
+  /** How often it was replayed, while its attempts are kept. */
+  replays: count,
+  body_kept: z.boolean(),
+  /** `answer`, and otherwise why there is none. */
+  result: z.object({
+    what: z.string(),
+    /** Of an answer that is kept. */
+    bytes: count.optional(),
+    code: z.string().optional(),
+    title: z.string().nullable().optional(),
+    detail: z.string().nullable().optional(),
+  }),
+  payment: PaymentView.nullable(),
+  forgotten_at: isoTime.nullable(),
+});
+export type CallLifeView = z.infer<typeof CallLifeView>;
+
+export const FoundCalls = z.object({
+  calls: z.array(FoundCallView),
+  next,
+  /** False if there may be more that match: the time was up, or a queue holds more calls than are looked at. */
+  is_complete: z.boolean(),
+});
+export type FoundCalls = z.infer<typeof FoundCalls>;
+
+/** What came of a call that was to be forgotten. */
+export const ForgottenView = z.object({
+  changed: z.boolean(),
+  /** When it was forgotten before. */
+  forgotten_before: isoTime.nullable(),
+});
+export type ForgottenView = z.infer<typeof ForgottenView>;
+
+const Place = z.strictObject({ at: z.number(), ids: z.array(z.string()) });
+
+export type CallsApi = {
+  /** The newest first. */
+  find(search: CallSearch, page: PageAsked): Promise<FoundCalls>;
+  /** Throws `call.unknown`, as the others do. */
+  show(id: string): Promise<CallLifeView>;
+  /** With a line in the audit, as `result`. Throws `call.no_body` if it is not kept (any more). */
+  body(id: string): Promise<Buffer>;
+  /** Throws `call.no_result` if there is none with a body. */
+  result(id: string): Promise<Buffer>;
+  /** Throws `call.in_hand` and `call.undecided`. */
+  forget(id: string, reason: string): Promise<ForgottenView>;
+};
+
+type Deps = OperateDeps & {
+  /** The same keys over a connection on which an answer may take longer, for bodies. */
+  patient: Partition;
+  tokens: TokenSource;
+  /** The paths of the endpoints that there are. */
+  paths: () => readonly string[];
+};
+
+/** A search ends then with what it has found. */
+const PATIENCE_MS = 10_000;
+
+/** What an operator sees of calls, wherever they are, and has forgotten of them. */
+export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): CallsApi {
+  const { partition, clock, log, by } = deps;
+  const decimalsOf = decimalsFrom(tokens);
+  const search = createSearchCalls(partition, { paths, patienceMs: PATIENCE_MS });
+  const readLife = createReadLife(partition);
+  const readBody = createReadBody(patient);
+  const results = createResults(patient);
+  const forget = createForget(deps);
+  const audit = createAudit(partition, log);
+
+  async function show(id: string): Promise<CallLifeView> {
+    const life = await readLife(id);
+    if (life !== undefined) return toLifeView(life, decimalsOf);
+    const detail = `${id} is unknown: there was no such call, or it ended longer ago than console.history_secs`;
+    throw AppError.public("call.unknown", detail);
+  }
+
+  return {
+    show,
+
+    async find({ delivery_id: deliveryId, since, until, ...asked }, { limit, cursor }) {
+      const times = {
+        since: askedMs(since),
+        until: askedMs(until),
+      };
+      const page = { limit, after: fromCursor(Place, cursor) };
+      const found = await search({ ...asked, deliveryId, ...times }, page);
+      return {
+        calls: found.calls.map(toFoundView),
+        next: toCursor(found.next),
+        is_complete: found.isComplete,
+      };
+    },
+
+    async body(id) {
+      const body = await readBody(id);
+      if (body !== undefined) {
+        await audit({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
+        return body;
+      }
+      const { state } = await show(id);
+      throw AppError.public("call.no_body", `${id}: its body is not kept; the call is ${state}`);
+    },
+
+    async result(id) {
+      const read = await results.read(id);
+      if (read.kind === "answer") {
+        await audit({ at: clock(), action: "read_result", callId: id, by, selection: "by id" });
+        return read.body;
+      }
+      await show(id);
+      throw AppError.public("call.no_result", `${id} has no result: ${RESULT[read.kind]}`);
+    },
+
+    async forget(id, reason) {
+      const forgotten = await forget(id, reason);
+      const before = forgotten.kind === "before" ? toIso(forgotten.at) : null;
+      return { changed: before === null, forgotten_before: before };
+    },
+  };
+}
+
+const RESULT = {
+  answer: "kept",
+  too_long: "it was too large to keep",
+  failure: "the runner reported a permanent failure",
+  failed: "the call failed permanently",
+  pending: "not available yet",
+  gone: "no longer kept",
+  "none kept": "its job does not keep results",
+  unknown: "not available yet",
+} satisfies Record<CallLife["result"]["kind"], string>;
+
+/** What a result is, by the word for it. */
+export const RESULT_WORDS: Readonly<Record<string, string>> = RESULT;
+
+function toFoundView({ deliveryId, acceptedAt, endedAt, at, ...call }: FoundCall): FoundCallView {
+  const { id, state, origin, job, endpoint, payer, transaction, attempts, code, reason } = call;
+  return {
+    ...{ id, state, at: toIso(at), origin: origin ?? null, job: job ?? null, endpoint: endpoint ?? null },
+    ...{ delivery_id: deliveryId ?? null, payer: payer ?? null, transaction: transaction ?? null },
+    ...{ accepted_at: isoOrNull(acceptedAt), ended_at: isoOrNull(endedAt), attempts: attempts ?? null },
+    ...{ code: code ?? null, reason: reason ?? null },
+  };
+}
+
+function toLifeView(life: CallLife, decimalsOf: DecimalsOf): CallLifeView {
+  const { id, state, changedAt, origin, job, place, head, steps, result, payment } = life;
+  const ids = job === undefined ? undefined : idsOfKey(job);
+  return {
+    call_id: id,
+    state,
+    changed_at: isoOrNull(changedAt),
+    origin: origin ?? null,
+    service_id: ids?.serviceId ?? null,
+    job_id: ids?.jobIndex ?? null,
+    queue: place === undefined ? null : { name: place.queue, as: place.as, due_at: isoOrNull(place.dueAt) },
+    timeline: steps.map(({ kind, at, ...more }) => ({ at: toIso(at), what: kind, ...snakeCased(more) })),
+    content_type: head?.content_type ?? null,
+    bytes: head?.bytes ?? payment?.terms.body_bytes ?? null,
+    sha256: head?.sha256 ?? null,
+    traceparent: head?.traceparent ?? null,
+    metadata: head?.metadata ?? null,
+    path: head?.metadata[WEBHOOK_PATH] ?? life.remembered?.endpoint ?? null,
+    delivery_id: head?.metadata[WEBHOOK_DELIVERY_ID] ?? life.remembered?.deliveryId ?? null,
+    attempts: life.attempts ?? null,
+    replays: life.replays,
+    body_kept: life.storedBytes > 0,
+    result: toResultView(result),
+    payment: payment === undefined ? null : toPaymentView(payment, decimalsOf),
+    forgotten_at: isoOrNull(life.forgottenAt),
+  };
+}
+
+function toResultView(result: CallLife["result"]): CallLifeView["result"] {
+  if (result.kind === "answer") return { what: "answer", bytes: result.bytes };
+  if (result.kind !== "failed") return { what: result.kind };
+  const { kind: what, code, title, detail } = result;
+  return { what, code, title: title ?? null, detail: detail ?? null };
+}
+
+/** Without what is not known. */
+function snakeCased(fields: object): Partial<z.infer<typeof Step>> {
+  const named = Object.entries(fields).flatMap(([name, value]: [string, unknown]) =>
+    value === undefined ? [] : [[name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]],
+  );
+  return Object.fromEntries(named) as Partial<z.infer<typeof Step>>;
+}

@@ -1,0 +1,298 @@
+import { z } from "zod";
+import { CALL_ID } from "../call/call-id.ts";
+import type { CallHead } from "../call/job-call.ts";
+import { ORIGINS } from "../call/origin.ts";
+import type { RecordState } from "../call/record-state.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { isErrorCode } from "../platform/errors/codes.ts";
+import { toIso } from "../platform/time/iso.ts";
+import type { FailedAttempt } from "../queue/call-log.ts";
+import { createCallRecords } from "../queue/call-record.ts";
+import { createDiscard } from "../queue/discard.ts";
+import { type CallFilter, createFailedCalls, type FailedCall } from "../queue/failed.ts";
+import type { Operate, OperateDeps } from "../queue/operate.ts";
+import { jobIdsOf, originOf } from "../queue/queue-name.ts";
+import { openRegistry } from "../queue/registry.ts";
+import { createReplay } from "../queue/replay.ts";
+import { createAudit } from "../redis/audit/audit.ts";
+import type { Partition } from "../redis/partition.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { askedMs, askedTime, count, isoTime } from "./view.ts";
+
+/** A failed call without its body. What is absent is not known of it. */
+export const FailedCallView = z.object({
+  id: z.string(),
+  /** It may be one that this release does not know. */
+  origin: z.string(),
+  /** The webhook path that it came in by. */
+  path: z.string().optional(),
+  service_id: count,
+  job_id: count,
+  failed_at: isoTime,
+  accepted_at: isoTime,
+  /** Since it was queued or last replayed. */
+  attempts: count,
+  code: z.string(),
+  reason: z.string(),
+  content_type: z.string().optional(),
+  bytes: count.optional(),
+  sha256: z.string().optional(),
+  traceparent: z.string().optional(),
+});
+export type FailedCallView = z.infer<typeof FailedCallView>;
+
+const AttemptView = z.object({
+  /** The n-th failed attempt since the call was accepted. */
+  n: z.int(),
+  at: isoTime,
+  code: z.string(),
+  reason: z.string(),
+  worker: z.string(),
+});
+
+/** All that is known of a failed call but its body. */
+export const FailedCallDetail = FailedCallView.extend({
+  /** The state in its record; absent of a call without a delivery id. */
+  record: z.string().optional(),
+  metadata: z.record(z.string(), z.string()).optional(),
+  /** The newest, oldest first. */
+  failed_attempts: z.array(AttemptView),
+  /** The stored data, if it is unreadable as a call. */
+  stored: z.unknown().optional(),
+});
+export type FailedCallDetail = z.infer<typeof FailedCallDetail>;
+
+/** The failed calls of one origin of a job that failed with one code. */
+export const FailedGroupView = z.object({
+  origin: z.string(),
+  service_id: count,
+  job_id: count,
+  code: z.string(),
+  count,
+  newest_at: isoTime,
+  newest_reason: z.string(),
+  /** So many of them failed in each hour of the last day, by the clock, the oldest hour first and the one that runs last. */
+  by_hour: z.array(count).length(24),
+});
+export type FailedGroupView = z.infer<typeof FailedGroupView>;
+
+/** Selects failed calls that meet every field present. The times are when a call failed, both inclusive. */
+export const FailedFilter = z.strictObject({
+  origin: z.enum(ORIGINS).optional(),
+  endpoint: z.string().min(1).max(2048).optional(),
+  service_id: count.optional(),
+  job_id: count.optional(),
+  code: z.string().refine(isErrorCode, "must be an error code of docs/errors.md").optional(),
+  since: askedTime.optional(),
+  until: askedTime.optional(),
+});
+export type FailedFilter = z.infer<typeof FailedFilter>;
+
+export const FailedPage = z.object({
+  calls: z.array(FailedCallView),
+  /** With it even a page without calls is not the last: an answer looks at so many calls and no more. */
+  next,
+});
+export type FailedPage = z.infer<typeof FailedPage>;
+
+const Place = z.strictObject({ failedAt: z.number(), id: z.string().regex(CALL_ID) });
+
+export type FailedApi = {
+  /** The newest first. */
+  page(filter: FailedFilter, page: PageAsked): Promise<FailedPage>;
+  /** The newest first, only some in memory at a time. */
+  list(filter: FailedFilter & { ids?: readonly string[] | undefined }): AsyncIterable<FailedCallView>;
+  /** How many match, and how many there are. */
+  count(
+    filter: FailedFilter & { ids?: readonly string[] | undefined },
+    signal?: AbortSignal,
+  ): Promise<{ matched: number; total: number }>;
+  groups(filter: FailedFilter, signal?: AbortSignal): Promise<FailedGroupView[]>;
+  /** Throws `call.not_failed`, `call.forgotten` or `call.unknown`, which say where the call is. So do the others that take an id. */
+  show(id: string): Promise<FailedCallDetail>;
+  /** With a line in the audit. Throws `call.corrupt` if the stored data is unreadable as a call. */
+  body(id: string): Promise<Buffer>;
+  /** Throws `call.too_old` of a call that its runner may run twice, unless `force` is given. */
+  replay(id: string, why: { reason: string; force: boolean }): Promise<void>;
+  discard(id: string, why: { reason: string }): Promise<void>;
+};
+
+type Deps = OperateDeps & {
+  /** The same keys over a connection on which an answer may take longer, for bodies. */
+  patient: Partition;
+  /** For how long the runner remembers keys. */
+  runnerMemoryMs: number;
+};
+
+/** What an operator sees of failed calls, and does to a single one, with a line in the audit. */
+export function createFailedApi(deps: Deps): FailedApi {
+  const { partition, clock, log, by, runnerMemoryMs } = deps;
+  const calls = createFailedCalls(partition);
+  const bodies = createFailedCalls(deps.patient);
+  const records = createCallRecords(partition);
+  const audit = createAudit(partition, log);
+  const [replay, discard] = [createReplay(deps), createDiscard(deps)];
+
+  async function find(id: string): Promise<FailedCall> {
+    const found = await calls.find(id);
+    if (found === undefined) throw await whereIs(partition, id);
+    return found;
+  }
+
+  async function operate(operation: Operate, found: FailedCall, reason: string): Promise<void> {
+    const operated = await operation(found, { selection: "by id", reason });
+    if (operated === "left") throw await whereIs(partition, found.id);
+  }
+
+  return {
+    async page(filter, { limit, cursor }) {
+      const page = await calls.page(toCallFilter(filter), { after: fromCursor(Place, cursor), limit });
+      return { calls: page.calls.map(toView), next: toCursor(page.next) };
+    },
+
+    async *list({ ids, ...filter }) {
+      const wanted = { ...toCallFilter(filter), ids };
+      for await (const call of calls.matching(wanted, { newestFirst: true })) yield toView(call);
+    },
+
+    async count({ ids, ...filter }, signal) {
+      const [matched, total] = await Promise.all([
+        calls.count({ ...toCallFilter(filter), ids }, signal),
+        calls.count({}),
+      ]);
+      return { matched, total };
+    },
+
+    async groups(filter, signal) {
+      const groups = await calls.groups(toCallFilter(filter), signal);
+      const thisHour = Math.floor(clock() / HOUR_MS);
+      return groups.map(({ queue, code, count: times, hours, newestAt, newestReason }) => {
+        const { serviceId, jobIndex } = jobIdsOf(queue);
+        return {
+          ...{ origin: originOf(queue), service_id: serviceId, job_id: jobIndex, code, count: times },
+          ...{ newest_at: toIso(newestAt), newest_reason: newestReason },
+          by_hour: Array.from({ length: DAY_HOURS }, (_, i) => hours[thisHour - DAY_HOURS + 1 + i] ?? 0),
+        };
+      });
+    },
+
+    async show(id) {
+      const found = await find(id);
+      const [head, record, attempts] = await Promise.all([
+        calls.head(found),
+        records.state(id),
+        records.attempts(id),
+      ]);
+      if (head === undefined) throw await whereIs(partition, id);
+      return toDetail(found, head, record, attempts);
+    },
+
+    async body(id) {
+      const stored = await bodies.stored(await find(id));
+      if (stored === undefined) throw await whereIs(partition, id);
+      if (stored.call !== undefined) {
+        await audit({ at: clock(), action: "read_body", callId: id, by, selection: "by id" });
+        return Buffer.from(stored.call.body, "base64");
+      }
+      throw AppError.public("call.corrupt", `${id}: the stored data is unreadable as a call`);
+    },
+
+    async replay(id, { reason, force }) {
+      const found = await find(id);
+      if (!force && isTooOld(found, runnerMemoryMs, clock())) throw tooOld(id);
+      await operate(replay, found, reason);
+    },
+
+    discard: async (id, { reason }) => operate(discard, await find(id), reason),
+  };
+}
+
+const HOUR_MS = 3_600_000;
+const DAY_HOURS = 24;
+
+/** Whether the runner may have forgotten the call's key, and so may run it twice. */
+export function isTooOld({ acceptedAt }: FailedCall, runnerMemoryMs: number, now: number): boolean {
+  return now - acceptedAt > runnerMemoryMs;
+}
+
+function tooOld(id: string): AppError {
+  const why = "it was accepted more than runner.memory_secs ago";
+  return AppError.public(
+    "call.too_old",
+    `${id}: ${why}, so the runner may have forgotten it and may run it twice; set force to replay it`,
+  );
+}
+
+export function toCallFilter(filter: FailedFilter): CallFilter {
+  const { origin, endpoint, service_id: serviceId, job_id: jobId, code, since, until } = filter;
+  return {
+    ...{ origin, endpoint, serviceId, jobId },
+    code: code !== undefined && isErrorCode(code) ? code : undefined,
+    since: askedMs(since),
+    until: askedMs(until),
+  };
+}
+
+function toView({ id, queue, origin, failedAt, acceptedAt, attempts, code, reason, head }: FailedCall) {
+  const { serviceId, jobIndex } = jobIdsOf(queue);
+  const { path, content_type, bytes, sha256, traceparent } = head;
+  return {
+    ...{ id, origin, ...(path !== undefined && { path }) },
+    ...{ service_id: serviceId, job_id: jobIndex },
+    ...{ failed_at: toIso(failedAt), accepted_at: toIso(acceptedAt), attempts, code, reason },
+    ...(content_type !== undefined && { content_type }),
+    ...(bytes !== undefined && { bytes }),
+    ...(sha256 !== undefined && { sha256 }),
+    ...(traceparent !== undefined && { traceparent }),
+  } satisfies FailedCallView;
+}
+
+function toDetail(
+  found: FailedCall,
+  { call, stored }: { call: CallHead | undefined; stored: unknown },
+  record: RecordState | undefined,
+  attempts: readonly FailedAttempt[],
+): FailedCallDetail {
+  return {
+    ...toView(found),
+    ...(record !== undefined && { record }),
+    ...(call !== undefined && { metadata: call.metadata }),
+    failed_attempts: attempts.map(({ n, at, code, reason, worker }) => ({
+      ...{ n, at: toIso(at), code, reason, worker },
+    })),
+    ...(call === undefined && { stored }),
+  };
+}
+
+/** Says in a sentence where a call is that is not among the failed ones. */
+export async function whereIs(partition: Partition, id: string): Promise<AppError> {
+  const place = (await openRegistry(partition).find(id))?.state;
+  if (place !== undefined) return notFailed(`${id} is not a failed call: it is ${place} in the queue`);
+  const records = createCallRecords(partition);
+  const [record, forgottenAt] = await Promise.all([records.state(id), records.forgottenAt(id)]);
+  if (forgottenAt !== undefined) {
+    const reason = `${id} was forgotten at ${toIso(forgottenAt)}: it can no longer be shown or replayed`;
+    return AppError.public("call.forgotten", reason);
+  }
+  if (record === undefined)
+    return AppError.public(
+      "call.unknown",
+      `${id} is unknown: there was no such call, or it is no longer kept`,
+    );
+  return notFailed(`${id} is not a failed call${recorded(record)}`);
+}
+
+function notFailed(reason: string): AppError {
+  return AppError.public("call.not_failed", reason);
+}
+
+function recorded(record: RecordState): string {
+  if (record === "REFUND_PENDING" || record === "REFUNDED")
+    return `: ${REFUNDS[record]}, so it cannot be replayed or discarded`;
+  return `: it is ${record.toLowerCase()}`;
+}
+
+const REFUNDS = {
+  REFUND_PENDING: "the refund of its payment is exported",
+  REFUNDED: "its payment was refunded",
+} as const;

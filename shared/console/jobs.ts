@@ -1,0 +1,189 @@
+import { z } from "zod";
+import { portsOfReceiver } from "../call/callback-target.ts";
+import { idsOfKey } from "../call/job-ids.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { toIso } from "../platform/time/iso.ts";
+import { gateAct, type JobGate, openJobs } from "../queue/jobs.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import {
+  CALLBACKS_GATE,
+  gateOf,
+  isOfCallbacks,
+  originOf,
+  type QueueName,
+  receiverOfGate,
+} from "../queue/queue-name.ts";
+import { type Depth, openRegistry, sumOfDepths } from "../queue/registry.ts";
+import { logAudited } from "../redis/audit/audit.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { count, isoTime } from "./view.ts";
+
+/**
+ * A job that has a queue or a setting: what it holds, over all origins, and what holds it up. Beside the jobs there are the receivers of
+ * callbacks, as `callback/receiver.example.com`, and `callback`, all of these together.
+ */
+export const JobView = z.object({
+  job: z.string(),
+  /** The ports of a receiver of callbacks. A name without a port stands for 443 and 80. */
+  ports: z.array(count).optional(),
+  state: z.enum(["running", "throttled", "paused"]),
+  /** Those by which it has a queue. */
+  origins: z.array(z.string()),
+  waiting: count,
+  delayed: count,
+  active: count,
+  failed: count,
+  oldest_age_ms: count.nullable(),
+  /** Calls in hand at once, over all producers. */
+  concurrency: count.nullable(),
+  /** Calls taken in each period, over all producers. */
+  rate: z.object({ calls: count, period_ms: count }).nullable(),
+  /** Until when its runner has asked for a pause. */
+  throttled_until: isoTime.optional(),
+  paused: z.object({ at: isoTime, by: z.string(), reason: z.string() }).optional(),
+});
+export type JobView = z.infer<typeof JobView>;
+
+export const JobChange = z.object({
+  /** Whether anything was changed. */
+  changed: z.boolean(),
+  /** Whether a queue of this name exists. Without one no call has come yet, or the name is misspelt. */
+  has_queue: z.boolean(),
+  /** The job as it is now, under the name that it is stored under. */
+  job: JobView,
+});
+export type JobChange = z.infer<typeof JobChange>;
+
+/** Jobs by service id and job index, then `callback`, then receivers by name. */
+export const JobPage = z.object({ jobs: z.array(JobView), next });
+export type JobPage = z.infer<typeof JobPage>;
+
+/** The jobs are named as `readGate` gives them. */
+export type JobsApi = {
+  page(asked: PageAsked): Promise<JobPage>;
+  /** Throws `job.not_found` if the job has neither a queue nor a setting. */
+  show(job: string): Promise<JobView>;
+  /** No producer takes calls of the job any more. Unchanged if it is paused already. */
+  pause(job: string, reason: string): Promise<JobChange>;
+  /** The calls of the job are taken again. Unchanged if it is not paused. */
+  resume(job: string, reason?: string): Promise<JobChange>;
+};
+
+/** What an operator sees of jobs, and does to them, with a line in the audit. */
+export function createJobsApi({ partition, clock, log, by }: OperateDeps): JobsApi {
+  const jobs = openJobs(partition);
+  const registry = openRegistry(partition);
+
+  /** By gate: its queues, none if it has only a setting. All callbacks together count only if they have a setting or are asked for. */
+  async function known(asked?: string): Promise<Map<string, QueueName[]>> {
+    const [queues, named] = await Promise.all([registry.names(), jobs.named()]);
+    const queuesOf = new Map<string, QueueName[]>(named.map((gate) => [gate, []]));
+    for (const queue of queues) {
+      const gate = gateOf(queue);
+      const others = queuesOf.get(gate);
+      if (others === undefined) queuesOf.set(gate, [queue]);
+      else others.push(queue);
+    }
+    if (asked === CALLBACKS_GATE || queuesOf.has(CALLBACKS_GATE))
+      queuesOf.set(CALLBACKS_GATE, queues.filter(isOfCallbacks));
+    return queuesOf;
+  }
+
+  async function views(asked: readonly string[], queuesOf: ReadonlyMap<string, QueueName[]>) {
+    const queues = [...new Set(asked.flatMap((gate) => queuesOf.get(gate) ?? []))];
+    const [gates, read] = await Promise.all([jobs.gates(asked), registry.depths(queues)]);
+    const depths = new Map(read.map((depth) => [depth.queue, depth]));
+    const now = clock();
+    return asked.map((gate) => {
+      const own = (queuesOf.get(gate) ?? []).flatMap((queue) => depths.get(queue) ?? []);
+      const origins = [...new Set(own.map(({ queue }) => originOf(queue)))];
+      return toView(gate, gates.get(gate) ?? NO_GATE, { ...sumOfDepths(own), origins, now });
+    });
+  }
+
+  async function find(job: string): Promise<JobView | undefined> {
+    const queuesOf = await known();
+    return queuesOf.has(job) ? (await views([job], queuesOf))[0] : undefined;
+  }
+
+  /** What a change of the job has led to, also of a job that has neither a queue nor a setting. */
+  async function toChange(job: string, changed: boolean): Promise<JobChange> {
+    const queuesOf = await known(job);
+    const [view] = await views([job], queuesOf);
+    if (view === undefined) throw new Error(`no view of ${job}`);
+    return { changed, has_queue: (queuesOf.get(job) ?? []).length > 0, job: view };
+  }
+
+  return {
+    async page({ limit, cursor }) {
+      const after = fromCursor(z.string(), cursor);
+      const queuesOf = await known();
+      const rest = [...queuesOf.keys()]
+        .filter((gate) => after === undefined || byNumber(gate, after) > 0)
+        .sort(byNumber);
+      const shown = rest.slice(0, limit);
+      const last = rest.length > limit ? shown.at(-1) : undefined;
+      return { jobs: await views(shown, queuesOf), next: toCursor(last) };
+    },
+
+    async show(job) {
+      const found = await find(job);
+      if (found === undefined)
+        throw AppError.public("job.not_found", `job ${job} has no queue and no settings`);
+      return found;
+    },
+
+    async pause(job, reason) {
+      const why = { at: clock(), by, reason };
+      const changed = await jobs.pause(job, why);
+      if (changed) logAudited(log, gateAct("pause", job, why));
+      return toChange(job, changed);
+    },
+
+    async resume(job, reason) {
+      const why = { at: clock(), by, reason };
+      const changed = await jobs.resume(job, why);
+      if (changed) logAudited(log, gateAct("resume", job, why));
+      return toChange(job, changed);
+    },
+  };
+}
+
+/** Jobs by their numbers, then all callbacks together, then those to each receiver. */
+function byNumber(a: string, b: string): number {
+  if (a === b) return 0;
+  const [isCallback, isOther] = [a, b].map((gate) => gate.startsWith(CALLBACKS_GATE));
+  if (isCallback || isOther) return Number(isCallback) - Number(isOther) || (a < b ? -1 : 1);
+  const [ids, others] = [idsOfKey(a), idsOfKey(b)];
+  return ids.serviceId - others.serviceId || ids.jobIndex - others.jobIndex;
+}
+
+/** Of a job that has neither a queue nor a setting. */
+const NO_GATE: JobGate = {
+  ...{ pausedAt: undefined, pausedBy: undefined, reason: undefined, throttledUntil: undefined },
+};
+
+type Holds = Depth & { origins: string[]; now: number };
+
+function toView(job: string, gate: JobGate, { oldestSince, origins, now, ...counts }: Holds): JobView {
+  const { concurrency, rate, pausedAt, pausedBy, reason, throttledUntil } = gate;
+  const state = stateOf(gate, now);
+  const receiver = receiverOfGate(job);
+  return {
+    job,
+    ...(receiver !== undefined && { ports: [...portsOfReceiver(receiver)] }),
+    ...{ state, origins, ...counts },
+    oldest_age_ms: oldestSince === undefined ? null : Math.max(0, now - oldestSince),
+    concurrency: concurrency ?? null,
+    rate: rate === undefined ? null : { calls: rate.max, period_ms: rate.periodMs },
+    ...(state === "throttled" && { throttled_until: toIso(throttledUntil ?? now) }),
+    ...(pausedAt !== undefined && {
+      paused: { at: toIso(pausedAt), by: pausedBy ?? "?", reason: reason ?? "?" },
+    }),
+  };
+}
+
+function stateOf({ pausedAt, throttledUntil }: JobGate, now: number): JobView["state"] {
+  if (pausedAt !== undefined) return "paused";
+  return throttledUntil !== undefined && throttledUntil > now ? "throttled" : "running";
+}

@@ -1,0 +1,133 @@
+import { isDisputed } from "../payments/list.ts";
+import type { Payment, PaymentState } from "../payments/payment.ts";
+import { isRefundable } from "../payments/refunds.ts";
+import { toIso } from "../platform/time/iso.ts";
+
+/** What a state says of the money and of the job. */
+export const MEANINGS: Readonly<Record<PaymentState, string>> = {
+  SETTLING: "the outcome is not known yet",
+  QUEUED: "the payment was made, and its call waits for the runner",
+  FAILED: "the payment was made, but its call failed; replay the call or refund the payment",
+  INJECTED: "the payment was made, and its call was injected",
+  DISCARDED: "the payment was made, but an operator discarded its call or dropped its body",
+  REFUND_PENDING: "the refund is exported, but not yet on the chain",
+  REFUNDED: "the payment was refunded",
+  VOID: "the payment was not made and can no longer be made",
+  REVIEW: "the evidence does not show whether the payment was made",
+};
+
+/** What an operator may do about a payment. */
+export const PAYMENT_ACTIONS = [
+  /** Have a gateway look at it now. */
+  "reconcile",
+  /** Say that it is paid, and by which transaction. */
+  "settle",
+  /** Say that it is not paid, and is not going to be. */
+  "void",
+  /** Say that he has seen what contradicts it. */
+  "acknowledge",
+  /** Delete its body although it may still be paid: no settle is sent any more. */
+  "drop",
+  /** Of its call: run it again, or end it. */
+  "replay",
+  "discard",
+  /** Export its refund; or, once it is exported, look whether the chain shows it. */
+  "refund",
+  "refund-check",
+  /** Take its exported refund back, because the runner has done the job. */
+  "refund-withdraw",
+] as const;
+type PaymentAction = (typeof PAYMENT_ACTIONS)[number];
+
+const ACTIONS: Readonly<Record<PaymentState, readonly PaymentAction[]>> = {
+  SETTLING: ["reconcile", "drop"],
+  QUEUED: ["reconcile"],
+  FAILED: ["replay", "discard", "refund"],
+  INJECTED: [],
+  DISCARDED: ["refund"],
+  REFUND_PENDING: ["refund-check"],
+  REFUNDED: [],
+  VOID: [],
+  REVIEW: ["settle", "void", "drop"],
+};
+
+export function actionsFor(
+  payment: Pick<Payment, "state" | "lateAt" | "reason" | "settlement" | "acknowledged" | "dropped">,
+): PaymentAction[] {
+  const isLate = payment.state === "REFUND_PENDING" && payment.lateAt !== undefined;
+  const actions = isLate ? (["refund-withdraw"] as const) : (ACTIONS[payment.state] ?? []);
+  return [
+    ...(isDisputed(payment) ? (["acknowledge"] as const) : []),
+    ...actions.filter((action) => action !== "drop" || payment.dropped === undefined),
+  ];
+}
+
+/** What is known of whether it is paid, and of what its job did, one sentence each. */
+export function evidenceOf(payment: Payment): string[] {
+  const { state, reason, facilitator, dispatches, dispatchedAt, decided, acknowledged, dropped } = payment;
+  const times = dispatches === 1 ? "once" : `${dispatches} times`;
+  const why = isDisputed(payment) ? "Contradicted" : (WHY[state] ?? "It was in review");
+  return [
+    ...(reason === undefined ? [] : [`${why}: ${reason}.`]),
+    `${facilitator} was asked to settle it ${times}, last at ${toIso(dispatchedAt)}.`,
+    ...ofChain(payment),
+    ...ofSettlement(payment),
+    ...ofJob(payment),
+    ...ofRefund(payment),
+    ...(dropped === undefined
+      ? []
+      : [
+          `${dropped.by} dropped its body: ${dropped.reason}. It is no longer settled, and its call never runs.`,
+        ]),
+    ...(decided === undefined ? [] : [`${decided.by} decided: ${decided.reason}.`]),
+    ...(acknowledged === undefined ? [] : [`${acknowledged.by} acknowledged it: ${acknowledged.reason}.`]),
+  ];
+}
+
+const WHY: Partial<Record<PaymentState, string>> = { VOID: "Not paid", REVIEW: "In review" };
+
+function ofChain({ sinceBlock, searched, settlement, terms }: Payment): string[] {
+  if (sinceBlock === 0n) return ["The chain was not checked: the token has no node."];
+  const valid = `The authorization of ${terms.payer} ${untilText(terms.valid_before)}.`;
+  if (settlement !== undefined) return [];
+  if (searched === undefined) return [`It can only have been paid in block ${sinceBlock} or later.`, valid];
+  return [`Its authorization was not used in blocks ${sinceBlock} to ${searched}.`, valid];
+}
+
+/** Payers may sign any number, also one that is no time. */
+function untilText(validBefore: string): string {
+  const ms = Number(validBefore) * 1000;
+  return ms <= 8.64e15 ? `expires at ${toIso(ms)}` : "never expires";
+}
+
+function ofSettlement({ settlement, proven }: Payment): string[] {
+  if (settlement === undefined) return ["No transaction that paid it is known."];
+  const { transaction, by } = settlement;
+  const shown = proven
+    ? "the chain confirms it at the configured depth"
+    : by === "operator"
+      ? "on the operator's responsibility"
+      : "the chain does not confirm it at the configured depth yet";
+  return [`Transaction ${transaction} paid it, according to ${SAYS[by]}; ${shown}.`];
+}
+
+const SAYS = { facilitator: "the facilitator", chain: "the chain", operator: "an operator" } as const;
+
+function ofJob(payment: Payment): string[] {
+  if (!isRefundable(payment) && payment.state !== "REFUND_PENDING") return [];
+  return [
+    payment.effect === "none"
+      ? "Its job had no effect: each attempt was refused or did not reach the runner."
+      : "Its job may have had an effect: the outcome of an attempt is unknown.",
+  ];
+}
+
+function ofRefund({ refund, refunded, lateAt }: Payment): string[] {
+  return [
+    ...(refund === undefined
+      ? []
+      : [`Its refund is in export ${refund.export}, made at block ${refund.block}.`]),
+    ...(refunded === undefined ? [] : [`It was refunded by transaction ${refunded.transaction}.`]),
+    ...(lateAt === undefined ? [] : [`Its call was injected at ${toIso(lateAt)}, after the export.`]),
+  ];
+}

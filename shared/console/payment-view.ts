@@ -1,0 +1,117 @@
+import { z } from "zod";
+import { isDisputed, type PaymentSummary } from "../payments/list.ts";
+import { type Payment, PaymentTerms } from "../payments/payment.ts";
+import { toIso } from "../platform/time/iso.ts";
+import { actionsFor, evidenceOf, MEANINGS, PAYMENT_ACTIONS } from "./payment-evidence.ts";
+import type { DecimalsOf } from "./tokens.ts";
+import { count, isoOrNull, isoTime } from "./view.ts";
+
+const Decided = z.object({ by: z.string(), reason: z.string() });
+
+/** A payment. Amounts are decimal strings, in the token's smallest unit. */
+export const PaymentView = z.object({
+  call_id: z.string(),
+  state: z.string(),
+  claimed_at: isoTime,
+  changed_at: isoTime,
+  terms: PaymentTerms,
+  /** Of its token; null if that is not configured here (any more). */
+  decimals: z.int().nullable(),
+  settlement: z
+    .object({
+      transaction: z.string(),
+      network: z.string(),
+      payer: z.string(),
+      by: z.enum(["facilitator", "chain", "operator"]),
+      position: z.int().optional(),
+      decided: Decided.optional(),
+    })
+    .nullable(),
+  /** Whether the chain has shown it at the configured depth. */
+  proven: z.boolean(),
+  /** Whether evidence contradicts it, although it counts as paid, and no operator has seen that. */
+  disputed: z.boolean(),
+  /** How often it was sent to settle. */
+  dispatches: count,
+  since_block: z.string(),
+  /** Why it is void or in review, or what contradicts it. */
+  reason: z.string().nullable(),
+  /** Whether an attempt may have done the job. */
+  effect: z.enum(["none", "unknown"]),
+  refund: z.object({ export: z.string(), at: z.number(), block: z.string() }).nullable(),
+  refunded: z
+    .object({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() })
+    .nullable(),
+  /** When the runner took the call although its refund was exported. */
+  late_at: isoTime.nullable(),
+  /** What an operator may do about it. */
+  actions: z.array(z.enum(PAYMENT_ACTIONS)),
+});
+export type PaymentView = z.infer<typeof PaymentView>;
+
+/** All that is known of a payment but its body. */
+export const PaymentDetail = PaymentView.extend({
+  decided: Decided.nullable(),
+  acknowledged: Decided.nullable(),
+  /** Who dropped its body before it was settled. */
+  dropped: Decided.nullable(),
+  facilitator: z.string(),
+  dispatched_at: isoTime,
+  payment_identifier: z.string().nullable(),
+  route: z.string(),
+  body_sha256: z.string(),
+  body_kept: z.boolean(),
+  content_type: z.string().nullable(),
+  /** What its state says of the money and of the job. */
+  meaning: z.string(),
+  /** What is known of whether it is paid, and of what its job did, one sentence each. */
+  evidence: z.array(z.string()),
+});
+export type PaymentDetail = z.infer<typeof PaymentDetail>;
+
+export function toPaymentView(payment: PaymentSummary, decimalsOf: DecimalsOf): PaymentView {
+  const { id, state, claimedAt, changedAt, terms, settlement, proven, dispatches, reason, sinceBlock } =
+    payment;
+  return {
+    call_id: id,
+    state: state.toLowerCase(),
+    claimed_at: toIso(claimedAt),
+    changed_at: toIso(changedAt),
+    terms,
+    decimals: decimalsOf(terms) ?? null,
+    settlement: settlement ?? null,
+    proven,
+    disputed: isDisputed(payment),
+    dispatches,
+    since_block: String(sinceBlock),
+    reason: reason ?? null,
+    effect: payment.effect,
+    refund: payment.refund ?? null,
+    refunded: payment.refunded ?? null,
+    late_at: isoOrNull(payment.lateAt),
+    actions: actionsFor(payment),
+  };
+}
+
+export function toPaymentDetail(
+  payment: Payment,
+  contentType: string | undefined,
+  decimalsOf: DecimalsOf,
+): PaymentDetail {
+  const { decided, facilitator, dispatchedAt, identifier, bodySha256, route, callBytes } = payment;
+  return {
+    ...toPaymentView(payment, decimalsOf),
+    decided: decided ?? null,
+    acknowledged: payment.acknowledged ?? null,
+    dropped: payment.dropped ?? null,
+    facilitator,
+    dispatched_at: toIso(dispatchedAt),
+    payment_identifier: identifier ?? null,
+    route,
+    body_sha256: bodySha256,
+    body_kept: callBytes > 0,
+    content_type: contentType ?? null,
+    meaning: MEANINGS[payment.state],
+    evidence: evidenceOf(payment),
+  };
+}

@@ -1,0 +1,130 @@
+import { z } from "zod";
+import { tokenOf } from "../config/accepted-tokens.ts";
+import type { AcceptedToken } from "../config/x402-toml.ts";
+import { type ClosedRefund, type Closer, createCloseRefunds } from "../payments/close-refunds.ts";
+import { PaymentJournal } from "../payments/journal.ts";
+import type { Payment } from "../payments/payment.ts";
+import { createRefunds } from "../payments/refunds.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import { failpoint } from "../platform/lifecycle/failpoint.ts";
+import type { Logger } from "../platform/log/logger.ts";
+import type { Clock } from "../platform/time/clock.ts";
+import type { Partition } from "../redis/partition.ts";
+import type { TokenSource } from "./tokens.ts";
+import { isoOrNull, isoTime } from "./view.ts";
+
+const Case = z.object({
+  call_id: z.string(),
+  /** When its runner took the call although its refund was exported. */
+  late_at: isoTime.nullable(),
+});
+
+/** What a look for refunds on the chain has found. */
+export const RefundCheck = z.object({
+  /** Those that a transfer has paid back, and that are closed now. */
+  closed: z.array(
+    Case.extend({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() }),
+  ),
+  /** Those that no transfer has paid back yet. */
+  open: z.array(Case.extend({ export: z.string() })),
+  /** Those of a token without a node or a sender. */
+  not_looked_for: z.array(z.string()),
+  /** The same, with the token. */
+  unwatched: z.array(Case.extend({ network: z.string(), asset: z.string() })),
+  /** Why some could not be looked for: a node that does not answer, or what is stored of them cannot be read. */
+  problems: z.array(z.string()),
+});
+export type RefundCheck = z.infer<typeof RefundCheck>;
+
+/** Once the signal is aborted it looks no further, and resolves with what was found. */
+export type CheckRefunds = (signal?: AbortSignal) => Promise<RefundCheck>;
+
+/** What a refund check looks for, as its line in the audit says it. */
+export const ALL_PENDING = "all pending refunds";
+
+type Deps = { partition: Partition; tokens: TokenSource; clock: Clock; log: Logger };
+
+/**
+ * Looks on the chain for what the senders in `refund_from` have paid back, and closes those cases, each with its line in the audit. Throws
+ * `start.config_invalid`.
+ */
+export function createCheckRefunds({ partition, tokens, clock, log }: Deps) {
+  const journal = new PaymentJournal(partition);
+  const refunds = createRefunds(partition);
+
+  async function readPending(problems: string[]): Promise<Payment[]> {
+    const pending: Payment[] = [];
+    for (const id of await refunds.pending()) {
+      const payment = await journal
+        .look(id)
+        .catch((error) => void problems.push(`${id}: ${messageOf(error)}`));
+      if (payment !== undefined) pending.push(payment);
+    }
+    return pending;
+  }
+
+  async function closeOf(
+    token: AcceptedToken,
+    pending: readonly Payment[],
+    closed: ClosedRefund[],
+    { closer, signal }: { closer: Closer; signal: AbortSignal | undefined },
+  ): Promise<void> {
+    const cases = pending.filter(({ terms }) => tokenOf([token], terms) !== undefined);
+    const chain = tokens.chainOf(token);
+    if (cases.length === 0 || chain === undefined) return;
+    const closeRefunds = createCloseRefunds({ chain, refunds, clock, log, closer });
+    const wanted = { asset: token.asset, senders: token.refund_from };
+    for await (const found of closeRefunds({ ...wanted, cases, signal })) {
+      failpoint("money.after_closed");
+      closed.push(found);
+    }
+  }
+
+  return async function checkRefunds(closer: Closer, signal?: AbortSignal): Promise<RefundCheck> {
+    const accepted = tokens.chains();
+    const problems: string[] = [];
+    const pending = await readPending(problems);
+    const closed: ClosedRefund[] = [];
+    for (const token of accepted) {
+      if (signal?.aborted) break;
+      const looked = closeOf(token, pending, closed, { closer, signal });
+      await looked.catch((error) => {
+        if (!signal?.aborted) problems.push(`${token.symbol} on ${token.network}: ${messageOf(error)}`);
+      });
+    }
+    return toView(pending, closed, accepted, problems);
+  };
+}
+
+function toView(
+  pending: readonly Payment[],
+  closed: readonly ClosedRefund[],
+  accepted: readonly AcceptedToken[],
+  problems: string[],
+): RefundCheck {
+  const ids = new Set(closed.map(({ payment }) => payment.id));
+  const left = pending.filter(({ id }) => !ids.has(id));
+  const isWatched = ({ terms }: Payment): boolean => {
+    const token = tokenOf(accepted, terms);
+    return token?.rpc_url !== undefined && token.refund_from.length > 0;
+  };
+  const unwatched = left.filter((payment) => !isWatched(payment));
+  return {
+    closed: closed.map(({ payment, transfer: { transaction, position, block, from } }) => ({
+      ...{ ...toCase(payment), transaction, position, block: String(block), from },
+    })),
+    open: left
+      .filter(isWatched)
+      .map((payment) => ({ ...toCase(payment), export: payment.refund?.export ?? "?" })),
+    not_looked_for: unwatched.map(({ id }) => id),
+    unwatched: unwatched.map((payment) => {
+      const { network, asset } = payment.terms;
+      return { ...toCase(payment), network, asset };
+    }),
+    problems,
+  };
+}
+
+function toCase({ id, lateAt }: Payment): z.infer<typeof Case> {
+  return { call_id: id, late_at: isoOrNull(lateAt) };
+}

@@ -1,0 +1,231 @@
+import { z } from "zod";
+import { CALL_ID } from "../call/call-id.ts";
+import { tokenOf } from "../config/accepted-tokens.ts";
+import type { AcceptedToken } from "../config/x402-toml.ts";
+import { PaymentJournal } from "../payments/journal.ts";
+import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
+import type { Payment, PaymentState } from "../payments/payment.ts";
+import { EXPORT_ID, EXPORTED_MAX, newExportId } from "../payments/refund-export.ts";
+import {
+  createRefunds,
+  isRefundable,
+  obstacleOf,
+  type RefundExport,
+  type RefundRow,
+} from "../payments/refunds.ts";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { failpoint } from "../platform/lifecycle/failpoint.ts";
+import { toIso } from "../platform/time/iso.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { logAudited } from "../redis/audit/audit.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { PaymentView, toPaymentView } from "./payment-view.ts";
+import { PaymentPlace, unknownPayment } from "./payments.ts";
+import { createRefundReport } from "./refund-report.ts";
+import { decimalsFrom, type TokenSource } from "./tokens.ts";
+import { count, isoOrNull, isoTime } from "./view.ts";
+
+/** A payment whose call failed or was discarded, or whose refund is exported. */
+export const RefundCase = PaymentView.extend({
+  /** Why it is not simply to be paid back; null if nothing is in the way, or its refund is exported. */
+  obstacle: z.string().nullable(),
+});
+export type RefundCase = z.infer<typeof RefundCase>;
+
+export const RefundPage = z.object({ payments: z.array(RefundCase), next });
+export type RefundPage = z.infer<typeof RefundPage>;
+
+export const ExportOrder = z.strictObject({
+  /** Chosen by whoever asks, so that he can find the export if its answer was lost. */
+  id: z.string().regex(EXPORT_ID).optional(),
+  /** Of one network. */
+  call_ids: z.array(z.string().regex(CALL_ID)).min(1).max(EXPORTED_MAX),
+  /** Also those of which an attempt may have done the job. */
+  effect_unknown: z.boolean().default(false),
+});
+export type ExportOrder = z.infer<typeof ExportOrder>;
+
+/** Who gets what, as it was exported. Amounts are in the token's smallest unit. */
+export const RefundExportView = z.object({
+  id: z.string(),
+  at: isoTime,
+  by: z.string(),
+  /** CAIP-2. */
+  network: z.string(),
+  rows: z.array(
+    z.object({
+      call_id: z.string(),
+      asset: z.string(),
+      symbol: z.string(),
+      decimals: count,
+      payer: z.string(),
+      amount: z.string(),
+      /** That of the payment now; null if it is not remembered. */
+      state: z.string().nullable(),
+      /** When the runner took the call although its refund was exported. */
+      late_at: isoTime.nullable(),
+    }),
+  ),
+});
+export type RefundExportView = z.infer<typeof RefundExportView>;
+
+export type RefundsApi = {
+  /** The newest first. */
+  page(page: PageAsked): Promise<RefundPage>;
+  /** The same, only some in memory at a time. */
+  list(): AsyncIterable<RefundCase>;
+  /** All of them as a table for bookkeeping, in pieces of CSV. It changes nothing. */
+  report(signal?: AbortSignal): AsyncIterable<string>;
+  /**
+   * Exports those of these payments that are still cases, in one step with their lines of the audit; undefined if none is. Asked for again
+   * under its id it is the same. Throws `payment.undecidable` if that export is of other payments, `token.unconfigured` if their refunds
+   * could never be seen, `request.malformed` if they are on several networks, and `payment.unavailable`.
+   */
+  export(order: ExportOrder, reason: string | undefined): Promise<RefundExportView | undefined>;
+  /** Throws `refund.unknown`. */
+  show(exportId: string): Promise<RefundExportView>;
+  /** Throws `payment.unknown`, and `payment.undecidable` if its runner has not taken the call since its export. */
+  withdraw(id: string, reason: string): Promise<void>;
+};
+
+/** The oldest payments are the last ones, as in any list. */
+const STATES: readonly PaymentState[] = ["FAILED", "DISCARDED", "REFUND_PENDING"];
+
+type Deps = OperateDeps & { tokens: TokenSource };
+
+/** What an operator sees of refunds, and does about them, with a line in the audit. */
+export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
+  const { partition, clock, log, by } = deps;
+  const payments = createPaymentList(partition);
+  const journal = new PaymentJournal(partition);
+  const refunds = createRefunds(partition);
+  const decimalsOf = decimalsFrom(tokens);
+
+  function toCase(payment: PaymentSummary): RefundCase {
+    const obstacle = isRefundable(payment) ? obstacleOf(payment) : undefined;
+    return { ...toPaymentView(payment, decimalsOf), obstacle: obstacle ?? null };
+  }
+
+  async function toExportView({ id, at, by: who, network, rows }: RefundExport): Promise<RefundExportView> {
+    const found = await payments.read(rows.map(({ call }) => call));
+    const views = rows.map(({ call, ...row }, i) => ({
+      ...{ call_id: call, ...row, state: found[i]?.state.toLowerCase() ?? null },
+      late_at: isoOrNull(found[i]?.lateAt),
+    }));
+    return { id, at: toIso(at), by: who, network, rows: views };
+  }
+
+  return {
+    async page({ limit, cursor }) {
+      const found = await payments.page(
+        { states: STATES },
+        { after: fromCursor(PaymentPlace, cursor), limit },
+      );
+      return { payments: found.payments.map(toCase), next: toCursor(found.next) };
+    },
+
+    async *list() {
+      for await (const payment of payments.matching({ states: STATES })) yield toCase(payment);
+    },
+
+    report: createRefundReport(partition, decimalsOf),
+
+    async export({ id = newExportId(), call_ids: ids, effect_unknown: effectUnknown }, reason) {
+      const known = await refunds.find(id);
+      if (known !== undefined) return toExportView(requireSame(known, ids));
+      const accepted = tokens.chains();
+      const chosen = (await payments.read(ids)).filter((payment) => payment !== undefined);
+      requireClosable(chosen, accepted);
+      const network = networkOf(chosen);
+      if (network === undefined) return undefined;
+      const found = await Promise.all(ids.map((id) => journal.look(id)));
+      const cases = found.flatMap((payment) => toExported(payment, accepted));
+      const block = await headOf(tokens, new Set(cases.map(({ token }) => token)));
+      const at = clock();
+      const line = { at, action: "refund", by, selection: `export ${id}`, reason } as const;
+      const lineOf = (callId: string) => ({ ...line, callId });
+      const made = await refunds
+        .export({ id, at, by, network, block, cases, effectUnknown, lineOf })
+        .catch((cause: unknown) => {
+          const why = `it is unknown whether export ${id} was made: ${messageOf(cause)}`;
+          const detail = `${why}; print it with --export ${id} before you make another one`;
+          throw AppError.public("queue.unavailable", detail, { cause });
+        });
+      if (made === undefined) return undefined;
+      failpoint("money.after_exported");
+      if (made.isNew) for (const { call } of made.rows) logAudited(log, lineOf(call));
+      return toExportView(requireSame(made, ids));
+    },
+
+    async show(exportId) {
+      const made = await refunds.find(exportId);
+      if (made !== undefined) return toExportView(made);
+      const detail = `there is no export ${exportId}, or it was fully refunded and is no longer kept`;
+      throw AppError.public("refund.unknown", detail);
+    },
+
+    async withdraw(id, reason) {
+      const payment = await journal.look(id);
+      if (payment === undefined) throw unknownPayment(id);
+      const act = { at: clock(), action: "withdraw", callId: id, by, selection: "by id", reason } as const;
+      if (!(await refunds.withdraw(payment, act))) {
+        const detail = `${id} is ${payment.state.toLowerCase()}: ${WITHDRAWABLE}; nothing was changed`;
+        throw AppError.public("payment.undecidable", detail);
+      }
+      logAudited(log, act);
+    },
+  };
+}
+
+const WITHDRAWABLE = "only a pending refund whose call was injected after the export can be withdrawn";
+
+/** Throws if an export that was made before has other payments than these. */
+function requireSame(made: RefundExport, ids: readonly string[]): RefundExport {
+  const other = made.rows.find(({ call }) => !ids.includes(call));
+  if (other === undefined) return made;
+  const detail = `export ${made.id} was made before and also has ${other.call}, which is not in this request; nothing was exported`;
+  throw AppError.public("payment.undecidable", detail);
+}
+
+function toExported(payment: Payment | undefined, accepted: readonly AcceptedToken[]) {
+  const token = payment && tokenOf(accepted, payment.terms);
+  if (payment === undefined || token === undefined) return [];
+  const { asset, symbol, payer, amount } = payment.terms;
+  const row: RefundRow = { call: payment.id, asset, symbol, decimals: token.decimals, payer, amount };
+  return [{ payment, row, token }];
+}
+
+/** Throws if the payments are on several networks; undefined if there is none. */
+function networkOf(payments: readonly PaymentSummary[]): string | undefined {
+  const [network, ...others] = [...new Set(payments.map(({ terms }) => terms.network))];
+  if (others.length === 0) return network;
+  const all = [network, ...others].join(", ");
+  throw AppError.public(
+    "request.malformed",
+    `an export must be of one network, but these payments are on ${all}`,
+  );
+}
+
+/** Throws if a case could never be closed. */
+function requireClosable(payments: readonly PaymentSummary[], accepted: readonly AcceptedToken[]): void {
+  const problems = payments.map((payment) => problemOf(payment, tokenOf(accepted, payment.terms)));
+  const [problem] = problems.filter((each) => each !== undefined);
+  if (problem === undefined) return;
+  throw AppError.public("token.unconfigured", `x402.toml: ${problem}; nothing was exported`);
+}
+
+function problemOf({ terms }: PaymentSummary, token: AcceptedToken | undefined): string | undefined {
+  const name = `token ${terms.asset} on ${terms.network}`;
+  if (token === undefined) return `${name} is not among the accepted_tokens`;
+  if (token.rpc_url === undefined)
+    return `${name} has no rpc_url, so its refund could not be seen on the chain`;
+  if (token.refund_from.length > 0) return undefined;
+  return `${name} has no refund_from: list the addresses that pay refunds, such as your multisig's`;
+}
+
+/** The furthest head of the nodes: what is in an earlier block was sent before. */
+async function headOf(tokens: TokenSource, exported: ReadonlySet<AcceptedToken>): Promise<bigint> {
+  const chains = [...exported].flatMap((token) => tokens.chainOf(token) ?? []);
+  const heads = await Promise.all(chains.map((chain) => chain.freshHead()));
+  return heads.reduce((most, { number }) => (number > most ? number : most), 0n);
+}

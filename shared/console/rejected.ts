@@ -1,0 +1,129 @@
+import { z } from "zod";
+import { AppError } from "../platform/errors/app-error.ts";
+import { isErrorCode } from "../platform/errors/codes.ts";
+import { toIso } from "../platform/time/iso.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import { createAudit } from "../redis/audit/audit.ts";
+import { CREDENTIAL_KINDS } from "../senders/advice.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { createRejectedList, type RejectedFilter as Filter, type RejectedRequest } from "./rejected/list.ts";
+import { askedMs, askedTime, count, isoTime } from "./view.ts";
+
+/** A request that was refused before it was a call, without its body. It holds no value of a header or of a query. */
+export const RejectedView = z.object({
+  id: z.string(),
+  refused_at: isoTime,
+  /** The path of the endpoint that refused it; null if no endpoint had the request's path. */
+  endpoint: z.string().nullable(),
+  address: z.string(),
+  method: z.string(),
+  path: z.string(),
+  query_names: z.array(z.string()),
+  code: z.string(),
+  reason: z.string(),
+  header_names: z.array(z.string()),
+  /** The names of the credential headers that came, and where the endpoint wanted a credential. */
+  signature_headers: z.object({
+    came: z.array(z.string()).nullable(),
+    wanted: z.array(z.string()).nullable(),
+  }),
+  /** How the sender had to prove who it is; null if it was not refused for that. */
+  credential: z.enum(CREDENTIAL_KINDS).nullable(),
+  /** How many bytes of the body arrived, or were declared. */
+  bytes: count.nullable(),
+  /** How many came between it and the one before, and were not kept. */
+  missed_before: count,
+});
+export type RejectedView = z.infer<typeof RejectedView>;
+
+export const RejectedDetail = RejectedView.extend({
+  /** The body, or its beginning, if the endpoint keeps the bodies of rejected requests. */
+  body_base64: z.string().nullable(),
+});
+export type RejectedDetail = z.infer<typeof RejectedDetail>;
+
+/** Selects refused requests that meet every field present. */
+export const RejectedFilter = z.strictObject({
+  /** Refused by the endpoint with this path. */
+  path: z.string().min(1).max(2048).optional(),
+  /** Sent to a path that no endpoint has. */
+  unknown: z.boolean().optional(),
+  since: askedTime.optional(),
+  code: z.string().refine(isErrorCode, "must be an error code of docs/errors.md").optional(),
+});
+export type RejectedFilter = z.infer<typeof RejectedFilter>;
+
+export const RejectedPage = z.object({
+  /** How many match. */
+  count,
+  requests: z.array(RejectedView),
+  next,
+});
+export type RejectedPage = z.infer<typeof RejectedPage>;
+
+const Place = z.strictObject({ at: z.number(), id: z.string() });
+
+export type RejectedApi = {
+  /** The newest first. */
+  page(filter: RejectedFilter, page: PageAsked): Promise<RejectedPage>;
+  /** The one whose id begins so; with a line in the audit if a body was kept. Throws `rejected.unknown`, and `rejected.ambiguous` if there are several. */
+  show(beginning: string): Promise<RejectedDetail>;
+};
+
+/** What an operator sees of the requests that were refused. */
+export function createRejectedApi({ partition, clock, log, by }: OperateDeps): RejectedApi {
+  const rejected = createRejectedList(partition, clock);
+  const audit = createAudit(partition, log);
+  return {
+    async page(filter, { limit, cursor }) {
+      const after = fromCursor(Place, cursor);
+      const found = await rejected.matching(toFilter(filter), limit + 1, after);
+      const shown = found.newest.slice(0, limit);
+      const last = found.newest.length > limit ? shown.at(-1) : undefined;
+      return {
+        count: found.count,
+        requests: shown.map(toView),
+        next: toCursor(last && { at: last.at, id: last.id }),
+      };
+    },
+
+    async show(beginning) {
+      const [request, ...others] = await rejected.find(beginning);
+      if (request === undefined) {
+        const detail = `${beginning} is unknown: there was no such request, or newer ones have replaced it`;
+        throw AppError.public("rejected.unknown", detail);
+      }
+      if (others.length > 0) {
+        const detail = `${beginning} is ambiguous: ${others.length + 1} request ids start with it, such as ${request.id}`;
+        throw AppError.public("rejected.ambiguous", detail);
+      }
+      const { id, body } = request;
+      if (body !== undefined)
+        await audit({ at: clock(), action: "read_rejected", rejectedId: id, by, selection: "by id" });
+      return { ...toView(request), body_base64: body ?? null };
+    },
+  };
+}
+
+function toFilter({ path, unknown, since, code }: RejectedFilter): Filter {
+  return {
+    ...{ path, unknown },
+    since: askedMs(since),
+    code: code !== undefined && isErrorCode(code) ? code : undefined,
+  };
+}
+
+function toView(request: RejectedRequest): RejectedView {
+  const { id, at, endpoint, address, method, path, query, code, reason, headers, missed } = request;
+  return {
+    ...{ id, refused_at: toIso(at), endpoint: endpoint ?? null, address, method, path },
+    ...{ query_names: [...query], code, reason, header_names: [...headers] },
+    signature_headers: {
+      came: request.came === undefined ? null : [...request.came],
+      wanted: request.wanted === undefined ? null : [...request.wanted],
+    },
+    credential: request.credential ?? null,
+    bytes: request.bytes ?? null,
+    missed_before: missed,
+  };
+}

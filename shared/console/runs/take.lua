@@ -1,0 +1,18 @@
+-- KEYS open
+-- ARGV prefix, holder, leaseMs, ...kinds
+-- Gives the holder a run of these kinds that nobody holds. Answers its id and its fields, or nothing. Leaves a run
+-- of another kind to others.
+--@include "../../redis/even-if-full.lua"
+--@include "../../redis/now.lua"
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS.open, '-inf', now, 'LIMIT', 0, OPEN_RUNS_MAX)) do
+  local key = ARGV.prefix .. ':run:' .. id
+  local kind = redis.call('HGET', key, 'kind')
+  if not kind then redis.call('ZREM', KEYS.open, id) end
+  local isKnown = false
+  for i = FIRST.kinds, #ARGV do isKnown = isKnown or ARGV[i] == kind end
+  if isKnown then
+    redis.call('HSET', key, 'st', 'running', 'holder', ARGV.holder)
+    redis.call('ZADD', KEYS.open, now + ARGV.leaseMs, id)
+    return {id, redis.call('HGETALL', key)}
+  end
+end

@@ -1,0 +1,87 @@
+import { z } from "zod";
+import type { Chain } from "../chain/chain.ts";
+import { tokenOf } from "../config/accepted-tokens.ts";
+import { toAuthorization } from "../payments/payment.ts";
+import {
+  createSpentElsewhere,
+  type SpentElsewhere,
+  SpentElsewhereTerms,
+} from "../payments/spent-elsewhere.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import { toIso } from "../platform/time/iso.ts";
+import type { Partition } from "../redis/partition.ts";
+import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { decimalsFrom, type TokenSource } from "./tokens.ts";
+import { isoTime } from "./view.ts";
+
+/** A payment that was refused because it was spent before it came, and what the chain says of that. */
+export const SpentElsewhereView = SpentElsewhereTerms.extend({
+  /** The call that it would have bought. */
+  call_id: z.string(),
+  came_at: isoTime,
+  /** Of its token; null if that is not configured here (any more). */
+  decimals: z.int().nullable(),
+  /** What has spent it; null if that is not known. */
+  transaction: z.string().nullable(),
+  /** Whether the money has come to `pay_to`; null if that is not known. */
+  paid: z.boolean().nullable(),
+  /** The same in words. */
+  chain: z.string(),
+});
+export type SpentElsewhereView = z.infer<typeof SpentElsewhereView>;
+
+export const SpentElsewherePage = z.object({ payments: z.array(SpentElsewhereView), next });
+export type SpentElsewherePage = z.infer<typeof SpentElsewherePage>;
+
+const Place = z.strictObject({ at: z.number(), id: z.string() });
+
+/** The newest first. The chain is asked about each of them. Throws `start.config_invalid` if the tokens are not known. */
+export type ListSpentElsewhere = (page: PageAsked) => Promise<SpentElsewherePage>;
+
+export function createListSpentElsewhere(partition: Partition, tokens: TokenSource): ListSpentElsewhere {
+  const spent = createSpentElsewhere(partition);
+  const decimalsOf = decimalsFrom(tokens);
+
+  async function toView(payment: SpentElsewhere): Promise<SpentElsewhereView> {
+    const { id, at, ...terms } = payment;
+    const fate = await fateOf(tokens, payment).catch((error): Fate => ({ text: messageOf(error) }));
+    return {
+      ...{ call_id: id, came_at: toIso(at), ...terms, decimals: decimalsOf(terms) ?? null },
+      ...{ transaction: fate.transaction ?? null, paid: fate.paid ?? null, chain: fate.text },
+    };
+  }
+
+  return async function list({ limit, cursor }) {
+    const after = fromCursor(Place, cursor);
+    tokens.chains(); // if they are not known, that is to be said once
+    const left = (await spent.list()).filter(
+      ({ at, id }) => after === undefined || at < after.at || (at === after.at && id < after.id),
+    );
+    const payments: SpentElsewhereView[] = [];
+    for (const payment of left.slice(0, limit)) payments.push(await toView(payment));
+    const last = left.length > limit ? left[limit - 1] : undefined;
+    return { payments, next: toCursor(last && { at: last.at, id: last.id }) };
+  };
+}
+
+/** What the chain says of it. `paid`: whether the money has come to `pay_to`, if that is known. */
+type Fate = { transaction?: string; paid?: boolean; text: string };
+
+async function fateOf(tokens: TokenSource, payment: SpentElsewhere): Promise<Fate> {
+  const token = tokenOf(tokens.chains(), payment);
+  const chain = token && tokens.chainOf(token);
+  if (token === undefined || chain === undefined) return { text: "x402.toml has no rpc_url for its token" };
+  const authorization = toAuthorization(payment, token.event_order);
+  const spend = await chain.spentBefore(authorization, BigInt(payment.block));
+  if (spend === undefined) return { text: "no transaction in the 10,000 blocks before the request spent it" };
+  const { transaction, how } = spend;
+  if (how === "cancelled") return { transaction, paid: false, text: `cancelled in ${transaction}` };
+  return { transaction, ...(await moneyIn(chain, transaction, authorization)) };
+}
+
+async function moneyIn(chain: Chain, transaction: string, authorization: ReturnType<typeof toAuthorization>) {
+  const proof = await chain.proofOf(transaction as `0x${string}`, authorization);
+  if (proof?.kind === "paid") return { paid: true, text: `paid to you in ${transaction}` };
+  if (proof?.kind === "none") return { paid: false, text: `spent in ${transaction}, but not paid to you` };
+  return { text: `spent in ${transaction}, which does not show whether it was paid to you` };
+}

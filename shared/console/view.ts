@@ -1,0 +1,21 @@
+import { z } from "zod";
+import { toIso } from "../platform/time/iso.ts";
+
+/*
+ * What an operator is shown, as JSON: by a command with --json, and by the API of `postern operator`. Members are added, and never renamed
+ * or removed. A member that is not known is null or absent.
+ */
+
+export const count = z.int().min(0);
+export const isoTime = z.iso.datetime();
+/** As it is asked for, of any zone. */
+export const askedTime = z.iso.datetime({ offset: true });
+
+/** Unix ms as they are shown, and what is asked for as unix ms. */
+export function isoOrNull(at: number | undefined): string | null {
+  return at === undefined ? null : toIso(at);
+}
+
+export function askedMs(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Date.parse(text);
+}

@@ -1,6 +1,0 @@
--- KEYS off, history, size
--- ARGV gateway, prefix
--- Deletes the oldest blocks of calls that runners took. `prefix` is how the keys of blocks begin. Answers how many blocks went.
---@include "./one-gateway.lua"
---@include "../call-history/let-go.lua"
-return letGo(KEYS.history, KEYS.size, ARGV.prefix, function() return false end)

@@ -1,0 +1,86 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Results } from "../call/results/store.ts";
+import { COMMON_HEADERS } from "../http/problem.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { toProvenStatus } from "./ask-result.ts";
+import type { CallStreams } from "./call-streams.ts";
+import { sendResult } from "./send-result.ts";
+
+/** Route that reads a call: its state, its result, or the stream of its events. */
+export type CallRoute = { kind: "call"; callId: string; below: string | undefined };
+
+/** Parses `/{gateway}/calls/{call_id}`, and `/result` and `/events` below it. Returns undefined for other paths. */
+export function createParseCallRoute(gateway: "webhooks" | "x402") {
+  const pattern = new RegExp(`^/${gateway}/calls/(c_[0-9a-f]{32})(/result|/events)?$`);
+  return (path: string): CallRoute | undefined => {
+    const [, callId, below] = pattern.exec(path) ?? [];
+    return callId === undefined ? undefined : { kind: "call", callId, below };
+  };
+}
+
+/** Returns why a request may not read the result of this call; undefined if it may. It reads nothing of the call without a proof. */
+export type RefusalOf = (req: IncomingMessage, callId: string) => Promise<AppError | undefined>;
+
+/** Members of a call's state, and those for requests that may read its result. */
+type OwnMembers = { open?: object | undefined; proven?: object };
+
+export type AnswerCallDeps = {
+  results: Pick<Results, "read" | "state" | "status">;
+  streams: Pick<CallStreams, "open">;
+  refusalOf: RefusalOf;
+  /** Answers a request that may not read a result. The answer is alike for every call id: it does not show which calls there are. */
+  demandProof: (req: IncomingMessage, res: ServerResponse, callId: string, refusal: AppError) => void;
+  /** Returns the members that only this gateway adds to a call's state; undefined if another gateway has the call. */
+  ownMembersOf: (callId: string) => Promise<OwnMembers | undefined>;
+  /** Detail of the 404. */
+  unknownDetail: string;
+  /** Rate-limit key of the client's address. */
+  partyOf: (req: IncomingMessage) => string;
+};
+
+/**
+ * Answers requests that read a call. Gateways may share the secrets of their tokens, so a proof comes first and then the question whose call
+ * it is. Throws `request.not_found`, and what reading the call throws.
+ */
+export function createAnswerCall(deps: AnswerCallDeps) {
+  const { results, streams, refusalOf, demandProof, ownMembersOf, unknownDetail, partyOf } = deps;
+  const unknown = (detail = unknownDetail) => AppError.public("request.not_found", detail);
+
+  /** The state word needs no proof. The rest does, because the chain shows the id of a settled payment to all. */
+  async function stateOf(req: IncomingMessage, callId: string): Promise<object> {
+    const isProven = (await refusalOf(req, callId)) === undefined;
+    const own = await ownMembersOf(callId);
+    if (own === undefined) throw unknown();
+    const status = isProven ? await results.status(callId) : undefined;
+    const state = status?.state ?? (await results.state(callId));
+    if (state === undefined) throw unknown();
+    const proven = status && { ...own.proven, ...toProvenStatus(status) };
+    return { call_id: callId, state: state.toLowerCase(), ...own.open, ...proven };
+  }
+
+  async function answerResult(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
+    const refusal = await refusalOf(req, callId);
+    if (refusal !== undefined) return demandProof(req, res, callId, refusal);
+    if ((await ownMembersOf(callId)) === undefined) throw unknown();
+    const read = await results.read(callId);
+    if (read.kind === "unknown") throw unknown();
+    sendResult(req, res, read);
+  }
+
+  /** A proof shows that there is such a call, also while it has no record. */
+  async function watch(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
+    const isProven = (await refusalOf(req, callId)) === undefined;
+    // The detail is the same as for an unknown call, so that it does not show which calls another gateway has.
+    if ((await ownMembersOf(callId)) === undefined) throw unknown("no such call");
+    await streams.open(req, res, { callId, isProven, party: partyOf(req), mayBegin: isProven });
+  }
+
+  return async (req: IncomingMessage, res: ServerResponse, { callId, below }: CallRoute): Promise<void> => {
+    if (below === "/result") return answerResult(req, res, callId);
+    if (below === "/events") return watch(req, res, callId);
+    const body = JSON.stringify(await stateOf(req, callId));
+    const length = Buffer.byteLength(body);
+    res.writeHead(200, { ...COMMON_HEADERS, "Content-Type": "application/json", "Content-Length": length });
+    res.end(body);
+  };
+}

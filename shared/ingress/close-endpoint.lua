@@ -1,0 +1,9 @@
+-- KEYS opened, acts, repeats, actCount
+-- ARGV line
+-- Answers by, and whether a secret is lost; nothing if the endpoint is not open.
+--@include "../redis/audit/add-act.lua"
+local by, had_secret = redis.call('HGET', KEYS.opened, 'by'), redis.call('HEXISTS', KEYS.opened, 'secret')
+if redis.call('EXISTS', KEYS.opened) == 0 then return nil end
+addAct(ARGV.line)
+redis.call('DEL', KEYS.opened)
+return {by, had_secret}

@@ -1,0 +1,248 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { CALL_ID } from "../call/call-id.ts";
+import {
+  isOfDelivery,
+  PROGRESS_BYTES_MAX,
+  RESULT_BODY,
+  RESULT_STATUS,
+  TOO_LONG,
+} from "../call/results/delivery.ts";
+import type { ResultLimits } from "../call/results/limits.ts";
+import { problemTextOf, usableContentType } from "../call/results/result.ts";
+import { createResults } from "../call/results/store.ts";
+import { createDeliverResult, type Delivery } from "../call-search/deliver-result.ts";
+import { readBodyUpTo } from "../http/body.ts";
+import { allHeaders, headerValues } from "../http/headers.ts";
+import type { OpsRoutes } from "../http/ops.ts";
+import { logRefused, sendProblem } from "../http/problem.ts";
+import { markProven } from "../http/proof.ts";
+import { wholeTarget } from "../http/target.ts";
+import { isContentDigestOf, verifyMessage } from "../platform/crypto/message-signature.ts";
+import type { Secret } from "../platform/crypto/secret.ts";
+import { AppError, messageOf, toAppError } from "../platform/errors/app-error.ts";
+import { createConcurrencyLimit } from "../platform/lifecycle/concurrency-limit.ts";
+import { failpoint } from "../platform/lifecycle/failpoint.ts";
+import type { Logger } from "../platform/log/logger.ts";
+import type { Clock } from "../platform/time/clock.ts";
+import type { Partition } from "../redis/partition.ts";
+import type { BeginWrite } from "../redis/retry-write.ts";
+
+/** The runners that may deliver, and which of them has a job. */
+export type Deliverers = {
+  /** By the runner's name. */
+  secrets: ReadonlyMap<string, readonly Secret[]>;
+  /** The name of the runner that has the job with this key. */
+  runnerOf: (job: string) => string;
+};
+
+/** Where a gateway stores what is delivered. */
+export type ResultWrites = {
+  small: Partition;
+  /** The same over the connection for large writes. */
+  large: Partition;
+  beginWrite: BeginWrite;
+};
+
+type Options = {
+  deliverers: Deliverers;
+  writes: ResultWrites;
+  limits: ResultLimits;
+  clock: Clock;
+  log: Logger;
+};
+
+const PATH = /^\/calls\/([^/?]{1,128})\/(result|progress)$/;
+const METHODS = { result: "PUT", progress: "POST" } as const;
+
+/** A longer body is not read to its end, so that nobody can tell whether it is the one that was signed. */
+const BODY_BYTES_MAX = 64 * 1024 * 1024;
+/** Taken at once; what they hold of bodies is bounded by it. */
+const CONCURRENCY_MAX = 64;
+
+type Route = { callId: string; what: keyof typeof METHODS };
+
+/** PUT /calls/{call_id}/result and POST /calls/{call_id}/progress, where deliveries are off. */
+export const refuseDeliveries: OpsRoutes = (req, res, next) => {
+  if (!PATH.test(req.url)) return next();
+  const detail = "deliveries are off: set deliveries = true in [results] of postern.toml";
+  sendProblem(req, res, AppError.public("request.not_found", detail));
+};
+
+/**
+ * PUT /calls/{call_id}/result and POST /calls/{call_id}/progress: what the runner of a long job delivers, once one of the runners'
+ * secrets has signed it. Who has signed is known before anything is read: of the body, or of Redis. Any replica takes it.
+ */
+export function createTakeDeliveries(options: Options): OpsRoutes {
+  const { log } = options;
+  const limit = createConcurrencyLimit({
+    max: CONCURRENCY_MAX,
+    what: "deliveries",
+    code: "request.rate_limited",
+  });
+  const authenticate = createAuthenticate(options);
+  const assertOfJob = createAssertOfJob(options);
+  const takes = { result: createTakeResult(options), progress: createTakeProgress(options) };
+
+  async function take(req: IncomingMessage, res: ServerResponse, { callId, what }: Route): Promise<void> {
+    if (!CALL_ID.test(callId)) throw AppError.public("request.not_found", "the call id is not valid");
+    const runners = authenticate(req);
+    markProven(req);
+    await limit.within(async () => {
+      await assertOfJob(callId, runners);
+      await takes[what](req, res, callId);
+    });
+    if (!res.destroyed) res.writeHead(204).end();
+  }
+
+  return (req, res, next) => {
+    const [, callId = "", what] = PATH.exec(req.url) ?? [];
+    if (what === undefined) return next();
+    const route = { callId, what: what as Route["what"] };
+    if (req.method !== METHODS[route.what]) return refuseMethod(req, res, METHODS[route.what]);
+    take(req, res, route).catch((thrown: unknown) => {
+      const error = toAppError(thrown);
+      sendProblem(req, res, error);
+      logRefused(log, "result.refused", error, { what, ...(CALL_ID.test(callId) && { callId }) });
+    });
+  };
+}
+
+function refuseMethod(req: IncomingMessage, res: ServerResponse, allow: string): void {
+  const detail = `use ${allow}`;
+  const error = new AppError("request.method_not_allowed", { reason: detail, publicDetail: detail });
+  sendProblem(req, res, error, { headers: { Allow: allow } });
+}
+
+/** Throws `runner.signature_rejected` unless a runner has signed this request. Answers the names of all with such a secret. */
+function createAuthenticate({ deliverers, clock }: Options) {
+  return function authenticate(req: IncomingMessage): readonly string[] {
+    const request = { method: req.method ?? "", path: wholeTarget(req), headers: allHeaders(req) };
+    const rules = { nowSec: Math.floor(clock() / 1000), mustCover: isOfDelivery };
+    const signed: string[] = [];
+    let refusal: unknown;
+    for (const [name, secrets] of deliverers.secrets) {
+      try {
+        verifyMessage(secrets, request, rules);
+        signed.push(name);
+      } catch (error) {
+        refusal = error;
+      }
+    }
+    if (signed.length === 0) throw refusal;
+    return signed;
+  };
+}
+
+/**
+ * One runner does not answer for the jobs of another. A call whose record does not tell its job has a random id, which only its own
+ * runner was told, or it has none any more.
+ */
+function createAssertOfJob({ deliverers, writes, limits }: Options) {
+  const results = createResults(writes.small, limits);
+  return async function assertOfJob(callId: string, runners: readonly string[]): Promise<void> {
+    const job = await results.jobOf(callId);
+    if (job === undefined || runners.includes(deliverers.runnerOf(job))) return;
+    const reason = `the call is for job ${job} of runner ${deliverers.runnerOf(job)}, but runner ${runners.join(", ")} signed`;
+    throw new AppError("runner.signature_rejected", { reason });
+  };
+}
+
+function unavailable(cause: unknown): never {
+  throw new AppError("queue.unavailable", { reason: messageOf(cause), retryAfterMs: 2000, cause });
+}
+
+/** Resolves once the result is on disk, or the same was. Throws `result.conflict` and `result.too_late`. */
+function createTakeResult({ writes, limits, clock, log }: Options) {
+  const lanes = {
+    small: createDeliverResult(writes.small, limits),
+    large: createDeliverResult(writes.large, limits),
+  };
+
+  return async function takeResult(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
+    const status = statusOf(req);
+    const isTooLong = isMarkedTooLong(req);
+    const { sha256, body } = await readBodyUpTo(req, res, {
+      keptBytesMax: limits.resultBytesMax,
+      limitBytes: BODY_BYTES_MAX,
+    });
+    assertDigest(req, sha256);
+    const delivery = toDelivery(req, status, isTooLong ? undefined : body, clock());
+    const bytes = body?.length ?? 0;
+    failpoint("delivery.before_stored");
+    const became = await writes.beginWrite(bytes)((lane) => lanes[lane](callId, delivery), bytes);
+    failpoint("delivery.after_stored");
+    if (became === "too late") throw tooLate();
+    if (became === "another") throw AppError.public("result.conflict", "the call already has another result");
+    log.info("result.delivered", { callId, kind: delivery.kind, status, bytes, repeated: became === "same" });
+  };
+}
+
+/** Resolves once Redis has it. Throws `result.too_late`. */
+function createTakeProgress({ writes, limits, clock }: Options) {
+  const results = createResults(writes.small, limits);
+
+  return async function takeProgress(
+    req: IncomingMessage,
+    res: ServerResponse,
+    callId: string,
+  ): Promise<void> {
+    const { sha256, body } = await readBodyUpTo(req, res, {
+      keptBytesMax: PROGRESS_BYTES_MAX,
+      limitBytes: PROGRESS_BYTES_MAX,
+    });
+    assertDigest(req, sha256);
+    const progress = { at: clock(), json: jsonObject(body) };
+    const told = await results.tellProgress(callId, progress).catch(unavailable);
+    if (told === "ended") throw tooLate();
+  };
+}
+
+function tooLate(): AppError {
+  return AppError.public("result.too_late", "the call no longer accepts a result or progress");
+}
+
+/** A signature covers the body only through its digest, so a wrong digest is a wrong signature. */
+function assertDigest(req: IncomingMessage, sha256: string): void {
+  if (isContentDigestOf(headerValues(req, "content-digest"), sha256)) return;
+  const reason = "the body does not match Content-Digest";
+  throw new AppError("runner.signature_rejected", { reason });
+}
+
+function statusOf(req: IncomingMessage): number {
+  const [text = "200"] = headerValues(req, RESULT_STATUS);
+  if (/^[245]\d\d$/.test(text)) return Number(text);
+  const detail = "Result-Status must be 2xx for an answer, or 4xx or 5xx for a call that failed for good";
+  throw AppError.public("request.malformed", detail);
+}
+
+function isMarkedTooLong(req: IncomingMessage): boolean {
+  const [text] = headerValues(req, RESULT_BODY);
+  if (text === undefined || text === TOO_LONG) return text === TOO_LONG;
+  throw AppError.public("request.malformed", `Result-Body must be ${TOO_LONG} or absent`);
+}
+
+/** Without a body the answer was too long. */
+function toDelivery(req: IncomingMessage, status: number, body: Buffer | undefined, at: number): Delivery {
+  const [contentType] = headerValues(req, "content-type");
+  const told = { status, at, by: "delivery" } as const;
+  if (status >= 300) {
+    const said = body && problemTextOf(contentType, body);
+    return { ...told, contentType: undefined, kind: "failure", ...said };
+  }
+  const answered = { ...told, contentType: usableContentType(contentType) };
+  return body === undefined ? { ...answered, kind: "too_long" } : { ...answered, kind: "answer", body };
+}
+
+function jsonObject(body: Buffer | undefined): string {
+  const value = parsed(body?.toString("utf8") ?? "");
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return JSON.stringify(value);
+  throw AppError.public("request.malformed", "progress must be a JSON object");
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

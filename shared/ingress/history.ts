@@ -1,0 +1,77 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "../platform/log/logger.ts";
+import { defineScript } from "../redis/define-script.ts";
+import type { DurableRedis } from "../redis/durable.ts";
+import { GiveWay, givesWayAbove, type LetGo } from "../redis/give-way.ts";
+import type { Partition } from "../redis/partition.ts";
+import { integer, optional, text, tuple } from "../redis/reply.ts";
+import dropCallsLua from "./drop-calls.lua";
+import dropRefusedLua from "./drop-refused.lua";
+import trimAttemptsLua from "./trim-attempts.lua";
+
+/*
+ * History is what helps an operator to understand, and no call needs: the refused requests (shared/console/rejected), the calls that runners took
+ * (shared/call-search/history), and the log of a call but its newest entry (shared/queue/call-log.ts). While Redis is nearly full, one gateway lets go of it, and its
+ * key tells all writers to keep no more.
+ */
+
+const DROP_REFUSED = defineScript({
+  source: dropRefusedLua,
+  keys: "off, rejected",
+  args: "gateway, prefix",
+  reply: optional(integer),
+});
+
+const DROP_CALLS = defineScript({
+  source: dropCallsLua,
+  keys: "off, history, size",
+  args: "gateway, prefix",
+  reply: optional(integer),
+});
+
+const TRIM_ATTEMPTS = defineScript({
+  source: trimAttemptsLua,
+  keys: "off",
+  args: "gateway, pattern, cursor",
+  reply: optional(tuple(text, integer)),
+});
+
+type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
+
+/** Lets go of history while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
+export function watchHistory({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
+  const { redis, keys } = partition;
+  const dropRefused = DROP_REFUSED.on(redis);
+  const dropCalls = DROP_CALLS.on(redis);
+  const trimAttempts = TRIM_ATTEMPTS.on(redis);
+  const gateway = randomUUID();
+  const off = keys.historyOff;
+
+  /** Once through all of it: what is written meanwhile is no more than may stay. After that, only the key is held. */
+  function begin(): LetGo {
+    let cursor: string | undefined = "0";
+
+    async function trim(): Promise<number> {
+      while (cursor !== undefined) {
+        const trimmed = await trimAttempts({ off }, { gateway, pattern: keys.attempts("*"), cursor });
+        if (trimmed === undefined) return 0;
+        const [next, gone] = trimmed;
+        cursor = next === "0" ? undefined : next;
+        if (gone > 0) return gone;
+      }
+      return 0;
+    }
+
+    return async () => {
+      const refused = { off, rejected: keys.rejectedBytes };
+      const calls = { off, history: keys.history, size: keys.historySize };
+      return (
+        (await dropRefused(refused, { gateway, prefix: keys.rejected("") })) ||
+        (await dropCalls(calls, { gateway, prefix: keys.historyBlock("") })) ||
+        trim()
+      );
+    };
+  }
+
+  return new GiveWay({ what: "history", durable, above: givesWayAbove(webhooksAbove).history, begin, log });
+}

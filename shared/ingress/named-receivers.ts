@@ -1,0 +1,50 @@
+import { AppError } from "../platform/errors/app-error.ts";
+import { callbackQueueOf } from "../queue/queue-name.ts";
+import { defineScript } from "../redis/define-script.ts";
+import { unlessRedis } from "../redis/failure.ts";
+import type { Partition } from "../redis/partition.ts";
+import { oneOf } from "../redis/reply.ts";
+import admitReceiverLua from "./admit-receiver.lua";
+
+/** Queues of callbacks that wildcards of `callback_hosts` may make in a deployment, whoever names their receivers. */
+export const NAMED_QUEUES_MAX = 5000;
+
+/** A queue counts at least for this long after a request has named its receiver: the call may still wait. */
+const COUNTED_MS = 86_400_000;
+
+const ADMIT = defineScript({
+  source: admitReceiverLua,
+  keys: "registry, ofParty, ofAll",
+  args: "queue, partyMax, allMax, countedMs",
+  reply: oneOf(0, 1, 2),
+});
+
+/**
+ * Counts the receiver that a request names by a wildcard of `callback_hosts`: each costs a queue, and there is no end of host names.
+ * `party` is the endpoint or the payer. Throws `queue.overloaded` if it is one too many, and `queue.unavailable`.
+ */
+export type AdmitReceiver = (party: string, job: string, receiver: string) => Promise<void>;
+
+export function createAdmitReceiver({ redis, keys }: Partition, perParty: number): AdmitReceiver {
+  const admit = ADMIT.on(redis);
+  return async (party, job, receiver) => {
+    const answer = await admit(
+      { registry: keys.queues, ofParty: keys.namedReceivers(party), ofAll: keys.allNamedReceivers },
+      {
+        queue: callbackQueueOf(job, receiver),
+        partyMax: perParty,
+        allMax: NAMED_QUEUES_MAX,
+        countedMs: COUNTED_MS,
+      },
+    ).catch((error: unknown) => {
+      throw unlessRedis(error);
+    });
+    if (answer === 0) return;
+    const [who, max] = answer === 1 ? [party, perParty] : ["requests", NAMED_QUEUES_MAX];
+    throw new AppError("queue.overloaded", {
+      reason: `${who} may name at most ${max} callback receivers by wildcards, and ${receiver} is one more`,
+      publicDetail: "over the limit: callback receivers. Name a receiver that was named before, or none.",
+      retryAfterMs: 60_000,
+    });
+  };
+}

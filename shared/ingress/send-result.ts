@@ -1,0 +1,68 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ResultRead } from "../call/results/store.ts";
+import { COMMON_HEADERS, sendProblem } from "../http/problem.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+
+type Headers = Readonly<Record<string, string>>;
+
+/** A stored answer is a stranger's page: it runs nothing under the gateway's name, and its links do not tell the token of its own. */
+const STRANGERS = {
+  ...COMMON_HEADERS,
+  "Content-Security-Policy": "sandbox; default-src 'none'",
+  "Referrer-Policy": "no-referrer",
+} as const;
+
+/** Answers with the result of a call: the runner's answer with its status, or a problem document that says why there is none. */
+export function sendResult(
+  req: IncomingMessage,
+  res: ServerResponse,
+  read: ResultRead,
+  headers: Headers = {},
+): void {
+  if (read.kind !== "answer") {
+    const members = read.kind === "failed" || read.kind === "failure" ? { failure: toFailure(read) } : {};
+    sendProblem(req, res, toResultError(read), { headers, members });
+    return;
+  }
+  const { status, contentType, body } = read;
+  const isEmpty = status === 204 || status === 205;
+  res.writeHead(status, {
+    ...STRANGERS,
+    ...(contentType !== undefined && !isEmpty && { "Content-Type": contentType }),
+    ...(status !== 204 && { "Content-Length": isEmpty ? 0 : body.length }),
+    ...headers,
+  });
+  res.end(isEmpty ? undefined : body);
+}
+
+type Unanswered = Exclude<ResultRead, { kind: "answer" }>;
+type Failed = Extract<ResultRead, { kind: "failed" | "failure" }>;
+
+/** Why the call failed: the code of this project, or the status that its runner delivered; and what the runner said of it. */
+export function toFailure(failed: Failed) {
+  const { title, detail } = failed;
+  return {
+    ...(failed.kind === "failed" ? { code: failed.code } : { status: failed.status }),
+    ...(title !== undefined && { title }),
+    ...(detail !== undefined && { detail }),
+  };
+}
+
+/** What a call without an answer is told as. */
+function toResultError(read: Unanswered): AppError {
+  switch (read.kind) {
+    case "failed":
+    case "failure":
+      return AppError.public("result.call_failed", read.detail ?? read.title ?? "the call failed");
+    case "too_long":
+      return AppError.public("result.gone", "the result was too large to keep");
+    case "gone":
+      return AppError.public("result.gone", "the result is no longer kept");
+    case "pending":
+      return AppError.public("result.pending", "the call has no result yet", { retryAfterMs: 2000 });
+    case "none kept":
+      return AppError.public("result.none_kept", "this job does not keep results");
+    default:
+      return AppError.public("request.not_found", "no such call");
+  }
+}

@@ -1,0 +1,40 @@
+import { toDeliverers } from "../config/deliverers.ts";
+import { toResultLimits } from "../config/results-toml.ts";
+import { type Listening, listen } from "../http/listen.ts";
+import { type ProcessHost, serveWhenReady } from "../part/serve.ts";
+import type { Fields } from "../platform/log/logger.ts";
+import { redisClock } from "../redis/clock.ts";
+import { createTakeDeliveries, refuseDeliveries } from "./deliveries.ts";
+import { registerHttp } from "./http-metrics.ts";
+import type { Gateway } from "./ingress.ts";
+
+/** Serves a gateway as its process. Its private address takes what runners deliver. */
+export function serveGateway(
+  gateway: Gateway,
+  host: ProcessHost,
+  { bindAddress, about }: { bindAddress: string; about: Fields },
+): Promise<{ fatal: Promise<void> }> {
+  const { postern, metrics, log } = host;
+  const takeDeliveries = postern.results.deliveries
+    ? createTakeDeliveries({
+        deliverers: toDeliverers(postern),
+        writes: gateway.resultWrites,
+        limits: toResultLimits(postern),
+        clock: redisClock(host.redis).now,
+        log,
+      })
+    : refuseDeliveries;
+  let server: Listening | undefined;
+  registerHttp(metrics, {
+    bodyBytes: gateway.bodyBytes,
+    connections: () => server?.connections() ?? 0,
+    waiting: gateway.waiting,
+    streaming: gateway.streaming,
+  });
+
+  async function open() {
+    server = await listen(gateway.handler, bindAddress, { ...gateway.http, log });
+    return { ...server, about: { address: server.address, ...about } };
+  }
+  return serveWhenReady(gateway, host, open, takeDeliveries);
+}

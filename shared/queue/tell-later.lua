@@ -1,5 +1,0 @@
--- KEYS due
--- ARGV ms, ...queues
---@include "../redis/even-if-full.lua"
---@include "../redis/now.lua"
-for i = FIRST.queues, #ARGV do redis.call('ZADD', KEYS.due, 'LT', now + ARGV.ms, ARGV[i]) end

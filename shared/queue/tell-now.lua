@@ -1,4 +1,0 @@
--- KEYS wake
--- ARGV ...queues
---@include "../redis/even-if-full.lua"
-for _, queue in ipairs(ARGV) do redis.call('ZADD', KEYS.wake, 'NX', 0, queue) end

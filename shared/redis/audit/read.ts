@@ -1,0 +1,133 @@
+import { AppError } from "../../platform/errors/app-error.ts";
+import { toObject } from "../pages.ts";
+import type { Partition } from "../partition.ts";
+import { ACTIONS, type AuditStream, isAuditAction } from "./actions.ts";
+
+/** A line as it was written (audit.ts). */
+type ReadEntry = {
+  /** When it was written, which of that ms, and its place. */
+  id: string;
+  stream: AuditStream;
+  /** Unix ms. */
+  at: number;
+  fields: Readonly<Record<string, string>>;
+};
+
+/** A line matches if its fields are those that are given. The times are inclusive, unix ms. */
+type Wanted = Readonly<Partial<Record<"action" | "by" | "call_id" | "job" | "run", string | undefined>>> & {
+  /** Without it acts and money, or the stream of the action. */
+  stream?: AuditStream | undefined;
+  since?: number | undefined;
+  until?: number | undefined;
+};
+
+/** Where lines are. Those of one ms and number are in this order. */
+const PLACES = ["acts", "repeats", "money", "reads"] as const;
+type Place = (typeof PLACES)[number];
+
+const STREAM_OF = { acts: "acts", repeats: "acts", money: "money", reads: "reads" } as const;
+
+const READ_AT_ONCE = 500;
+/** Limit on the lines that one page looks at, however few of them match. */
+const LOOKED_AT_MAX = 10_000;
+/**
+ * Lines are in the order in which they were written, by Redis' clock. `at` is from before the action, by the clock of the process that acted.
+ * A search by time still finds a line whose `at` is ahead of Redis' clock by this much.
+ */
+const CLOCKS_APART_MS = 3_600_000;
+const ENTRY_ID = /^(\d{1,16})-(\d{1,16})\.(acts|repeats|money|reads)$/;
+
+/**
+ * Reads what operators did, the newest first, in all streams that are wanted: up to `limit` lines that match, beyond the line `after`. With
+ * `next` even a page without lines is not the last.
+ */
+export function createReadAudit({ redis, keys }: Partition) {
+  async function* newestIn(place: Place, after: string | undefined): AsyncGenerator<ReadEntry> {
+    for (let end = endBeyond(place, after); ; ) {
+      const found = await redis.xrevrange(keys.audit(place), end, "-", "COUNT", READ_AT_ONCE);
+      for (const [id, flat] of found) yield toEntry(id, place, flat);
+      const last = found.at(-1)?.[0];
+      if (last === undefined || found.length < READ_AT_ONCE) return;
+      end = `(${last}`;
+    }
+  }
+
+  async function* newestFirst(
+    places: readonly Place[],
+    after: string | undefined,
+  ): AsyncGenerator<ReadEntry> {
+    const sources = places.map((place) => newestIn(place, after));
+    const heads = await Promise.all(sources.map((source) => source.next()));
+    for (;;) {
+      const entries = heads.flatMap(({ done, value }, i) => (done ? [] : [{ entry: value as ReadEntry, i }]));
+      const [first, ...others] = entries;
+      if (first === undefined) return;
+      const { entry, i } = others.reduce((a, b) => (isNewer(b.entry, a.entry) ? b : a), first);
+      yield entry;
+      heads[i] = (await sources[i]?.next()) ?? { done: true, value: undefined };
+    }
+  }
+
+  return async function readAudit(
+    { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY, stream, ...wanted }: Wanted,
+    { limit, after }: { limit: number; after?: string | undefined },
+  ): Promise<{ entries: ReadEntry[]; next: string | undefined }> {
+    requirePlace(after);
+    const entries: ReadEntry[] = [];
+    let [last, lookedAt] = [after, 0];
+    for await (const entry of newestFirst(placesOf(stream, wanted.action), after)) {
+      if (writtenAt(entry) < since - CLOCKS_APART_MS) return { entries, next: undefined };
+      const isWanted = entry.at >= since && entry.at <= until && matches(entry, wanted);
+      if ((isWanted && entries.length === limit) || lookedAt === LOOKED_AT_MAX)
+        return { entries, next: last };
+      if (isWanted) entries.push(entry);
+      last = entry.id;
+      lookedAt += 1;
+    }
+    return { entries, next: undefined };
+  };
+}
+
+function placesOf(stream: AuditStream | undefined, action = ""): readonly Place[] {
+  const wanted = stream ?? (isAuditAction(action) ? ACTIONS[action].stream : undefined);
+  return PLACES.filter((place) =>
+    wanted === undefined ? STREAM_OF[place] !== "reads" : STREAM_OF[place] === wanted,
+  );
+}
+
+function requirePlace(after: string | undefined): void {
+  if (after === undefined || ENTRY_ID.test(after)) return;
+  throw AppError.public("request.malformed", "cursor: must be the `next` of an answer of this list");
+}
+
+/** Where XREVRANGE begins in a place to go on after a line of this or another place. */
+function endBeyond(place: Place, after: string | undefined): string {
+  if (after === undefined) return "+";
+  const [id = "", own] = after.split(".");
+  return PLACES.indexOf(place) > PLACES.indexOf(own as Place) ? id : `(${id}`;
+}
+
+/** Whether a line comes before another one in a list. */
+function isNewer(a: ReadEntry, b: ReadEntry): boolean {
+  const [[aMs = 0, aNumber = 0], [bMs = 0, bNumber = 0]] = [numbersOf(a), numbersOf(b)];
+  return aMs > bMs || (aMs === bMs && aNumber > bNumber);
+}
+
+function numbersOf({ id }: Pick<ReadEntry, "id">): number[] {
+  return (ENTRY_ID.exec(id) ?? []).slice(1, 3).map(Number);
+}
+
+function toEntry(id: string, place: Place, flat: string[]): ReadEntry {
+  const fields = toObject(flat);
+  const at = Number(fields["at"]);
+  const own = { id: `${id}.${place}`, stream: STREAM_OF[place], fields };
+  return { ...own, at: Number.isFinite(at) ? at : writtenAt(own) };
+}
+
+function writtenAt(entry: Pick<ReadEntry, "id">): number {
+  return numbersOf(entry)[0] ?? 0;
+}
+
+function matches({ fields }: ReadEntry, wanted: Omit<Wanted, "since" | "until" | "stream">): boolean {
+  return Object.entries(wanted).every(([name, value]) => value === undefined || fields[name] === value);
+}

@@ -1,0 +1,67 @@
+import { z } from "zod";
+import { defineScript } from "../../redis/define-script.ts";
+import { toScored } from "../../redis/pages.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { integer, list, text, tuple } from "../../redis/reply.ts";
+import listLua from "./list.lua";
+import { KINDS, type Process, REPORT_KEPT_MS } from "./process.ts";
+import { StoredRunners } from "./runner-health.ts";
+
+const LIST = defineScript({
+  source: listLua,
+  keys: "processes",
+  args: "keptMs",
+  reply: tuple(integer, list(text)),
+});
+
+const Stored = z
+  .object({
+    kind: z.enum(KINDS),
+    host: z.string(),
+    pid: z.coerce.number(),
+    version: z.string(),
+    config: z.string(),
+    durability: z.enum(["strict", "relaxed"]),
+    started_at: z.coerce.number(),
+    clock_ahead_ms: z.coerce.number().default(0),
+    runners: StoredRunners.prefault("[]"),
+  })
+  .transform(({ started_at, clock_ahead_ms: clockAheadMs, ...rest }) => ({
+    ...rest,
+    clockAheadMs,
+    startedAt: started_at - clockAheadMs,
+  }));
+
+export type Processes = {
+  /** By kind, host and start. */
+  processes: Process[];
+  /** Processes whose record is damaged, or has a value that this release does not know. */
+  unreadable: number;
+};
+
+export type ReadProcesses = () => Promise<Processes>;
+
+/** Reads which processes run: those that have reported lately, and have not stopped. */
+export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
+  const listed = LIST.on(redis);
+  return async () => {
+    const [now, reply] = await listed({ processes: keys.processes }, { keptMs: REPORT_KEPT_MS });
+    const seen = toScored(reply);
+    const records = await Promise.all(seen.map(({ member }) => redis.hgetall(keys.process(member))));
+    const processes: Process[] = [];
+    let unreadable = 0;
+    for (const [i, { member: id, score }] of seen.entries()) {
+      const record = records[i] ?? {};
+      if (Object.keys(record).length === 0) continue; // it has just stopped
+      const stored = Stored.safeParse(record).data;
+      if (stored === undefined) unreadable += 1;
+      else processes.push({ id, ...stored, silentMs: Math.max(0, now - score) });
+    }
+    return { processes: processes.sort(inOrder), unreadable };
+  };
+}
+
+function inOrder(a: Process, b: Process): number {
+  const byKind = KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind);
+  return byKind || a.host.localeCompare(b.host) || a.startedAt - b.startedAt || a.pid - b.pid;
+}

@@ -1,0 +1,16 @@
+-- KEYS process, processes, layout, ...counts
+-- ARGV id, number, batch, keptMs, ...fields(name, value)
+-- `counts` are the keys of the batch, and `keptMs` is how long the record with these fields is kept. Nothing is told where another layout
+-- is: the process ends by that, or takes nothing more. A batch that was counted before is not counted again. It is noted before it is
+-- counted, so that one which fails half way is not either.
+local layout = redis.call('GET', KEYS.layout)
+if layout and not string.find(layout, '"layout":' .. LAYOUT .. '[,}]') then return end
+--@include "../../redis/even-if-full.lua"
+--@include "../../redis/now.lua"
+--@include "../series/add-counted.lua"
+local last = redis.call('HGET', KEYS.process, 'batch')
+redis.call('HSET', KEYS.process, 'batch', ARGV.number, unpack(ARGV, FIRST.fields))
+redis.call('PEXPIRE', KEYS.process, ARGV.keptMs)
+redis.call('ZADD', KEYS.processes, now, ARGV.id)
+redis.call('ZREMRANGEBYSCORE', KEYS.processes, '-inf', now - ARGV.keptMs)
+if ARGV.batch ~= '' and last ~= ARGV.number then addCounted(cjson.decode(ARGV.batch), FIRST.counts) end

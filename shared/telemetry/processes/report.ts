@@ -1,0 +1,179 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import type { PosternToml } from "../../config/postern-toml.ts";
+import { messageOf } from "../../platform/errors/app-error.ts";
+import type { Logger } from "../../platform/log/logger.ts";
+import { metered } from "../../platform/log/metered.ts";
+import { type Clock, systemClock, within } from "../../platform/time/clock.ts";
+import { redisClock } from "../../redis/clock.ts";
+import type { Redis } from "../../redis/connect.ts";
+import { defineScript } from "../../redis/define-script.ts";
+import { LAYOUT, RELEASE } from "../../redis/layout.ts";
+import { type Partition, partitionOf } from "../../redis/partition.ts";
+import { nothing } from "../../redis/reply.ts";
+import { createSeriesMeters } from "../series/from-log.ts";
+import { Series } from "../series/series.ts";
+import { type Batch, SERIES, toBatches } from "../series/write.ts";
+import { configHash } from "./config-hash.ts";
+import farewellLua from "./farewell.lua";
+import { type ProcessKind, REPORT_EVERY_MS, REPORT_KEPT_MS } from "./process.ts";
+import reportLua from "./report.lua";
+import { storeRunners, type WatchedRunners } from "./runner-health.ts";
+
+const REPORT = defineScript({
+  source: reportLua,
+  keys: "process, processes, layout, ...counts",
+  args: "id, number, batch, keptMs, ...fields(name, value)",
+  constants: { LAYOUT, SERIES },
+  reply: nothing,
+});
+
+const FAREWELL = defineScript({
+  source: farewellLua,
+  keys: "process, processes",
+  args: "id",
+  reply: nothing,
+});
+
+/** How long Redis has for a report. One that comes later is sent again, and counted once. */
+const REPORT_MS = 5000;
+/** The same for a process that stops. */
+const FAREWELL_MS = 1000;
+
+type Options = {
+  kind: ProcessKind;
+  postern: PosternToml;
+  /** What the process has of other files. */
+  config?: Readonly<Record<string, unknown>>;
+  /** The webhooks gateway's. */
+  serviceId?: number | undefined;
+  redis: Redis;
+  log: Logger;
+  clock?: Clock;
+  everyMs?: number;
+};
+
+export type Reports = {
+  /** Its events are counted. */
+  readonly log: Logger;
+  /** From now on each report tells how these runners are, and one comes at once when a runner goes away or returns. */
+  watchRunners(runners: WatchedRunners): void;
+  /** Tells now what there is to tell. */
+  flush(): Promise<void>;
+  /** Tells the rest, and takes the process off the list. */
+  stop(): Promise<void>;
+};
+
+/**
+ * Tells Redis every ten seconds that this process runs, and what its events have counted since (shared/telemetry/series). Nothing waits for it. If a
+ * report fails, the next one brings its counts; a process that is killed loses those of one interval. With `console.report = false`
+ * nothing is told.
+ */
+export function openReports(options: Options): Reports {
+  const { kind, postern, config = {}, serviceId, redis, log } = options;
+  const { now, aheadMs, read } = redisClock(redis);
+  if (!postern.console.report) return noReports(log);
+  const series = new Series(options.clock ?? now);
+  let runners: WatchedRunners | undefined;
+  const record = {
+    kind,
+    host: hostname(),
+    pid: process.pid,
+    version: RELEASE,
+    config: configHash({ postern, ...config }),
+    durability: postern.redis.durability,
+    started_at: (options.clock ?? systemClock)(),
+  };
+  const fields = () => ({
+    ...record,
+    clock_ahead_ms: aheadMs() ?? 0,
+    ...(runners && { runners: storeRunners(runners.health()) }),
+  });
+  const reporter = createReporter(partitionOf(redis), fields, series, log);
+  const flush = async () => {
+    if (aheadMs() === undefined && redis.status === "ready") await within(REPORT_MS, read());
+    await reporter.report(REPORT_MS);
+  };
+  const onTime = (): void => void flush();
+  redis.on("ready", onTime);
+  onTime();
+  const timer = setInterval(onTime, options.everyMs ?? REPORT_EVERY_MS);
+  timer.unref();
+  return {
+    log: metered(log, createSeriesMeters(series, serviceId)),
+    watchRunners(watched) {
+      runners = watched;
+      watched.onChange(onTime);
+    },
+    flush,
+    async stop() {
+      clearInterval(timer);
+      redis.off("ready", onTime);
+      await reporter.report(FAREWELL_MS);
+      await reporter.leave();
+    },
+  };
+}
+
+/** Reports of a process that tells nothing. */
+export function noReports(log: Logger): Reports {
+  return { log, watchRunners() {}, async flush() {}, async stop() {} };
+}
+
+type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
+
+function createReporter(partition: Partition, read: () => Fields, series: Series, log: Logger) {
+  const { redis, keys } = partition;
+  const [send, farewell] = [REPORT.on(redis), FAREWELL.on(redis)];
+  const id = `${read().kind}-${randomBytes(6).toString("hex")}`;
+  const own = { process: keys.process(id), processes: keys.processes };
+  let number = 0;
+  let pending: Batch[] = [];
+  let underWay: Promise<void> | undefined;
+  let isFailing = false;
+
+  async function sendOne({ counts, batch }: Batch, ms: number): Promise<boolean> {
+    const fields = Object.entries(read()).map(([name, value]) => ({ name, value }));
+    const words = { id, number, batch, keptMs: REPORT_KEPT_MS, fields };
+    const sent = await within(ms, send({ ...own, layout: keys.layout, counts }, words));
+    if (sent.kind !== "done" && !isFailing) {
+      const reason = sent.kind === "late" ? "no answer" : messageOf(sent.error);
+      log.warn("report.failed", { reason });
+    }
+    isFailing = sent.kind !== "done";
+    return !isFailing;
+  }
+
+  /** What Redis may have counted already goes again as the batch that it was. */
+  async function sendAll(ms: number): Promise<void> {
+    if (pending.length === 0) pending = toBatches(series.take(), keys);
+    if (pending.length === 0) pending.push({ counts: [], batch: "" });
+    for (let batch = pending[0]; batch !== undefined; batch = pending[0]) {
+      if (!(await sendOne(batch, ms))) return;
+      pending.shift();
+      number += 1;
+    }
+  }
+
+  /** What was counted since a report that failed comes after it. */
+  async function both(ms: number): Promise<void> {
+    const isAgain = pending.length > 0;
+    await sendAll(ms);
+    if (isAgain && !isFailing) await sendAll(ms);
+  }
+
+  return {
+    /** Without a connection nothing is sent: one for work would keep it until Redis is back. */
+    async report(ms: number): Promise<void> {
+      await underWay;
+      if (redis.status !== "ready") return;
+      underWay ??= both(ms).finally(() => {
+        underWay = undefined;
+      });
+      await underWay;
+    },
+    async leave(): Promise<void> {
+      if (redis.status === "ready") await within(FAREWELL_MS, farewell(own, { id }));
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import { jobKey } from "../../call/job-ids.ts";
+import type { Fields } from "../../platform/log/logger.ts";
+import type { Meter } from "../../platform/log/metered.ts";
+import { reasonOf } from "../../senders/rejected.ts";
+import type { Series } from "./series.ts";
+
+/** What the events of every process add to the series. `serviceId` is the webhooks gateway's. */
+export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Record<string, Meter>> {
+  const ofWebhook = jobSubjects("webhook");
+  const ofSale = jobSubjects("x402");
+
+  const refusedWebhook: Meter = ({ path, code, reason, times = 1 }) => {
+    const subject = `endpoint:${String(path)}`;
+    series.countDetail(subject, "refused", String(code), Number(times));
+    if (code === "webhook.credential_rejected")
+      series.countUnauthorized(subject, reasonOf(String(reason)), Number(times));
+  };
+  const failedAttempt = (name: "delayed" | "failed"): Meter => {
+    return (fields) => series.countDetail(queueSubject(fields), name, String(fields["code"]));
+  };
+  return {
+    "webhook.accepted": ({ path, jobId, replayed }) => {
+      const name = replayed === true ? "replayed" : "accepted";
+      series.count(`endpoint:${String(path)}`, name);
+      series.count(ofWebhook(serviceId, jobId), name);
+    },
+    "webhook.refused": refusedWebhook,
+    "webhook.refusals_limited": refusedWebhook,
+    "webhook.refusals_unlogged": refusedWebhook,
+    "webhook.dropped": ({ path }) => series.count(`endpoint:${String(path)}`, "dropped"),
+    "webhook.handshake_answered": ({ path, times }) =>
+      series.count(`endpoint:${String(path)}`, "handshakes", Number(times ?? 1)),
+    "webhook.path_unknown": ({ count }) =>
+      series.countDetail("origin:webhook", "refused", "request.not_found", Number(count)),
+    "payment.challenged": ({ serviceId: id, jobIndex, times }) =>
+      series.count(ofSale(id, jobIndex), "challenged", Number(times)),
+    // Copies of a payment that come at once are answered alike, and settled once.
+    "payment.accepted": ({ serviceId: id, jobIndex, replayed }) => {
+      if (replayed === true) series.count(ofSale(id, jobIndex), "replayed");
+    },
+    // One line stands for refusals of several jobs.
+    "payment.refused": ({ code, times }) =>
+      series.countDetail("origin:x402", "refused", String(code), Number(times)),
+    "payment.settled": ({ network, asset, amount, serviceId: id, jobIndex }) => {
+      const job = jobKey({ serviceId: Number(id), jobIndex: Number(jobIndex) });
+      series.count(ofSale(id, jobIndex), "accepted");
+      series.earn({ network: String(network), asset: String(asset), job }, BigInt(String(amount)));
+    },
+    "call.injected": (fields) => series.countInjected(queueSubject(fields), Number(fields["endToEndMs"])),
+    "call.delayed": failedAttempt("delayed"),
+    "call.failed": failedAttempt("failed"),
+  };
+}
+
+function jobSubjects(origin: string) {
+  return (serviceId: unknown, jobIndex: unknown) => `job:${origin}/${serviceId}/${jobIndex}`;
+}
+
+function queueSubject({ origin, serviceId, jobId }: Fields): string {
+  return `job:${origin}/${serviceId}/${jobId}`;
+}

@@ -1,0 +1,135 @@
+import type { Clock } from "../../platform/time/clock.ts";
+import { redisClock } from "../../redis/clock.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { bucketStart, STEPS, type Step } from "./buckets.ts";
+import { type Counts, parseSubject, type Subject, toCounts } from "./counts.ts";
+import { dayOf } from "./series.ts";
+
+/** What was counted in a span of time, of each subject that had anything. */
+export type Bucket = {
+  /** When it begins, unix ms. */
+  at: number;
+  counted: readonly { subject: Subject; counts: Counts }[];
+};
+
+export type SeriesReading = {
+  stepMs: number;
+  /** Every bucket of the range, oldest first, also those in which nothing was counted. */
+  buckets: Bucket[];
+};
+
+/** Payments and refunds of a job in a token on a day (UTC). Amounts are exact, in the token's smallest units. */
+export type Earned = {
+  day: string;
+  network: string;
+  asset: string;
+  /** Undefined of the jobs that found no place. */
+  job: string | undefined;
+  payments: number;
+  amount: bigint;
+  /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
+  refunds: number;
+  refunded: bigint;
+};
+
+export type ReadSeries = {
+  /**
+   * The buckets that hold the times from `since` to `until`, unix ms: at most those that are kept, the last hour of fine ones or the last
+   * day of coarse ones, and all of them by default. Processes tell every ten seconds, so the last two fine ones may still grow.
+   */
+  buckets(step: Step, range?: { since?: number; until?: number }): Promise<SeriesReading>;
+  /** What all processes together have counted in a range, one entry for each subject. */
+  total(step: Step, range?: { since?: number; until?: number }): Promise<Omit<Bucket, "at">>;
+  /** The last days, 90 at most, newest first. */
+  earned(days: number): Promise<Earned[]>;
+};
+
+const AT_ONCE = 60;
+const DAY_MS = 86_400_000;
+
+export function createReadSeries(
+  partition: Partition,
+  clock: Clock = redisClock(partition.redis).now,
+): ReadSeries {
+  const { redis, keys } = partition;
+
+  function startsIn(
+    step: Step,
+    { since = 0, until = clock() }: { since?: number; until?: number } = {},
+  ): number[] {
+    const { ms, keptMs } = STEPS[step];
+    const last = bucketStart(step, Math.min(until, clock()));
+    const first = Math.max(bucketStart(step, since), bucketStart(step, clock()) - keptMs + ms);
+    return Array.from({ length: Math.max(0, (last - first) / ms + 1) }, (_, i) => first + i * ms);
+  }
+
+  /** The fields of each bucket. */
+  async function* stored(step: Step, starts: readonly number[]) {
+    for (let i = 0; i < starts.length; i += AT_ONCE) {
+      const some = starts.slice(i, i + AT_ONCE);
+      const found = await Promise.all(some.map((start) => redis.hgetall(keys.series(step, start))));
+      for (const [at, fields] of found.entries()) yield { at: some[at] as number, fields };
+    }
+  }
+
+  return {
+    async buckets(step, range) {
+      const buckets: Bucket[] = [];
+      for await (const { at, fields } of stored(step, startsIn(step, range))) {
+        const counted = Object.entries(fields).flatMap(([name, json]) => countedOf(name, [json]));
+        buckets.push({ at, counted });
+      }
+      return { stepMs: STEPS[step].ms, buckets };
+    },
+
+    async total(step, range) {
+      const all = new Map<string, string[]>();
+      for await (const { fields } of stored(step, startsIn(step, range))) {
+        for (const [name, json] of Object.entries(fields)) {
+          const known = all.get(name);
+          if (known === undefined) all.set(name, [json]);
+          else known.push(json);
+        }
+      }
+      return { counted: [...all].flatMap(([name, jsons]) => countedOf(name, jsons)) };
+    },
+
+    async earned(days) {
+      const wanted = Array.from({ length: Math.min(days, 90) }, (_, i) => dayOf(clock() - i * DAY_MS));
+      const amounts = (keyOf: (day: string) => string) =>
+        Promise.all(wanted.map(async (day) => toAmounts(await redis.hgetall(keyOf(day)))));
+      const [earned, refunded] = await Promise.all([amounts(keys.earned), amounts(keys.refunded)]);
+      return wanted.flatMap((day, i) => toEarned(day, earned[i] ?? new Map(), refunded[i] ?? new Map()));
+    },
+  };
+}
+
+function countedOf(name: string, jsons: readonly string[]) {
+  const subject = parseSubject(name);
+  return subject === undefined ? [] : [{ subject, counts: toCounts(jsons) }];
+}
+
+type Amounts = ReadonlyMap<string, { count: number; amount: bigint }>;
+
+const NONE = { count: 0, amount: 0n };
+
+/** Amounts by the name of their row. */
+function toAmounts(rows: Record<string, string>): Amounts {
+  return new Map(
+    Object.entries(rows).map(([name, text]) => {
+      const [count = "0", amount = "0"] = text.split(" ");
+      return [name, { count: Number(count), amount: BigInt(amount) }];
+    }),
+  );
+}
+
+function toEarned(day: string, earned: Amounts, refunded: Amounts): Earned[] {
+  return [...new Set([...earned.keys(), ...refunded.keys()])].map((name) => {
+    const [network = "", asset = "", job] = name.split(" ");
+    const [paid, back] = [earned.get(name) ?? NONE, refunded.get(name) ?? NONE];
+    return {
+      ...{ day, network, asset, job: job === "*" ? undefined : job },
+      ...{ payments: paid.count, amount: paid.amount, refunds: back.count, refunded: back.amount },
+    };
+  });
+}

@@ -1,0 +1,70 @@
+import type { Keys } from "../../redis/keys.ts";
+import { bucketStart, NEWEST, STEPS, SUBJECTS_MAX } from "./buckets.ts";
+import type { Counted } from "./series.ts";
+
+/** How long what was earned on a day is known. */
+export const EARNED_KEPT_MS = 90 * 86_400_000;
+
+/** A bucket that is whole stays so until nobody reads it any more. */
+const ttl = ({ ms, keptMs }: { ms: number; keptMs: number }) => keptMs + 2 * ms;
+
+/** The constants of add-counted.lua. */
+export const SERIES = {
+  subjectsMax: SUBJECTS_MAX,
+  newest: NEWEST,
+  fineMs: ttl(STEPS.fine),
+  coarseMs: ttl(STEPS.coarse),
+  earnedKeptMs: EARNED_KEPT_MS,
+};
+
+/** Redis does nothing else while it adds a batch: half a millisecond with so many subjects or rows. */
+const BATCH_MAX = 50;
+
+export type Batch = { counts: readonly string[]; batch: string };
+
+/** What was counted as add-counted.lua takes it: the keys of counts, and JSON that names these by their place. */
+export function toBatches({ buckets, earned }: Counted, keys: Keys): Batch[] {
+  const subjects = [...buckets].flatMap(([start, counts]) =>
+    [...counts].map(([subject, added]) => ({ start, subject, added })),
+  );
+  const rows = [...earned].flatMap(([day, ofDay]) => [...ofDay].map(([row, added]) => ({ day, row, added })));
+  return [
+    ...inChunks(subjects).map((some) => toBatch(keys, { subjects: some, rows: [] })),
+    ...inChunks(rows).map((some) => toBatch(keys, { subjects: [], rows: some })),
+  ];
+}
+
+function inChunks<Item>(items: readonly Item[]): Item[][] {
+  const count = Math.ceil(items.length / BATCH_MAX);
+  return Array.from({ length: count }, (_, i) => items.slice(i * BATCH_MAX, (i + 1) * BATCH_MAX));
+}
+
+type Chunk = {
+  subjects: readonly { start: number; subject: string; added: object }[];
+  rows: readonly { day: string; row: string; added: { payments: number; amount: bigint } }[];
+};
+
+function toBatch(keys: Keys, { subjects, rows }: Chunk): Batch {
+  const touched: string[] = [];
+  const placeOf = (key: string): number => touched.push(key) - 1;
+  const starts = new Set(subjects.map(({ start }) => start));
+  const days = new Set(rows.map(({ day }) => day));
+  const batch = {
+    buckets: [...starts].map((start) => ({
+      fine: placeOf(keys.series("fine", start)),
+      coarse: placeOf(keys.series("coarse", bucketStart("coarse", start))),
+      subjects: Object.fromEntries(
+        subjects.flatMap((each) => (each.start === start ? [[each.subject, each.added]] : [])),
+      ),
+    })),
+    days: [...days].map((day) => ({
+      key: placeOf(keys.earned(day)),
+      rows: Object.fromEntries(
+        rows.flatMap(({ added, ...each }) =>
+          each.day === day ? [[each.row, [String(added.payments), String(added.amount)]]] : [],
+        ),
+      ),
+    })),
+  };
+  return { counts: touched, batch: JSON.stringify(batch) };
+}

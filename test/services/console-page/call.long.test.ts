@@ -1,0 +1,65 @@
+import { describe, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { SIZES, shoot } from "../../fixtures/chromium.ts";
+import { useOperatorPage } from "../../fixtures/console-page.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { needs } from "../../support/needs.ts";
+
+const REASON = "the database is back since 03:10, and its pool of connections is twice as large";
+
+describe("the page of a call", needs("chromium"), () => {
+  const redis = useRedis();
+  const calls = useFailedCalls({ redis });
+  const { open } = useOperatorPage({ redis });
+
+  test("a call that was replayed shows each of its attempts and failures in order, who replayed it and why, and the total", async () => {
+    const [id = "", other = ""] = await calls.fail([{}, {}], "runner.failed", "503 the database is away");
+    await calls.replay(await calls.find(id), { selection: "by id", reason: REASON });
+    calls.runnerAnswers("runner.failed", "503 the cache is away");
+    await calls.startProducer();
+    await calls.untilFailed(2);
+    calls.runnerAnswers();
+    const page = await open({ hash: `#/calls/${id}` });
+    await page.getByText("Attempt 6 of 6 failed").waitFor();
+    await page.getByRole("button", { name: "Replay…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("the cache is back too");
+    await page.getByRole("button", { name: "Replay 1 call" }).click();
+    await page.getByText("1 of 1 replayed").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByText("Attempt 7 of 7: the runner answered 2xx.").waitFor();
+    await page.getByText("7 (2 replays)").waitFor();
+    const titles = page.locator(".timeline .step-title");
+    const attempts = (from: number) => [from, from + 1, from + 2].map((n) => `Attempt ${n} of 7 failed`);
+    await expect
+      .poll(() => titles.allTextContents())
+      .toEqual([
+        ...[...attempts(1), "Failed", "Replayed by tester@fixture"],
+        ...[...attempts(4), "Failed", "Replayed by otto", "Injected into the runner"],
+      ]);
+    await page.getByText(REASON).waitFor();
+    await shoot(page, "call-replayed", { whole: true });
+    await calls.discard(await calls.find(other), { selection: "by id", reason: "<b>sent</b> twice" });
+    const phone = await open({ hash: `#/calls/${other}`, viewport: SIZES.phone, colorScheme: "dark" });
+    await phone.getByText("Discarded by tester@fixture").waitFor();
+    await phone.getByText("<b>sent</b> twice").waitFor();
+    await shoot(phone, "call-discarded-phone", { whole: true });
+  });
+
+  test("while attempts may follow no total is said, and attempts that are not kept are counted", async () => {
+    const [id = ""] = await calls.fail([{}], "runner.failed", "503 the database is away");
+    for (let life = 2; life <= 3; life++) {
+      await calls.replay(await calls.find(id), { selection: "by id", reason: "once more" });
+      if (life === 3) break;
+      calls.runnerAnswers("runner.failed", "503 the database is away");
+      await calls.startProducer();
+      await calls.untilFailed(1);
+      await calls.stopProducer();
+    }
+    await redis.client.ltrim(`{postern}:attempts:${id}`, 4, -1);
+    await eventually("it waits", async () => (await calls.calls.find(id)) === undefined);
+    const page = await open({ hash: `#/calls/${id}` });
+    await page.getByText("Attempt 6 failed").waitFor();
+    await page.getByText("3 earlier attempts, no longer kept").waitFor();
+  });
+});

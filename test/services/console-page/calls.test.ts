@@ -1,0 +1,166 @@
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { SIZES, shoot } from "../../fixtures/chromium.ts";
+import { useOperatorPage } from "../../fixtures/console-page.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
+import { needs } from "../../support/needs.ts";
+
+const found = (page: Page) => page.getByRole("list", { name: "Calls, newest first" }).getByRole("listitem");
+const REFUSAL = "422 currency EURO is not one of EUR, USD";
+
+describe("the page of calls", needs("chromium"), () => {
+  const redis = useRedis();
+  const calls = useFailedCalls({ redis });
+  const { open } = useOperatorPage({ redis });
+
+  async function showBody(body: Buffer): Promise<Page> {
+    const [id] = await calls.fail([{ body }]);
+    const page = await open({ hash: `#/calls/${id}` });
+    await page.getByRole("button", { name: /^Show body/ }).click();
+    return page;
+  }
+
+  test("a failed call is found by what its sender knows of it, says why it failed, is replayed, and is seen delivered", async () => {
+    const metadata = { "X-WEBHOOK-DELIVERY-ID": "evt_1PqX" };
+    const [id] = await calls.fail([{ path: "/hooks/stripe", metadata }, {}], "runner.refused", REFUSAL);
+    const page = await open();
+    await page.getByRole("heading", { name: "Flow" }).waitFor();
+    await page.keyboard.press("/");
+    await page.getByRole("searchbox").fill("evt_1PqX");
+    await page.getByText("Press Enter to search by delivery id.").waitFor();
+    await page.keyboard.press("Enter");
+    await found(page).first().getByText(REFUSAL).waitFor();
+    await expect.poll(() => found(page).count()).toBe(1);
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.getByText(`Runner refused the call: ${REFUSAL}`).first().waitFor();
+    await page.getByText("Attempt 1 of 1 failed").waitFor();
+    expect(await page.locator(".timeline .step-title").first().textContent()).toBe("Created");
+    await shoot(page, "call-failed");
+    await page.getByRole("button", { name: "Replay…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("the runner takes EURO now");
+    await page.getByRole("button", { name: "Replay 1 call" }).click();
+    await page.getByText("1 of 1 replayed").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByText("queued", { exact: true }).first().waitFor();
+    await calls.startProducer();
+    await page.getByText("Injected into the runner").waitFor();
+    await page.getByText("injected", { exact: true }).first().waitFor();
+    expect(await page.getByRole("button", { name: "Replay…" }).count()).toBe(0);
+    expect(calls.offered(id ?? "")).toBe(2);
+  });
+
+  onlyInLongRun(() => {
+    test("on a phone too a row says by which endpoint a call came, for which job, and what became of it", async () => {
+      await calls.fail([{ jobId: 2, path: "/hooks/stripe" }], "runner.refused", REFUSAL);
+      const page = await open({ hash: "#/calls?q=/hooks/stripe", viewport: SIZES.phone });
+      const row = found(page).first();
+      await row.getByText("/hooks/stripe").waitFor();
+      for (const text of ["7/2", "failed", REFUSAL]) expect(await row.getByText(text).isVisible()).toBe(true);
+    });
+
+    test("whatever is pasted is looked for as what it is, and a call id leads to its call", async () => {
+      const [id] = await calls.fail([
+        { jobId: 1, path: "/hooks/a" },
+        { jobId: 2, path: "/hooks/b" },
+      ]);
+      const page = await open({ hash: "#/calls" });
+      const search = async (text: string, as: string) => {
+        await page.getByRole("searchbox").fill(text);
+        await page.getByText(`Press Enter to search by ${as}.`).waitFor();
+        await page.keyboard.press("Enter");
+      };
+      await found(page).nth(1).waitFor();
+      await search("7/2", "job");
+      await found(page).getByText("/hooks/b").waitFor();
+      await expect.poll(() => found(page).count()).toBe(1);
+      await search("/hooks/a", "endpoint");
+      await found(page)
+        .getByRole("link")
+        .and(page.locator(`[title="${id}"]`))
+        .waitFor();
+      await search(`0x${"a".repeat(40)}`, "payer");
+      await page.getByText("No calls found").waitFor();
+      await search(String(id), "call id");
+      await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
+    });
+
+    test("a call of which nothing is known is said to be unknown, with what to do", async () => {
+      const page = await open({ hash: `#/calls/c_${"0".repeat(32)}` });
+      await page.getByText("Call not found").waitFor();
+      expect(await page.locator(".live").count()).toBe(0);
+      await page.getByRole("link", { name: "Search for another call" }).click();
+      await page.getByRole("searchbox").waitFor();
+    });
+
+    test("a body is shown as JSON that can be folded, as text and in hex; one that is no text in hex alone", async () => {
+      const page = await showBody(Buffer.from(JSON.stringify({ id: 7, lines: [{ sku: "a" }], note: "ü" })));
+      await page.getByText('"sku"').waitFor();
+      await page.getByText('"lines"').click();
+      await page.getByText('"sku"').waitFor({ state: "hidden" });
+      await page.getByRole("button", { name: "Text" }).click();
+      await page.getByText('{"id":7,"lines":[{"sku":"a"}],"note":"ü"}').waitFor();
+      await page.getByRole("button", { name: "Hex" }).click();
+      await page.getByText(/^000000 {2}7b 22 69 64/).waitFor();
+      const binary = await showBody(Buffer.from([0, 1, 2, 0xff, 0x41]));
+      await binary.getByText(/00 01 02 ff 41\s+\.{4}A/).waitFor();
+      expect(await binary.getByRole("button", { name: "Text" }).count()).toBe(0);
+    });
+
+    test("of a body of a megabyte the beginning is shown at once, and all of it when it is asked for", async () => {
+      const page = await showBody(Buffer.from(`${"lorem ipsum ".repeat(90_000)}THE END`));
+      await page.getByText(/^lorem ipsum/).waitFor();
+      expect(await page.getByText("THE END").count()).toBe(0);
+      await page.getByRole("button", { name: "Show all 1.1 MB" }).click();
+      await page.getByText("THE END").waitFor();
+    });
+
+    test("what its sender has said is forgotten with a reason, and the page shows that it is gone", async () => {
+      const [id] = await calls.fail([{ metadata: { "X-NAME": "Erika Mustermann" } }]);
+      const page = await open({ hash: `#/calls/${id}` });
+      await page.getByText("Erika Mustermann").waitFor();
+      await page.getByRole("button", { name: "Forget…" }).click();
+      await page.getByPlaceholder("The sender asked for it, ticket 815").waitFor();
+      await page.getByRole("textbox", { name: "Reason" }).fill("asked for by its sender");
+      await page.getByRole("button", { name: "Forget call" }).click();
+      await page.getByText("Forgotten by an operator").waitFor();
+      await page.getByText("Erika Mustermann").waitFor({ state: "detached" });
+      expect(await page.getByRole("button", { name: "Forget…" }).count()).toBe(0);
+    });
+
+    test("a viewer sees all of it and no button that changes something", async () => {
+      const [id] = await calls.fail([{}], "runner.refused", REFUSAL);
+      const page = await open({ hash: `#/calls/${id}`, as: "viewer" });
+      await page.getByText(`Runner refused the call: ${REFUSAL}`).first().waitFor();
+      expect(await page.getByRole("button", { name: /Replay|Discard|Forget/ }).count()).toBe(0);
+    });
+  });
+
+  test("markup and script of a stranger, wherever they stand, are text", async () => {
+    const EVIL = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>';
+    const [id] = await calls.fail(
+      [
+        {
+          ...{ path: `/hooks/${EVIL}`, metadata: { [`X-${EVIL}`]: EVIL, "X-WEBHOOK-DELIVERY-ID": EVIL } },
+          body: Buffer.from(JSON.stringify({ [EVIL]: EVIL, list: [EVIL] })),
+        },
+      ],
+      "runner.refused",
+      `HTTP 422: ${EVIL}`,
+    );
+    const page = await open({ hash: `#/calls/${id}` });
+    await page.getByRole("button", { name: /^Show body/ }).click();
+    await page.locator(".json").getByText("onerror").first().waitFor();
+    await page.getByRole("button", { name: "Text" }).click();
+    expect(await page.content()).not.toContain("<img");
+    const evil = page.getByText(EVIL);
+    expect(await evil.count()).toBeGreaterThan(5);
+    await page.goto(new URL("#/failed", page.url()).href);
+    await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
+    await page.goto(new URL(`#/calls?q=${encodeURIComponent(EVIL)}`, page.url()).href);
+    await found(page).first().waitFor();
+    expect(await page.locator("main img, main script").count()).toBe(0);
+  });
+});

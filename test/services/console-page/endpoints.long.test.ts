@@ -1,0 +1,135 @@
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
+import type { LiveToken } from "../../../shared/pricing/rates/source.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import { JUST_NOW, useOperatorPage } from "../../fixtures/console-page.ts";
+import { aCall } from "../../fixtures/producer.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+import { needs } from "../../support/needs.ts";
+import { tokenTable, tokenWith } from "../../support/rate-tokens.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const SECRET = "a-secret-that-nobody-is-shown";
+
+function configured(): string {
+  const configDir = join(tempDir(), "config");
+  writeConfig(configDir, {
+    postern: {},
+    webhooks: {
+      endpoints: [
+        { path: "/hooks/<img src=x onerror=alert(1)>", job_id: 1, auth: "bearer", secret: SECRET },
+        { path: "/hooks/github", preset: "github", secret: SECRET, job_id: 2 },
+      ],
+    },
+    x402: { accepted_tokens: [tokenTable("3200")] },
+    job_pricing: {
+      "1": { "7": { price_wei: "1000000000000000", name: "report", description: "Writes one" } },
+    },
+  });
+  return configDir;
+}
+
+describe("the page of endpoints and jobs", needs("chromium"), () => {
+  const redis = useRedis();
+  const reports = useReports(redis);
+  const configDir = configured();
+  const { open, start } = useOperatorPage({ redis, operator: { configDir } });
+
+  test("why senders were turned away stands beside their endpoint, and nothing secret of it", async () => {
+    const at = Date.now() - 125_000;
+    const { log, flush } = await reports.start({ clock: () => at });
+    const refused = { path: "/hooks/github", code: "webhook.credential_rejected" };
+    log.warn("webhook.refused", { ...refused, reason: "mismatch", times: 3 });
+    await flush();
+    const page = await open({ hash: "#/endpoints" });
+    const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
+    await row.getByText("3 times").waitFor();
+    await row.getByText("the credential does not match").waitFor();
+    const newest = row.getByText("2 min ago");
+    expect(await newest.getAttribute("datetime")).toBe(new Date(at).toISOString());
+    await page.getByText("/hooks/<img src=x onerror=alert(1)>").waitFor();
+    expect(await page.content()).not.toContain(SECRET);
+    await row.getByRole("link", { name: "3" }).click();
+    await page.waitForFunction("location.hash.includes('view=rejected')");
+    expect(await page.getByLabel("Endpoint").inputValue()).toBe("/hooks/github");
+  });
+
+  test("a job is paused and resumed with a reason, and whoever looks sees who did it and why", async () => {
+    await createEnqueue(redis.partition)(aCall({ job_id: 9 }));
+    const page = await open({ hash: "#/endpoints?view=jobs" });
+    const row = page.getByRole("row").filter({ hasText: "7/9" });
+    await row.getByText("running").waitFor();
+    await row.getByRole("button", { name: "Pause…" }).click();
+    await page.getByPlaceholder("The runner is down for maintenance until 14:00").waitFor();
+    await page.getByRole("textbox", { name: "Reason" }).fill("its database is being moved");
+    await page.getByRole("button", { name: "Pause job", exact: true }).click();
+    await row.getByText("by otto: its database is being moved").waitFor();
+    expect((await openJobs(redis.partition).gates()).get("7/9")).toMatchObject({
+      pausedBy: "otto",
+      reason: "its database is being moved",
+    });
+    await row.getByRole("button", { name: "Resume…" }).click();
+    await page.getByPlaceholder("The runner is back").waitFor();
+    await page.getByRole("textbox", { name: "Reason" }).fill("it is moved");
+    await page.getByRole("button", { name: "Resume job", exact: true }).click();
+    await row.getByText("running").waitFor();
+  });
+
+  test("for a browser whose clock is ahead, what has happened was just now, and what is due is still ahead", async () => {
+    await reports.start();
+    const jobs = openJobs(redis.partition);
+    const now = Date.now();
+    for (const job of ["7/1", "7/2"])
+      await createEnqueue(redis.partition)(aCall({ job_id: Number(job.slice(2)) }));
+    await jobs.pause("7/1", { at: now, by: "alice", reason: "it loops" });
+    await jobs.throttle("7/2", 3_600_000);
+    const page = await open({ hash: "#/endpoints?view=jobs" });
+    await page.clock.setFixedTime(now + 7_200_000);
+    await page.reload();
+    const row = (job: string) => page.getByRole("row").filter({ hasText: job });
+    await row("7/1")
+      .getByText(/^(?:now|\d+ s ago) by alice: it loops/)
+      .waitFor();
+    expect(await row("7/2").locator("time").getAttribute("title")).toMatch(/, in (?:1 h|59 min)$/);
+    await page.evaluate("location.hash = '#/flow'");
+    await page.getByRole("region", { name: "Processes" }).getByText(JUST_NOW).first().waitFor();
+  });
+
+  test("what a token was worth is drawn with its bounds, of an hour or of a day, with a gap for when there was no rate", async () => {
+    const source = { source: "http_json", url: "https://rates.example.com/eth", pointer: "/price" };
+    const bounds = { min_rate: "2800", max_rate: "3600" };
+    const rated = join(tempDir(), "config");
+    writeConfig(rated, { postern: {}, x402: { accepted_tokens: [{ ...tokenTable(source), ...bounds }] } });
+    const shared = createSharedValue(redis.partition, tokenWith(source, bounds) as LiveToken);
+    const { now } = await shared.peek();
+    await shared.put("3000", now - 3 * 3_600_000);
+    await shared.put("3200.25", now - 600_000);
+    const { address } = await start({ configDir: rated });
+    const page = await open({ hash: "#/endpoints?view=prices", at: address });
+    const drawn = (words: RegExp) => page.getByRole("img", { name: words }).waitFor();
+    await drawn(
+      /^Rate of USDC on eip155:8453 in the last hour: constant at 3,200.25; no usable rate for 4[89] min\.$/,
+    );
+    await page.getByText("http_json rates.example.com, read 10 min").waitFor();
+    await page.getByText("maximum").waitFor();
+    await page.getByRole("button", { name: "24 hours" }).click();
+    await drawn(/in the last 24 hours: between 3,000 and 3,200.25; no usable rate for 23 h/);
+  });
+
+  test("a fixed rate has no chart, but a sentence that says where it is set", async () => {
+    const page = await open({ hash: "#/endpoints?view=prices" });
+    await page.getByText("Fixed by").waitFor();
+    expect(await page.getByRole("img", { name: /^Rate of/ }).count()).toBe(0);
+  });
+
+  test("what jobs cost in each token is shown as people write it", async () => {
+    const page = await open({ hash: "#/endpoints?view=prices" });
+    const row = page.getByRole("row").filter({ hasText: "1/7" });
+    await row.getByText("3.2 USDC").waitFor();
+    expect(await row.textContent()).toContain("Writes one");
+  });
+});

@@ -1,0 +1,348 @@
+import type { Route } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { SIZES, watchLayout } from "../../fixtures/chromium.ts";
+import { runFor, useOperatorPage } from "../../fixtures/console-page.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { aCall } from "../../fixtures/producer.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+import { multiplyFailed } from "../../support/multiply-failed.ts";
+import { needs } from "../../support/needs.ts";
+
+const INJECTED = {
+  ...{ origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 },
+};
+
+describe("the page of what flows", needs("chromium"), () => {
+  const redis = useRedis();
+  const calls = useFailedCalls({ redis });
+  const reports = useReports(redis);
+  const { open, start } = useOperatorPage({ redis });
+
+  test("what needs somebody stands first, with where to go: failed calls, no producer, two releases side by side", async () => {
+    await calls.fail([{}, {}]);
+    await reports.start({ kind: "webhooks", config: { a: 1 } });
+    await reports.start({ kind: "webhooks", config: { a: 2 } });
+    const page = await open({ hash: "#/flow" });
+    const attention = page.getByRole("region", { name: "Needs attention" });
+    await attention.getByText("No producer is running").waitFor();
+    await attention.getByText("webhooks: 2 different configurations are running.").waitFor();
+    await attention.getByRole("link", { name: "2 failed calls to replay or discard" }).click();
+    await page.getByRole("heading", { name: "2 calls" }).waitFor();
+    expect(await page.getByRole("link", { name: /^Failed/ }).textContent()).toContain("2");
+  });
+
+  /** Tells of twenty webhooks, of which these were refused. */
+  async function refuseWebhooks(times: number): Promise<void> {
+    const { log, flush } = await reports.start();
+    const refused = { path: "/hooks/a", code: "webhook.credential_rejected", reason: "mismatch" };
+    log.warn("webhook.refused", { ...refused, times });
+    for (let i = times; i < 20; i++)
+      log.info("webhook.accepted", { path: "/hooks/b", jobId: 1, replayed: false });
+    await flush();
+  }
+
+  test("webhooks that are refused are told of with a job chosen too, and no later than they came", async () => {
+    await refuseWebhooks(12);
+    const page = await open({ hash: "#/flow?job=7%2F1" });
+    const attention = page.getByRole("region", { name: "Needs attention, all jobs" });
+    const told = attention.getByRole("listitem").filter({ hasText: "12 of 20 webhooks were refused" });
+    await told.getByText(/, the latest within the last [12] min$/).waitFor();
+  });
+
+  test("while the answer for another job or span is on its way, nothing of the one before stands in its place", async () => {
+    const { log, flush } = await reports.start();
+    log.info("call.injected", { ...INJECTED, endToEndMs: 40 });
+    await flush();
+    const page = await open({ hash: "#/nowhere" });
+    await page.route("**/api/v1/live*", (route) => route.abort());
+    await page.evaluate("location.hash = '#/flow'");
+    const shown = page.getByRole("img").or(page.getByRole("region", { name: /^By job, last/ }));
+    await expect.poll(() => shown.count()).toBe(3);
+    for (const { hash, asked, table } of [
+      { hash: "#/flow?job=7%2F1", asked: "job=7%2F1", table: "By job, last hour" },
+      { hash: "#/flow?job=7%2F1&span=24h", asked: "span=24h&job=7%2F1", table: "By job, last 24 hours" },
+    ]) {
+      const held: Route[] = [];
+      await page.route(`**/api/v1/flow?*${asked}*`, (route) => void held.push(route));
+      await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      await expect.poll(() => held.length).toBe(1);
+      expect([hash, await shown.count()]).toEqual([hash, 0]);
+      await page.getByText("Loading", { exact: true }).waitFor();
+      await page.unroute(`**/api/v1/flow?*${asked}*`);
+      await held[0]?.continue();
+      await page.getByRole("region", { name: table }).getByRole("row").filter({ hasText: "7/1" }).waitFor();
+    }
+  });
+
+  test.each(["overview", "flow", "queues"])(
+    "while an answer does not come (%s), the page says how old it is, and does not say that all is well",
+    async (of) => {
+      await calls.startProducer();
+      const page = await open({ hash: "#/nowhere" });
+      await page.route("**/api/v1/live*", (route) => route.abort());
+      await page.clock.install();
+      await page.evaluate("location.hash = '#/flow?job=7%2F1'");
+      await page.getByText("Nothing needs attention.").waitFor();
+      await page.getByText("Live", { exact: true }).waitFor();
+      await page.route(`**/api/v1/${of}*`, () => {});
+      await runFor(page, 25);
+      await page.getByText(/^As of \d+ s ago$/).waitFor();
+      expect(await page.getByText("Live", { exact: true }).count()).toBe(0);
+      // What a job holds says nothing of what needs somebody.
+      const [words] = of === "queues" ? ["Nothing needs attention."] : ["The current state cannot be read."];
+      await page
+        .getByRole("region", { name: "Needs attention" })
+        .getByText(words ?? "")
+        .waitFor();
+    },
+  );
+
+  test("if nothing of the chosen job or origin came, the page says so of these, and does not ask to send something", async () => {
+    const page = await open({ hash: "#/flow?job=7%2F9&origin=webhook" });
+    await page.getByText("No webhook calls for job 7/9 in the last hour").waitFor();
+    expect(await page.getByText("Send one to an endpoint").count()).toBe(0);
+    await page.getByRole("link", { name: "Show all jobs and sources" }).click();
+    await page.getByText("No calls in the last hour").waitFor();
+  });
+
+  test("webhooks that are refused in numbers are told of, and lead to the endpoint and why", async () => {
+    const { log, flush } = await reports.start();
+    const refused = {
+      path: "/hooks/a",
+      code: "webhook.credential_rejected",
+      reason: "signature does not match",
+    };
+    log.warn("webhook.refused", { ...refused, times: 12 });
+    for (let i = 0; i < 8; i++) log.info("webhook.accepted", { path: "/hooks/b", jobId: 1, replayed: false });
+    await flush();
+    const page = await open({ hash: "#/flow" });
+    await page.getByRole("link", { name: "12 of 20 webhooks were refused in the last 10 min" }).click();
+    const row = page.getByRole("row").filter({ hasText: "/hooks/a" });
+    await row.getByText("signature does not match").waitFor();
+  });
+
+  test("a runner that cannot be reached is told of, with why and since when, until it answers", async () => {
+    const its = { name: "default", url: "http://127.0.0.1:8645" };
+    const { tellRunners } = await reports.start();
+    await tellRunners([{ ...its, state: "away", since: Date.now(), reason: "connect ECONNREFUSED" }]);
+    const page = await open({ hash: "#/flow" });
+    const told = page.getByText(/Runner “default” is unreachable since \d\d:\d\d:\d\d/);
+    await told.waitFor();
+    const row = page.getByRole("row").filter({ hasText: its.url });
+    await row.getByText("unreachable").waitFor();
+    await row.getByText("connect ECONNREFUSED").waitFor();
+    await tellRunners([{ ...its, state: "answers", answeredAt: Date.now() }]);
+    await row.getByText("responding", { exact: true }).waitFor();
+    await told.waitFor({ state: "detached" });
+  });
+
+  test("the numbers of now come by themselves, over one stream and without another question, and nothing moves", async () => {
+    const { log, flush } = await reports.start();
+    for (let i = 0; i < 40; i++) {
+      log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+      log.info("call.injected", { ...INJECTED, endToEndMs: 40 });
+    }
+    await flush();
+    const page = await open({ hash: "#/flow" });
+    await page.getByRole("row").filter({ hasText: "7/1" }).first().waitFor();
+    await page.getByRole("img", { name: /^Calls per second/ }).waitFor();
+    await calls.fail([{}]);
+    await page.getByText("1 failed call to replay or discard").waitFor();
+    const layout = await watchLayout(page);
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    for (const failed of [2, 3, 4]) {
+      await calls.fail([{}]);
+      await page.getByText(`${failed} failed calls to replay or discard`).waitFor();
+    }
+    expect(asked.filter((path) => path.startsWith("/api/"))).toEqual([]);
+    expect(await layout()).toMatchObject({ shifted: 0, moved: [] });
+  });
+
+  test.each([
+    ["at a desk", SIZES.desk],
+    ["on a phone", SIZES.phone],
+  ])(
+    "a chart and its numbers keep their place %s, however long the numbers get",
+    async (_where, viewport) => {
+      let at = Date.now() - 120_000;
+      const { log, flush } = await reports.start({ clock: () => at });
+      log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+      log.info("call.injected", { ...INJECTED, endToEndMs: 4 });
+      await flush();
+      const page = await open({ hash: "#/flow", viewport });
+      const chart = page.getByRole("img", { name: /^Calls per second/ });
+      await chart.locator("tr").filter({ hasText: "refused0" }).waitFor();
+      const shown = page.locator(".chart, .chart tr");
+      const places = async () => Promise.all((await shown.all()).map((each) => each.boundingBox()));
+      const before = await places();
+      at = Date.now() - 60_000;
+      for (let i = 0; i < 9; i++)
+        log.warn("webhook.refused", {
+          path: "/hooks/a",
+          code: "request.too_large",
+          reason: "",
+          times: 7_000_000,
+        });
+      log.info("call.injected", { ...INJECTED, endToEndMs: 40_000_000 });
+      await flush();
+      await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+      await chart.locator("tr").filter({ hasText: "refused1,050,000" }).waitFor();
+      expect(await places()).toEqual(before);
+    },
+  );
+
+  test("of a day whole steps are drawn, so that it does not look as if calls had stopped just now", async () => {
+    const stepBegan = Date.now() - (Date.now() % 300_000);
+    const at = stepBegan - 1;
+    const { log, flush } = await reports.start({ clock: () => at });
+    const refused = { path: "/hooks/a", code: "request.too_large", reason: "" };
+    log.warn("webhook.refused", { ...refused, times: 1800 });
+    await flush();
+    const { address } = await start({ clock: () => stepBegan + 60_000 });
+    const page = await open({ hash: "#/flow?span=24h", at: address });
+    const tile = page.locator(".tile").filter({ hasText: "Refused" });
+    await tile.getByText("6.0").waitFor();
+    const legend = page.getByRole("img", { name: /^Calls per second/ }).locator("tr");
+    await legend.filter({ hasText: "refused6.0" }).waitFor();
+  });
+
+  test("with a job chosen each tile is of that job, or says that it is not, and leads to just these calls", async () => {
+    const [id = ""] = await calls.fail([{ jobId: 1 }, { jobId: 1 }, { jobId: 2 }]);
+    const of = { id, queue: (await calls.find(id)).queue };
+    await multiplyFailed(redis.partition, { of, copies: 3, queues: ["callback/7/2/receiver.example.com"] });
+    const { log, flush } = await reports.start();
+    log.info("call.injected", { ...INJECTED, jobId: 2, endToEndMs: 40 });
+    await flush();
+    const old = Date.now() - 600_000;
+    for (let i = 0; i < 5; i++) await createEnqueue(redis.partition)(aCall({ job_id: 1, accepted_at: old }));
+    const page = await open({ hash: "#/flow" });
+    const tile = (name: string) =>
+      page.locator(".tile").filter({ has: page.getByText(name, { exact: true }) });
+    const says = async (name: string, value: string, note: RegExp) => {
+      await tile(name).locator(".tile-value").getByText(value, { exact: true }).waitFor();
+      expect(await tile(name).locator(".tile-note").textContent()).toMatch(note);
+    };
+    await says("Waiting", "5", /^0 in flight$/);
+    await says("Failed", "6", /^need attention$/);
+    await page.evaluate("location.hash = '#/flow?job=7%2F2'");
+    await says("Waiting", "0", /^0 in flight$/);
+    await says("Oldest waiting", "–", /^$/);
+    await says("Failed", "4", /^need attention$/);
+    await says("Refused", "–", /^not counted per job$/);
+    await says("Producers", "0", /^running, for all jobs$/);
+    await page.getByRole("heading", { name: /^Needs attention, all jobs \(\d\)$/ }).waitFor();
+    await page.getByRole("img", { name: "Calls per second: accepted, injected, failed" }).waitFor();
+    await page.getByRole("button", { name: "callback" }).click();
+    await says("Failed", "3", /^need attention$/);
+    await tile("Failed").getByRole("link").click();
+    await page.getByRole("heading", { name: "3 calls", exact: true }).waitFor();
+    await page.goBack();
+    await page.getByRole("button", { name: "all", exact: true }).click();
+    await says("Failed", "4", /^need attention$/);
+    await tile("Failed").getByRole("link").click();
+    await page.getByRole("heading", { name: "4 calls", exact: true }).waitFor();
+  });
+
+  test("if what a job holds cannot be read, nothing of other jobs stands in its place", async () => {
+    await calls.fail([{ jobId: 1 }]);
+    const page = await open({ hash: "#/flow" });
+    const failed = page.locator(".tile").filter({ has: page.getByText("Failed", { exact: true }) });
+    await failed.getByText("1", { exact: true }).waitFor();
+    const answer = { status: 503, json: { code: "x", detail: "Redis is away" } };
+    await page.route("**/api/v1/queues*", (route) => route.fulfill(answer));
+    await page.evaluate("location.hash = '#/flow?job=7%2F2'");
+    await page.getByRole("alert").getByText("Redis is away").waitFor();
+    expect(await failed.locator(".tile-value").textContent()).toBe("");
+    await page.unroute("**/api/v1/queues*");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await failed.getByText("0", { exact: true }).waitFor();
+  });
+
+  test.each(["1h", "24h"] as const)(
+    "each tile says what the newest point of its chart says (%s)",
+    async (span) => {
+      const [stepMs, growsMs] = span === "1h" ? [60_000, 10_000] : [300_000, 0];
+      const now = Date.now() - (Date.now() % 300_000) + growsMs;
+      const ends = now - growsMs;
+      let at = ends - stepMs;
+      const { log, flush } = await reports.start({ clock: () => at });
+      log.info("call.injected", { ...INJECTED, endToEndMs: 10_000 });
+      await flush();
+      at = ends - 10_000;
+      for (let i = 0; i < 1800; i++) log.info("call.injected", { ...INJECTED, endToEndMs: 250 });
+      for (let i = 0; i < 60; i++)
+        log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+      await flush();
+      const { address } = await start({ clock: () => now });
+      const page = await open({ hash: `#/flow?span=${span}`, at: address });
+      const tiles = page.locator(".tile");
+      const saysAs = async (tile: string, chart: RegExp, line: string) => {
+        const value = tiles.filter({ hasText: tile }).locator(".tile-value");
+        const legend = page.getByRole("img", { name: chart }).locator("tr").filter({ hasText: line });
+        await legend.locator(".u-value").getByText(/[1-9]/).waitFor();
+        const [number = ""] = (await value.textContent())?.split("/s") ?? [];
+        expect(await legend.locator(".u-value").textContent()).toBe(number);
+        return number;
+      };
+      const p99 = await saysAs("p99", /^Latency percentiles/, "p99");
+      expect(Number(/^(\d+) ms$/.exec(p99)?.[1])).toBeLessThan(370);
+      await saysAs("Injected", /^Calls per second/, "injected");
+      await saysAs("Accepted", /^Calls per second/, "accepted");
+      const row = page
+        .getByRole("region", { name: /^By job/ })
+        .getByRole("row")
+        .filter({ hasText: "7/1" });
+      expect(await row.getByRole("cell").last().textContent()).toBe(p99);
+    },
+  );
+
+  test("where no stream gets through, the page asks now and then, and shows the same", async () => {
+    const page = await open({ hash: "#/flow" });
+    await page.route("**/api/v1/live*", (route) => route.abort());
+    await page.reload();
+    await page.getByText("Live", { exact: true }).waitFor();
+    await calls.fail([{}]);
+    await page.getByText("1 failed call to replay or discard").waitFor();
+  });
+
+  test("if the service is away the page says so, keeps what it has, and goes on by itself when it is back", async () => {
+    await calls.fail([{}]);
+    const service = await start();
+    const page = await open({ hash: "#/flow", at: service.address });
+    await page.getByText("1 failed call to replay or discard").waitFor();
+    await service.close();
+    await page
+      .getByText(/^Not updated since \d\d:\d\d:\d\d$/)
+      .first()
+      .waitFor();
+    await page.getByText(/^As of /).waitFor();
+    expect(await page.getByText("1 failed call to replay or discard").isVisible()).toBe(true);
+    await calls.fail([{}]);
+    await start({ address: service.address });
+    await page.getByText("2 failed calls to replay or discard").waitFor();
+    await page.getByText("Live", { exact: true }).waitFor();
+  });
+
+  test("if only what flows cannot be read, the page says why", async () => {
+    const page = await open({ hash: "#/calls" });
+    await page.route("**/api/v1/live*", (route) => route.abort());
+    await page.route("**/api/v1/flow*", (route) =>
+      route.fulfill({ status: 503, json: { code: "x", detail: "Too much is asked for" } }),
+    );
+    await page.getByRole("navigation").getByRole("link", { name: "Flow" }).click();
+    await page.getByRole("alert").getByText("Too much is asked for").waitFor();
+  });
+
+  test("a session that is ended elsewhere ends what is shown here", async () => {
+    const service = await start();
+    const page = await open({ hash: "#/flow", at: service.address });
+    await page.getByText("Live", { exact: true }).waitFor();
+    const other = await page.context().newPage();
+    await other.goto(page.url());
+    await other.getByRole("button", { name: "Log out" }).click();
+    await page.getByLabel("Token").waitFor();
+  });
+});

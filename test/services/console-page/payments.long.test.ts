@@ -1,0 +1,265 @@
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { devToken } from "../../../shared/dev/config.ts";
+import { shoot } from "../../fixtures/chromium.ts";
+import { JUST_NOW, signIn, useOperatorPage } from "../../fixtures/console-page.ts";
+import { usePayments } from "../../fixtures/payments.ts";
+import { keys } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+import { violationsOf } from "../../support/axe.ts";
+import { claimed } from "../../support/made-payment.ts";
+import { needs } from "../../support/needs.ts";
+import { tokenTable } from "../../support/rate-tokens.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { configureRefunds, refundable } from "../console/refundable.ts";
+import { paidInReview } from "../console/routes/resolve-payment/decide.ts";
+
+describe("the page of payments", needs("chromium"), () => {
+  const payments = usePayments();
+  const { open, start } = useOperatorPage({ redis: payments.redis });
+  const reports = useReports(payments.redis);
+  const service = () => start({ configDir: payments.postern.configDir });
+  const stateOf = async (id: string) => (await payments.gateway.journal.find(id))?.state;
+
+  /** Payments whose jobs are done, claimed from then on. */
+  async function addDone(count: number, at: number): Promise<void> {
+    const { client } = payments.redis;
+    const ids = Array.from({ length: count }, (_, i) => `c_${at}${String(i).padStart(19, "0")}`);
+    await client.zadd(keys.payments, ...ids.flatMap((id, i) => [at + i, id]));
+    await Promise.all(ids.map((id) => client.hset(keys.record(id), "st", "INJECTED")));
+  }
+
+  test("a payment in review stands first, says why and what can be done, and its call runs once it is decided by its transaction", async () => {
+    const { id, transaction } = await paidInReview(payments);
+    const { address: at } = await service();
+    const page = await open({ at });
+    const attention = page.getByRole("region", { name: "Needs attention" });
+    await attention.getByRole("link", { name: "1 payment in review needs a decision" }).click();
+    const undecided = page.getByRole("region", { name: "Decisions needed" });
+    await undecided.getByText("3.2 USDC").waitFor();
+    await shoot(page, "payments-in-review");
+    await undecided.getByRole("link", { name: "Decide" }).click();
+    await page.getByText(/ was asked to settle it once, last at /).waitFor();
+    await page.getByRole("button", { name: "Decide…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("radio", { name: /No, and it will not be paid/ }).check();
+    await dialog.getByPlaceholder("The payer says that they did not send it").waitFor();
+    await dialog.getByRole("radio", { name: /Yes, it is paid/ }).check();
+    await dialog.getByPlaceholder("Seen in the explorer: the transfer of 12:04").waitFor();
+    await dialog.getByLabel("Reason").fill("seen on the explorer");
+    expect(await dialog.getByRole("button", { name: "Mark as paid" }).isDisabled()).toBe(true);
+    await dialog.getByRole("textbox", { name: "Transaction" }).fill(`0x${"0".repeat(64)}`);
+    await dialog.getByRole("button", { name: "Mark as paid" }).click();
+    await dialog.getByRole("alert").getByText("the chain has no transaction").waitFor();
+    expect(await violationsOf(page)).toEqual([]);
+    await dialog.getByRole("textbox", { name: "Transaction" }).fill(transaction);
+    await dialog.getByRole("button", { name: "Mark as paid" }).click();
+    await page.getByText("paid, queued").waitFor();
+    await page.getByText("otto decided: seen on the explorer.").waitFor();
+    expect(await stateOf(id)).toBe("QUEUED");
+    await page.getByRole("link", { name: "View call" }).click();
+    await page.getByText("Payment claimed").waitFor();
+  });
+
+  test.each([
+    ["https://mainnet.base.org", 3],
+    ["http://127.0.0.1:8545", 0],
+  ])("with a node at %s %i addresses of a payment lead to an explorer", async (rpc_url, links) => {
+    const token = tokenTable("3200");
+    const { network, asset } = token;
+    const id = await claimed(payments.gateway.journal, { network, asset: asset.toLowerCase() });
+    const configDir = join(tempDir(), "config");
+    writeConfig(configDir, { postern: {}, x402: { accepted_tokens: [{ ...token, rpc_url }] } });
+    const { address: at } = await start({ configDir });
+    const page = await open({ at, hash: `#/payments/${id}`, as: "nobody" });
+    const answered = page.waitForResponse("**/api/v1/configured-names");
+    await signIn(page);
+    await (await answered).finished();
+    await page.getByText("settling", { exact: true }).waitFor();
+    await expect.poll(() => page.getByRole("link", { name: "Address on basescan.org" }).count()).toBe(links);
+    expect(await page.getByRole("button", { name: /^Copy 0x/ }).count()).toBeGreaterThanOrEqual(3);
+  });
+
+  test("a payment that is decided not to be paid never runs", async () => {
+    const id = await payments.claimForReview("the node lacks logs");
+    const { address: at } = await service();
+    const page = await open({ at, hash: `#/payments/${id}` });
+    await page.getByText("the node lacks logs").first().waitFor();
+    await page.getByRole("button", { name: "Decide…" }).click();
+    await page.getByRole("radio", { name: /No, and it will not be paid/ }).check();
+    await page.getByRole("textbox", { name: "Reason" }).fill("the payer has said so");
+    await page.getByRole("button", { name: "Mark as not paid" }).click();
+    await page.getByText("not paid", { exact: true }).waitFor();
+    expect(await stateOf(id)).toBe("VOID");
+  });
+
+  test("the body of an open payment is dropped with a reason, and then can be dropped no more", async () => {
+    const id = await payments.claim();
+    const { address: at } = await service();
+    const page = await open({ at, hash: `#/payments/${id}` });
+    await page.getByRole("button", { name: "Drop body…" }).click();
+    const dialog = page.getByRole("dialog");
+    expect(await dialog.getByRole("button", { name: "Drop body" }).isDisabled()).toBe(true);
+    await dialog.getByRole("textbox", { name: "Reason" }).fill("it fills Redis");
+    expect(await violationsOf(page)).toEqual([]);
+    await dialog.getByRole("button", { name: "Drop body" }).click();
+    await page.getByText(/^otto dropped its body: it fills Redis\./).waitFor();
+    expect(await page.getByRole("button", { name: "Drop body…" }).count()).toBe(0);
+    expect(await payments.gateway.journal.find(id)).toMatchObject({ state: "SETTLING", call: undefined });
+  });
+
+  test("what contradicts a paid one is shown until somebody has seen it", async () => {
+    const id = await payments.buy();
+    await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/payments" });
+    await page.getByRole("link", { name: "Acknowledge" }).click();
+    await page.getByRole("button", { name: "Acknowledge…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("a reorganisation");
+    await page.getByRole("button", { name: "Acknowledge", exact: true }).click();
+    await page.getByText("otto acknowledged it: a reorganisation.").waitFor();
+    expect(await page.getByText("disputed", { exact: true }).count()).toBe(0);
+  });
+
+  test("an open payment is looked at when somebody asks for it, and the page says what came of it", async () => {
+    const id = await payments.claim();
+    const { address: at } = await service();
+    const page = await open({ at, hash: `#/payments/${id}` });
+    await page.getByText("settling", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Check now" }).click();
+    await page
+      .getByRole("status")
+      .getByText(/^A gateway checked/)
+      .waitFor();
+  });
+
+  test("a disputed payment is found however many newer ones there are, and such payments have a list of their own", async () => {
+    const id = await payments.buy();
+    await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
+    await addDone(10_050, Date.now()); // more than an answer looks at
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/payments" });
+    const undecided = page.getByRole("region", { name: "Decisions needed" });
+    await undecided.getByText("the chain shows no transfer any more").waitFor();
+    expect(await undecided.getByRole("link", { name: "Acknowledge" }).count()).toBe(1);
+    await payments.claim();
+    await undecided.getByRole("link", { name: "1 disputed" }).click();
+    await page.waitForFunction("location.hash === '#/payments?state=disputed'");
+    const listed = page.getByRole("list", { name: "Payments, newest first" }).getByRole("listitem");
+    await expect.poll(() => listed.count()).toBe(1);
+    expect(await listed.getByRole("link").getAttribute("title")).toBe(id);
+  });
+
+  test("a disputed payment stays to be decided while newer ones push it out of what is looked at first", async () => {
+    const at = Date.now();
+    await addDone(100, at - 3_600_000);
+    const id = await payments.buy();
+    await payments.gateway.journal.markDisputed(id, "the chain shows no transfer any more");
+    await addDone(9950, at + 3_600_000);
+    const { address } = await service();
+    const page = await open({ at: address, hash: "#/payments" });
+    const step = page.getByRole("link", { name: "Acknowledge" });
+    await step.waitFor();
+    await addDone(100, at + 7_200_000);
+    const answered = page.waitForResponse((response) => /disputed=true(?!.*cursor=)/.test(response.url()));
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await (await answered).finished();
+    await page.evaluate("new Promise((then) => setTimeout(() => requestAnimationFrame(then)))");
+    await step.waitFor();
+  });
+
+  test("revenue is sorted and drawn by amount, each token by itself, however large", async () => {
+    const { log, flush } = await reports.start({ kind: "x402" });
+    const { network, asset } = devToken(payments.devnet);
+    const settle = (jobIndex: number, amount: string, token: string = asset) =>
+      log.info("payment.settled", { network, asset: token, serviceId: 1, jobIndex, amount });
+    for (let i = 0; i < 9; i++) settle(7, "1000000");
+    settle(8, "36000000");
+    const [large, unknown] = ["9".repeat(40), `0x${"11".repeat(20)}`];
+    settle(7, `${large}1`, unknown);
+    settle(9, `${large}2`, unknown);
+    await flush();
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/payments?view=revenue" });
+    const shownOf = async (token: RegExp) => {
+      const jobs = page.getByRole("region", { name: token }).getByRole("region", { name: /^By job/ });
+      await jobs.getByRole("row").nth(2).waitFor();
+      const rows = await jobs.getByRole("row").all();
+      return Promise.all(
+        rows.slice(1).map(async (row) => {
+          const [job, payments, amount] = await row.getByRole("cell").allTextContents();
+          const bar = await row.locator(".bar > div").getAttribute("style");
+          return [job, payments, amount, bar];
+        }),
+      );
+    };
+    expect(await shownOf(/^USDC on/)).toEqual([
+      ["1/8", "1", "36 USDC", "width: 100%;"],
+      ["1/7", "9", "9 USDC", "width: 25%;"],
+    ]);
+    expect(await shownOf(/^0x1111/)).toEqual([
+      ["1/9", "1", expect.stringContaining(`${large}2`), "width: 100%;"],
+      ["1/7", "1", expect.stringContaining(`${large}1`), "width: 99.9%;"],
+    ]);
+    await shoot(page, "revenue-of-two-tokens", { whole: true });
+  });
+
+  test("for a browser whose clock is ahead, what has happened was just now, and an authorization still ends later", async () => {
+    const id = await payments.claim();
+    const { address: at } = await service();
+    const page = await open({ at, hash: `#/payments/${id}` });
+    await page.clock.setFixedTime(Date.now() + 7_200_000);
+    await page.reload();
+    const titleOf = (name: string) =>
+      page
+        .locator("div")
+        .filter({ has: page.getByText(name, { exact: true }) })
+        .last()
+        .locator("time")
+        .getAttribute("title");
+    await page.getByText("Valid until").waitFor();
+    expect(await titleOf("Claimed")).toMatch(JUST_NOW);
+    expect(await titleOf("Valid until")).toMatch(/, in \d+ min$/);
+    const sent = page.getByRole("listitem").filter({ hasText: "was asked to settle it" });
+    expect(await sent.locator("time").getAttribute("title")).toMatch(JUST_NOW);
+    const valid = page.getByRole("listitem").filter({ hasText: "The authorization of" });
+    expect(await valid.locator("time").getAttribute("title")).toMatch(/, in \d+ min$/);
+  });
+
+  test("if some payments cannot be looked at the page says so, and neither that it looks nor that there are none", async () => {
+    const { address: at } = await service();
+    const page = await open({ at, hash: "#/failed" });
+    const isDisputed = (url: URL) => url.searchParams.get("disputed") === "true";
+    await page.route(isDisputed, (route) =>
+      route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
+    );
+    await page.getByRole("navigation").getByRole("link", { name: "Payments" }).click();
+    const refusal = page.getByRole("alert").filter({ hasText: "Redis is away" });
+    await refusal.waitFor();
+    const undecided = page.getByRole("region", { name: "Decisions needed" });
+    await undecided.getByText("Loading").waitFor({ state: "detached" });
+    expect(await undecided.getByRole("button", { name: "Search older payments" }).count()).toBe(0);
+    const none = undecided.getByText("No payment is in review");
+    expect(await none.count()).toBe(0);
+    await page.unroute(isDisputed);
+    await none.waitFor();
+    expect(await refusal.count()).toBe(0);
+  });
+
+  test("a refund on its way for a job that was done waits for a decision too; one for a job that was not does not", async () => {
+    configureRefunds(payments);
+    const [late = "", other = ""] = await refundable(payments, 2);
+    const { address: at, post } = await service();
+    await post("/api/v1/payments/refunds/exports", { call_ids: [late, other], reason: "x" });
+    // What the producer writes whose 2xx comes too late.
+    await payments.redis.client.hset(keys.record(late), "late", Date.now());
+    const page = await open({ at, hash: "#/payments" });
+    const undecided = page.getByRole("region", { name: "Decisions needed" }).getByRole("listitem");
+    await undecided.getByText("The runner did the job after the refund was exported.").waitFor();
+    expect(await undecided.count()).toBe(1);
+    await undecided.getByRole("link", { name: "Withdraw refund" }).click();
+    await page.waitForFunction(`location.hash === '#/payments/${late}'`);
+    await page.getByText("If the refund is not paid yet, withdraw it.").waitFor();
+  });
+});

@@ -1,0 +1,177 @@
+import { readFileSync } from "node:fs";
+import type { Page } from "playwright-core";
+import { beforeAll, describe, expect, test } from "vitest";
+import { SIZES, shoot } from "../../fixtures/chromium.ts";
+import { useOperatorPage } from "../../fixtures/console-page.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { livelyConfig, useLively } from "../../fixtures/lively.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { violationsOf } from "../../support/axe.ts";
+import { needs } from "../../support/needs.ts";
+
+type Shown = { name: string; hash: string; whole: (page: Page) => Promise<unknown> };
+
+/** What is shown, where, and what is there once it is whole. */
+const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): readonly Shown[] => [
+  {
+    name: "flow",
+    hash: "#/flow",
+    whole: async (page) => {
+      await page.getByRole("img", { name: /^Calls per second/ }).waitFor();
+      await page.getByText("edge-2").waitFor();
+    },
+  },
+  {
+    name: "flow-day",
+    hash: "#/flow?span=24h",
+    whole: (page) => page.getByRole("img", { name: /^Calls per second/ }).waitFor(),
+  },
+  {
+    name: "failed",
+    hash: "#/failed",
+    whole: (page) => page.getByRole("heading", { name: "234 calls" }).waitFor(),
+  },
+  {
+    name: "calls",
+    hash: "#/calls",
+    whole: (page) =>
+      page.getByRole("list", { name: "Calls, newest first" }).getByRole("link").first().waitFor(),
+  },
+  {
+    name: "call",
+    hash: `#/calls/${failed}`,
+    whole: async (page) => {
+      await page.getByRole("button", { name: /^Show body/ }).click();
+      await page.getByText('"invoice.paid"').waitFor();
+    },
+  },
+  {
+    name: "payments",
+    hash: "#/payments",
+    whole: async (page) => {
+      await page.getByRole("link", { name: "Decide" }).waitFor();
+      await page
+        .getByRole("list", { name: "Payments, newest first" })
+        .getByText("3.2 USDC")
+        .first()
+        .waitFor();
+    },
+  },
+  {
+    name: "payment",
+    hash: `#/payments/${inReview}`,
+    whole: (page) => page.getByText(/was asked to settle it/).waitFor(),
+  },
+  { name: "endpoints", hash: "#/endpoints", whole: (page) => page.getByText("/hooks/orders").waitFor() },
+  { name: "jobs", hash: "#/endpoints?view=jobs", whole: (page) => page.getByText("by alice").waitFor() },
+  { name: "prices", hash: "#/endpoints?view=prices", whole: (page) => page.getByText("3.2 USDC").waitFor() },
+  {
+    name: "prices-day",
+    hash: "#/endpoints?view=prices&span=24h",
+    whole: (page) => page.getByRole("img", { name: /in the last 24 hours/ }).waitFor(),
+  },
+  {
+    name: "rejected",
+    hash: "#/endpoints?view=rejected",
+    whole: (page) =>
+      page
+        .getByText(/^No refused requests|^\d+ refused requests?$/)
+        .first()
+        .waitFor(),
+  },
+  {
+    name: "audit-trail",
+    hash: "#/endpoints?view=audit",
+    whole: (page) => page.getByRole("region").first().waitFor(),
+  },
+  {
+    name: "refunds",
+    hash: "#/payments?view=refunds",
+    whole: (page) => page.getByText("No refund is due").waitFor(),
+  },
+  {
+    name: "audit",
+    hash: "#/payments?view=audit",
+    whole: (page) => page.getByRole("region").first().waitFor(),
+  },
+  {
+    name: "revenue",
+    hash: "#/payments?view=revenue",
+    whole: (page) => page.getByRole("row").nth(2).waitFor(),
+  },
+];
+
+/** Lists of any length. */
+const LONG = ["failed", "calls"];
+
+/** By how much the page is wider than its window. */
+const WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+
+/** What is wider than the room that it has: a table with columns out of sight, or a value that reaches into its neighbour. */
+const CUT_OFF = `[...document.querySelectorAll(".table-box, .tile, .card-head, td:not(.cut), [class*='-row'], [class*='-row'] > :not(.cut, .why)")]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+  .map((box) => box.className + " by " + (box.scrollWidth - box.clientWidth) + ": " + box.textContent.slice(0, 80))`;
+
+/** How much of the window is empty on the right. */
+const UNUSED = `innerWidth - Math.max(...[...document.querySelectorAll("main .card, main .now")].map((box) => box.getBoundingClientRect().right))`;
+const UNUSED_MAX = 60;
+
+const LOOKS = [
+  ["light", { colorScheme: "light" }],
+  ["dark", { colorScheme: "dark" }],
+  ["narrow", { viewport: SIZES.narrow, colorScheme: "light" }],
+  ["narrow-dark", { viewport: SIZES.narrow, colorScheme: "dark" }],
+  ["wide", { viewport: SIZES.wide, colorScheme: "light" }],
+  ["wide-dark", { viewport: SIZES.wide, colorScheme: "dark" }],
+  ["phone", { viewport: SIZES.phone, colorScheme: "light", hasTouch: true }],
+  ["phone-dark", { viewport: SIZES.phone, colorScheme: "dark", hasTouch: true }],
+] as const;
+
+/** Each page, left as a picture for people, and looked at by axe-core. */
+describe("in each look", needs("chromium"), () => {
+  const redis = useRedis();
+  const calls = useFailedCalls({ redis, fresh: "file" });
+  const lively = useLively({ redis, calls });
+  const { open, start } = useOperatorPage({ redis, operator: { configDir: livelyConfig() } });
+  let at: string;
+  let pages: readonly Shown[];
+
+  beforeAll(async () => {
+    await redis.client.flushdb();
+    pages = pagesOf(await lively.begin());
+    at = (await start()).address;
+  });
+
+  test("the picture of README is that of the flow, as docs/operator.png", async () => {
+    await lively.report();
+    const page = await open({ at, colorScheme: "light" });
+    await pages[0]?.whole(page);
+    await shoot(page, "readme");
+    const readme = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
+    expect(readme).toContain("](docs/operator.png)");
+    const png = readFileSync(new URL("../../../docs/operator.png", import.meta.url));
+    expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([SIZES.desk.width, SIZES.desk.height]);
+  });
+
+  test.each(LOOKS)(
+    "%s: every page is whole, as wide as the window, cuts no column off, and is accessible",
+    async (look, options) => {
+      await lively.report();
+      const page = await open({ ...options, at });
+      const problems: unknown[] = [];
+      for (const { name, hash, whole } of pages) {
+        await page.goto(`http://${at}/${hash}`);
+        await whole(page);
+        await shoot(page, `${name}-${look}`, { whole: !LONG.includes(name) });
+        const wider = await page.evaluate(WIDER);
+        if (Number(wider) > 0) problems.push(`${name} is ${wider} pixels too wide`);
+        const cutOff = (await page.evaluate(CUT_OFF)) as string[];
+        problems.push(...cutOff.map((what) => `${name} cuts off ${what}`));
+        const unused = Number(await page.evaluate(UNUSED));
+        if (unused > UNUSED_MAX) problems.push(`${name} leaves ${unused} pixels empty`);
+        problems.push(...(await violationsOf(page)).map((violation) => `${name}: ${violation}`));
+      }
+      expect(problems).toEqual([]);
+    },
+  );
+});

@@ -1,0 +1,304 @@
+import type { Page } from "playwright-core";
+import { beforeEach, describe, expect, test } from "vitest";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { createAudit } from "../../../shared/redis/audit/audit.ts";
+import { shoot } from "../../fixtures/chromium.ts";
+import type { TestOperator } from "../../fixtures/console.ts";
+import { runFor, useOperatorPage } from "../../fixtures/console-page.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { violationsOf } from "../../support/axe.ts";
+import { needs } from "../../support/needs.ts";
+
+/** Every page and view, and what it shows once Redis is read. */
+const PAGES: readonly [hash: string, shown: string | RegExp][] = [
+  ["#/flow", "1 failed call to replay or discard"],
+  ["#/calls", /currency EURO/],
+  ["#/calls/ID", /^Runner refused the call: .*currency EURO/],
+  ["#/failed", /currency EURO/],
+  ["#/payments", "No matching payments"],
+  ["#/payments?view=revenue", "No payments in the last 30 days"],
+  ["#/payments?view=refunds", "No refund is due"],
+  ["#/payments?view=audit", "No audits yet"],
+  [`#/payments/c_${"0".repeat(32)}`, "Payment not found"],
+  ["#/endpoints", "No endpoints configured"],
+  ["#/endpoints?view=jobs", "7/1"],
+  ["#/endpoints?view=rejected", "No refused requests"],
+  ["#/endpoints?view=prices", "No tokens accepted"],
+  ["#/endpoints?view=audit", "its database is being moved"],
+];
+
+const TOLD = /^(?:Data|Calls|Payments|Audit trail) unavailable|^Search failed|Not updated since/;
+/** A page asks again after about ten seconds, or after ten times as long as a refusal took. */
+const ASKED_AGAIN = { timeout: 90_000 };
+
+describe("a page whose Redis was away", needs("chromium"), () => {
+  const redis = useRedis();
+  const proxy = useRedisProxy(redis);
+  const calls = useFailedCalls({ redis });
+  const { open, start } = useOperatorPage({ redis });
+  let id = "";
+  let service: TestOperator;
+
+  beforeEach(async () => {
+    [id = ""] = await calls.fail([{}], "runner.refused", "422 currency EURO is not one of EUR, USD");
+    const audit = createAudit(redis.partition, silentLogger);
+    const [action, reason] = ["pause", "its database is being moved"] as const;
+    await audit({ at: Date.now(), action, job: "7/1", by: "otto", selection: "by name", reason });
+    service = await start({ redisUrl: proxy.url });
+  });
+
+  const begin = (hash: string) => open({ at: service.address, hash: hash.replace("ID", id) });
+  const shownOn = (page: Page, shown: string | RegExp) => page.getByText(shown).first();
+
+  async function takeRedisAway(): Promise<void> {
+    proxy.onCommand = () => ({ kind: "lose-command" });
+    await expect.poll(async () => (await service.get("/api/v1/jobs")).status).toBe(503);
+  }
+
+  test.each(PAGES)("recovers by itself: %s", async (hash, shown) => {
+    const page = await begin("#/nowhere");
+    await takeRedisAway();
+    await page.evaluate(`location.hash = ${JSON.stringify(hash.replace("ID", id))}`);
+    const told = page.getByRole("alert").filter({ hasText: TOLD }).first();
+    await told.waitFor();
+    await page.getByText("Live", { exact: true }).waitFor({ state: "detached" });
+    expect(await page.getByText("None in the payments searched so far").count()).toBe(0);
+    proxy.onCommand = () => undefined;
+    await shownOn(page, shown).waitFor(ASKED_AGAIN);
+    await told.waitFor({ state: "detached", ...ASKED_AGAIN });
+  });
+
+  test.each(["#/flow", "#/calls", "#/calls/ID", "#/failed", "#/endpoints?view=jobs"])(
+    "keeps what it has, says since when that is, and goes on by itself: %s",
+    async (hash) => {
+      const shown = PAGES.find(([each]) => each === hash)?.[1] ?? "";
+      const page = await begin(hash);
+      await shownOn(page, shown).waitFor();
+      await takeRedisAway();
+      if (hash === "#/calls") await page.getByRole("button", { name: "Refresh" }).click();
+      else await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+      const note = page.getByText(/^Not updated since \d\d:\d\d:\d\d$/).first();
+      await note.waitFor(ASKED_AGAIN);
+      await page
+        .getByText(/\. The console tries again automatically\.$/)
+        .first()
+        .waitFor();
+      expect(await shownOn(page, shown).isVisible()).toBe(true);
+      await shoot(page, `not-updated-${hash.replaceAll(/\W+/g, "-")}`);
+      expect(await violationsOf(page)).toEqual([]);
+      proxy.onCommand = () => undefined;
+      await note.waitFor({ state: "detached", ...ASKED_AGAIN });
+      await shownOn(page, shown).waitFor();
+    },
+  );
+
+  test("is shown once the session can be read, if it was opened meanwhile", async () => {
+    const page = await begin("#/calls");
+    await shownOn(page, /currency EURO/).waitFor();
+    await takeRedisAway();
+    await page.reload();
+    await page.getByText("The console cannot be loaded").waitFor();
+    proxy.onCommand = () => undefined;
+    await shownOn(page, /currency EURO/).waitFor(ASKED_AGAIN);
+  });
+
+  test("shows a body that was asked for meanwhile", async () => {
+    const page = await begin("#/calls/ID");
+    await page.getByRole("button", { name: /^Show body/ }).waitFor();
+    await takeRedisAway();
+    await page.getByRole("button", { name: /^Show body/ }).click();
+    await page.getByText("Body unavailable").waitFor();
+    proxy.onCommand = () => undefined;
+    await page.locator(".body-view").waitFor(ASKED_AGAIN);
+    await page.getByText("Body unavailable").waitFor({ state: "detached" });
+  });
+
+  test("counts what a dialog is about to do, and keeps the reason that was typed meanwhile", async () => {
+    const page = await begin("#/failed");
+    await page.getByRole("checkbox").waitFor();
+    await takeRedisAway();
+    await page.getByRole("button", { name: "Discard all…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("Calls could not be counted").waitFor();
+    await dialog.getByLabel("Reason").fill("sent twice");
+    proxy.onCommand = () => undefined;
+    await dialog.getByRole("button", { name: "Discard 1 call" }).waitFor(ASKED_AGAIN);
+    expect(await dialog.getByLabel("Reason").inputValue()).toBe("sent twice");
+    await takeRedisAway();
+    await dialog.getByRole("button", { name: "Discard 1 call" }).click();
+    await dialog.getByText("The outcome is unknown").waitFor();
+    expect(await dialog.getByLabel("Reason").inputValue()).toBe("sent twice");
+    proxy.onCommand = () => undefined;
+    await expect.poll(async () => (await service.get("/api/v1/jobs")).status).toBe(200);
+    await dialog.getByRole("button", { name: "Discard 1 call" }).click();
+    await dialog.getByText("1 of 1 discarded").waitFor();
+  });
+});
+
+const setHidden = (page: Page, isHidden: boolean): Promise<unknown> =>
+  page.evaluate(`Object.defineProperty(document, "hidden", { value: ${isHidden}, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"))`);
+
+describe("a page whose questions fail", needs("chromium"), () => {
+  const redis = useRedis();
+  const { open } = useOperatorPage({ redis });
+  const FOUND = "**/api/v1/calls?*";
+
+  /** Opens the page of calls with a clock of the test's own, and counts what it asks from then on. */
+  async function openFailing(status = 503, headers = {}): Promise<{ page: Page; asked: () => number }> {
+    const page = await open({ hash: "#/nowhere" });
+    await page.clock.install();
+    let asked = 0;
+    await page.route(FOUND, (route) => {
+      asked += 1;
+      return route.fulfill({ status, headers, json: { code: "x", detail: "Redis is away" } });
+    });
+    await page.evaluate(`location.hash = "#/calls"`);
+    await page.getByText("Redis is away").waitFor();
+    return { page, asked: () => asked };
+  }
+
+  test("asks again soon, then less often, and at least every ten seconds", async () => {
+    const { page, asked } = await openFailing();
+    expect(asked()).toBe(1);
+    await runFor(page, 2);
+    expect(asked()).toBeGreaterThan(1);
+    await runFor(page, 120);
+    expect(asked()).toBeGreaterThanOrEqual(13);
+    expect(asked()).toBeLessThanOrEqual(45);
+    const before = asked();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await expect.poll(asked).toBe(before + 1);
+  });
+
+  test("asks nothing while nobody sees it, and at once when somebody does", async () => {
+    const { page, asked } = await openFailing();
+    await setHidden(page, true);
+    const before = asked();
+    await runFor(page, 60);
+    expect(asked()).toBe(before);
+    await page.unroute(FOUND);
+    await setHidden(page, false);
+    await page.getByText("No calls yet").waitFor();
+  });
+
+  test("does not ask again what would be refused again", async () => {
+    const { page, asked } = await openFailing(403);
+    await runFor(page, 60);
+    expect(asked()).toBe(1);
+  });
+
+  test("waits for as long as the service asks it to, also when it is seen again", async () => {
+    const { page, asked } = await openFailing(429, { "retry-after": "180" });
+    await runFor(page, 90);
+    await setHidden(page, true);
+    await setHidden(page, false);
+    await runFor(page, 2);
+    expect(asked()).toBe(1);
+    await runFor(page, 100);
+    expect(asked()).toBe(2);
+  });
+
+  test("says how old what it shows is while an answer does not come, and gives up a question after half a minute, and then gives the service time", async () => {
+    const page = await open({ hash: "#/nowhere" });
+    await page.clock.install();
+    await page.evaluate(`location.hash = "#/endpoints?view=rejected"`);
+    await page.getByText("Live", { exact: true }).waitFor();
+    await page.route("**/api/v1/rejected?*", () => {});
+    await runFor(page, 20);
+    await page.getByText(/^As of \d+ s ago$/).waitFor();
+    expect(await page.getByText("Live", { exact: true }).count()).toBe(0);
+    expect(await page.getByText(/^Not updated since/).count()).toBe(0);
+    await runFor(page, 20);
+    await page.getByText(/^Not updated since/).waitFor();
+    await page.unroute("**/api/v1/rejected?*");
+    let asked = 0;
+    page.on("request", (request) => {
+      if (request.url().includes("/api/v1/rejected?")) asked += 1;
+    });
+    await runFor(page, 200);
+    await setHidden(page, true);
+    await setHidden(page, false);
+    await runFor(page, 2);
+    expect(asked).toBe(0);
+    await runFor(page, 120);
+    expect(asked).toBeGreaterThan(0);
+    await page.getByText("Live", { exact: true }).waitFor();
+  });
+});
+
+describe("a page that loses answers", needs("chromium"), () => {
+  const redis = useRedis();
+  const calls = useFailedCalls({ redis });
+  const { open } = useOperatorPage({ redis });
+
+  /** Loses each answer of these requests, which the service has done; the function answers how many came. */
+  async function loseAnswers(page: Page, path: string): Promise<() => number> {
+    let asked = 0;
+    await page.route(path, async (route) => {
+      asked += 1;
+      await route.fetch();
+      await route.abort();
+    });
+    return () => asked;
+  }
+
+  test("does not read a body again that broke off, until somebody asks for it", async () => {
+    const [id] = await calls.fail([{}]);
+    const page = await open({ hash: `#/calls/${id}` });
+    const show = page.getByRole("button", { name: /^Show body/ });
+    await show.waitFor();
+    await page.clock.install();
+    const asked = await loseAnswers(page, "**/body");
+    await show.click();
+    await page.getByText("Body unavailable").waitFor();
+    await runFor(page, 60);
+    expect(asked()).toBe(1);
+    await page.unroute("**/body");
+    await show.click();
+    await page.locator(".body-view").waitFor();
+  });
+
+  test("does not count again what a discard would do, until somebody wants it", async () => {
+    await calls.fail([{}]);
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("button", { name: "Discard all…" }).waitFor();
+    await page.clock.install();
+    const asked = await loseAnswers(page, "**/failed/discards");
+    await page.getByRole("button", { name: "Discard all…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("Calls could not be counted").waitFor();
+    await runFor(page, 60);
+    expect(asked()).toBe(1);
+    await page.unroute("**/failed/discards");
+    await dialog.getByRole("button", { name: "Try again" }).click();
+    await runFor(page, 2);
+    await dialog.getByRole("button", { name: "Discard 1 call" }).waitFor();
+  });
+
+  test("asks less often how far a long replay is, and not while nobody sees it", async () => {
+    await calls.fail([{}]);
+    const page = await open({ hash: "#/failed" });
+    await page.clock.install();
+    let asked = 0;
+    await page.route("**/failed/replays/*", async (route) => {
+      asked += 1;
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), state: "running" } });
+    });
+    await page.getByRole("button", { name: "Replay all…" }).click();
+    await expect.poll(() => asked).toBeGreaterThan(5);
+    // Short steps: a request that seems to take long is repeated later anyway.
+    await runFor(page, 120, 100);
+    expect(asked).toBeLessThan(70);
+    await setHidden(page, true);
+    await runFor(page, 6);
+    asked = 0;
+    await runFor(page, 30);
+    expect(asked).toBe(0);
+    await setHidden(page, false);
+    await expect.poll(() => asked).toBe(1);
+  });
+});

@@ -1,0 +1,122 @@
+import { join } from "node:path";
+import type { Page, Route } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { REJECTED_KEPT, REJECTED_KEPT_MS } from "../../../shared/console/rejected/record.ts";
+import { shoot } from "../../fixtures/chromium.ts";
+import { useOperatorPage } from "../../fixtures/console-page.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
+import { violationsOf } from "../../support/axe.ts";
+import { needs } from "../../support/needs.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { useRejections } from "../console/rejections.ts";
+
+function configured(): string {
+  const configDir = join(tempDir(), "config");
+  const secret = "a-secret-that-nobody-is-shown";
+  writeConfig(configDir, {
+    postern: {},
+    webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "bearer", secret }] },
+  });
+  return configDir;
+}
+
+describe("the page of refused requests", needs("chromium"), () => {
+  const redis = useRedis();
+  useRejections(redis);
+  const reports = useReports(redis);
+  const { open } = useOperatorPage({ redis, operator: { configDir: configured() } });
+  const rows = (page: Page) => page.getByRole("table").getByRole("row");
+
+  test("they stand the newest first, each with why, and one shows all that was kept of it, of which nothing is secret", async () => {
+    const page = await open({ hash: "#/endpoints?view=rejected", as: "viewer" });
+    await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
+    for (const [i, why] of ["differs from /a by case", "too long", "missing"].entries())
+      expect(
+        await rows(page)
+          .nth(i + 1)
+          .textContent(),
+      ).toContain(why);
+    await rows(page).nth(3).getByRole("button").click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("Stripe-Signature").waitFor();
+    const said = await dialog.innerText();
+    expect(said).toContain("the sender may put its signature in another place");
+    for (const kept of ["192.0.2.1", "webhook.credential_rejected", "POST /a", "token", "X-Key", "12 B"])
+      expect(said).toContain(kept);
+    await dialog.getByRole("button", { name: "Show body" }).click();
+    await dialog.getByText("Body not kept").waitFor();
+    await shoot(page, "rejected-request");
+    expect(await violationsOf(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await rows(page).nth(2).getByRole("button").click();
+    await dialog.getByRole("button", { name: "Show body" }).click();
+    await dialog.getByText(/7b 22 61 22 3a 31 7d 00/).waitFor();
+    expect(await page.locator("body").innerText()).not.toContain("hidden");
+  });
+
+  test("how many an endpoint has refused leads to those alone, and another path or none is asked for there", async () => {
+    const { log, flush } = await reports.start();
+    const refused = { path: "/a", code: "webhook.credential_rejected", reason: "missing" };
+    log.warn("webhook.refused", { ...refused, times: 2 });
+    await flush();
+    const page = await open({ hash: "#/endpoints" });
+    const endpoint = rows(page).filter({ hasText: "/a" });
+    await endpoint.getByText("2 times").waitFor();
+    await endpoint.getByRole("link", { name: "2", exact: true }).click();
+    await page.getByRole("heading", { name: "2 refused requests" }).waitFor();
+    const path = page.getByLabel("Endpoint");
+    expect([await path.inputValue(), await rows(page).count()]).toEqual(["/a", 3]);
+    await path.fill("/none");
+    await path.press("Enter");
+    await page.getByText("No refused requests at this endpoint").waitFor();
+    await page.getByRole("button", { name: "Clear filters" }).click();
+    await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
+  });
+
+  test("a body that cannot be read now is not said to be lost, and how long a refusal is kept stands where there is none", async () => {
+    const page = await open({ hash: "#/endpoints?view=rejected" });
+    await rows(page).nth(2).getByRole("button").click();
+    await page.route("**/api/v1/rejected/*/body", (route) =>
+      route.fulfill({ status: 503, json: { code: "redis.unavailable", detail: "Redis is away" } }),
+    );
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Show body" }).click();
+    await dialog.getByText("Body unavailable").waitFor();
+    await dialog.getByText("Redis is away").waitFor();
+    await page.unroute("**/api/v1/rejected/*/body");
+    await dialog.getByRole("button", { name: "Show body" }).click();
+    await dialog.getByText(/7b 22 61 22 3a 31 7d 00/).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByLabel("Endpoint").fill("/none");
+    await page.getByLabel("Endpoint").press("Enter");
+    const days = REJECTED_KEPT_MS / 86_400_000;
+    await page
+      .getByText(`The newest ${REJECTED_KEPT} refused requests are kept, for at most ${days} days`)
+      .waitFor();
+  });
+
+  test("a page that is seen again while it asks goes on to ask one thing at a time", async () => {
+    const page = await open({ hash: "#/endpoints?view=rejected" });
+    await page.clock.install();
+    const held: Route[] = [];
+    await page.route("**/api/v1/rejected?*", (route) => void held.push(route));
+    await page.reload();
+    await expect.poll(() => held.length).toBe(1);
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await expect.poll(() => held.length).toBe(2);
+    const answer = { json: { count: 0, requests: [], next: null } };
+    for (const route of held.splice(0)) {
+      const answered = page.waitForEvent("requestfinished", (request) => request === route.request());
+      await route.fulfill(answer);
+      await answered;
+    }
+    await page.getByText("No refused requests").waitFor();
+    await page.evaluate("new Promise(requestAnimationFrame)");
+    await page.clock.runFor(25_000);
+    // Whatever was asked before this has come here.
+    await page.evaluate("fetch('session').then(({ status }) => status)");
+    expect(held).toHaveLength(1);
+  });
+});

@@ -1,0 +1,105 @@
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import { refusalOf, type TestOperator, TOKENS, useOperator } from "../../../fixtures/console.ts";
+
+const fixture = useOperator();
+const behindProxy = { postern: { http: { trusted_proxies: ["127.0.0.1"] } } };
+const from = (address: string, token: string) => ({
+  as: "nobody" as const,
+  headers: { Authorization: `Bearer ${token}`, "X-Forwarded-For": address },
+});
+const guess = ({ get }: TestOperator, address: string) =>
+  get("/session", from(address, "a-guess-that-is-wrong"));
+
+/** As `openssl rand -hex 32` makes them. */
+const RANDOM = createHash("sha256").update("a random token of a test").digest("hex");
+const NEARLY = `${RANDOM.slice(0, -1)}${RANDOM.endsWith("0") ? "1" : "0"}`;
+const withRandom = {
+  ...behindProxy,
+  operator: {
+    tokens: [
+      { name: "vera", role: "viewer", token: TOKENS.viewer },
+      { name: "otto", role: "operator", token: [TOKENS.operator, RANDOM] },
+    ],
+  },
+  clock: () => 1_800_000_000_000,
+};
+
+test("an address that has shown ten wrong tokens is locked out for a while, also with a token that may be guessed; others are not", async () => {
+  let now = 1_800_000_000_000;
+  const service = await fixture.start({ ...behindProxy, clock: () => now });
+  for (let i = 0; i < 10; i++) expect((await guess(service, "192.0.2.1")).status).toBe(401);
+  const locked = await service.get("/session", from("192.0.2.1", TOKENS.operator));
+  expect(refusalOf(locked)).toEqual([429, "request.rate_limited"]);
+  expect(Number(locked.headers["retry-after"])).toBeGreaterThan(0);
+  const signIn = await service.post(
+    "/session",
+    { token: TOKENS.operator },
+    from("192.0.2.1", TOKENS.operator),
+  );
+  expect(signIn.status).toBe(429);
+  expect((await service.get("/session", from("192.0.2.2", TOKENS.operator))).status).toBe(200);
+  now += 6000;
+  expect((await service.get("/session", from("192.0.2.1", TOKENS.operator))).status).toBe(200);
+});
+
+test("a random token is let in however many wrong ones its address sends: in each request, and to sign in", async () => {
+  const service = await fixture.start(withRandom);
+  for (let i = 0; i < 30; i++) {
+    const address = `2001:db8::${i.toString(16)}`;
+    expect((await guess(service, address)).status).toBe(i < 10 ? 401 : 429);
+    expect((await service.get("/session", from(address, RANDOM))).json()).toMatchObject({ name: "otto" });
+  }
+  const signIn = await service.post("/session", { token: RANDOM }, { ...from("2001:db8::1", RANDOM) });
+  expect([signIn.status, signIn.json()["role"]]).toEqual([200, "operator"]);
+});
+
+test("an address without tries learns of no token whether it is known, also if one that nobody can guess is configured", async () => {
+  const service = await fixture.start(withRandom);
+  expect((await service.get("/session", from("192.0.2.1", RANDOM))).status).toBe(200);
+  for (let i = 0; i < 10; i++) await guess(service, "192.0.2.1");
+  const answers = [];
+  for (const token of [TOKENS.operator, TOKENS.viewer, NEARLY, "a-guess-that-is-wrong"])
+    for (const ask of [
+      () => service.get("/session", from("192.0.2.1", token)),
+      () => service.post("/session", { token }, from("192.0.2.1", "")),
+    ]) {
+      const { status, text, headers } = await ask();
+      answers.push(JSON.stringify([status, text, headers["retry-after"], headers["set-cookie"]]));
+    }
+  expect(JSON.parse(answers[0] ?? "")[0]).toBe(429);
+  expect(new Set(answers).size).toBe(1);
+});
+
+test("wrong tokens of all addresses together hold back no random token, and no other token of the address that shows it", async () => {
+  const service = await fixture.start(withRandom);
+  for (let i = 0; i < 100; i++) expect((await guess(service, `198.51.100.${i}`)).status).toBe(401);
+  expect((await service.get("/session", from("203.0.113.1", TOKENS.operator))).status).toBe(429);
+  expect((await service.get("/session", from("203.0.113.1", NEARLY))).status).toBe(429);
+  expect((await service.get("/session", from("203.0.113.1", RANDOM))).status).toBe(200);
+  expect((await service.get("/session", from("203.0.113.1", TOKENS.operator))).status).toBe(200);
+});
+
+test("a session goes on while its address is locked out: its cookie is no guess", async () => {
+  const service = await fixture.start(behindProxy);
+  const began = await service.post("/session", { token: TOKENS.viewer }, { as: "nobody" });
+  const Cookie = String(began.headers["set-cookie"]).split(";")[0] ?? "";
+  for (let i = 0; i < 11; i++) await guess(service, "127.0.0.1");
+  expect((await guess(service, "127.0.0.1")).status).toBe(429);
+  expect((await service.get("/session", { as: "nobody", headers: { Cookie } })).status).toBe(200);
+});
+
+test("many addresses together have a hundred wrong tokens a minute; one that has shown a good one lately is let in all the same", async () => {
+  const service = await fixture.start({ ...behindProxy, clock: () => 1_800_000_000_000 });
+  expect((await service.get("/session", from("192.0.2.9", TOKENS.operator))).status).toBe(200);
+  for (let i = 0; i < 100; i++) expect((await guess(service, `198.51.100.${i}`)).status).toBe(401);
+  expect((await guess(service, "198.51.100.200")).status).toBe(429);
+  expect((await service.get("/session", from("203.0.113.1", TOKENS.operator))).status).toBe(429);
+  expect((await service.get("/session", from("192.0.2.9", TOKENS.operator))).status).toBe(200);
+});
+
+test("good tokens use up nothing, however many come at once", async () => {
+  const service = await fixture.start();
+  const many = Array.from({ length: 60 }, () => service.get("/session"));
+  expect((await Promise.all(many)).every(({ status }) => status === 200)).toBe(true);
+});

@@ -1,0 +1,61 @@
+import { describe, expect, test } from "vitest";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { refusalOf, useOperator } from "../../../fixtures/console.ts";
+import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
+import { keys, useRedis } from "../../../fixtures/redis.ts";
+import { audited } from "../../../support/audited.ts";
+
+const redis = useRedis();
+const calls = useFailedCalls({ redis });
+const fixture = useOperator({ redis });
+
+describe("200", () => {
+  test("the body of a call that waits comes as the bytes that it is, and as nothing that a browser shows or runs", async () => {
+    const body = Buffer.concat([Buffer.from("<script>alert(1)</script>"), Buffer.from([0, 0xff, 0x0a])]);
+    const id = await calls.add({ body });
+    const { get } = await fixture.start();
+    const got = await get(`/api/v1/calls/${id}/body`, { as: "viewer" });
+    expect([got.status, got.body.equals(body)]).toEqual([200, true]);
+    expect(got.headers).toMatchObject({
+      "content-type": "application/octet-stream",
+      "content-disposition": `attachment; filename="${id}"`,
+      "x-content-type-options": "nosniff",
+    });
+    expect(await audited(redis.client, ["reads"])).toMatchObject([
+      { action: "read_body", call_id: id, by: "vera" },
+    ]);
+    expect(await audited(redis.client)).toEqual([]);
+  });
+
+  test("a search and the life of a call leave no line, so that scrolling writes nothing", async () => {
+    const id = await calls.add();
+    const { get } = await fixture.start();
+    for (const path of ["calls", `calls/${id}`, "failed", "rejected", "payments"])
+      expect((await get(`/api/v1/${path}`, { as: "viewer" })).status).toBe(200);
+    expect(await audited(redis.client, ["acts", "repeats", "money", "reads"])).toEqual([]);
+  });
+
+  test("a body whose line in the audit cannot be written is not given out", async () => {
+    const id = await calls.add({ body: Buffer.from("secret") });
+    await redis.client.set(keys.audit("reads"), "no stream");
+    const { get } = await fixture.start();
+    const refused = await get(`/api/v1/calls/${id}/body`);
+    expect(refusalOf(refused)).toEqual([503, "queue.unavailable"]);
+    expect(refused.text).not.toContain("secret");
+  });
+});
+
+describe("404", () => {
+  test("the body of a call that has ended is 404, which says that, and so is the body of no call", async () => {
+    const id = await calls.add();
+    await calls.startProducer();
+    await eventually("it has ended", async () => (await calls.records.state(id)) === "INJECTED");
+    const { get } = await fixture.start();
+    const ended = await get(`/api/v1/calls/${id}/body`);
+    expect(refusalOf(ended)).toEqual([404, "call.no_body"]);
+    expect(await audited(redis.client, ["reads"])).toEqual([]);
+    expect(ended.json()["detail"]).toBe(`${id}: its body is not kept; the call is injected`);
+    const none = await get(`/api/v1/calls/c_${"0".repeat(32)}/body`);
+    expect(refusalOf(none)).toEqual([404, "call.unknown"]);
+  });
+});

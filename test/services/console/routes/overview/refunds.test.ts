@@ -1,0 +1,108 @@
+import { expect, test } from "vitest";
+import { OverviewView } from "../../../../../services/console/overview/overview.ts";
+import type { RefundTotals } from "../../../../../services/console/overview/refund-totals.ts";
+import { eventually } from "../../../../../shared/dev/wait.ts";
+import { createPaymentList } from "../../../../../shared/payments/list.ts";
+import { inPages } from "../../../../../shared/redis/pages.ts";
+import type { TestOperator } from "../../../../fixtures/console.ts";
+import { useOperator } from "../../../../fixtures/console.ts";
+import { usePayments } from "../../../../fixtures/payments.ts";
+import { keys } from "../../../../fixtures/redis.ts";
+import { configureRefunds, refundable } from "../../refundable.ts";
+
+const payments = usePayments();
+const { redis } = payments;
+const fixture = useOperator({ redis });
+
+const start = () => {
+  configureRefunds(payments);
+  return fixture.start({ configDir: payments.postern.configDir });
+};
+
+/** The totals once they are these: for a moment after a reading everybody is told the same. */
+async function untilTotals({ get }: TestOperator, wanted: Record<string, object>): Promise<RefundTotals> {
+  const read = async () => OverviewView.parse((await get("/api/v1/overview", { as: "viewer" })).json());
+  let seen: RefundTotals | undefined;
+  await eventually("the totals are as wanted", async () => {
+    seen = (await read()).payments.refunds;
+    expect(seen).toMatchObject(wanted);
+    return true;
+  });
+  return seen as RefundTotals;
+}
+
+/** Of so many payments of 3.2 USDC. */
+function totalOf(calls: number) {
+  const { network, token } = payments.devnet;
+  const usdc = { network, asset: token.toLowerCase(), symbol: "USDC", decimals: 6 };
+  const amounts = calls === 0 ? [] : [{ ...usdc, amount: String(calls * 3_200_000) }];
+  return { confirmed: { calls, amounts }, is_whole: true };
+}
+
+test("what is paid for calls that were not done is added up: of those that failed, were discarded or forgotten, and whose refund is exported", async () => {
+  const service = await start();
+  await untilTotals(service, { failed: totalOf(0), due: totalOf(0), exported: totalOf(0) });
+  const [, discarded = "", forgotten = "", exported = "", later = ""] = await refundable(payments, 5);
+  await untilTotals(service, { failed: totalOf(5), due: totalOf(0), exported: totalOf(0) });
+  await service.post(`/api/v1/failed/${discarded}/discard`, { reason: "x" });
+  await service.post(`/api/v1/failed/${later}/discard`, { reason: "x" });
+  await service.post(`/api/v1/calls/${forgotten}/forget`, { reason: "x" });
+  await untilTotals(service, { failed: totalOf(2), due: totalOf(3), exported: totalOf(0) });
+  const exporting = { call_ids: [exported, later], reason: "x" };
+  expect((await service.post("/api/v1/payments/refunds/exports", exporting)).status).toBe(201);
+  await untilTotals(service, { failed: totalOf(1), due: totalOf(2), exported: totalOf(2) });
+  expect(await redis.client.zrange(keys.paymentsDiscarded, "0", "-1")).toEqual([discarded, forgotten]);
+});
+
+test("money that comes for a call whose body was dropped is due back, and what contradicts a payment is told apart", async () => {
+  const { journal } = payments.gateway;
+  const [id, failed = ""] = [await payments.claim(), ...(await refundable(payments))];
+  await journal.markDisputed(failed, "the chain shows no transfer any more");
+  const service = await start();
+  expect(
+    (await service.post(`/api/v1/payments/${id}/resolve`, { verdict: "dropped", reason: "x" })).status,
+  ).toBe(204);
+  const payment = await journal.find(id);
+  if (payment === undefined) throw new Error("no payment");
+  const { network, payer } = payment.terms;
+  const settlement = { transaction: `0x${"1".repeat(64)}`, network, payer, by: "facilitator" } as const;
+  await journal.enqueueSettled(payment, { settlement, proven: true }, { dueInMs: 3_600_000 });
+  const { failed: seen } = await untilTotals(service, { due: totalOf(1) });
+  expect(seen).toMatchObject({ confirmed: { calls: 0 }, unconfirmed: { calls: 1 } });
+});
+
+test("a discarded call that has expired is no refund any more, and leaves the list with its payment", async () => {
+  const [id = ""] = await refundable(payments);
+  const service = await start();
+  await service.post(`/api/v1/failed/${id}/discard`, { reason: "x" });
+  await untilTotals(service, { due: totalOf(1) });
+  await redis.client.del(keys.record(id), keys.payment(id));
+  await untilTotals(service, { due: totalOf(0) });
+  expect(await redis.client.exists(keys.paymentsDiscarded)).toBe(0);
+  await redis.client.zadd(keys.paymentsDiscarded, 1, id);
+  await redis.client.zadd(keys.payments, 1, id);
+  await createPaymentList(redis.partition).prune(0);
+  expect(await redis.client.exists(keys.paymentsDiscarded, keys.payments)).toBe(0);
+});
+
+test("of more refunds than are looked at the totals say that they are not whole", async () => {
+  const [id = ""] = await refundable(payments);
+  const service = await start();
+  await service.post(`/api/v1/failed/${id}/discard`, { reason: "x" });
+  const [record, payment] = await Promise.all([
+    redis.client.hgetall(keys.record(id)),
+    redis.client.hgetall(keys.payment(id)),
+  ]);
+  for (const big of ["call", "request"]) delete payment[big];
+  const copies = Array.from({ length: 10_000 }, (_, i) => `c_${String(i).padStart(32, "0")}`);
+  for await (const some of inPages(copies, 500))
+    await Promise.all(
+      some.flatMap((each) => [
+        redis.client.hset(keys.record(each), record),
+        redis.client.hset(keys.payment(each), payment),
+        redis.client.zadd(keys.paymentsDiscarded, Date.now(), each),
+      ]),
+    );
+  const { due } = await untilTotals(service, { due: { is_whole: false } });
+  expect(due.confirmed).toMatchObject({ calls: 10_000, amounts: [{ amount: "32000000000" }] });
+});

@@ -1,0 +1,166 @@
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { refusalOf, type TestOperator, TOKENS, useOperator } from "../../fixtures/console.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useFailedCalls } from "../../fixtures/failed-calls.ts";
+import { useRedis } from "../../fixtures/redis.ts";
+import { onlyInLongRun } from "../../support/long-run.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const redis = useRedis();
+const calls = useFailedCalls({ redis });
+const fixture = useOperator({ redis });
+const ends = useEnds();
+
+/** More than the system takes of an answer that nobody reads. */
+const LARGE_BYTES = 16 * 1024 * 1024;
+
+const viewersGet = (path: string) =>
+  `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKENS.viewer}\r\n\r\n`;
+
+/** Sends requests over one connection, and reads nothing but the beginning of the first answer. */
+async function ask({ address }: TestOperator, requests: string): Promise<Socket> {
+  const socket = connect(Number(address.split(":")[1]), "127.0.0.1");
+  ends.defer(() => socket.destroy());
+  socket.on("error", () => {});
+  socket.write(requests);
+  await once(socket, "data");
+  socket.pause();
+  return socket;
+}
+
+async function largeBody(): Promise<string> {
+  const [id = ""] = await calls.fail([{ body: Buffer.alloc(LARGE_BYTES) }]);
+  return `/api/v1/failed/${id}/body`;
+}
+
+test("beside readers of one name that take nothing of their bodies, another name gets lists and bodies", async () => {
+  const service = await fixture.start();
+  const path = await largeBody();
+  const thrice = viewersGet(path).repeat(3);
+  await Promise.all(Array.from({ length: 8 }, () => ask(service, thrice)));
+  const further = await service.get(path, { as: "viewer" });
+  expect(refusalOf(further)).toEqual([429, "request.rate_limited"]);
+
+  expect((await service.get("/api/v1/failed", { as: "viewer" })).status).toBe(200);
+  expect((await service.get("/api/v1/failed")).status).toBe(200);
+  const { status, body } = await service.get(path);
+  expect([status, body.length]).toEqual([200, LARGE_BYTES]);
+});
+
+test("a request whose own body comes slowly keeps nobody from a list", async () => {
+  const service = await fixture.start();
+  const slow = [
+    "POST /api/v1/payments/refunds/exports HTTP/1.1",
+    "Host: localhost",
+    `Authorization: Bearer ${TOKENS.operator}`,
+    "Content-Type: application/json",
+    "Content-Length: 100",
+    "Expect: 100-continue",
+    "\r\n",
+  ].join("\r\n");
+  // The service reads the body of a request once it has answered 100.
+  await Promise.all(Array.from({ length: 16 }, () => ask(service, slow)));
+  expect((await service.get("/api/v1/failed")).status).toBe(200);
+});
+
+/** Whether the viewer may have so many bodies now. */
+async function hasRoom(service: TestOperator, path: string, places = 1): Promise<boolean> {
+  const all = await Promise.all(Array.from({ length: places }, () => service.get(path, { as: "viewer" })));
+  return all.every(({ status, body }) => status === 200 && body.length === LARGE_BYTES);
+}
+
+test("a reader that takes nothing any more is cut off, and its place is free", async () => {
+  const service = await fixture.start({ pace: { spanMs: 250, bytesMin: 1 } });
+  const path = await largeBody();
+  await Promise.all(Array.from({ length: 4 }, () => ask(service, viewersGet(path))));
+  await eventually("all places are free", () => hasRoom(service, path, 4));
+});
+
+/** Takes all places of the viewer for bodies, behind a stream on the same connection. */
+async function takeBehindStream(service: TestOperator, path: string): Promise<Socket> {
+  const socket = await ask(service, viewersGet("/api/v1/live") + viewersGet(path).repeat(4));
+  await eventually("no place is left", async () => !(await hasRoom(service, path)));
+  return socket;
+}
+
+test("bodies that wait behind a stream lose their places when the connection is gone", async () => {
+  const service = await fixture.start();
+  const path = await largeBody();
+  (await takeBehindStream(service, path)).resetAndDestroy();
+  await eventually("all places are free", () => hasRoom(service, path, 4));
+});
+
+test("bodies that wait behind a stream for longer than a span lose their places, and their connection is cut", async () => {
+  const service = await fixture.start({ pace: { spanMs: 2000, bytesMin: 64 * 1024 } });
+  const path = await largeBody();
+  const socket = await takeBehindStream(service, path);
+  socket.resume();
+  await once(socket, "close");
+  await eventually("all places are free", () => hasRoom(service, path, 4));
+});
+
+test("refusals that wait behind a file nobody reads leave no timer when the connection is gone", async () => {
+  const pageDir = tempDir();
+  writeFileSync(join(pageDir, "large.js"), Buffer.alloc(LARGE_BYTES));
+  const spanMs = 123_456;
+  const service = await fixture.start({ pageDir, pace: { spanMs, bytesMin: 1 } });
+  const begun = vi.spyOn(globalThis, "setInterval");
+  const ended = vi.spyOn(globalThis, "clearInterval");
+  ends.defer(() => vi.restoreAllMocks());
+  const timers = () => begun.mock.results.filter((_, i) => begun.mock.calls[i]?.[1] === spanMs);
+  const left = () => timers().filter(({ value }) => !ended.mock.calls.some(([timer]) => timer === value));
+
+  const nobodysGet = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+  const socket = await ask(service, nobodysGet("/large.js") + nobodysGet("/x").repeat(30));
+  await eventually("all are under way", () => left().length === 31);
+  socket.resetAndDestroy();
+  await eventually("no timer is left", () => left().length === 0);
+});
+
+/** Goes on reading, 1.6 MB a second. Tells how many bytes there were so far. */
+function trickle(socket: Socket): () => number {
+  let bytes = 0;
+  const timer = setInterval(() => {
+    const piece: unknown = socket.read(Math.min(16 * 1024, socket.readableLength));
+    if (Buffer.isBuffer(piece)) bytes += piece.length;
+  }, 10);
+  ends.defer(() => clearInterval(timer));
+  return () => bytes;
+}
+
+onlyInLongRun(() => {
+  test("a body keeps its place until its reader has it or is gone", async () => {
+    const service = await fixture.start();
+    const path = await largeBody();
+    const [first, second] = await Promise.all(
+      Array.from({ length: 4 }, () => ask(service, viewersGet(path))),
+    );
+    expect((await service.get(path, { as: "viewer" })).status).toBe(429);
+    first?.resume();
+    await eventually("one has its body", () => hasRoom(service, path));
+    second?.destroy();
+    await eventually("another is gone", () => hasRoom(service, path, 2));
+  });
+
+  test("a reader that is slower than the pace is cut off, although it takes something in each span", async () => {
+    const service = await fixture.start({ pace: { spanMs: 2000, bytesMin: 8 * 1024 * 1024 } });
+    const path = await largeBody();
+    const sockets = await Promise.all(Array.from({ length: 4 }, () => ask(service, viewersGet(path))));
+    const taken = sockets.map(trickle);
+    await eventually("all places are free", () => hasRoom(service, path, 4));
+    for (const bytes of taken) expect(bytes()).toBeLessThan(LARGE_BYTES / 2);
+  });
+
+  test("a slow reader that keeps to the pace gets the whole answer, over several spans", async () => {
+    const service = await fixture.start({ pace: { spanMs: 2000, bytesMin: 1 } });
+    const begun = performance.now();
+    const taken = trickle(await ask(service, viewersGet(await largeBody())));
+    await eventually("all of it is there", () => taken() >= LARGE_BYTES - 64 * 1024);
+    expect(performance.now() - begun).toBeGreaterThan(6000);
+  });
+});

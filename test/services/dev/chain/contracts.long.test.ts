@@ -1,0 +1,8 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { test } from "vitest";
+
+test("the devnet's committed contracts are what their sources compile to", async () => {
+  const script = new URL("../../../../services/dev/chain/contracts/compile.mjs", import.meta.url).pathname;
+  await promisify(execFile)(process.execPath, [script, "--check"]);
+});

@@ -1,8 +1,0 @@
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
-import { test } from "vitest";
-
-test("the devnet's committed contracts are what their sources compile to", async () => {
-  const script = new URL("../../../services/devnet/contracts/compile.mjs", import.meta.url).pathname;
-  await promisify(execFile)(process.execPath, [script, "--check"]);
-});

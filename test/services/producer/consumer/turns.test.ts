@@ -1,0 +1,237 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type Turn, Turns } from "../../../../services/producer/consumer/turns.ts";
+import { jobOf } from "../../../../shared/queue/queue-name.ts";
+
+const SLOTS = 100;
+const BYTES = 1_000_000;
+const queue = (job: number, origin = "webhook") => `${origin}/7/${job}`;
+const none = () => false;
+
+/** The queue whose turn it is, whose fetch finds a call. */
+function nextOf(turns: Turns): string | undefined {
+  const turn = turns.next();
+  if (turn !== undefined) turns.fetched(turn.queue);
+  return turn?.queue;
+}
+
+/** The slot of a small call of this queue. */
+const turnOf = (queue: string): Turn => ({ queue, bytes: 0, alone: false });
+
+/** Takes slots until there is none that may be taken. Answers the queues in the order in which they got one. */
+function takeAll(turns: Turns): string[] {
+  const taken: string[] = [];
+  for (let next = nextOf(turns); next !== undefined; next = nextOf(turns)) taken.push(next);
+  return taken;
+}
+
+const countOf = (taken: readonly string[], job: number) =>
+  taken.filter((one) => jobOf(one) === `7/${job}`).length;
+
+test.each([1, 2, 3, 10, SLOTS])("a job alone gets half of %i slots, whatever its origins", (slots) => {
+  const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
+  turns.add(queue(1));
+  turns.add(queue(1, "x402"));
+  expect(takeAll(turns)).toHaveLength(Math.max(1, Math.floor(slots / 2)));
+});
+
+test.each([1, 2, 3, 4, 5, 6])(
+  "%i jobs that hang one after the other leave a slot for a job that comes",
+  (jobs) => {
+    const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+    for (let job = 1; job <= jobs; job++) {
+      turns.add(queue(job));
+      takeAll(turns);
+    }
+    turns.add(queue(99));
+    expect(takeAll(turns)).toContain(queue(99));
+  },
+);
+
+test.each([1, 2, 3, 4, 5, 6])(
+  "of %i jobs that begin to hang together each gets as much, and one part stays free",
+  (jobs) => {
+    const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+    for (let job = 1; job <= jobs; job++) turns.add(queue(job));
+    const taken = takeAll(turns);
+    const part = SLOTS / (jobs + 1);
+    for (let job = 1; job <= jobs; job++) {
+      expect(Math.abs(countOf(taken, job) - part)).toBeLessThanOrEqual(1);
+    }
+    expect(SLOTS - taken.length).toBeGreaterThanOrEqual(Math.floor(part) - 1);
+  },
+);
+
+test("the reserve is for jobs that hold nothing, one slot for each", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  for (let job = 1; job <= 88; job++) turns.add(queue(job));
+  takeAll(turns);
+  expect(turns.isWanted(queue(1))).toBe(false);
+  for (let job = 101; job <= 112; job++) {
+    turns.add(queue(job));
+    expect(takeAll(turns)).toEqual([queue(job)]);
+  }
+  expect(turns.freeSlots).toBe(0);
+});
+
+test("receivers of callbacks whose deliveries hang take half of the slots at most, however many they are, and share them", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  const receivers = Array.from({ length: 60 }, (_, i) => `callback/7/${i}/receiver-${i}`);
+  const [first = ""] = receivers;
+  turns.add(first);
+  const ofFirst = takeAll(turns).length;
+  for (const receiver of receivers) turns.add(receiver);
+  const ofOthers = takeAll(turns);
+  expect(ofFirst).toBeLessThanOrEqual(SLOTS / 4);
+  expect(new Set(ofOthers).size).toBeGreaterThan(20);
+  expect(ofFirst + ofOthers.length).toBeLessThanOrEqual(SLOTS / 2);
+  turns.add(queue(1));
+  expect(takeAll(turns).length).toBeGreaterThan(SLOTS / 8);
+});
+
+test("the queues of a receiver for several jobs share what it may have", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  for (let job = 1; job <= 9; job++) turns.add(`callback/7/${job}/hooks.example.com`);
+  expect(takeAll(turns).length).toBeLessThanOrEqual(SLOTS / 4);
+});
+
+test("a look that finds a queue empty does not undo what was told of the queue meanwhile", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  turns.add(queue(1));
+  const { told } = turns;
+  expect(nextOf(turns)).toBe(queue(1));
+  turns.add(queue(1));
+  turns.none(queue(1), told);
+  expect(nextOf(turns)).toBe(queue(1));
+  turns.none(queue(1), turns.told);
+  expect(nextOf(turns)).toBeUndefined();
+});
+
+test("a queue is for another producer while the fetch that is under way is the last that its job may make", () => {
+  const turns = new Turns({ slots: 2, bytes: BYTES, isClosed: none });
+  turns.add(queue(1));
+  expect(turns.next()?.queue).toBe(queue(1));
+  expect(turns.isWanted(queue(1))).toBe(false);
+});
+
+test("a job whose runner is away gets no slot", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: (job) => job === "7/1" });
+  turns.add(queue(1));
+  turns.add(queue(2));
+  expect(new Set(takeAll(turns))).toEqual(new Set([queue(2)]));
+  expect(turns.isWanted(queue(1))).toBe(false);
+});
+
+/**
+ * Every call ends at once and every queue has another; as a consumer does it. The first queue has taken what it may when the
+ * others come. Answers how many calls each queue ended.
+ */
+function run(slots: number, queues: readonly string[], calls: number): Map<string, number> {
+  const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
+  const ended = new Map(queues.map((one) => [one, 0]));
+  turns.add(queues[0] as string);
+  let inHand = takeAll(turns);
+  for (const one of queues) turns.add(one);
+  for (let i = 0; i < calls; i++) {
+    inHand.push(...takeAll(turns));
+    const [first, ...rest] = inHand as [string, ...string[]];
+    ended.set(first, (ended.get(first) ?? 0) + 1);
+    inHand = rest;
+    if (turns.keeps(turnOf(first))) inHand.push(first);
+    else turns.release(turnOf(first));
+  }
+  return ended;
+}
+
+test.each([
+  ["more queues than slots", 4, Array.from({ length: 40 }, (_, i) => queue(i))],
+  ["one slot", 1, [queue(1), queue(2), queue(3)]],
+  ["two origins of a job", 16, [queue(1), queue(1, "x402")]],
+  ["two origins of a job, beside others", 16, [queue(1), queue(1, "x402"), queue(2), queue(3)]],
+] as const)("every queue with calls gets its turns: %s", (_, slots, queues) => {
+  const ended = [...run(slots, queues, 4000).values()];
+  const share = 4000 / queues.length;
+  expect(Math.min(...ended)).toBeGreaterThan(share / 4);
+});
+
+type Step = { kind: "add" | "remove" | "next" | "again" | "release"; at: number; one: string };
+
+/** Does what a consumer may do at this point. Answers the queues whose calls are then in hand. */
+function apply(turns: Turns, inHand: readonly string[], step: Step): string[] {
+  const { kind, at, one } = step;
+  const ending = inHand[at % Math.max(1, inHand.length)];
+  if (kind === "add") turns.add(one);
+  if (kind === "remove") turns.none(one, turns.told);
+  if (kind === "next") return [...inHand, nextOf(turns)].filter((taken) => taken !== undefined);
+  if (kind === "add" || kind === "remove" || ending === undefined) return [...inHand];
+  if (kind === "again" && turns.keeps(turnOf(ending))) return [...inHand];
+  turns.release(turnOf(ending));
+  return inHand.toSpliced(inHand.indexOf(ending), 1);
+}
+
+test("after any sequence the slots held and those free are all slots, and no job holds more than half", () => {
+  const step = fc.record<Step>({
+    kind: fc.constantFrom("add", "remove", "next", "again", "release"),
+    at: fc.nat(50),
+    one: fc.constantFrom(...[1, 2, 3, 4, 5, 6].flatMap((job) => [queue(job), queue(job, "x402")])),
+  });
+  const sequences = fc.property(
+    fc.integer({ min: 1, max: 40 }),
+    fc.array(step, { maxLength: 200 }),
+    (slots, steps) => {
+      const turns = new Turns({ slots, bytes: BYTES, isClosed: none });
+      let inHand: string[] = [];
+      for (const each of steps) {
+        inHand = apply(turns, inHand, each);
+        expect(turns.freeSlots).toBe(slots - inHand.length);
+        const most = Math.max(...[1, 2, 3, 4, 5, 6].map((job) => countOf(inHand, job)));
+        expect(most).toBeLessThanOrEqual(Math.max(1, Math.ceil(slots / 2)));
+      }
+      for (const one of inHand) turns.release(turnOf(one));
+      for (let job = 1001; job <= 1000 + slots; job++) turns.add(queue(job));
+      expect(takeAll(turns)).toHaveLength(slots);
+      expect(turns.freeSlots).toBe(0);
+    },
+  );
+  fc.assert(sequences, { numRuns: 300 });
+});
+
+/** How many fetches may be under way at once. */
+function fetchesAtOnce(turns: Turns): number {
+  let count = 0;
+  while (turns.next() !== undefined) count += 1;
+  return count;
+}
+
+/** Those of a queue of which one call was taken, while so many waited still. */
+function turnsOf(queue: string, waiting: number): Turns {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  turns.add(queue);
+  turns.next();
+  turns.fetched(queue, waiting);
+  return turns;
+}
+
+test("a queue is fetched from once, and as often as calls are known to wait there", () => {
+  const turns = new Turns({ slots: SLOTS, bytes: BYTES, isClosed: none });
+  turns.add(queue(1));
+  expect(fetchesAtOnce(turns)).toBe(1);
+  turns.fetched(queue(1), 7);
+  expect(fetchesAtOnce(turns)).toBe(7);
+  turns.fetched(queue(1), 6);
+  expect(fetchesAtOnce(turns)).toBe(0);
+});
+
+test("after a fetch that failed or found nothing a queue is fetched from once", () => {
+  const turns = turnsOf(queue(1), 7);
+  turns.next();
+  turns.fetched(queue(1));
+  expect(fetchesAtOnce(turns)).toBe(1);
+});
+
+test("a large call is fetched once, whatever waits behind it", () => {
+  const turns = turnsOf(queue(1), 7);
+  turns.large(queue(1), BYTES / 10);
+  expect(turns.next()).toMatchObject({ queue: queue(1), bytes: BYTES / 10 });
+  expect(fetchesAtOnce(turns)).toBe(0);
+});

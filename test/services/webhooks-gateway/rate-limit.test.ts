@@ -1,0 +1,198 @@
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import {
+  createRateLimits,
+  type LimitedEndpoint,
+  type Rate,
+} from "../../../services/webhooks-gateway/rate-limit.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
+import { connectForRequests, type Redis } from "../../../shared/redis/connect.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
+import { whenReady } from "../../../shared/redis/ready.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { recordingLog } from "../../support/recording-log.ts";
+
+const shared = useRedis();
+const proxy = useRedisProxy(shared);
+const ends = useEnds();
+
+beforeEach(async () => {
+  await shared.client.flushdb();
+});
+
+const SLOW = { perSecond: 0.01, burst: 3 };
+
+type Settings = { url?: string; refusals?: Rate; timeoutMs?: number; now?: () => number };
+
+/** A replica of a gateway: its own connection and its own limits. */
+async function replica({ url = shared.url, ...settings }: Settings = {}) {
+  const log = recordingLog();
+  const redis = connectForRequests(new Secret(url), log);
+  ends.defer(() => redis.disconnect());
+  await whenReady(redis, 5000);
+  const defaults = { partition: partitionOf(redis), log, refusals: SLOW, timeoutMs: 1000 };
+  return { redis, log, limits: createRateLimits({ ...defaults, ...settings }) };
+}
+
+async function limited(endpoint: LimitedEndpoint) {
+  const { limits } = await replica();
+  const take = limits.ofEndpoint(endpoint)!;
+  return (address: string) => take(address).then(() => "taken", refusal);
+}
+
+const refusal = (error: unknown) => (error as AppError).code;
+const many = <Result>(count: number, work: () => Promise<Result>) =>
+  Promise.all(Array.from({ length: count }, work));
+const countOf = (answers: readonly string[]) => answers.filter((answer) => answer === "taken").length;
+
+test("two replicas that are asked at once let through together as many requests as the burst", async () => {
+  const takes = [
+    await limited({ path: "/a", rate: SLOW }),
+    await limited({ path: "/a", rate: SLOW }),
+  ] as const;
+  const answers = await Promise.all(takes.map((take) => many(10, () => take("192.0.2.1"))));
+  expect(countOf(answers.flat())).toBe(3);
+  expect(new Set(answers.flat())).toEqual(new Set(["taken", "request.rate_limited"]));
+});
+
+test("a limited request may come again at the time it was told, and not before", async () => {
+  const { limits } = await replica();
+  const take = limits.ofEndpoint({ path: "/b", rate: { perSecond: 5, burst: 1 } })!;
+  await take("192.0.2.1");
+  const refused = await take("192.0.2.1").catch((error: unknown) => error as AppError);
+  expect(refused).toMatchObject({ code: "request.rate_limited", publicDetail: "Too many requests" });
+  const { retryAfterMs = 0 } = refused as AppError;
+  expect(retryAfterMs).toBeGreaterThan(0);
+  expect(retryAfterMs).toBeLessThanOrEqual(200);
+  await expect(take("192.0.2.1")).rejects.toBeInstanceOf(AppError);
+  await delay(retryAfterMs + 2);
+  await expect(take("192.0.2.1")).resolves.toBeUndefined();
+});
+
+test("a bucket gains its tokens steadily and holds no more than the burst, however long it rests", async () => {
+  const rate = { perSecond: 1, burst: 3 };
+  await many(3, async () => (await limited({ path: "/c", rate }))("192.0.2.1"));
+  await rest(shared.client, keys.limitOfEndpoint("/c"), 2);
+  const afterTwoSeconds = await limited({ path: "/c", rate });
+  expect(countOf(await many(5, () => afterTwoSeconds("192.0.2.1")))).toBe(2);
+  await rest(shared.client, keys.limitOfEndpoint("/c"), 3600);
+  const afterAnHour = await limited({ path: "/c", rate });
+  expect(countOf(await many(5, () => afterAnHour("192.0.2.1")))).toBe(3);
+});
+
+/** Makes a bucket as old as if so many seconds had passed. */
+async function rest(client: Redis, key: string, secs: number): Promise<void> {
+  const fullAt = Number(await client.get(key));
+  await client.set(key, String(fullAt - secs * 1e6));
+}
+
+test("a bucket whose clock was set back is empty at worst, and fills as usual", async () => {
+  const rate = { perSecond: 1, burst: 3 };
+  await (await limited({ path: "/d", rate }))("192.0.2.1");
+  await rest(shared.client, keys.limitOfEndpoint("/d"), -86_400);
+  const { limits } = await replica();
+  const refused = await limits.ofEndpoint({ path: "/d", rate })!("192.0.2.1").catch(
+    (error: unknown) => error,
+  );
+  expect((refused as AppError).retryAfterMs).toBeLessThanOrEqual(1000);
+});
+
+test("an address over its own limit uses no token of its endpoint, and leaves other addresses theirs", async () => {
+  const take = await limited({
+    path: "/e",
+    rate: { ...SLOW, burst: 4 },
+    ratePerAddress: { ...SLOW, burst: 2 },
+  });
+  expect(countOf(await many(10, () => take("192.0.2.1")))).toBe(2);
+  expect(countOf(await many(10, () => take("192.0.2.2")))).toBe(2);
+  expect(await take("192.0.2.3")).toBe("request.rate_limited");
+});
+
+test("a bucket leaves nothing in Redis once it is full again", async () => {
+  const { limits } = await replica({ refusals: { perSecond: 20, burst: 10 } });
+  await limits.refused("192.0.2.1");
+  const left = await shared.client.pttl(keys.limitOfRefusals("192.0.2.1"));
+  expect(left).toBeGreaterThan(0);
+  expect(left).toBeLessThanOrEqual(50);
+});
+
+test("an exhausted bucket of refusals never refuses a request whose credential holds", async () => {
+  const { limits } = await replica();
+  const refusals = await many(10, () => limits.refused("192.0.2.1"));
+  expect(refusals.map((error) => error?.code).filter((code) => code !== undefined)).toEqual(
+    Array.from({ length: 7 }, () => "request.rate_limited"),
+  );
+  expect(await limits.refused("192.0.2.2")).toBeUndefined();
+  const take = limits.ofEndpoint({ path: "/f", rate: SLOW, ratePerAddress: SLOW })!;
+  await expect(take("192.0.2.1")).resolves.toBeUndefined();
+});
+
+/** Counts the commands that a replica sends. */
+function countSent(redis: Redis): () => number {
+  let sent = 0;
+  const send = redis.sendCommand.bind(redis);
+  redis.sendCommand = (...args) => {
+    sent += 1;
+    return send(...args);
+  };
+  return () => sent;
+}
+
+test("a refused address costs no round trip to Redis until its next token, also while Redis is away", async () => {
+  let now = 0;
+  const { limits, redis } = await replica({ url: proxy.url, timeoutMs: 30_000, now: () => now });
+  await many(4, () => limits.refused("192.0.2.1"));
+  const sent = countSent(redis);
+  proxy.onCommand = () => ({ kind: "hang" });
+  now = 50_000;
+  const answers = await many(1000, () => limits.refused("192.0.2.1"));
+  expect(answers.every((error) => error?.code === "request.rate_limited")).toBe(true);
+  expect(answers[0]?.retryAfterMs).toBeLessThanOrEqual(50_000);
+  expect(sent()).toBe(0);
+  now = 100_000;
+  void limits.refused("192.0.2.1");
+  expect(sent()).toBe(1);
+});
+
+test("a system clock that is set back prolongs no refusal", async () => {
+  const { limits } = await replica({ refusals: { perSecond: 5, burst: 1 } });
+  await many(2, () => limits.refused("192.0.2.1"));
+  const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() - 86_400_000);
+  onTestFinished(() => clock.mockRestore());
+  const refused = await limits.refused("192.0.2.1");
+  expect(refused?.retryAfterMs).toBeLessThanOrEqual(200);
+});
+
+test("of more refused addresses than a process remembers, Redis refuses the oldest", async () => {
+  const { limits, redis } = await replica({ refusals: { ...SLOW, burst: 1 } });
+  const addresses = Array.from({ length: 10_001 }, (_, i) => `2001:db8:${(i + 1).toString(16)}::/64`);
+  const refuse = (these: readonly string[]) => Promise.all(these.map((each) => limits.refused(each)));
+  await refuse(addresses);
+  await refuse(addresses);
+  const sent = countSent(redis);
+  const [oldest = "", ...others] = addresses;
+  await refuse(others);
+  expect(sent()).toBe(0);
+  expect((await limits.refused(oldest))?.code).toBe("request.rate_limited");
+  expect(sent()).toBe(1);
+}, 30_000);
+
+test("an endpoint without limits has nothing to ask", async () => {
+  const { limits } = await replica();
+  expect(limits.ofEndpoint({ path: "/g" })).toBeUndefined();
+});
+
+test("while Redis does not answer, every request counts as within its limits soon, and the log says so once", async () => {
+  const { limits, log } = await replica({ url: proxy.url, timeoutMs: 50 });
+  const take = limits.ofEndpoint({ path: "/i", rate: { ...SLOW, burst: 1 } })!;
+  await take("192.0.2.1");
+  proxy.onCommand = () => ({ kind: "hang" });
+  await expect(take("192.0.2.1")).resolves.toBeUndefined();
+  expect(await limits.refused("192.0.2.1")).toBeUndefined();
+  expect(log.events).toEqual([
+    { event: "rate_limit.unchecked", fields: { reason: "Redis did not answer within 50 ms" } },
+  ]);
+});

@@ -1,0 +1,460 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { callbackId } from "../../../shared/call/callback.ts";
+import { markOf } from "../../../shared/call/results/answer.ts";
+import { createResults } from "../../../shared/call/results/store.ts";
+import { createForget } from "../../../shared/call-search/forget.ts";
+import { createCallHistory } from "../../../shared/call-search/history/keep.ts";
+import {
+  type CallLife,
+  createReadBody,
+  createReadLife,
+  type ReadLife,
+} from "../../../shared/call-search/life.ts";
+import type { LifeStep } from "../../../shared/call-search/steps.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { openBackends, type QueueBackend } from "../../../shared/queue/backend.ts";
+import { noteOf } from "../../../shared/queue/call-log.ts";
+import { type CallRecords, createCallRecords } from "../../../shared/queue/call-record.ts";
+import { prepareCallback } from "../../../shared/queue/callbacks.ts";
+import { callbackQueueOf } from "../../../shared/queue/queue-name.ts";
+import { aCall } from "../../fixtures/producer.ts";
+import { keys, useRedis } from "../../fixtures/redis.ts";
+import { claimed, queued } from "../../support/made-payment.ts";
+
+const redis = useRedis();
+const QUEUE = "webhook/7/1";
+const TOKEN = "worker:1";
+const WORK = { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 };
+const PAID = { network: "eip155:1", asset: "0xa", body: Buffer.from("a paid body") };
+
+let backend: QueueBackend;
+let records: CallRecords;
+let journal: PaymentJournal;
+let readLife: ReadLife;
+
+beforeAll(() => {
+  const { partition } = redis;
+  backend = openBackends(partition, WORK)(QUEUE);
+  records = createCallRecords(partition);
+  journal = new PaymentJournal(partition);
+  readLife = createReadLife(partition);
+});
+beforeEach(() => redis.client.flushdb());
+
+async function lifeOf(id: string): Promise<CallLife> {
+  const life = await readLife(id);
+  if (life === undefined) throw new Error(`${id} is not known`);
+  return life;
+}
+
+/** The attempts in its log. */
+async function attemptsIn(id: string): Promise<string[]> {
+  return (await lifeOf(id)).steps.flatMap((step) => ("n" in step ? `${step.kind} ${step.n}` : []));
+}
+
+const kinds = ({ steps }: CallLife): string[] => steps.map(({ kind }) => kind);
+const stepOf = ({ steps }: CallLife, kind: LifeStep["kind"]) => steps.find((step) => step.kind === kind);
+
+async function added(options: { claimed?: boolean; body?: Buffer; acceptedAt?: number } = {}) {
+  const { claimed: isClaimed = true, body, acceptedAt = Date.now() - 1000 } = options;
+  const call = aCall({ keep_result: true, accepted_at: acceptedAt, ...(body && { body }) });
+  const claim = { by: "a test", bodySha256: call.sha256, windowMs: 60_000 };
+  await createEnqueue(redis.partition)(call, isClaimed ? claim : undefined);
+  return call;
+}
+
+const fetch = (worker = backend) => worker.fetch(TOKEN, { bytes: undefined, alone: false });
+
+async function attempts(id: string, count: number, firstTake = 1): Promise<void> {
+  for (let n = 1; n <= count; n++) {
+    const failed = { at: Date.now(), code: "runner.failed", reason: `500 no ${n}`, worker: "w" };
+    await records.attemptFailed({ id, queue: QUEUE, take: firstTake + n - 1 }, failed, 1);
+  }
+}
+
+async function fail(id: string): Promise<void> {
+  await records.failed({ id, queue: QUEUE }, Date.now(), {
+    ...{ keepsResult: true, code: "runner.failed", problem: { title: "No" } },
+  });
+  const job = { id, opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];
+  await backend.moveToFailed(job, "runner.failed: 500 no", false, TOKEN, false);
+}
+
+async function inject(id: string, body = "done"): Promise<void> {
+  const result = markOf({ status: 200, contentType: "text/plain", body }, 1e6, Date.now());
+  await backend.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: true, result });
+}
+
+/** One attempt fails, and the call with it, so many times; each time it is replayed. */
+async function failAndReplay(id: string, times: number): Promise<void> {
+  for (let n = 1; n <= times; n++) {
+    await fetch();
+    await attempts(id, 1, n);
+    await fail(id);
+    await backend.replay(id, noteOf(n % 2 === 0 ? "vera" : "otto", `fix ${n}`));
+  }
+}
+
+/** The worker that has the call in hand ends, and another one takes the call back. */
+async function takeBack(id: string): Promise<void> {
+  await redis.client.del(keys.inQueue(QUEUE, `${id}:lock`));
+  for (let look = 1; look <= 2; look++) {
+    await redis.client.del(keys.inQueue(QUEUE, "stalled-check"));
+    await backend.moveStalledJobsToWait();
+  }
+}
+
+describe("the log of a call", () => {
+  test("has each failure and replay between the attempts, in order, and who replayed it and why", async () => {
+    const { id } = await added();
+    await failAndReplay(id, 2);
+    await fetch();
+    await inject(id);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "injected", attempts: 3, replays: 2 });
+    expect(life.steps.filter(({ kind }) => kind !== "result")).toMatchObject([
+      { kind: "attempt failed", n: 1 },
+      { kind: "failed", code: "runner.failed", reason: "500 no 1" },
+      { kind: "replayed", by: "otto", reason: "fix 1" },
+      { kind: "attempt failed", n: 2 },
+      { kind: "failed" },
+      { kind: "replayed", by: "vera", reason: "fix 2" },
+      { kind: "injected", n: 3 },
+    ]);
+    expect(await redis.client.pttl(keys.attempts(id))).toBeGreaterThan(0);
+  });
+
+  test("keeps the newest five of each kind, and all are counted", async () => {
+    const { id } = await added();
+    await failAndReplay(id, 7);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ attempts: 7, replays: 7 });
+    expect(stepOf(life, "attempt failed")).toMatchObject({ n: 3, missing: 2 });
+    const told = life.steps.flatMap((step) => (step.kind === "replayed" ? step.reason : []));
+    expect(told).toEqual(["fix 3", "fix 4", "fix 5", "fix 6", "fix 7"]);
+    await fetch();
+    await attempts(id, 9, 8);
+    expect((await lifeOf(id)).steps.at(-5)).toMatchObject({ kind: "attempt failed", n: 12, missing: 4 });
+    expect(await redis.client.llen(keys.attempts(id))).toBe(15);
+  });
+
+  test("is its newest entry while Redis is nearly full, and all are counted", async () => {
+    const { id } = await added();
+    await redis.client.set(keys.historyOff, "a gateway");
+    await failAndReplay(id, 2);
+    expect(await redis.client.llen(keys.attempts(id))).toBe(1);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ attempts: 2, replays: 2 });
+    expect(stepOf(life, "replayed")).toMatchObject({ by: "vera", missing: 2 });
+  });
+
+  test("counts an attempt whose worker ended, and counts it once if that worker had told of it or tells of it late", async () => {
+    const { id } = await added();
+    const take = () => backend.fetch(TOKEN, { bytes: undefined, alone: true });
+    const told = () => attemptsIn(id);
+    await take();
+    await takeBack(id);
+    expect(await told()).toEqual(["attempt lost 1"]);
+    expect(await take()).toMatchObject({ attemptsStarted: 2, attemptsBefore: 1 });
+    await attempts(id, 1, 2);
+    await takeBack(id);
+    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2"]);
+    await take();
+    await takeBack(id);
+    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2", "attempt lost 3"]);
+    await take();
+    await attempts(id, 1, 3);
+    expect(await told()).toEqual(["attempt lost 1", "attempt failed 2", "attempt failed 3"]);
+    await attempts(id, 1, 4);
+    await inject(id);
+    expect(await lifeOf(id)).toMatchObject({ attempts: 5, replays: 0 });
+  });
+
+  test("counts an attempt once that is recorded again, because the reply was lost", async () => {
+    const { id } = await added();
+    await attempts(id, 1, 1);
+    await attempts(id, 1, 1);
+    expect(await attemptsIn(id)).toEqual(["attempt failed 1"]);
+    await attempts(id, 7, 2);
+    for (const take of [1, 5, 8]) await attempts(id, 1, take);
+    expect(await attemptsIn(id)).toEqual([4, 5, 6, 7, 8].map((n) => `attempt failed ${n}`));
+  });
+
+  test("counts a lost attempt once, though its worker wakes after the call has failed and was replayed", async () => {
+    const { id } = await added();
+    await fetch();
+    await takeBack(id);
+    await backend.fetch(TOKEN, { bytes: undefined, alone: true });
+    await fail(id);
+    const late = async () => {
+      await records.unsure({ id, queue: QUEUE, take: 1 });
+      return attemptsIn(id);
+    };
+    expect(await late()).toEqual(["attempt lost 1"]);
+    await backend.replay(id, noteOf("otto", "mended"));
+    expect(await late()).toEqual(["attempt lost 1"]);
+    await attempts(id, 1, 1);
+    expect(await attemptsIn(id)).toEqual(["attempt failed 1"]);
+    await attempts(id, 1, 3);
+    expect(await late()).toEqual(["attempt failed 1", "attempt failed 2"]);
+    expect(await lifeOf(id)).toMatchObject({ attempts: 2, replays: 1 });
+  });
+
+  test("has a failure without an attempt as such", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 1, 1);
+    await takeBack(id);
+    await fetch();
+    await fail(id);
+    const life = await lifeOf(id);
+    expect(kinds(life)).toEqual(["created", "queued", "attempt failed", "failed"]);
+    expect(life).toMatchObject({ state: "failed", attempts: 1 });
+    expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no" });
+  });
+
+  test("has a long reason as far as 200 characters, and no half of a character", async () => {
+    const { id } = await added();
+    await fetch();
+    await fail(id);
+    await backend.replay(id, noteOf("otto", `a${"😀".repeat(500)}`));
+    const { reason } = stepOf(await lifeOf(id), "replayed") as { reason: string };
+    expect([reason.length, reason]).toEqual([200, `a${"😀".repeat(99)}…`]);
+  });
+});
+
+describe("the life of a webhook's call", () => {
+  test.each([true, false])(
+    "begins as it waits, is in hand, and is delayed (with a delivery id: %s)",
+    async (isClaimed) => {
+      const call = await added({ claimed: isClaimed });
+      const waits = await lifeOf(call.id);
+      expect(waits).toMatchObject({
+        ...{ id: call.id, state: "queued", origin: "webhook", job: "7/1" },
+        ...{ place: { queue: QUEUE, as: "waiting", dueAt: undefined }, attempts: 0, replays: 0 },
+        head: { metadata: call.metadata, bytes: 5, sha256: call.sha256, accepted_at: call.accepted_at },
+        result: { kind: isClaimed ? "pending" : "unknown" },
+      });
+      expect(kinds(waits)).toEqual(["created", "queued"]);
+      await fetch();
+      expect((await lifeOf(call.id)).place?.as).toBe("active");
+      const now = Date.now();
+      await backend.moveToDelayed(call.id, now, 60_000, TOKEN, {});
+      const { place } = await lifeOf(call.id);
+      expect(place).toMatchObject({ queue: QUEUE, as: "delayed" });
+      expect(Math.abs(Number(place?.dueAt) - (now + 60_000))).toBeLessThan(5000);
+    },
+  );
+
+  test("tells of its failure, its newest attempts, how many came before and how many there were", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 7);
+    await redis.client.hset(keys.inQueue(QUEUE, id), "ats", 7);
+    await fail(id);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "failed", attempts: 7, place: { as: "failed" } });
+    expect(life.result).toMatchObject({ kind: "failed", code: "runner.failed", title: "No" });
+    expect(kinds(life)).toEqual(["created", "queued", ...Array(5).fill("attempt failed"), "failed"]);
+    const numbers = life.steps.flatMap((step) => (step.kind === "attempt failed" ? step.n : []));
+    expect(numbers).toEqual([3, 4, 5, 6, 7]);
+    expect(stepOf(life, "attempt failed")).toMatchObject({ n: 3, missing: 2 });
+    expect(stepOf(life, "failed")).toMatchObject({ code: "runner.failed", reason: "500 no 7" });
+  });
+
+  test("stays in its order where a clock is a little behind, and follows the clocks where they say more", async () => {
+    const { id } = await added();
+    const { at = 0 } = stepOf(await lifeOf(id), "queued") ?? {};
+    let take = 0;
+    const steps = async (attemptAt: number) => {
+      const failed = { at: attemptAt, code: "runner.failed", reason: "500 no", worker: "w" };
+      await records.attemptFailed({ id, queue: QUEUE, take: ++take }, failed, 1);
+      return kinds(await lifeOf(id));
+    };
+    expect(await steps(at - 30)).toEqual(["created", "queued", "attempt failed"]);
+    expect(await steps(at - 500)).toEqual(["created", "attempt failed", "queued", "attempt failed"]);
+  });
+
+  test("ends with what the runner answered, without its bytes", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 1);
+    await inject(id, "x".repeat(100_000));
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "injected", job: "7/1", origin: undefined, place: undefined });
+    expect(kinds(life).toSorted()).toEqual(["attempt failed", "injected", "result"]);
+    const told = { status: 200, contentType: "text/plain", bytes: 100_000, by: "answer" };
+    expect(stepOf(life, "result")).toMatchObject(told);
+    expect(life.result).toMatchObject({ kind: "answer", ...told });
+    expect(life.result).not.toHaveProperty("body");
+    expect([life.head, life.storedBytes]).toEqual([undefined, 0]);
+  });
+
+  test("tells of the progress of a long job", async () => {
+    const { id } = await added();
+    await fetch();
+    const result = { known: "awaited" } as const;
+    await backend.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: false, result });
+    await createResults(redis.partition).tellProgress(id, { at: 7, json: '{"done":3}' });
+    expect(stepOf(await lifeOf(id), "progress")).toEqual({ kind: "progress", at: 7, json: '{"done":3}' });
+  });
+
+  test("tells of its callback, and what became of that", async () => {
+    const call = { ...aCall(), callback: { url: "https://a.test/", receiver: "a.test" } };
+    await createEnqueue(redis.partition)(call);
+    await fetch();
+    const callback = prepareCallback(call, Date.now());
+    const ended = { fetchNext: undefined, windowMs: 60_000, retried: false, callback };
+    await backend.injected(call.id, TOKEN, ended);
+    const id = callbackId(call.id, "call.completed");
+    const told = { kind: "callback", ending: "call.completed", id };
+    expect(stepOf(await lifeOf(call.id), "callback")).toMatchObject({
+      ...told,
+      state: "queued",
+      attempts: 0,
+    });
+    const queue = callbackQueueOf("7/1", "a.test");
+    const receiver = openBackends(redis.partition, WORK)(queue);
+    await fetch(receiver);
+    const attempt = { at: Date.now(), code: "callback.refused", reason: "500", worker: "w" };
+    await records.attemptFailed({ id, queue, take: 1 }, attempt, 1);
+    await receiver.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: true });
+    expect(stepOf(await lifeOf(call.id), "callback")).toMatchObject({
+      ...told,
+      state: "injected",
+      attempts: 2,
+    });
+  });
+
+  test("tells when it was forgotten, and nothing of its sender", async () => {
+    const { id } = await added();
+    await fetch();
+    await attempts(id, 2);
+    await fail(id);
+    const forget = createForget({
+      partition: redis.partition,
+      clock: () => 9e12,
+      log: silentLogger,
+      by: "me",
+    });
+    await forget(id, "the law");
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "discarded", forgottenAt: 9e12, head: undefined, storedBytes: 0 });
+    expect(life.steps).toEqual([
+      { kind: "discarded", at: 9e12 },
+      { kind: "forgotten", at: 9e12 },
+    ]);
+    expect(life.result).toEqual({ kind: "gone" });
+  });
+
+  test("is undefined if nothing is known of it, and refused if its record has a state that no process writes", async () => {
+    expect(await readLife(`c_${"0".repeat(32)}`)).toBeUndefined();
+    const { id } = await added();
+    await redis.client.hset(keys.record(id), "st", "LATER");
+    await expect(readLife(id)).rejects.toMatchObject({ code: "record.unreadable" });
+  });
+
+  test("is read in so few bytes, whatever the size of body and result", async () => {
+    const body = Buffer.alloc(3_000_000, "b");
+    const [waits, ended] = [await added({ body }), await added()];
+    await fetch();
+    await fetch();
+    await inject(ended.id, "x".repeat(200_000));
+    for (const { id } of [waits, ended]) expect(JSON.stringify(await lifeOf(id)).length).toBeLessThan(4000);
+    const sent = async () =>
+      Number(/total_net_output_bytes:(\d+)/.exec(await redis.client.info("stats"))?.[1]);
+    const before = await sent();
+    await lifeOf(waits.id);
+    await lifeOf(ended.id);
+    expect((await sent()) - before).toBeLessThan(60_000);
+    expect((await lifeOf(waits.id)).storedBytes).toBeGreaterThan(4_000_000);
+  });
+});
+
+describe("the life of a paid call", () => {
+  test("begins with its claim, while nobody knows whether it is paid", async () => {
+    const id = await claimed(journal, PAID);
+    const life = await lifeOf(id);
+    expect(life).toMatchObject({ state: "settling", origin: "x402", job: "1/7", place: undefined });
+    expect(life).toMatchObject({
+      head: { bytes: PAID.body.length },
+      payment: { state: "SETTLING", call: undefined },
+    });
+    expect(kinds(life)).toEqual(["created", "claimed"]);
+    await journal.markForReview(id, "it contradicts itself");
+    expect(stepOf(await lifeOf(id), "in review")).toMatchObject({ reason: "it contradicts itself" });
+  });
+
+  test("goes on with its settlement, its queue and its end", async () => {
+    const id = await queued(journal, PAID, true);
+    const life = await lifeOf(id);
+    // This fixture makes the call after it has taken the time of the claim.
+    expect(kinds(life).slice(0, 2).toSorted()).toEqual(["claimed", "created"]);
+    expect(kinds(life).slice(2)).toEqual(["settled", "queued"]);
+    expect(stepOf(life, "settled")).toMatchObject({ by: "facilitator", proven: true });
+    expect(life).toMatchObject({ state: "queued", place: { queue: "x402/1/7", as: "waiting" } });
+    const worker = openBackends(redis.partition, WORK)("x402/1/7");
+    await fetch(worker);
+    await worker.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: false });
+    const ended = await lifeOf(id);
+    expect(ended).toMatchObject({ state: "injected", origin: "x402", job: "1/7" });
+    expect(kinds(ended).slice(2)).toEqual(["settled", "queued", "injected"]);
+  });
+
+  test("ends where it was void, or was paid back", async () => {
+    const voided = await claimed(journal, PAID);
+    const payment = await journal.find(voided);
+    if (payment !== undefined)
+      await journal.markVoid(payment, { reason: "never paid" }, { now: Date.now(), from: ["SETTLING"] });
+    expect(kinds(await lifeOf(voided))).toEqual(["claimed", "void"]);
+    const refunded = await queued(journal, PAID, true);
+    await redis.client.hset(keys.record(refunded), { st: "REFUNDED", at: 9e12, late: 8e12 });
+    await redis.client.hset(keys.payment(refunded), {
+      refund: JSON.stringify({ export: "r_1", at: 7e12, block: "1" }),
+      refunded: JSON.stringify({ transaction: "0xb", position: 0, block: "2", from: "0xc" }),
+    });
+    const { steps } = await lifeOf(refunded);
+    expect(steps.slice(-3)).toEqual([
+      { kind: "refund exported", at: 7e12, export: "r_1" },
+      { kind: "injected late", at: 8e12 },
+      { kind: "refunded", at: 9e12, transaction: "0xb" },
+    ]);
+  });
+});
+
+describe("the body of a call", () => {
+  test("is read from its queue, or from the journal while it is not paid", async () => {
+    const readBody = createReadBody(redis.partition);
+    const body = Buffer.from([0, 255, 10]);
+    expect(await readBody((await added({ body })).id)).toEqual(body);
+    expect(await readBody(await claimed(journal, PAID))).toEqual(PAID.body);
+    expect(await readBody(await queued(journal, PAID))).toEqual(PAID.body);
+  });
+
+  test("is undefined once it is kept no more", async () => {
+    const { id } = await added();
+    await fetch();
+    await inject(id);
+    expect(await createReadBody(redis.partition)(id)).toBeUndefined();
+  });
+});
+
+test("a call of which nothing but its line in the history is left has the times and the number of attempts that stand there", async () => {
+  const call = aCall({ accepted_at: 1000 });
+  const endedAt = Date.now();
+  const limits = { keptMs: 3_600_000, calls: 10, bytes: 100_000 };
+  const history = createCallHistory({
+    ...{ partition: redis.partition, limits, log: silentLogger },
+    clock: () => endedAt,
+  });
+  history.add(call, 3);
+  await history.stop();
+  const known = { state: "injected", origin: "webhook", job: "7/1", place: undefined, changedAt: endedAt };
+  expect(await lifeOf(call.id)).toMatchObject({ ...known, attempts: 3, remembered: { endpoint: "/a" } });
+  expect((await lifeOf(call.id)).steps).toEqual([
+    { kind: "created", at: 1000 },
+    { kind: "injected", at: endedAt, n: 3, missing: 2 },
+  ]);
+});

@@ -1,0 +1,234 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { Refused } from "../../../services/producer/outcomes.ts";
+import { callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
+import type { JobCall } from "../../../shared/call/job-call.ts";
+import { createForget } from "../../../shared/call-search/forget.ts";
+import type { CallSearch, PageCursor } from "../../../shared/call-search/found-call.ts";
+import { createCallHistory } from "../../../shared/call-search/history/keep.ts";
+import { createSearchCalls } from "../../../shared/call-search/search.ts";
+import { PaymentJournal } from "../../../shared/payments/journal.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { createDiscard } from "../../../shared/queue/discard.ts";
+import { createFailedCalls } from "../../../shared/queue/failed.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { aCall, useProducer } from "../../fixtures/producer.ts";
+import { keys } from "../../fixtures/redis.ts";
+import { claimed } from "../../support/made-payment.ts";
+
+const fixture = useProducer();
+const ends = useEnds();
+
+const LIMITS = { keptMs: 3_600_000, calls: 10_000, bytes: 1_000_000 };
+
+beforeEach(() => fixture.redis.client.flushdb());
+
+function webhook(path: string, deliveryId?: string, fields: Partial<JobCall> = {}): JobCall {
+  const { body: _, ...rest } = fields;
+  const call = aCall(rest);
+  const given = { "X-WEBHOOK-PATH": path, ...(deliveryId && { "X-WEBHOOK-DELIVERY-ID": deliveryId }) };
+  return { ...call, metadata: { ...call.metadata, ...given } };
+}
+
+const search = (
+  asked: CallSearch,
+  page?: { limit?: number; after?: PageCursor | undefined },
+  paths: string[] = [],
+) => createSearchCalls(fixture.redis.partition, { paths: () => paths })(asked, page);
+
+const idsOf = async (asked: CallSearch) => (await search(asked)).calls.map(({ id }) => id);
+
+/** Has a producer end these calls: those on the path /refused fail. */
+async function run(calls: readonly JobCall[]): Promise<void> {
+  for (const call of calls) await fixture.add(call);
+  const { producer, saw } = fixture.start({
+    origins: ["webhook", "x402"],
+    history: { history_secs: 3600, history_max: LIMITS.calls, history_bytes_max: LIMITS.bytes },
+    async inject({ call }) {
+      if (call.metadata["X-WEBHOOK-PATH"] === "/refused") throw new Refused("it says no");
+    },
+  });
+  const refused = calls.filter(({ metadata }) => metadata["X-WEBHOOK-PATH"] === "/refused").length;
+  await saw("call.injected", calls.length - refused);
+  await saw("call.failed", refused);
+  await producer.close(3000);
+}
+
+describe("a call is found wherever it is, by whatever is known of it:", () => {
+  test("one that its runner took, one that failed and one that waits", async () => {
+    const injected = webhook("/a", "delivery 1");
+    const failed = webhook("/refused", "delivery 2");
+    await run([injected, failed]);
+    const waiting = webhook("/a", "delivery 3");
+    await fixture.add(waiting);
+
+    const { calls, next, isComplete } = await search({});
+    expect({ next, isComplete }).toEqual({ next: undefined, isComplete: true });
+    expect(calls.map(({ id }) => id)).toEqual(expect.arrayContaining([injected.id, failed.id, waiting.id]));
+    expect(calls).toHaveLength(3);
+    const places = { origin: "webhook", job: "7/1" };
+    for (const [asked, expected] of [
+      [{ deliveryId: "delivery 1" }, { id: injected.id, state: "injected", endpoint: "/a", attempts: 1 }],
+      [
+        { deliveryId: "delivery 2" },
+        {
+          id: failed.id,
+          state: "failed",
+          endpoint: "/refused",
+          code: "runner.refused",
+          reason: "it says no",
+        },
+      ],
+      [{ deliveryId: "delivery 3" }, { id: waiting.id, state: "waiting", endpoint: "/a", attempts: 0 }],
+    ] as const) {
+      const found = [
+        expect.objectContaining({ ...asked, ...expected, ...places, acceptedAt: expect.any(Number) }),
+      ];
+      expect((await search(asked)).calls).toEqual(found);
+      expect((await search({ id: expected.id })).calls).toEqual(found);
+      expect((await search({ ...asked, state: expected.state })).calls).toEqual(found);
+      expect((await search({ ...asked, job: "7/2" })).calls).toEqual([]);
+      expect((await search({ ...asked, until: 1000 })).calls).toEqual([]);
+    }
+    expect(await idsOf({ state: "failed" })).toEqual([failed.id]);
+    expect((await idsOf({ endpoint: "/a" })).sort()).toEqual([injected.id, waiting.id].sort());
+    expect(await idsOf({ origin: "x402" })).toEqual([]);
+  });
+
+  test("a sale by its payer and its transaction, while its payment is under way and after its job", async () => {
+    const journal = new PaymentJournal(fixture.redis.partition);
+    const payer = `0x${"a".repeat(40)}`;
+    const settling = await claimed(journal, { network: "eip155:1", asset: "0xabc", payer });
+    const metadata = { "X-X402-PAYER": payer, "X-X402-TRANSACTION": "0xfeed" };
+    const ended = aCall({ origin: "x402", metadata });
+    await run([ended]);
+    expect((await idsOf({ payer })).sort()).toEqual([settling, ended.id].sort());
+    expect((await search({ transaction: "0xfeed" })).calls).toMatchObject([
+      { id: ended.id, state: "injected", origin: "x402", payer, endpoint: undefined },
+    ]);
+    expect((await search({ state: "settling" })).calls).toMatchObject([{ id: settling, job: "1/7", payer }]);
+    expect((await search({ id: settling })).calls).toMatchObject([{ state: "settling" }]);
+    expect(await idsOf({ payer, state: "review" })).toEqual([]);
+  });
+
+  test("a delivery to a known endpoint by its id, also when nothing but the record of its call is left", async () => {
+    const id = callIdOfSignedDelivery("/signed", "delivery 9");
+    const call = webhook("/signed", "delivery 9", { id });
+    await fixture.add(call, { by: "a test", bodySha256: "", windowMs: 60_000 });
+    const { producer, saw } = fixture.start({ inject: async () => {} });
+    await saw("call.injected");
+    await producer.close(3000);
+    expect((await search({ deliveryId: "delivery 9" })).calls).toEqual([]);
+    const found = [{ id, state: "injected", deliveryId: "delivery 9" }];
+    expect((await search({ deliveryId: "delivery 9" }, {}, ["/other", "/signed"])).calls).toMatchObject(
+      found,
+    );
+    expect((await search({ id })).calls).toMatchObject([{ id, state: "injected" }]);
+    expect((await search({ id: "c_00000000000000000000000000000000" })).calls).toEqual([]);
+  });
+});
+
+describe("a call that was discarded, of which but its record is left,", () => {
+  const deliveryId = "delivery 8";
+  const id = callIdOfSignedDelivery("/refused", deliveryId);
+  const found = { id, state: "discarded", origin: "webhook", endpoint: "/refused", deliveryId };
+
+  beforeEach(async () => {
+    const { partition } = fixture.redis;
+    await fixture.add(webhook("/refused", deliveryId, { id }), {
+      by: "a test",
+      bodySha256: "",
+      windowMs: 60_000,
+    });
+    const { producer, saw } = fixture.start({
+      async inject() {
+        throw new Refused("it says no");
+      },
+    });
+    await saw("call.failed");
+    await producer.close(3000);
+    const failed = await createFailedCalls(partition).find(id);
+    if (failed === undefined) throw new Error("it has not failed");
+    const discard = createDiscard({ partition, clock: systemClock, log: silentLogger, by: "me@here" });
+    expect(await discard(failed, { selection: "a test" })).toBe("done");
+  });
+
+  test("is found by its delivery id with whatever else is known of it", async () => {
+    for (const more of [
+      ...([{}, { origin: "webhook" }, { state: "discarded" }, { job: "7/1" }] as const),
+      { origin: "webhook", state: "discarded", job: "7/1", since: 1000 } as const,
+    ]) {
+      const { calls, isComplete } = await search({ deliveryId, endpoint: "/refused", ...more });
+      expect(calls).toMatchObject([found]);
+      expect(isComplete).toBe(true);
+      expect((await search({ deliveryId, ...more }, {}, ["/refused"])).calls).toMatchObject([found]);
+    }
+    expect((await search({ deliveryId, endpoint: "/refused", origin: "x402" })).calls).toEqual([]);
+  });
+
+  test("is not found by its state: such a search says that it has not looked at all", async () => {
+    for (const state of ["discarded", "queued"] as const) {
+      expect(await search({ state })).toMatchObject({ calls: [], isComplete: false });
+      expect(await search({ state, deliveryId })).toMatchObject({ isComplete: false });
+    }
+    expect(await search({ state: "discarded", origin: "x402" })).toMatchObject({ isComplete: true });
+    expect(await search({ state: "discarded", id })).toMatchObject({ calls: [{ id }], isComplete: true });
+  });
+});
+
+test("pages follow one another without a call twice or left out, whatever comes in between", async () => {
+  const clock = { now: Date.now() - 100_000 };
+  const { partition } = fixture.redis;
+  const history = createCallHistory({ partition, limits: LIMITS, clock: () => clock.now, log: silentLogger });
+  ends.defer(history.stop);
+  const ids: string[] = [];
+  for (let n = 0; n < 60; n++) {
+    const call = webhook("/a");
+    ids.push(call.id);
+    history.add(call, 1);
+    if (n < 30 ? n % 4 === 3 : n === 45) clock.now += 1; // pages begin and end within calls of one time
+  }
+  await history.flush();
+  const seen: string[] = [];
+  for (let after: PageCursor | undefined, n = 0; n < 20; n++) {
+    const { calls, next } = await search({ state: "injected" }, { limit: 7, after });
+    seen.push(...calls.map(({ id }) => id));
+    await fixture.add(webhook("/new"));
+    if (next === undefined) break;
+    after = next;
+  }
+  expect(seen.sort()).toEqual(ids.sort());
+});
+
+test("a queue that holds more calls than are looked at is said to", async () => {
+  for (let n = 0; n < 21; n++)
+    await Promise.all(Array.from({ length: 50 }, () => fixture.add(webhook("/a"))));
+  const { calls, isComplete } = await search({ state: "waiting" }, { limit: 2000 });
+  expect([calls.length, isComplete]).toEqual([1000, false]);
+});
+
+const forgetting = () =>
+  createForget({ partition: fixture.redis.partition, clock: systemClock, log: silentLogger, by: "me@here" });
+
+test("a call that was forgotten is found no more by what its sender said of it", async () => {
+  const call = webhook("/a", "delivery 1");
+  await run([call]);
+  expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([call.id]);
+  expect(await forgetting()(call.id, "a test")).toEqual({ kind: "done" });
+  expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([]);
+});
+
+test("a call of which only its line in the history is left is forgotten, and that is in the audit; begun before and cut off, it is ended", async () => {
+  const call = webhook("/a", "delivery 1");
+  await run([call]);
+  await fixture.redis.client.del(keys.record(call.id));
+  expect(await forgetting()(call.id, "a test")).toEqual({ kind: "done" });
+  expect(await fixture.redis.client.xlen(keys.audit("acts"))).toBe(1);
+  expect(await idsOf({ deliveryId: "delivery 1" })).toEqual([]);
+
+  const again = webhook("/a", "delivery 2");
+  await run([again]);
+  await fixture.redis.client.hset(keys.record(again.id), "fg", "1");
+  expect(await forgetting()(again.id, "a test")).toEqual({ kind: "before", at: 1 });
+  expect(await idsOf({ deliveryId: "delivery 2" })).toEqual([]);
+});

@@ -1,0 +1,92 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  environmentWarnings,
+  failpointOf,
+  logLevelOf,
+  withoutUnused,
+} from "../../../../shared/platform/lifecycle/environment.ts";
+import { tempDir } from "../../../support/temp-dir.ts";
+
+test("a process logs at the level of POSTERN_LOG_LEVEL, and at info if the variable is absent or empty", () => {
+  expect(logLevelOf({ POSTERN_LOG_LEVEL: "warn" })).toBe("warn");
+  expect([logLevelOf({}), logLevelOf({ POSTERN_LOG_LEVEL: "" })]).toEqual(["info", "info"]);
+});
+
+test.each([
+  ["verbose", ""],
+  ["Warn", '; did you mean "warn"?'],
+  ["eror", '; did you mean "error"?'],
+])("the level %s is refused with those that there are", (level, hint) => {
+  expect(() => logLevelOf({ POSTERN_LOG_LEVEL: level })).toThrow(
+    expect.objectContaining({
+      code: "start.config_invalid",
+      message: `POSTERN_LOG_LEVEL: must be one of "info", "warn", "error", "silent", not "${level}"${hint}`,
+    }),
+  );
+});
+
+test("a failpoint that is none is refused, and an empty one is none", () => {
+  expect(failpointOf({ POSTERN_FAILPOINT: "" })).toBeUndefined();
+  expect(() => failpointOf({ POSTERN_FAILPOINT: "gateway.after_ad" })).toThrow(
+    /^POSTERN_FAILPOINT: must be one of .*, not "gateway\.after_ad"; did you mean "gateway\.after_add"\?$/,
+  );
+});
+
+test("a variable that begins with POSTERN_ and that nothing reads is warned of, with the one that was meant", () => {
+  const dir = tempDir();
+  writeFileSync(join(dir, "webhooks.toml"), 'secret = ["env:POSTERN_GITHUB_SECRET"]\n');
+  const env = {
+    POSTERN_LOGLEVEL: "warn",
+    POSTERN_GITHUB_SECRT: "x",
+    POSTERN_GITHUB_SECRET: "x",
+    POSTERN_ODD: "x",
+  };
+  expect(environmentWarnings(env, dir)).toEqual([
+    "POSTERN_LOGLEVEL: this variable is not used; did you mean POSTERN_LOG_LEVEL?",
+    "POSTERN_GITHUB_SECRT: this variable is not used; did you mean POSTERN_GITHUB_SECRET?",
+    "POSTERN_ODD: this variable is not used",
+  ]);
+});
+
+test("of a terminal's variables only those are warned of that look like misspelt ones", () => {
+  const dir = tempDir();
+  writeFileSync(join(dir, "webhooks.toml"), 'secret = ["env:POSTERN_GITHUB_SECRET"]\n');
+  const env = { POSTERN_GITHUB_SECRT: "x", POSTERN_ODD: "x" };
+  expect(environmentWarnings(env, dir, { misspeltOnly: true })).toEqual([
+    "POSTERN_GITHUB_SECRT: this variable is not used; did you mean POSTERN_GITHUB_SECRET?",
+  ]);
+});
+
+test("a child of a process that has warned gets every variable that could be read, and no other of ours", () => {
+  const dir = tempDir();
+  writeFileSync(join(dir, "webhooks.toml"), 'secret = ["env:POSTERN_GITHUB_SECRET", "env:POSTERN_A-B"]\n');
+  const read = {
+    ...{ POSTERN_GITHUB_SECRET: "x", "POSTERN_A-B": "x", POSTERN_LOG_LEVEL: "warn", PATH: "/bin" },
+    ...{ POSTERN_SERVICE_HOST: "10.0.0.1", GITHUB_SECRET: "x" },
+  };
+  expect(withoutUnused({ ...read, POSTERN_ODD: "x", POSTERN_LOGLEVEL: "x" }, dir)).toEqual(read);
+});
+
+test("without a configuration directory only what looks like a misspelt variable of the program is warned of", () => {
+  const env = { POSTERN_LOGLEVEL: "warn", POSTERN_PRICING_KEY: "x", POSTERN_GITHUB_SECRET: "x" };
+  expect(environmentWarnings(env, undefined)).toEqual([
+    "POSTERN_LOGLEVEL: this variable is not used; did you mean POSTERN_LOG_LEVEL?",
+  ]);
+});
+
+test("what the program reads, what Kubernetes sets, and what is of others is not warned of", () => {
+  const env = {
+    ...{ POSTERN_CONFIG_DIR: "x", POSTERN_PAYER_KEY: "x", POSTERN_SERVICE_ID: "1", POSTERN_NO_INSTALL: "1" },
+    ...{ POSTERN_SERVICE_HOST: "10.0.0.1", POSTERN_SERVICE_PORT: "9090", POSTERN_SERVICE_PORT_HTTP: "9090" },
+    ...{ POSTERN_PORT: "tcp://10.0.0.1:9090", POSTERN_PORT_9090_TCP_ADDR: "10.0.0.1", PATH: "/bin" },
+    ...{ POSTERN_WEBHOOKS_SERVICE_HOST: "10.0.0.2", POSTERN_WEBHOOKS_PORT_9090_TCP: "tcp://10.0.0.2:9090" },
+  };
+  expect(environmentWarnings(env, "/does/not/exist")).toEqual([]);
+});
+
+test("what postern dev has somebody set for a runner is not warned of in the same terminal", () => {
+  const env = { POSTERN_RUNNER_SECRET: "x", POSTERN_DELIVER_TO: "http://127.0.0.1:9091" };
+  expect(environmentWarnings(env, "/does/not/exist")).toEqual([]);
+});

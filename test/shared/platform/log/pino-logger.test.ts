@@ -1,0 +1,131 @@
+import { type ChildProcessWithoutNullStreams, type StdioOptions, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { expect, test } from "vitest";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { bundled } from "../../../support/programs.ts";
+
+const { defer } = useEnds();
+
+/** A process that does this with its log once its stdin has ended. */
+function logging(script: string, stdio: StdioOptions = ["pipe", "pipe", "inherit"]) {
+  const program = `
+    const { createProcessLogger } = await import(${JSON.stringify(bundled("pino-logger"))});
+    const log = createProcessLogger("sample", { pretty: false });
+    process.on("SIGTERM", () => {});
+    process.stdin.resume().on("end", () => { ${script} });`;
+  const args = ["--input-type=module", "-e", program];
+  const sample = spawn(process.execPath, args, { stdio }) as ChildProcessWithoutNullStreams;
+  defer(() => sample.kill("SIGKILL"));
+  return sample;
+}
+
+/** Both timers are late, so that the last line is logged while the first one is being written. */
+const LAST_LINE_DURING_A_WRITE = `
+  log.info("first");
+  setTimeout(() => { log.info("last"); log.flush(); process.exit(0); }, 20);
+  for (const until = Date.now() + 50; Date.now() < until; );`;
+
+test("a process whose log nobody reads any more ends, also when it logs its last line during a write", async () => {
+  const sample = logging(LAST_LINE_DURING_A_WRITE);
+  sample.stdout.destroy();
+  sample.stdin.end();
+  expect(await once(sample, "exit")).toEqual([0, null]);
+});
+
+test("the last line that a process logs before it exits is written, also when it logs it during a write", async () => {
+  const sample = logging(LAST_LINE_DURING_A_WRITE);
+  let written = "";
+  sample.stdout.on("data", (chunk: Buffer) => {
+    written += chunk.toString();
+  });
+  sample.stdin.end();
+  await once(sample, "close");
+  expect(written).toContain('"event":"last"');
+});
+
+test.each([
+  ["exits", "process.exit(0)"],
+  ["flushes and exits", "log.flush().then(() => process.exit(0))"],
+])("a process whose log's reader stands still ends all the same when it %s", async (_how, ending) => {
+  const sample = logging(`
+    for (let n = 0; n < 20_000; n++) log.info("line", { n });
+    setTimeout(() => { log.info("last"); ${ending}; }, 100);`);
+  sample.stdout.pause();
+  sample.stdin.end();
+  expect(await once(sample, "exit")).toEqual([0, null]);
+});
+
+test("a flush writes the last line behind those that are being written", async () => {
+  const sample = logging(`
+    for (let n = 0; n < 2000; n++) log.info("line", { n });
+    setTimeout(() => { log.info("line", { n: 2000 }); log.flush().then(() => process.exit(0)); }, 20);
+    for (const until = Date.now() + 50; Date.now() < until; );`);
+  let written = "";
+  sample.stdout.on("data", (chunk: Buffer) => {
+    written += chunk.toString();
+  });
+  sample.stdin.end();
+  await once(sample, "close");
+  const numbers = written
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line).n);
+  expect(numbers).toEqual(Array.from({ length: 2001 }, (_, n) => n));
+});
+
+test("lines are written in the order in which they are logged, though they come faster than they are written", async () => {
+  const sample = logging(`
+    let n = 0;
+    const more = setInterval(() => {
+      for (const end = n + 2000; n < end; n++) log.info("line", { n });
+      if (n === 20000) clearInterval(more);
+    }, 5);`);
+  const lines: string[] = [];
+  let rest = "";
+  sample.stdout.on("data", (chunk: Buffer) => {
+    const whole = (rest + chunk.toString()).split("\n");
+    rest = whole.pop() ?? "";
+    lines.push(...whole);
+  });
+  sample.stdin.end();
+  await once(sample, "close");
+  expect(lines.map((line) => JSON.parse(line).n)).toEqual(Array.from({ length: 20_000 }, (_, n) => n));
+});
+
+/** Logs 400 MB, most of it while nobody reads, and says on stderr what that took of the process. */
+const FAR_TOO_MUCH = `
+  const text = "x".repeat(10_000);
+  const before = process.memoryUsage().rss;
+  let longestMs = 0;
+  let last = performance.now();
+  let n = 0;
+  const more = setInterval(() => {
+    const now = performance.now();
+    longestMs = Math.max(longestMs, now - last);
+    last = now;
+    for (const end = n + 200; n < end; n++) log.info("line", { n, text });
+    if (n < 40_000) return;
+    clearInterval(more);
+    const grownMib = (process.memoryUsage().rss - before) / 1024 / 1024;
+    console.error(JSON.stringify({ grownMib, longestMs }));
+    setTimeout(() => log.info("after"), 1000);
+  }, 5);`;
+
+test("a reader that stops costs bounded memory and no time, and is told when it reads again which lines it has lost", async () => {
+  const sample = logging(FAR_TOO_MUCH, ["pipe", "pipe", "pipe"]);
+  const lines: Record<string, unknown>[] = [];
+  sample.stdout.pause();
+  sample.stdin.end();
+  const [said] = (await once(sample.stderr, "data")) as [Buffer];
+  const { grownMib, longestMs } = JSON.parse(said.toString()) as Record<string, number>;
+  expect(grownMib).toBeLessThan(150);
+  expect(longestMs).toBeLessThan(1000);
+
+  for await (const line of createInterface(sample.stdout)) lines.push(JSON.parse(line));
+  const gap = lines.findIndex(({ event }) => event === "log.lines_dropped");
+  expect(lines.slice(0, gap).map(({ n }) => n)).toEqual(Array.from({ length: gap }, (_, n) => n));
+  const rest = lines.slice(gap + 1);
+  expect(gap + Number(lines[gap]?.["lines"]) + rest.length).toBe(40_001);
+  expect(rest.at(-1)).toMatchObject({ event: "after" });
+});
