@@ -13,12 +13,13 @@ import { NotFound } from "./pages/not-found.tsx";
 import { PaymentPage } from "./pages/payments/payment.tsx";
 import { PaymentsPage } from "./pages/payments/payments.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
+import type { PlaceName } from "./places.ts";
 import { RouteProvider, useFragment } from "./route.ts";
 import { Notice } from "./ui/notice.tsx";
 
 type Shown = { list: ComponentType; detail?: ComponentType };
 
-const PAGES: Readonly<Record<string, Shown>> = {
+const PAGES: Readonly<Record<PlaceName, Shown>> = {
   flow: { list: FlowPage },
   calls: { list: CallsPage, detail: CallPage },
   failed: { list: FailedPage },
@@ -62,7 +63,8 @@ export function Page() {
   if (session === undefined) return <SignIn onSignedIn={setSession} />;
 
   const [name = "flow"] = route.path;
-  const { list, detail = NotFound } = PAGES[name] ?? { list: NotFound };
+  const pages: Partial<Record<string, Shown>> = PAGES;
+  const { list, detail = NotFound } = pages[name] ?? { list: NotFound };
   const Shown = route.path[1] === undefined ? list : detail;
   return (
     <SessionProvider value={session}>

@@ -6,3 +6,5 @@ export const PLACES = [
   { name: "payments", title: "Payments", letter: "p" },
   { name: "endpoints", title: "Endpoints and jobs", letter: "e" },
 ] as const;
+
+export type PlaceName = (typeof PLACES)[number]["name"];

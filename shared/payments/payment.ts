@@ -322,7 +322,7 @@ export function paymentCallId({
   /** 32 bytes in hex. */
   nonce: string;
 }): string {
-  const contract = method === "permit2" ? PERMIT2 : asset;
+  const contract = { eip3009: asset, permit2: PERMIT2 }[method];
   return callIdFrom(String(chainId), contract.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
 }
 

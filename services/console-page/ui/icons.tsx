@@ -1,5 +1,5 @@
 /** Each is a path in a square of 20, drawn with a line. */
-const PATHS: Readonly<Record<string, string>> = {
+const PATHS = {
   gate: "M5 17V9a5 5 0 0 1 10 0v8M10 17v-6M3 17h14",
   flow: "M2 10h3l2.5-6 4 12L14 10h4",
   calls: "M4 5h12M4 10h12M4 15h7",
@@ -13,19 +13,16 @@ const PATHS: Readonly<Record<string, string>> = {
   contrast: "M10 2.8a7.2 7.2 0 1 0 0 14.4 7.2 7.2 0 1 0 0-14.4v14.4M10 6h4.6M10 9h6.5M10 12h6M10 15h3.5",
   copy: "M7 7h9v9H7zM4 13V4h9",
   check: "M4 10.5 8 14.5 16 5.5",
-  chevron: "M7.5 4.5 13 10l-5.5 5.5",
   link: "M11.5 4H16v4.5M16 4l-7 7M13 12v4H4V7h4",
   close: "M5 5l10 10M15 5 5 15",
   search: "M9 3.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 1 0 0-11M13 13l4 4",
-  pause: "M7 4.5v11M13 4.5v11",
-  play: "M6 4l10 6-10 6z",
 };
 
 /** Decoration: a word stands beside it, or in the label of its button. */
-export function Icon({ name }: { name: string }) {
+export function Icon({ name }: { name: keyof typeof PATHS }) {
   return (
     <svg class="icon" viewBox="0 0 20 20" aria-hidden="true" focusable="false">
-      <path d={PATHS[name] ?? ""} />
+      <path d={PATHS[name]} />
     </svg>
   );
 }
