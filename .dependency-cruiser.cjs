@@ -17,6 +17,26 @@ module.exports = {
       to: { path: "^services/", pathNot: "^services/$1/" },
     },
     {
+      name: "the-local-chain-is-an-island",
+      comment:
+        "It is a process of its own: the rest of services/dev starts it, and neither imports the other.",
+      severity: "error",
+      from: { path: "^services/dev/", pathNot: "^services/dev/chain/" },
+      to: { path: "^services/dev/chain/" },
+    },
+    {
+      name: "the-local-chain-knows-no-dev",
+      severity: "error",
+      from: { path: "^services/dev/chain/" },
+      to: { path: "^services/dev/", pathNot: "^services/dev/chain/" },
+    },
+    {
+      name: "the-demo-shows-dev",
+      severity: "error",
+      from: { path: "^services/dev/", pathNot: "^services/dev/demo/" },
+      to: { path: "^services/dev/demo/" },
+    },
+    {
       name: "only-a-main-is-composed",
       severity: "error",
       from: { path: "^services/cli/main\\.ts$" },
@@ -54,7 +74,7 @@ module.exports = {
       from: { path: "^shared/chain/" },
       to: {
         path: "^shared/",
-        pathNot: "^shared/((chain|platform)/|http/client\\.ts$)",
+        pathNot: "^shared/((chain|platform/(crypto|errors|log|text|time))/|http/client\\.ts$)",
       },
     },
     {
@@ -69,7 +89,8 @@ module.exports = {
       from: { path: "^shared/config/" },
       to: {
         path: "^shared/",
-        pathNot: "^shared/(call|chain|config|http/ip|platform|senders)/",
+        pathNot:
+          "^shared/(call/[^/]+$|(chain|config|http/ip|platform/(crypto|errors|json-schema|text|time)|senders)/)",
       },
     },
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
@@ -90,13 +111,13 @@ module.exports = {
     home("jose", "^services/x402-gateway/facilitator/cdp\\.ts$"),
     home("@noble/(curves|hashes)", "^shared/chain/"),
     home("hash-wasm", "^shared/chain/"),
-    home("viem", "^services/(dev|cli/pay)/"),
+    home("viem", "^services/(dev/(chain|demo)|cli/pay)/"),
     home("@grpc", "^services/pricing/"),
     home("psl", "^shared/config/"),
     home("grpc-health-check", "^services/pricing/"),
     home("secp256k1", "^shared/chain/"),
-    home("@x402/core", "^services/(x402-gateway|dev)/"),
-    home("@x402/(evm|extensions|fetch)", "^services/(dev|cli/pay)/"),
+    home("@x402/core", "^services/(x402-gateway|dev/(chain|demo))/"),
+    home("@x402/(evm|extensions|fetch)", "^services/(dev/(chain|demo)|cli/pay)/"),
   ],
   options: {
     parser: "swc",
