@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { expect, test } from "vitest";
 
@@ -84,4 +84,20 @@ test.each(PATHS)("$heading is the list that the imports tell, of at most $most f
     named.slice(1).filter((file) => !reached.includes(file)),
     "listed, and used by none",
   ).toEqual([]);
+});
+
+test("a folder of shared imports only folders that are above it in the table", () => {
+  const rows = [...read("docs/architecture.md").matchAll(/^\| `shared\/([^`/]+)` \|/gm)];
+  const order = rows.map(([, name]) => String(name));
+  const shared = new URL("shared/", root);
+  expect(order.toSorted()).toEqual(readdirSync(shared).toSorted());
+  const wrong = order.flatMap((name, place) => {
+    const files = readdirSync(new URL(`${name}/`, shared), { recursive: true, encoding: "utf8" });
+    const targets = files
+      .filter((file) => file.endsWith(".ts"))
+      .flatMap((file) => importsOf(`shared/${name}/${file}`))
+      .flatMap(({ target }) => /^shared\/([^/]+)\//.exec(target)?.[1] ?? []);
+    return [...new Set(targets)].filter((each) => order.indexOf(each) > place).map((each) => [name, each]);
+  });
+  expect(wrong).toEqual([]);
 });
