@@ -95,8 +95,11 @@ export class Facilitator {
     const credentials = createCredentials(config, authorize, clock);
     this.#client = createFacilitatorClient({ url: config.url, credentials, clock });
     this.#verifies = createFairLimit({
-      ...{ max: VERIFIES_MAX, waitingMax: WAITING_MAX, waitMs },
-      ...{ what: "verifies", code: "payment.unavailable" },
+      max: VERIFIES_MAX,
+      waitingMax: WAITING_MAX,
+      waitMs,
+      what: "verifies",
+      code: "payment.unavailable",
     });
   }
 
