@@ -11,6 +11,11 @@ import {
 import { JobView } from "../../shared/console/jobs.ts";
 import { TokenAudit } from "../../shared/console/money-audit.ts";
 import { AuditRunView, RefundCheckRunView } from "../../shared/console/money-runs.ts";
+import { EndpointView } from "../../shared/console/overview/endpoints.ts";
+import { FlowView } from "../../shared/console/overview/flow.ts";
+import { OverviewView } from "../../shared/console/overview/overview.ts";
+import { SoldJobView } from "../../shared/console/overview/prices.ts";
+import { EarnedView } from "../../shared/console/overview/revenue.ts";
 import { PaidSum } from "../../shared/console/paid-sum.ts";
 import { PaymentDetail, PaymentView } from "../../shared/console/payment-view.ts";
 import { RateView, ReadingView } from "../../shared/console/rates.ts";
@@ -18,14 +23,9 @@ import { RefundCheck } from "../../shared/console/refund-check.ts";
 import { RefundCase, RefundExportView } from "../../shared/console/refunds.ts";
 import { RejectedView } from "../../shared/console/rejected.ts";
 import { SpentElsewhereView } from "../../shared/console/spent-elsewhere.ts";
+import { nameOf } from "../../shared/http/router.ts";
 import { CODES, type ErrorCode } from "../../shared/platform/errors/codes.ts";
-import { EndpointView } from "./overview/endpoints.ts";
-import { FlowView } from "./overview/flow.ts";
-import { OverviewView } from "./overview/overview.ts";
-import { SoldJobView } from "./overview/prices.ts";
-import { EarnedView } from "./overview/revenue.ts";
 import type { Route } from "./route.ts";
-import { nameOf } from "./router.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -2,13 +2,13 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "zod";
 import type { Role } from "../../shared/config/operator-toml.ts";
 import type { OperatorApi } from "../../shared/console/api.ts";
+import type { Overview } from "../../shared/console/overview/overview.ts";
 import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 import type { AuditAction, AuditEntry } from "../../shared/redis/audit/actions.ts";
 import type { CheckToken } from "./auth/identify.ts";
 import type { Sessions } from "./auth/sessions.ts";
 import type { Who } from "./auth/who.ts";
 import type { Live } from "./live.ts";
-import type { Overview } from "./overview/overview.ts";
 
 /** What a route has beside its request. */
 export type Context = {

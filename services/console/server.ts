@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { z } from "zod";
 import { firstProblem, messageForJson } from "../../shared/config/problem.ts";
 import type { OperatorApi } from "../../shared/console/api.ts";
+import type { Overview } from "../../shared/console/overview/overview.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { assertNotEncoded } from "../../shared/http/content-coding.ts";
@@ -9,6 +10,7 @@ import { rawPath, rawQuery } from "../../shared/http/headers.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import { markProven } from "../../shared/http/proof.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
+import { type Found as FoundRoute, nameOf, type Router } from "../../shared/http/router.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import type { ConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
 import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
@@ -24,14 +26,12 @@ import type { Sessions } from "./auth/sessions.ts";
 import type { Who } from "./auth/who.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
 import type { Live } from "./live.ts";
-import type { Overview } from "./overview/overview.ts";
 import type { ServePage } from "./page.ts";
 import type { Context, Route } from "./route.ts";
-import { nameOf, type Router } from "./router.ts";
 import { keepToPace, type Pace, sendAnswer } from "./send.ts";
 
 type Deps = {
-  router: Router;
+  router: Router<Route>;
   servePage: ServePage;
   assertHost: ReturnType<typeof createAssertHost>;
   assertSameSite: ReturnType<typeof createAssertSameSite>;
@@ -53,7 +53,7 @@ type Deps = {
   audit: Context["audit"];
 };
 
-type Found = NonNullable<ReturnType<Router["find"]>>;
+type Found = FoundRoute<Route>;
 
 /** A reason, a thousand ids and a filter. */
 const BODY_BYTES_MAX = 128 * 1024;
@@ -70,7 +70,7 @@ export function createServer(deps: Deps): RequestListener {
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<string> {
     assertHost(req);
     const path = rawPath(req.url ?? "");
-    const found = router.find(req.method ?? "", path);
+    const found = router.find(req, res);
     if (found === undefined) {
       if (servePage(req, res, path)) {
         keepToPace(res, deps.pace);
@@ -124,11 +124,10 @@ export function createServer(deps: Deps): RequestListener {
   };
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: AppError): void {
-    const path = rawPath(req.url ?? "");
     keepToPace(res, deps.pace);
-    sendProblem(req, res, error, { headers: headersOf(error, router.methodsAt(path)) });
+    sendProblem(req, res, error, { headers: headersOf(error) });
     // Not the path itself: somebody may have put a token there.
-    deps.refusals.note(error, { route: router.nameOf(req.method ?? "", path), address: addressOf(req) });
+    deps.refusals.note(error, { route: router.nameOf(req), address: addressOf(req) });
   }
 }
 
@@ -173,10 +172,8 @@ function createAnswer({ places, pace }: Pick<Deps, "places" | "pace">) {
   };
 }
 
-function headersOf({ code }: AppError, methods: readonly string[]): Record<string, string> {
-  if (code === "operator.unauthorized") return { "WWW-Authenticate": 'Bearer realm="postern operator"' };
-  if (code !== "request.method_not_allowed") return {};
-  return { Allow: methods.length === 0 ? "GET, HEAD" : methods.join(", ") };
+function headersOf({ code }: AppError): Record<string, string> {
+  return code === "operator.unauthorized" ? { "WWW-Authenticate": 'Bearer realm="postern operator"' } : {};
 }
 
 /** Throws `request.malformed`, or `request.not_found` for a path that names nothing. */

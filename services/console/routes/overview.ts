@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { whyNoJobKey } from "../../../shared/call/job-ids.ts";
 import { ConfiguredNames } from "../../../shared/console/configured-names.ts";
+import { EndpointView } from "../../../shared/console/overview/endpoints.ts";
+import { FLOW_SPANS, FlowView } from "../../../shared/console/overview/flow.ts";
+import { OverviewView, QueuesView } from "../../../shared/console/overview/overview.ts";
+import { PricesView } from "../../../shared/console/overview/prices.ts";
+import { EarnedView, REVENUE_DAYS_MAX } from "../../../shared/console/overview/revenue.ts";
 import { RATE_SPANS } from "../../../shared/pricing/rates/history.ts";
-import { EndpointView } from "../overview/endpoints.ts";
-import { FLOW_SPANS, FlowView } from "../overview/flow.ts";
-import { OverviewView, QueuesView } from "../overview/overview.ts";
-import { PricesView } from "../overview/prices.ts";
-import { EarnedView, REVENUE_DAYS_MAX } from "../overview/revenue.ts";
 import { whole } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 

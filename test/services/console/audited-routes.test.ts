@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Route } from "../../../services/console/route.ts";
-import { nameOf } from "../../../services/console/router.ts";
 import { ROUTES } from "../../../services/console/routes/routes.ts";
 import { RejectedDetail } from "../../../shared/console/rejected.ts";
+import { nameOf } from "../../../shared/http/router.ts";
 import { ACTIONS } from "../../../shared/redis/audit/actions.ts";
 
 /** Whether a route changes something. */

@@ -1,8 +1,8 @@
 import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createPricesApi, PricesView } from "../../../../services/console/overview/prices.ts";
 import { writeConfig } from "../../../../shared/config/config-tables.ts";
+import { createPricesApi, PricesView } from "../../../../shared/console/overview/prices.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { tokenTable } from "../../../support/rate-tokens.ts";
 import { tempDir } from "../../../support/temp-dir.ts";

@@ -1,22 +1,22 @@
 import { z } from "zod";
-import { jobKey } from "../../../shared/call/job-ids.ts";
-import { loadAcceptedTokens } from "../../../shared/config/accepted-tokens.ts";
-import { openConfigDir } from "../../../shared/config/config-dir.ts";
-import { isTable } from "../../../shared/config/fields.ts";
-import { type JobPrice, parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
-import type { Env } from "../../../shared/config/secrets.ts";
-import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
-import { RateView, readRate, toRateView } from "../../../shared/console/rates.ts";
-import { count, isoTime } from "../../../shared/console/view.ts";
-import { toIso } from "../../../shared/platform/time/iso.ts";
-import { currentOffers } from "../../../shared/pricing/prices.ts";
-import { createReadRateHistory, type RateSpan } from "../../../shared/pricing/rates/history.ts";
-import { isLive } from "../../../shared/pricing/rates/source.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
+import { jobKey } from "../../call/job-ids.ts";
+import { loadAcceptedTokens } from "../../config/accepted-tokens.ts";
+import { openConfigDir } from "../../config/config-dir.ts";
+import { isTable } from "../../config/fields.ts";
+import { type JobPrice, parseJobPricing } from "../../config/job-pricing-toml.ts";
+import type { Env } from "../../config/secrets.ts";
+import type { AcceptedToken } from "../../config/x402-toml.ts";
+import { toIso } from "../../platform/time/iso.ts";
+import { currentOffers } from "../../pricing/prices.ts";
+import { createReadRateHistory, type RateSpan } from "../../pricing/rates/history.ts";
+import { isLive } from "../../pricing/rates/source.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { RateView, readRate, toRateView } from "../rates.ts";
+import { count, isoTime } from "../view.ts";
 
 const JOB_PRICING = "job_pricing.toml";
 
-/** What a job costs, and who may buy it. */
+/** The price of a job, and who may buy it. */
 export const SoldJobView = z.object({
   /** `<service id>/<job index>` */
   job: z.string(),
@@ -38,7 +38,7 @@ export const SoldJobView = z.object({
 });
 export type SoldJobView = z.infer<typeof SoldJobView>;
 
-/** What a token is worth and was worth. Several gateways that read the rate write one history: of a step, the last value stays. */
+/** The rate of a token, now and before. Several gateways that read the rate write one history: of a step, the last value stays. */
 const RateWithHistory = RateView.extend({
   /** Null of a rate that is fixed. */
   history: z
@@ -53,7 +53,7 @@ const RateWithHistory = RateView.extend({
 });
 type RateWithHistory = z.infer<typeof RateWithHistory>;
 
-/** What is sold, and for what; both are empty where nothing is. */
+/** Both lists are empty if nothing is sold. */
 export const PricesView = z.object({ rates: z.array(RateWithHistory), jobs: z.array(SoldJobView) });
 export type PricesView = z.infer<typeof PricesView>;
 
@@ -62,7 +62,7 @@ export type PricesApi = {
   read(span: RateSpan): Promise<PricesView>;
 };
 
-/** What an operator sees of prices. The files are read anew each time: they are what the next start will have. */
+/** Reads the prices. It reads the files each time, so it shows what the next start will use. */
 export function createPricesApi({
   partition,
   configDir: dir,
@@ -120,7 +120,7 @@ function toView(
   };
 }
 
-/** Who may buy each job, by its key; unchecked, since a gateway does not start with what is wrong. */
+/** The invocation mode of each job, by its key; unchecked, since a gateway does not start with a wrong one. */
 function modesIn(table: unknown): (job: string) => string {
   const { job_policies: policies, default_invocation_mode: usual }: Readonly<Record<string, unknown>> =
     isTable(table) ? table : {};

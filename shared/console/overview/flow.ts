@@ -1,11 +1,10 @@
 import { z } from "zod";
-import { ORIGINS } from "../../../shared/call/origin.ts";
-import { count, isoTime } from "../../../shared/console/view.ts";
-import type { Clock } from "../../../shared/platform/time/clock.ts";
-import { toIso } from "../../../shared/platform/time/iso.ts";
-import { redisClock } from "../../../shared/redis/clock.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
-import { percentile, STEPS, type Step } from "../../../shared/telemetry/series/buckets.ts";
+import { ORIGINS } from "../../call/origin.ts";
+import type { Clock } from "../../platform/time/clock.ts";
+import { toIso } from "../../platform/time/iso.ts";
+import { redisClock } from "../../redis/clock.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { percentile, STEPS, type Step } from "../../telemetry/series/buckets.ts";
 import {
   type Counts,
   type Details,
@@ -13,12 +12,13 @@ import {
   sumOf,
   totalOf,
   totalsOfOrigin,
-} from "../../../shared/telemetry/series/counts.ts";
-import { type Bucket, createReadSeries } from "../../../shared/telemetry/series/read.ts";
+} from "../../telemetry/series/counts.ts";
+import { type Bucket, createReadSeries } from "../../telemetry/series/read.ts";
+import { count, isoTime } from "../view.ts";
 
 const ms = z.int().min(0).nullable();
 
-/** What happened to the calls of one origin, in each span of time, the oldest first. */
+/** Counts of the calls of one origin, in each span of time, the oldest first. */
 const FlowLine = z.object({
   origin: z.string(),
   accepted: z.array(count),
@@ -31,7 +31,7 @@ const FlowLine = z.object({
   p99_ms: z.array(ms),
 });
 
-/** What became of the calls of a job over all of it. */
+/** Counts of the calls of a job over all spans. */
 const FlowJob = z.object({
   origin: z.string(),
   /** `<service id>/<job index>`; null of the jobs that found no place among those that are counted. */
@@ -58,7 +58,7 @@ export const FlowView = z.object({
 });
 export type FlowView = z.infer<typeof FlowView>;
 
-/** What came to a webhook endpoint. */
+/** Counts of the requests of a webhook endpoint. */
 export const EndpointCounts = z.object({
   accepted: count,
   replayed: count,
@@ -83,9 +83,9 @@ const SPANS: Record<FlowSpan, { step: Step; size: number; growing: number }> = {
 };
 
 export type FlowApi = {
-  /** Of one job only, if it is given; then nothing is refused, since that belongs to no job. */
+  /** If `job` is given, reads one job only; then nothing is refused, since that belongs to no job. */
   read(span: FlowSpan, job?: string): Promise<FlowView>;
-  /** The same, read once for any jobs. */
+  /** Reads once for any jobs. */
   readAll(span: FlowSpan): Promise<(job?: string) => FlowView>;
   /** By path, in the last day. */
   endpoints(): Promise<ReadonlyMap<string, EndpointCounts>>;
@@ -93,7 +93,7 @@ export type FlowApi = {
 
 type Deps = { partition: Partition; clock?: Clock };
 
-/** What an operator sees of what flows. */
+/** Reads the counts of calls by time. */
 export function createFlowApi({ partition, clock = redisClock(partition.redis).now }: Deps): FlowApi {
   const series = createReadSeries(partition, clock);
 

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { loadEndpointNames, type NamedEndpoint } from "../../../shared/config/endpoint-names.ts";
-import { count } from "../../../shared/console/view.ts";
+import { loadEndpointNames, type NamedEndpoint } from "../../config/endpoint-names.ts";
+import { count } from "../view.ts";
 import { EndpointCounts, type FlowApi } from "./flow.ts";
 
-/** A webhook endpoint as it is configured, without anything secret, and what came to it in the last 24 hours. */
+/** A webhook endpoint as configured, without secrets, with its requests of the last 24 hours. */
 export const EndpointView = z.object({
   path: z.string(),
   /** False of one that had requests and is no longer in webhooks.toml. */
@@ -23,7 +23,7 @@ export type EndpointsApi = {
   list(): Promise<EndpointView[]>;
 };
 
-/** What an operator sees of the webhook endpoints. The file is read anew each time: it is what the next start will have. */
+/** Lists the webhook endpoints. It reads the file each time, so it shows what the next start will use. */
 export function createEndpointsApi({
   configDir,
   flow,

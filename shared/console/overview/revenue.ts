@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { loadAcceptedTokens } from "../../../shared/config/accepted-tokens.ts";
-import type { Env } from "../../../shared/config/secrets.ts";
-import { count } from "../../../shared/console/view.ts";
-import type { Clock } from "../../../shared/platform/time/clock.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
-import { createReadSeries } from "../../../shared/telemetry/series/read.ts";
+import { loadAcceptedTokens } from "../../config/accepted-tokens.ts";
+import type { Env } from "../../config/secrets.ts";
+import type { Clock } from "../../platform/time/clock.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { createReadSeries } from "../../telemetry/series/read.ts";
+import { count } from "../view.ts";
 
 /** Payments and refunds of a job in a token on a day. */
 export const EarnedView = z.object({
@@ -13,7 +13,7 @@ export const EarnedView = z.object({
   /** CAIP-2. */
   network: z.string(),
   asset: z.string(),
-  /** Null of a token that is not configured (any more). */
+  /** Null if the token is not configured. */
   symbol: z.string().nullable(),
   decimals: count.nullable(),
   /** `<service id>/<job index>`; null of the jobs that found no place. */

@@ -1,20 +1,20 @@
 import { z } from "zod";
-import { ORIGINS } from "../../../shared/call/origin.ts";
-import type { Env } from "../../../shared/config/secrets.ts";
-import { RunnerView, runnerViews } from "../../../shared/console/runners.ts";
-import { createTokenSource, decimalsFrom } from "../../../shared/console/tokens.ts";
-import { count, isoOrNull, isoTime } from "../../../shared/console/view.ts";
-import { createUnresolved } from "../../../shared/payments/list.ts";
-import type { Clock } from "../../../shared/platform/time/clock.ts";
-import { toIso } from "../../../shared/platform/time/iso.ts";
-import { lastBeats } from "../../../shared/queue/heartbeat.ts";
-import { openJobs } from "../../../shared/queue/jobs.ts";
-import { jobOf, originOf } from "../../../shared/queue/queue-name.ts";
-import { type Depth, openRegistry, sumOfDepths } from "../../../shared/queue/registry.ts";
-import { type RedisStatus, redisStatus } from "../../../shared/queue/status.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
-import type { Durability } from "../../../shared/redis/server-state.ts";
-import { createReadProcesses, type Processes } from "../../../shared/telemetry/processes/list.ts";
+import { ORIGINS } from "../../call/origin.ts";
+import type { Env } from "../../config/secrets.ts";
+import { createUnresolved } from "../../payments/list.ts";
+import type { Clock } from "../../platform/time/clock.ts";
+import { toIso } from "../../platform/time/iso.ts";
+import { lastBeats } from "../../queue/heartbeat.ts";
+import { openJobs } from "../../queue/jobs.ts";
+import { jobOf, originOf } from "../../queue/queue-name.ts";
+import { type Depth, openRegistry, sumOfDepths } from "../../queue/registry.ts";
+import { type RedisStatus, redisStatus } from "../../queue/status.ts";
+import type { Partition } from "../../redis/partition.ts";
+import type { Durability } from "../../redis/server-state.ts";
+import { createReadProcesses, type Processes } from "../../telemetry/processes/list.ts";
+import { RunnerView, runnerViews } from "../runners.ts";
+import { createTokenSource, decimalsFrom } from "../tokens.ts";
+import { count, isoOrNull, isoTime } from "../view.ts";
 import { createEndpointsApi, type EndpointsApi } from "./endpoints.ts";
 import { createFlowApi, type FlowApi } from "./flow.ts";
 import { createPricesApi, type PricesApi } from "./prices.ts";
@@ -47,7 +47,7 @@ const ProcessView = z.object({
 
 const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() });
 
-/** How a deployment is now: what somebody looks at first. */
+/** The current state of a deployment. */
 export const OverviewView = z.object({
   at: isoTime,
   queues: z.array(QueuesView),
@@ -57,7 +57,7 @@ export const OverviewView = z.object({
   processes: z.array(ProcessView),
   /** Further processes, whose record is unreadable. */
   processes_unreadable: count,
-  /** Of producers that report; a producer inside a program of somebody else's may have none. */
+  /** As producers report them. A producer inside another program may not report. */
   runners: z.array(RunnerView),
   payments: z.object({
     settling: PaymentsWaiting,
@@ -78,7 +78,7 @@ export const OverviewView = z.object({
 });
 export type OverviewView = z.infer<typeof OverviewView>;
 
-/** What an operator sees of a deployment as a whole, whatever its number of processes. */
+/** Reads a deployment as a whole. */
 export type Overview = {
   read(): Promise<OverviewView>;
   /** Reads the queues of a job and of the callbacks about its calls; without a job, all queues. */

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import type { TomlTable } from "smol-toml";
 import { beforeEach, expect, test } from "vitest";
-import { createEndpointsApi, EndpointView } from "../../../../services/console/overview/endpoints.ts";
-import { createFlowApi } from "../../../../services/console/overview/flow.ts";
 import { writeConfig } from "../../../../shared/config/config-tables.ts";
+import { createEndpointsApi, EndpointView } from "../../../../shared/console/overview/endpoints.ts";
+import { createFlowApi } from "../../../../shared/console/overview/flow.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { useReports } from "../../../fixtures/reports.ts";
 import { tempDir } from "../../../support/temp-dir.ts";

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createReadRefundTotals } from "../../../../services/console/overview/refund-totals.ts";
+import { createReadRefundTotals } from "../../../../shared/console/overview/refund-totals.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
-import { failPaid, USDC } from "../paid-failures.ts";
+import { failPaid, USDC } from "../../../services/console/paid-failures.ts";
 
 const redis = useRedis();
 const calls = useFailedCalls({ redis });

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { createFlowApi, FlowView } from "../../../../services/console/overview/flow.ts";
+import { createFlowApi, FlowView } from "../../../../shared/console/overview/flow.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
 import { useReports } from "../../../fixtures/reports.ts";
 

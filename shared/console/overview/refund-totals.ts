@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { createPaidSum, PartialSum } from "../../../shared/console/paid-sum.ts";
-import { type CaseState, createRefundCases } from "../../../shared/console/refund-cases.ts";
-import type { DecimalsOf } from "../../../shared/console/tokens.ts";
-import type { Partition } from "../../../shared/redis/partition.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { createPaidSum, PartialSum } from "../paid-sum.ts";
+import { type CaseState, createRefundCases } from "../refund-cases.ts";
+import type { DecimalsOf } from "../tokens.ts";
 
 /** Sums of the payments for calls that were not done. A sum is not whole if there were too many to look at all. */
 export const RefundTotals = z.object({
@@ -27,7 +27,7 @@ const KNOWN_MS_MAX = 60_000;
 
 /**
  * Adds up the payments for calls that were not done. A call gets the totals of the last reading, and begins the next one if the rest after
- * that is over. It waits for a reading only if there was none in the last minute.
+ * that is over. It waits for a reading only if the last one is older than a minute.
  */
 export function createReadRefundTotals(
   partition: Partition,
