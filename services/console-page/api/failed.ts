@@ -52,7 +52,7 @@ export type Selection = { ids: string[] } | { filter: FailedFilter; limit?: numb
 /** A replay or discard of many calls, as far as it is. */
 export type Run = {
   id: string;
-  action: RunAction;
+  kind: RunAction;
   state: "waiting" | "running" | "cancelling" | "done" | "stopped" | "cancelled";
   by: string;
   reason: string | null;
@@ -84,9 +84,9 @@ export const readFailed = (query: Query, signal: AbortSignal): Promise<FailedCal
 
 const PATHS = { replay: "api/v1/failed/replays", discard: "api/v1/failed/discards" } as const;
 
-export const runsPath = (action: RunAction): string => PATHS[action];
+export const RUNS = "api/v1/bulk";
 
-export const runPath = ({ action, id }: Pick<Run, "action" | "id">): string => `${PATHS[action]}/${id}`;
+export const runPath = ({ id }: Pick<Run, "id">): string => `${RUNS}/${id}`;
 
 export type Wish = { action: RunAction; selection: Selection; force: boolean };
 

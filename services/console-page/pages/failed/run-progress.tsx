@@ -58,7 +58,7 @@ type LineProps = { run: Run; onCancel: () => void; onResume: () => void };
 
 function Line({ run, onCancel, onResume }: LineProps) {
   const mayOperate = useMayOperate();
-  const { state, action, done, left_meanwhile: left } = run;
+  const { state, kind, done, left_meanwhile: left } = run;
   const [word, tone] = WORDS[state];
   const total = totalOf(run);
   return (
@@ -66,7 +66,7 @@ function Line({ run, onCancel, onResume }: LineProps) {
       <Badge tone={tone}>{word}</Badge>
       <span role="status">
         {count(done)} {total === undefined ? "" : `of ${count(total)} `}
-        {action === "replay" ? "replayed" : "discarded"}
+        {kind === "replay" ? "replayed" : "discarded"}
         {left > 0 && `, ${count(left)} ${left === 1 ? "was" : "were"} no longer failed`}
       </span>
       {mayOperate && isUnderWay(run) && (
@@ -90,7 +90,7 @@ function Bar({ run }: { run: Run }) {
     <div
       class="bar"
       role="progressbar"
-      aria-label={run.action === "replay" ? "Calls replayed" : "Calls discarded"}
+      aria-label={run.kind === "replay" ? "Calls replayed" : "Calls discarded"}
       aria-valuenow={Math.round(part * 100)}
       aria-valuemin={0}
       aria-valuemax={100}

@@ -33,7 +33,7 @@ type AuditResult = { tokens: TokenAudit[] };
 
 /** Whether the chain and the journal say the same: each transfer has its payment, and each payment its transfer. */
 export function AuditView() {
-  const runs = useMoneyRuns<AuditResult>("api/v1/payments/audits");
+  const runs = useMoneyRuns<AuditResult>("audit");
   const { newest } = runs;
   const isWhole = newest?.state === "done";
   return (

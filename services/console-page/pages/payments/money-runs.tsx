@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { ask, type Refused, toRefused } from "../../api/ask.ts";
+import { RUNS, runPath } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
@@ -37,9 +38,11 @@ const RESULT_EVERY_MS = 30_000;
 
 const UNDER_WAY: readonly State[] = ["waiting", "running", "cancelling"];
 
-/** The newest of the runs that are listed at a path, whoever began it, and how to begin another or end this one. */
-export function useMoneyRuns<Result>(path: string): MoneyRuns<Result> {
-  const answer = useAnswer<{ runs: MoneyRun<Result>[] }>(path, { limit: 1 }, { everyMs: EVERY_MS });
+const BEGIN = { audit: "api/v1/payments/audits", "refund-check": "api/v1/payments/refund-checks" } as const;
+
+/** The newest of the runs of a kind, whoever began it, and how to begin another or end this one. */
+export function useMoneyRuns<Result>(kind: keyof typeof BEGIN): MoneyRuns<Result> {
+  const answer = useAnswer<{ runs: MoneyRun<Result>[] }>(RUNS, { kind, limit: 1 }, { everyMs: EVERY_MS });
   const [refused, setRefused] = useState<MoneyRuns<Result>["refused"]>();
   const [isBusy, setBusy] = useState(false);
   const [begun, setBegun] = useState<MoneyRun<Result> | undefined>();
@@ -49,7 +52,7 @@ export function useMoneyRuns<Result>(path: string): MoneyRuns<Result> {
   const last = isUnlisted ? begun : listed;
   // A list has no results. That of a run is asked for as often as the list while it is under way, and once it has ended.
   const turn = last?.ended_at == null ? (answer.at ?? 0) : Date.parse(last.ended_at);
-  const ownPath = last == null ? undefined : `${path}/${last.id}`;
+  const ownPath = last == null ? undefined : runPath(last);
   const own = useAnswer<MoneyRun<Result>>(ownPath, {}, { everyMs: RESULT_EVERY_MS, turn });
   const isOwn = last != null && own.refused === undefined && own.data?.id === last.id;
   const newest = isOwn ? own.data : last;
@@ -67,8 +70,10 @@ export function useMoneyRuns<Result>(path: string): MoneyRuns<Result> {
   return {
     ...{ answer, newest, refused, isBusy },
     isUnderWay: newest != null && UNDER_WAY.includes(newest.state),
-    begin: change("Nothing was started", async () => setBegun(await ask("POST", path, { body: {} }))),
-    cancel: change("Nothing was cancelled", () => ask("DELETE", `${path}/${newest?.id}`)),
+    begin: change("Nothing was started", async () => setBegun(await ask("POST", BEGIN[kind], { body: {} }))),
+    cancel: change("Nothing was cancelled", async () => {
+      if (newest != null) await ask("DELETE", runPath(newest));
+    }),
   };
 }
 

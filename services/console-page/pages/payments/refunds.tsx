@@ -27,7 +27,7 @@ type Check = { closed: unknown[]; open: unknown[]; not_looked_for: string[]; pro
 
 /** What was paid and failed for good, and what of it is on its way back. */
 export function RefundsView() {
-  const checks = useMoneyRuns<Check>("api/v1/payments/refund-checks");
+  const checks = useMoneyRuns<Check>("refund-check");
   const turn = Date.parse(checks.newest?.ended_at ?? "") || 0; // what a look has closed is gone from the list
   const asked = { limit: SHOWN };
   const found = useFound<RefundCase>(PATH, asked, { everyMs: 30_000, turn, isEnough });

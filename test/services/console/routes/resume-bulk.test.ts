@@ -88,7 +88,7 @@ describe("202", () => {
 describe("404", () => {
   test("a run that is not there cannot go on: 404", async () => {
     const { post } = await fixture.start();
-    const answer = await post(`/api/v1/failed/replays/run_${"0".repeat(32)}/resume`, {});
+    const answer = await post(`/api/v1/bulk/run_${"0".repeat(32)}/resume`, {});
     expect(refusalOf(answer)).toEqual([404, "run.unknown"]);
   });
 });
