@@ -132,7 +132,7 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens }: Dep
   };
 }
 
-/** Of each token, so many mismatches are kept. */
+/** Number of mismatches that are kept for each token. */
 const LISTED_MAX = 200;
 
 /** How a process does bulk operations of each kind. An audit or a refund check is done again from the beginning after an interruption. */

@@ -77,7 +77,7 @@ export const FailedBulkView = RunHead.extend({
 });
 export type FailedBulkView = z.infer<typeof FailedBulkView>;
 
-/** What fails from `now` on is not chosen, however late the calls are counted. */
+/** Excludes calls that fail after `now`, however late the calls are counted. */
 export function untilNow(order: StoredOrder, now: number): StoredOrder {
   const isOpen = order.call_ids === undefined && order.filter.until === undefined;
   return isOpen ? { ...order, filter: { ...order.filter, until: toIso(now) } } : order;

@@ -114,7 +114,7 @@ export const CALLS = {
   },
 } satisfies Table;
 
-/** The filter as it stands in a query. */
+/** The filter as a query. */
 const failedQuery = FailedFilter.extend({ service_id: whole().optional(), job_id: whole().optional() });
 
 const NOT_FAILED = ["call.not_failed", "call.forgotten", "call.unknown"] as const;

@@ -6,28 +6,28 @@ import type { ErrorCode } from "../../platform/errors/codes.ts";
 import type { AuditAction } from "../../redis/audit/actions.ts";
 
 /**
- * What the console can be asked for. The console's routes, its OpenAPI document, the page's types and the command line's client are made of
- * it.
+ * An operation of the console, described once. Its route, its part of the OpenAPI document, the page's types and the command line's client
+ * derive from it.
  */
 export type Operation = {
   method: "GET" | "POST" | "DELETE";
   /** With the names of its parameters in braces. */
   path: `/${string}`;
-  /** Who may ask. */
+  /** The least role of a client. */
   role: Role | "anybody";
   summary: string;
   params?: z.ZodObject;
   query?: z.ZodObject;
   body?: z.ZodType;
-  /** What it answers: JSON of a schema, or the bytes of a file or a stream of a type. Without any of them nothing, with 204. */
+  /** The answer: JSON of a schema, or a file or a stream of a content type. Without any of them it is 204. */
   answer?: z.ZodType;
   file?: string;
   stream?: string;
-  /** What the answer is, for the OpenAPI document. */
+  /** Describes the answer in the OpenAPI document. */
   says: string;
-  /** Of a good answer, if it is not 200. */
+  /** The status of a good answer, if it is neither 200 nor 204. */
   status?: 201 | 202;
-  /** Where that which was made is, by the members of the answer. */
+  /** The header `Location`, with members of the answer in braces. */
   location?: `/${string}`;
   /** Whether it reads so much that only some may do it at once. Files have a limit of their own. */
   isHeavy?: boolean;
@@ -56,9 +56,11 @@ export async function bytesOf({ pieces }: File): Promise<Buffer> {
 type Input<Schema> = Schema extends z.ZodType ? z.input<Schema> : unknown;
 type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : unknown;
 
-/** What an operation is asked with: the members of its path, its query and its body together. */
-export type AskedOf<Op> = Input<Field<Op, "params">> & Input<Field<Op, "query">> & Input<Field<Op, "body">>;
-/** The same, once it is checked. */
+/** The input of one part of the request. */
+export type AskedIn<Op, Part extends "params" | "query" | "body"> = Input<Field<Op, Part>>;
+/** The input of an operation: the members of its path, its query and its body together. */
+export type AskedOf<Op> = AskedIn<Op, "params"> & AskedIn<Op, "query"> & AskedIn<Op, "body">;
+/** The input after its check, with its defaults. */
 export type CheckedOf<Op> = Output<Field<Op, "params">> &
   Output<Field<Op, "query">> &
   Output<Field<Op, "body">>;
@@ -71,12 +73,12 @@ export type AnswerOf<Op> = Op extends { answer: infer Answer extends z.ZodType }
     ? File
     : unknown;
 
-/** What does each operation, of what is checked. The compiler asks for every one of them. */
+/** The implementation of each operation. The compiler demands every one. */
 export type Handlers<Of, Context> = {
   [Name in keyof Of]: (asked: CheckedOf<Of[Name]>, context: Context) => Promise<AnswerOf<Of[Name]>>;
 };
 
-/** How each operation is asked for, wherever it is done. */
+/** The interface to the operations, wherever they are done. */
 export type Client<Of> = {
   [Name in keyof Of]: (
     ...asked: Record<never, never> extends AskedOf<Of[Name]>
@@ -90,13 +92,13 @@ export function statusOf({ status, answer, file, stream }: Operation): number {
   return status ?? (answer === undefined && file === undefined && stream === undefined ? 204 : 200);
 }
 
-/** Aborted once nobody waits for the answer any more. */
+/** `signal` is aborted once the client has gone. */
 export type Work = { signal?: AbortSignal | undefined };
 
 export type Parts = { params: Members; query: Members; body: unknown };
 type Members = Readonly<Record<string, unknown>>;
 
-/** Checks a part of what an operation is asked with. Throws `request.malformed`, or `request.not_found` for a path that names nothing. */
+/** Checks a part of the input. Throws `request.malformed`, or `request.not_found` for a path that names nothing. */
 export function checked(operation: Operation, part: keyof Parts, value: unknown): object {
   const schema = operation[part];
   if (schema === undefined) {
@@ -109,7 +111,7 @@ export function checked(operation: Operation, part: keyof Parts, value: unknown)
   throw AppError.public(part === "params" ? "request.not_found" : "request.malformed", detail);
 }
 
-/** What stands in the path, in the query and in the body of what an operation is asked with. */
+/** Splits the input of an operation into its path, its query and its body. */
 export function partsOf({ path, body }: Operation, asked: Members = {}): Parts {
   const given = Object.entries(asked).filter(([, value]) => value !== undefined);
   const inPath = ([name]: [string, unknown]) => path.includes(`{${name}}`) || path.includes(`{${name}+}`);

@@ -4,7 +4,7 @@ import { readGate } from "../../queue/queue-name.ts";
 import { RUN_ID } from "../runs/run.ts";
 
 /*
- * The forms of what stands in a path or a query. There it is text; a caller in this program gives numbers and booleans as they are.
+ * Parameters of a path or a query. In a URL they are text; a caller in this program gives numbers and booleans as they are.
  * `asParameter` is the schema of it in the OpenAPI document.
  */
 
@@ -53,5 +53,5 @@ const LIMIT_DEFAULT = 50;
 /** How many items one answer has at most. */
 const limit = whole({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT);
 
-/** Of a list: how many, and where it goes on (shared/console/cursor.ts). */
+/** The number of items in a page, and its place in the list (shared/console/cursor.ts). */
 export const page = { limit, cursor: z.string().max(12_000).optional() };

@@ -1,3 +1,4 @@
+import type { AuditEntryView as AuditEntry } from "../../../../shared/console/audit-trail.ts";
 import { ask } from "../../api/ask.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { linkTo, useQuery } from "../../route.ts";
@@ -7,25 +8,6 @@ import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { Time } from "../../ui/time.tsx";
-
-/** What somebody did, and why. What it is about depends on the action. */
-type AuditEntry = {
-  id: string;
-  at: string;
-  action: string;
-  by: string;
-  call_id?: string;
-  job?: string;
-  path?: string;
-  run?: string;
-  session?: string;
-  rejected_id?: string;
-  selection: string;
-  reason?: string;
-  transaction?: string;
-};
-
-type AuditPage = { entries: AuditEntry[]; next: string | null };
 
 const AT_ONCE = 100;
 
@@ -41,7 +23,7 @@ export function AuditTrail() {
   const stream = STREAMS.find(({ value }) => value === asked.get("stream"))?.value ?? "";
   const list = usePages<AuditEntry>(stream, async (cursor, signal) => {
     const query = { cursor, limit: AT_ONCE, ...(stream !== "" && { stream }) };
-    const { entries, next } = await ask<AuditPage>("GET", "api/v1/audit", { query, signal });
+    const { entries, next } = await ask("GET", "api/v1/audit", query, signal);
     return { items: entries, next };
   });
   const { items, isLoading, isWhole, refused, more } = list;

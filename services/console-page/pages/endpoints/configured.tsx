@@ -10,7 +10,7 @@ import { Ago } from "../../ui/time.tsx";
 
 /** Every endpoint, what came to it in a day, and why senders were turned away. */
 export function EndpointsView() {
-  const answer = useAnswer<{ endpoints: Endpoint[] }>("api/v1/endpoints", {}, { everyMs: 10_000 });
+  const answer = useAnswer("api/v1/endpoints", {}, { everyMs: 10_000 });
   const endpoints = answer.data?.endpoints;
   return (
     <>

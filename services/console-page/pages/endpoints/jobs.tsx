@@ -17,7 +17,7 @@ const SHOWN = 200;
 /** What waits at each job, what holds it up, and the switch that does. */
 export function JobsView() {
   const [cursor, goTo] = useState<string | undefined>();
-  const answer = useAnswer<{ jobs: Job[]; next: string | null }>(
+  const answer = useAnswer(
     "api/v1/jobs",
     { limit: SHOWN, cursor },
     { everyMs: 3000, ...(cursor === undefined && { live: "jobs" }) },

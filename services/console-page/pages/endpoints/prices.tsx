@@ -1,4 +1,4 @@
-import type { Prices, Rate, SoldJob } from "../../api/endpoints.ts";
+import type { Rate, SoldJob } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { amountText, decimalText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
@@ -11,7 +11,7 @@ import { RateChart } from "./rate-chart.tsx";
 /** What each token is worth, by whom and how old that is, and what jobs cost in it. */
 export function PricesView() {
   const span = useSpan();
-  const answer = useAnswer<Prices>("api/v1/prices", { span }, { everyMs: 10_000 });
+  const answer = useAnswer("api/v1/prices", { span }, { everyMs: 10_000 });
   const prices = answer.data;
   const hasHistory = prices?.rates.some(({ history }) => history !== null) ?? false;
   return (

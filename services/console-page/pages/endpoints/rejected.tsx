@@ -22,11 +22,7 @@ const SHOWN = 200;
 export function RejectedView() {
   const [query, change] = useQuery();
   const path = query.get("path") ?? undefined;
-  const answer = useAnswer<{ count: number; requests: Rejected[]; next: string | null }>(
-    "api/v1/rejected",
-    { path, limit: SHOWN },
-    { everyMs: 5000 },
-  );
+  const answer = useAnswer("api/v1/rejected", { path, limit: SHOWN }, { everyMs: 5000 });
   const [shown, show] = useState<Rejected | undefined>();
   const requests = answer.data?.requests;
   return (
@@ -97,7 +93,7 @@ export function RejectedView() {
 function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () => void }) {
   const { id, code, reason, signature_headers: signatures, missed_before } = request;
   const advice = adviceFor(request);
-  const { body, refused, isBusy, load } = useBytes(`api/v1/rejected/${encodeURIComponent(id)}/body`);
+  const { body, refused, isBusy, load } = useBytes("api/v1/rejected/{rejected_id}/body", { rejected_id: id });
   return (
     <Dialog title={titleOf(code)} onClose={onClose}>
       <p class="wrap">{advice === undefined ? reason : `${sentence(advice.says)} (${reason}).`}</p>

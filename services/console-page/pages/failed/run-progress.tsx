@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
+import type { BulkView } from "../../../../shared/console/bulk-operations.ts";
 import { type Refused, toRefused } from "../../api/ask.ts";
-import { cancelRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
+import { cancelRun, isFailedRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
@@ -20,9 +21,10 @@ const WORDS: Record<Run["state"], [string, Tone]> = {
 export function RunProgress({ run, onChange }: { run: Run; onChange: (run: Run) => void }) {
   const [refused, setRefused] = useState<Refused | undefined>();
   const unread = useRun(run, onChange);
-  const change = (by: (run: Run) => Promise<Run>) => async () => {
+  const change = (by: (run: Run) => Promise<BulkView>) => async () => {
     try {
-      onChange(await by(run));
+      const changed = await by(run);
+      if (isFailedRun(changed)) onChange(changed);
       setRefused(undefined);
     } catch (error) {
       setRefused(toRefused(error));

@@ -1,3 +1,4 @@
+import type { TokenAudit } from "../../../../shared/console/money-audit.ts";
 import type { Payment } from "../../api/payments.ts";
 import { linkTo } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
@@ -10,30 +11,11 @@ import { counted } from "../../ui/number.ts";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
 import { wordsOf } from "./words.ts";
 
-type Transfer = { transaction: string; block: string; from: string; amount: string; nonce: string | null };
-
-type TokenAudit = {
-  network: string;
-  asset: string;
-  symbol: string;
-  decimals: number;
-  pay_to: string;
-  from_block: string;
-  to_block: string;
-  matched: number;
-  orphans: (Transfer & { call_id: string | null })[];
-  unsettled: (Transfer & { payment: Payment })[];
-  missing: { payment: Payment }[];
-  surplus_refunds: (Transfer & { payment: Payment })[];
-  /** So many more do not match. */
-  more: number;
-};
-
-type AuditResult = { tokens: TokenAudit[] };
+type Transfer = Omit<TokenAudit["orphans"][number], "call_id">;
 
 /** Whether the chain and the journal say the same: each transfer has its payment, and each payment its transfer. */
 export function AuditView() {
-  const runs = useMoneyRuns<AuditResult>("audit");
+  const runs = useMoneyRuns("audit");
   const { newest } = runs;
   const isWhole = newest?.state === "done";
   return (

@@ -1,6 +1,8 @@
+import type { RefundCheck } from "../../../../shared/console/refund-check.ts";
+import type { RefundCase } from "../../../../shared/console/refunds.ts";
 import { urlOf } from "../../api/ask.ts";
 import { useOverview } from "../../api/overview.ts";
-import type { PartialSum, Payment, RefundTotals } from "../../api/payments.ts";
+import type { PartialSum, RefundTotals } from "../../api/payments.ts";
 import { linkTo } from "../../route.ts";
 import { amountsText, amountTexts } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
@@ -20,17 +22,12 @@ const PATH = "api/v1/payments/refunds";
 const SHOWN = 200;
 const isEnough = (payments: readonly unknown[]) => payments.length >= SHOWN;
 
-/** Beside the payment, why it is not simply to be paid back. */
-type RefundCase = Payment & { obstacle: string | null };
-
-type Check = { closed: unknown[]; open: unknown[]; not_looked_for: string[]; problems: string[] };
-
 /** What was paid and failed for good, and what of it is on its way back. */
 export function RefundsView() {
-  const checks = useMoneyRuns<Check>("refund-check");
+  const checks = useMoneyRuns("refund-check");
   const turn = Date.parse(checks.newest?.ended_at ?? "") || 0; // what a look has closed is gone from the list
   const asked = { limit: SHOWN };
-  const found = useFound<RefundCase>(PATH, asked, { everyMs: 30_000, turn, isEnough });
+  const found = useFound(PATH, asked, { everyMs: 30_000, turn, isEnough });
   const byId = new Map(found.payments.map((each) => [each.call_id, each]));
   const due = [...byId.values()].slice(0, SHOWN);
   const overview = useOverview();
@@ -76,7 +73,7 @@ export function RefundsView() {
       </Card>
       {due.length === SHOWN && !found.isWhole && <p class="muted">Only the newest {SHOWN} are listed.</p>}
       <Further of={[found]} />
-      <Card title="Refund check" tools={<BeginRun runs={checks} verb="Check chain now" />}>
+      <Card title="Refund check" tools={<BeginRun runs={checks} verb="RefundCheck chain now" />}>
         <p>
           <code>postern payments refund-list --csv</code> exports refunds for the wallet that pays them.
           “Download CSV” exports nothing. A check closes each refund whose transfer is on the chain.
@@ -142,7 +139,7 @@ function ReportLink() {
   );
 }
 
-function Checked({ check: { closed, open, not_looked_for: unwatched, problems } }: { check: Check }) {
+function Checked({ check: { closed, open, not_looked_for: unwatched, problems } }: { check: RefundCheck }) {
   const unseen =
     unwatched.length === 0
       ? ""

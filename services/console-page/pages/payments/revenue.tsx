@@ -12,7 +12,7 @@ const DAYS = 30;
 
 /** Payments and refunds, each token by itself: amounts of different tokens do not add up. */
 export function RevenueView() {
-  const answer = useAnswer<{ earned: Earned[] }>("api/v1/revenue", { days: DAYS }, { everyMs: 60_000 });
+  const answer = useAnswer("api/v1/revenue", { days: DAYS }, { everyMs: 60_000 });
   const earned = answer.data?.earned;
   return (
     <>
