@@ -7,6 +7,7 @@ import { linkTo } from "../../route.ts";
 import { amountsText, amountTexts } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
@@ -48,32 +49,11 @@ export function RefundsView() {
               : "Refunds cannot be read now."}
           </p>
         )}
-        {due.length > 0 && (
-          <div class="table-box">
-            <table class="stack">
-              <thead>
-                <tr>
-                  <th scope="col">Call</th>
-                  <th scope="col">State</th>
-                  <th scope="col" class="number">
-                    Amount
-                  </th>
-                  <th scope="col">Job ran</th>
-                  <th scope="col">Payment</th>
-                </tr>
-              </thead>
-              <tbody>
-                {due.map((payment) => (
-                  <Row key={payment.call_id} payment={payment} />
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
+        {due.length > 0 && <DataTable columns={COLUMNS} items={due} keyOf={({ call_id }) => call_id} />}
       </Card>
       {due.length === SHOWN && !found.isWhole && <p class="muted">Only the newest {SHOWN} are listed.</p>}
       <Further of={[found]} />
-      <Card title="Refund check" tools={<BeginRun runs={checks} verb="RefundCheck chain now" />}>
+      <Card title="Refund check" tools={<BeginRun runs={checks} verb="Check chain now" />}>
         <p>
           <code>postern payments refund-list --csv</code> exports refunds for the wallet that pays them.
           “Download CSV” exports nothing. A check closes each refund whose transfer is on the chain.
@@ -180,34 +160,32 @@ function Money({ payment: { obstacle, reason, settlement } }: { payment: RefundC
   return <Badge tone={tone}>{words}</Badge>;
 }
 
-function Row({ payment }: { payment: RefundCase }) {
-  const { call_id, state, terms, changed_at } = payment;
-  const { word, tone } = wordsOf(state);
-  return (
-    <tr>
-      <td>
+const COLUMNS: readonly Column<RefundCase>[] = [
+  {
+    title: "Call",
+    cell: ({ call_id, terms }) => (
+      <>
         <a class="mono nowrap" href={linkTo(["payments", call_id])} title={call_id}>
           {shortened(call_id)}
         </a>
         <span class="step-aside small muted nowrap">
           from <OnChain kind="address" text={terms.payer} network={terms.network} />
         </span>
-      </td>
-      <td data-label="State">
-        <Badge tone={tone}>{word}</Badge>
+      </>
+    ),
+  },
+  {
+    title: "State",
+    cell: ({ state, changed_at }) => (
+      <>
+        <Badge tone={wordsOf(state).tone}>{wordsOf(state).word}</Badge>
         <span class="step-aside small muted nowrap">
           <Ago at={changed_at} />
         </span>
-      </td>
-      <td class="number strong" data-label="Amount">
-        {amountOf(payment)}
-      </td>
-      <td data-label="Job ran">
-        <JobRan payment={payment} />
-      </td>
-      <td data-label="Payment">
-        <Money payment={payment} />
-      </td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  { title: "Amount", class: "number strong", cell: amountOf },
+  { title: "Job ran", cell: (payment) => <JobRan payment={payment} /> },
+  { title: "Payment", cell: (payment) => <Money payment={payment} /> },
+];
