@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { JOB_INDEX_MAX, jobKey } from "../call/job-ids.ts";
-import { EVENT_ORDERS } from "../chain/eip3009.ts";
+import { EVENT_ORDERS } from "../chain/proof.ts";
 import { callbackHosts } from "./callbacks-toml.ts";
 import {
   decimals,

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chainIdOf, isEvmNetwork, toHex } from "../../../shared/chain/encoding.ts";
 import { createSigner } from "../../../shared/chain/signatures.ts";
-import type { TransferMethod } from "../../../shared/chain/transfer-rules.ts";
+import type { TransferMethod } from "../../../shared/chain/transfer-methods.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
 import { DEFAULT_SCHEME, schemeOf } from "../schemes/schemes.ts";
 import { chainIdOfV1 } from "../schemes/v1-networks.ts";

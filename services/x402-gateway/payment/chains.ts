@@ -1,7 +1,7 @@
 import { type Chain, type ChainOptions, createChain } from "../../../shared/chain/chain.ts";
-import type { EventOrder } from "../../../shared/chain/eip3009.ts";
 import { chainIdOf } from "../../../shared/chain/encoding.ts";
 import { PERMIT2 } from "../../../shared/chain/permit2.ts";
+import type { EventOrder } from "../../../shared/chain/proof.ts";
 import type { AcceptedToken, X402Toml } from "../../../shared/config/x402-toml.ts";
 import { AppError, messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";

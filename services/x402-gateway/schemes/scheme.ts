@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type Address, isAddress } from "../../../shared/chain/address.ts";
 import { UINT256_MAX } from "../../../shared/chain/encoding.ts";
 import type { AuthorizedTransfer } from "../../../shared/chain/proof.ts";
-import type { TransferMethod } from "../../../shared/chain/transfer-rules.ts";
+import type { TransferMethod } from "../../../shared/chain/transfer-methods.ts";
 import type { Authorization } from "../../../shared/chain/typed-data.ts";
 
 /** The transfer that a payer signs. `asset` is set if the signed text names the token itself; otherwise its domain does. */

@@ -1,4 +1,4 @@
-import type { TransferMethod } from "../../../shared/chain/transfer-rules.ts";
+import type { TransferMethod } from "../../../shared/chain/transfer-methods.ts";
 import { eip3009 } from "./exact/eip3009.ts";
 import { permit2 } from "./exact/permit2.ts";
 import type { Scheme } from "./scheme.ts";

@@ -13,7 +13,7 @@ import { schemeOf } from "../../../../services/x402-gateway/schemes/schemes.ts";
 import { toHex } from "../../../../shared/chain/encoding.ts";
 import { permit2Separator } from "../../../../shared/chain/permit2.ts";
 import { createSigner } from "../../../../shared/chain/signatures.ts";
-import type { TransferMethod } from "../../../../shared/chain/transfer-rules.ts";
+import type { TransferMethod } from "../../../../shared/chain/transfer-methods.ts";
 import { domainSeparator } from "../../../../shared/chain/typed-data.ts";
 import { signPermit2Payment } from "../../../support/permit2.ts";
 import { encodeHeader, signPayment } from "../../../support/sign-payment.ts";
