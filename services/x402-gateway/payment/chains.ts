@@ -152,7 +152,7 @@ async function askSince(its: TokenChain, signed: AcceptedPayment, party: string)
   const { token, payer, decoded } = signed;
   const { nonce, value } = decoded.authorization;
   const asset = token.asset as `0x${string}`;
-  const authorization = { method: token.scheme.method, asset, from: payer, nonce };
+  const authorization = { method: token.method.name, asset, from: payer, nonce };
   await its.watch.assertSound().catch(asUnavailable);
   const reading = its.turns.within(party, () => its.chain.stateOf(authorization));
   const { isSpent, balance, allowance, head } = await reading.catch(asUnavailable);

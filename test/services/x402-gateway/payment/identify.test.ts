@@ -9,7 +9,7 @@ import {
   readPayment,
   type SignedPayment,
 } from "../../../../services/x402-gateway/payment/header.ts";
-import { schemeOf } from "../../../../services/x402-gateway/schemes/schemes.ts";
+import { METHODS } from "../../../../services/x402-gateway/schemes/schemes.ts";
 import { toHex } from "../../../../shared/chain/encoding.ts";
 import { permit2Separator } from "../../../../shared/chain/permit2.ts";
 import { createSigner } from "../../../../shared/chain/signatures.ts";
@@ -36,7 +36,8 @@ function token(method: TransferMethod, name = "USDC"): Token {
       asset: ASSET,
       symbol: "USDC",
       payTo: SELLER,
-      scheme: schemeOf(method),
+      scheme: "exact",
+      method: METHODS[method],
       separator,
     },
     extra: method === "permit2" ? { assetTransferMethod: "permit2" } : domain,
