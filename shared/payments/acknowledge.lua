@@ -1,5 +1,3 @@
--- KEYS record, payment, money
--- ARGV decision, line
 -- Notes that an operator has seen what contradicts a payment that counts as paid. Answers 1 if there is something that
 -- nobody had seen.
 --@include "../call/change-record.lua"

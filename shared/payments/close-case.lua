@@ -1,5 +1,3 @@
--- KEYS record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, refundedBy, refunded, money
--- ARGV id, now, transfer, row, amount, line
 -- A transfer closes one case. It is remembered for good, because a case of the same sum may stay open for any time. A
 -- case whose call the runner took after the export is left to an operator. The same step counts the refund.
 -- Answers CLOSED, TRANSFER_TAKEN, or the state found.

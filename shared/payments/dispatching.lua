@@ -1,5 +1,3 @@
--- KEYS record, payment
--- ARGV maxAgeMs
 -- Counts a settle request that is about to be sent again. Answers 1 if it may be sent: the payment is SETTLING, was
 -- claimed less than `maxAgeMs` ago, and no operator has dropped its call.
 --@include "../call/change-record.lua"

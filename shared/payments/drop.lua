@@ -1,5 +1,3 @@
--- KEYS record, payment, usage, usageBy, money
--- ARGV id, decision, line
 -- Drops the body of a payment whose outcome is open, and what a settle needs, so that no settle is sent any more. The
 -- payment no longer counts for its client. `decision` is the operator's, and `line` that of the audit.
 -- Answers DROPPED, or the state found.

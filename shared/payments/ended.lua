@@ -1,5 +1,3 @@
--- KEYS record, payment, due, identifier, unresolved, transfer, idempotencyKey
--- ARGV id
 -- Drops what was needed to finish the call. A key that the payment does not have repeats the payment's own. A payment
 -- whose refund was exported meanwhile is kept until it is paid back.
 --@include "../call/change-record.lua"

@@ -1,5 +1,3 @@
--- KEYS record, payment, job, attempts
--- ARGV prefix, job, queue, id
 -- Adds the call of a QUEUED payment to its queue again. Its takes are counted on from those in its log. Answers the state found.
 --@include "../call/change-record.lua"
 --@include "./add-paid.lua"

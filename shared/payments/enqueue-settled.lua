@@ -1,5 +1,3 @@
--- KEYS record, payment, due, open, unresolved, inReview, discarded, transfer, usage, usageBy, money
--- ARGV prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, line, ...from
 -- Adds the call to its queue, and changes one of the states `from` to QUEUED. If an operator has dropped the call,
 -- nothing is added and the state becomes DISCARDED: the money is due back. `line` is that of an operator in the
 -- audit, or empty. Answers the state found, CALL_DROPPED, or

@@ -1,6 +1,3 @@
--- KEYS export, rows, refunds, due, discarded, bytes, money,
---   ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)
--- ARGV now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)
 -- Moves the cases to an export. `transfer` is the one that paid, and `job` the call in its queue; a key that a case does
 -- not have repeats its payment. `effectUnknown` is 1 if an unknown effect is accepted. `line` is that of the case in the
 -- audit.

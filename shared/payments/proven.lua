@@ -1,5 +1,3 @@
--- KEYS record, payment, transfer
--- ARGV id, settlement
 -- Notes that the chain has shown this settlement. Answers the state found, or TRANSFER_TAKEN.
 --@include "../call/change-record.lua"
 --@include "./take-transfer.lua"

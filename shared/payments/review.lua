@@ -1,5 +1,3 @@
--- KEYS record, payment, due, unresolved, inReview
--- ARGV id, reason
 -- Changes SETTLING to REVIEW. The payment still counts as open. Answers the state found.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"

@@ -1,6 +1,3 @@
--- KEYS record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy,
---   money
--- ARGV id, keepMs, reason, decided, dispatches, line, ...from
 -- Changes one of the states `from` to VOID and drops the body. The payer's identifier and idempotency key, the caller's
 -- nonce and the quote can be used again. `decided` is an operator's decision, and `line`
 -- its line of the audit; both may be empty. Answers the state found; nil if

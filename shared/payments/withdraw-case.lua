@@ -1,5 +1,3 @@
--- KEYS record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, money
--- ARGV id, now, line
 -- A call that the runner took after its export becomes INJECTED, and its case ends. Answers 1 if it was such a call.
 --@include "../call/change-record.lua"
 --@include "./end-case.lua"

@@ -1,5 +1,3 @@
--- KEYS workers
--- ARGV workerId
 -- Notes that the worker is alive, and forgets workers that have been silent for a day.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"

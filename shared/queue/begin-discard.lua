@@ -1,5 +1,3 @@
--- KEYS record, attempts, since, failed, historyOff, payment, discarded, acts, repeats, actCount
--- ARGV now, id, failedAt, prefix, note, line
 -- A call that the runner took stays INJECTED, and only its place among the failed calls goes. For any other call, what
 -- was delivered goes too, and the reason why it failed stays. If it was paid for, its money is due back. The call's log
 -- says who discarded it first, and why (`note`). Answers 1 if the change was made; 2 if another discard had made it, which

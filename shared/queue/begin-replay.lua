@@ -1,5 +1,3 @@
--- KEYS record, since, failed, acts, repeats, actCount
--- ARGV now, id, failedAt, line
 -- Answers 1 if the change was made. A replay that was begun before, and died, has its line of the audit already.
 --@include "./while-failed.lua"
 --@include "./is-ended.lua"

@@ -1,5 +1,3 @@
--- KEYS record, attempts, since
--- ARGV now, id, keepMs
 -- The window begins again, unless the call was answered 2xx, or its refund exported, since its discard began. `keepMs`
 -- is how long a record without a window is kept.
 --@include "../call/change-record.lua"

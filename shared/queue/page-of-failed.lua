@@ -1,5 +1,3 @@
--- KEYS failed
--- ARGV since, upTo, count, newestFirst, seenAt, seenId
 -- A page of a queue's failed calls, in Redis' order: by score, then by id. It begins beyond the call seen last, whose
 -- score and id are empty for the first page. That call may have left meanwhile, as may any number of calls before it,
 -- also among those that failed in the same millisecond. So its place is searched for, and no position is remembered.

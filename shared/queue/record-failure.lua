@@ -1,5 +1,3 @@
--- KEYS record, since
--- ARGV now, id, keepsResult, code, problem
 -- The call failed for good. `keepsResult` is 1 or 0, or empty if it is not known whether the call's job keeps results;
 -- `problem` may be empty. Why the call failed is noted if its job keeps results, and of a paid call for which that is
 -- not known. The record appears for it.

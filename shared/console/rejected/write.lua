@@ -1,5 +1,3 @@
--- KEYS entries, bytes, historyOff
--- ARGV path, entry, at, entriesMax, bytesMax, keptMs
 -- Adds an entry of a path, and drops the oldest ones that are too many, too large together or too old. Answers 0 if
 -- nothing was added, because a gateway lets go of history.
 if redis.call('EXISTS', KEYS.historyOff) == 1 then return 0 end

@@ -1,5 +1,3 @@
--- KEYS callbackKeys
--- ARGV keptMs, ...publicKeys
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"
 for i = FIRST.publicKeys, #ARGV do redis.call('ZADD', KEYS.callbackKeys, now, ARGV[i]) end
