@@ -49,12 +49,12 @@ export type Script<Keys, Args, Reply> = {
 export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value> ? Value : never;
 
 /**
- * A Lua script. Here alone stands what its KEYS and ARGV are called:
+ * Defines a Lua script. `keys` and `args` name its KEYS and ARGV, for the Lua and for each call:
  *
  *   keys: "open, ...others"
  *   args: "holder, leaseMs, ...runs(id, kind)"
  *
- * Three dots stand before what may come any number of times: a word, or an item of several words. The Lua writes `KEYS.open` and
+ * Three dots stand before what may come any number of times: a word, or an item of several words. The Lua reads `KEYS.open` and
  * `ARGV.holder`; `FIRST.runs` is where in ARGV the runs begin, and `WIDTH.runs` how many words each has, in this order. A name in capitals
  * is a constant. All of these are replaced once, here, so they cost nothing when the script runs. Throws if the Lua names anything else.
  *
