@@ -1,3 +1,0 @@
--- Answers Redis' time and the fresh beats, oldest first.
---@include "../redis/now.lua"
-return {now, redis.call('ZRANGEBYSCORE', KEYS.workers, now - ARGV.freshMs, '+inf', 'WITHSCORES')}
