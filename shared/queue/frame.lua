@@ -159,9 +159,8 @@ local function queued(id, crashes)
   local st, windowMs = unpack(found)
   if st and crashes > 0 then redis.call('HSET', record, 'unsure', 1) end
   if st == 'FAILED' then
-    redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
+    changeState(record, id, 'QUEUED', now)
     redis.call('PERSIST', record)
-    tellChange(id)
   end
   return st or '', windowMs or ''
 end
