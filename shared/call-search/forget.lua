@@ -7,18 +7,10 @@
 --@include "../call/change-record.lua"
 local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(ARGV.keepMs)
 --@include "../queue/place-of.lua"
+--@include "../queue/drop-failed.lua"
 --@include "../call/results/drop-result.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/add-act.lua"
-
--- Takes a failed call off its queue. Returns whether it was there.
-local function dropFailed(queue, id)
-  if redis.call('ZREM', prefix .. queue .. ':failed', id) == 0 then return false end
-  local own = prefix .. queue .. ':' .. id
-  redis.call('HINCRBY', KEYS.bytes, queue, -redis.call('HSTRLEN', own, 'data'))
-  redis.call('DEL', own)
-  return true
-end
 
 -- Ends a callback. One that waits is told to nobody any longer: the producer that takes it finds that it has ended, and
 -- reads nothing of it.

@@ -15,7 +15,7 @@ local prepared = redis.call('HGET', own, PREPARED_FIELD)
 if prepared then redis.call('HDEL', own, PREPARED_FIELD) end
 local st = redis.pcall('HGET', prefix .. 'call:' .. id, 'st')
 if type(st) == 'table' then st = 'UNREADABLE' end
-if st == 'INJECTED' then dropFailed(q, id)
+if st == 'INJECTED' then dropFailed(q.name, id)
 else
   if not isEnded(st) then
     local take = tonumber(redis.call('HGET', own, 'ats') or 0)

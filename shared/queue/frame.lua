@@ -192,13 +192,7 @@ local function fetched(q, reply, limits)
   return true
 end
 
--- Takes a call off the failed ones of its queue, with its body. Does nothing if it is not among them.
-local function dropFailed(q, id)
-  if redis.call('ZREM', q.jobs .. 'failed', id) == 0 then return end
-  local own = q.jobs .. id
-  redis.call('HINCRBY', prefix .. 'bytes', q.name, -redis.call('HSTRLEN', own, 'data'))
-  redis.call('DEL', own)
-end
+--@include "./drop-failed.lua"
 
 -- A queue is in the set of those with calls in hand only while it has some.
 local function updateInHand(q)

@@ -132,7 +132,7 @@ local function leave(q, id, token, keepMs, retried, takes, room, result, prepare
   local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result, isLost, prepared)
   if isLost then
     if isLate then return AFTER_REFUND end
-    if keepMs ~= '' then dropFailed(q, id) end
+    if keepMs ~= '' then dropFailed(q.name, id) end
     return reply
   end
   q.bytes = q.bytes - bytes
