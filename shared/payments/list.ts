@@ -1,3 +1,4 @@
+import { parseJson } from "../platform/text/parse-json.ts";
 import { defineScript } from "../redis/define-script.ts";
 import { type Scored, toScored, walkScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -227,7 +228,7 @@ function toSummary(id: string, fields: readonly (string | undefined)[]): Payment
     dropped,
   ] = ofPayment;
   if (state === undefined || terms === undefined) return undefined;
-  const known = PaymentTerms.safeParse(parseIfPossible(terms));
+  const known = PaymentTerms.safeParse(parseJson(terms));
   const isReadable = known.success && PAYMENT_STATES.some((each) => each === state);
   return {
     id,
@@ -237,14 +238,14 @@ function toSummary(id: string, fields: readonly (string | undefined)[]): Payment
     changedAt: Number(changedAt ?? 0),
     sinceBlock: /^\d+$/.test(sinceBlock ?? "") ? BigInt(sinceBlock ?? 0) : 0n,
     dispatches: Number(dispatches ?? 0),
-    settlement: parseIfPossible(settlement) as Settlement | undefined,
+    settlement: parseJson(settlement) as Settlement | undefined,
     proven: proven === "1",
     reason: reason ?? (isReadable ? undefined : "the stored payment cannot be read"),
-    acknowledged: parseIfPossible(acknowledged) as Decision | undefined,
-    dropped: parseIfPossible(dropped) as Decision | undefined,
+    acknowledged: parseJson(acknowledged) as Decision | undefined,
+    dropped: parseJson(dropped) as Decision | undefined,
     effect: toEffect(unsure),
-    refund: parseIfPossible(refund) as Refund | undefined,
-    refunded: parseIfPossible(refunded) as RefundTransfer | undefined,
+    refund: parseJson(refund) as Refund | undefined,
+    refunded: parseJson(refunded) as RefundTransfer | undefined,
     lateAt: late === undefined ? undefined : Number(late),
   };
 }
@@ -268,14 +269,6 @@ const UNKNOWN_TERMS: PaymentTerms = {
 /** Whether the terms of a payment can be read, and so what was paid. */
 export function areTermsKnown({ terms }: Pick<PaymentSummary, "terms">): boolean {
   return terms.network !== UNKNOWN_TERMS.network;
-}
-
-function parseIfPossible(text: string | null | undefined) {
-  try {
-    return text == null ? undefined : JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function matches(payment: PaymentSummary, { states, payer, open, disputed }: PaymentFilter): boolean {
