@@ -6,7 +6,7 @@ import type { ResultTokens } from "../../shared/call/results/token.ts";
 import { type EndpointToml, waitSecsOf } from "../../shared/config/endpoint-toml.ts";
 import { id } from "../../shared/config/fields.ts";
 import { type PosternToml, toConnectionLimits } from "../../shared/config/postern-toml.ts";
-import { type Config, readWebhooks } from "../../shared/config/read-config.ts";
+import { type Config, readWebhooks } from "../../shared/config/read-webhooks.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { createRecordRejected } from "../../shared/console/rejected/record.ts";
 import { rawPath } from "../../shared/http/headers.ts";
