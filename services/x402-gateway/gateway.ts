@@ -29,7 +29,7 @@ import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
-import { readX402Config, type X402Config } from "../../shared/pricing/x402-checks.ts";
+import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
@@ -87,7 +87,7 @@ export type X402Gateway = ServedPart & {
 export const X402: PartKind<X402Config> = {
   kind: "x402",
   need: "requests",
-  read: (tables, env) => readX402Config(tables, env, "gateway"),
+  read: (tables, env) => readX402(tables, env, "gateway"),
 };
 
 /** A payment gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */

@@ -10,7 +10,7 @@ import dropRefusedLua from "./drop-refused.lua";
 import trimAttemptsLua from "./trim-attempts.lua";
 
 /*
- * History is what helps an operator to understand, and no call needs: the refused requests (shared/console/rejected), the calls that runners took
+ * History is what helps an operator to understand, and no call needs: the refused requests (shared/telemetry/rejected), the calls that runners took
  * (shared/call-search/history), and the log of a call but its newest entry (shared/queue/call-log.ts). While Redis is nearly full, one gateway lets go of it, and its
  * key tells all writers to keep no more.
  */

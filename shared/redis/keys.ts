@@ -163,7 +163,7 @@ function gatewayKeys(prefix: string) {
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
     /** Sorted set: the last refused requests of an endpoint, or of `unknown` paths, by time. */
     rejected: (path: string) => `${prefix}:rejected:${path}`,
-    /** Hash: how many bytes these hold, by path (shared/console/rejected). */
+    /** Hash: how many bytes these hold, by path (shared/telemetry/rejected). */
     rejectedBytes: `${prefix}:rejected`,
     /**
      * Hash: an endpoint that takes one secret in a handshake, and the secret until it is shown
