@@ -36,7 +36,7 @@ local function dropCallback(own, attempts, id)
   redis.call('PEXPIRE', own, keepMs)
 end
 
-local st, fg, w, rt = unpack(redis.call('HMGET', KEYS.record, 'st', 'fg', 'w', 'rt'))
+local fg, w, rt = unpack(redis.call('HMGET', KEYS.record, 'fg', 'w', 'rt'))
 if fg then return {'FORGOTTEN', fg} end
 if st == 'SETTLING' or st == 'REVIEW' then return {'UNDECIDED', st} end
 local place = placeOf(KEYS.registry, prefix, id)

@@ -2,7 +2,6 @@
 -- nobody had seen.
 --@include "../call/change-record.lua"
 --@include "../redis/audit/by-age.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if not st or st == 'SETTLING' or st == 'REVIEW' or st == 'VOID' then return 0 end
 if redis.call('HEXISTS', KEYS.payment, 'reason') == 0 then return 0 end
 if redis.call('HSETNX', KEYS.payment, 'acknowledged', ARGV.decision) == 0 then return 0 end

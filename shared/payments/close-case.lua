@@ -6,14 +6,13 @@
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/by-age.lua"
 --@include "../telemetry/series/add-amounts.lua"
-local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))
+local w, late = unpack(redis.call('HMGET', KEYS.record, 'w', 'late'))
 if st ~= 'REFUND_PENDING' or late then return st end
 local by = redis.call('GET', KEYS.refundedBy)
 if by and by ~= ARGV.id then return TRANSFER_TAKEN end
 addByAge(KEYS.money, ARGV.line)
 redis.call('SET', KEYS.refundedBy, ARGV.id)
-redis.call('HSET', KEYS.record, 'st', 'REFUNDED', 'at', ARGV.now)
-tellChange(ARGV.id)
+changeState(KEYS.record, ARGV.id, 'REFUNDED', ARGV.now)
 redis.call('HSET', KEYS.payment, 'refunded', ARGV.transfer)
 endCase(w)
 addAmounts(KEYS.refunded, {[ARGV.row] = {'1', ARGV.amount}})

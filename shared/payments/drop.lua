@@ -4,7 +4,6 @@
 --@include "../call/change-record.lua"
 --@include "./usage.lua"
 --@include "../redis/audit/by-age.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'SETTLING' and st ~= 'REVIEW' then return st end
 if redis.call('HSETNX', KEYS.payment, 'dropped', ARGV.decision) == 1 then
   redis.call('HDEL', KEYS.payment, 'call', 'request')

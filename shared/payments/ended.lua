@@ -2,7 +2,6 @@
 -- whose refund was exported meanwhile is kept until it is paid back.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if st == 'REFUND_PENDING' or st == 'REFUNDED' then return end
 local left = redis.call('PTTL', KEYS.record)
 local w = tonumber(redis.call('HGET', KEYS.record, 'w'))

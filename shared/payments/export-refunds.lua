@@ -40,8 +40,7 @@ for i = FIRST.cases, #ARGV, WIDTH.cases do
   local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
   at = at + WIDTH.caseKeys
   if lines[id] then
-    redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV.now)
-    tellChange(id)
+    changeState(record, id, 'REFUND_PENDING', ARGV.now)
     redis.call('HSET', payment, 'refund', ARGV.refund)
     redis.call('HSETNX', payment, 'ended_at', ARGV.now)
     redis.call('HDEL', payment, 'call', 'request')

@@ -3,10 +3,9 @@
 --@include "./end-case.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/by-age.lua"
-local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))
+local w, late = unpack(redis.call('HMGET', KEYS.record, 'w', 'late'))
 if st ~= 'REFUND_PENDING' or not late then return 0 end
 addByAge(KEYS.money, ARGV.line)
-redis.call('HSET', KEYS.record, 'st', 'INJECTED', 'at', ARGV.now)
-tellChange(ARGV.id)
+changeState(KEYS.record, ARGV.id, 'INJECTED', ARGV.now)
 endCase(w)
 return 1

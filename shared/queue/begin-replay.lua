@@ -2,12 +2,10 @@
 --@include "./while-failed.lua"
 --@include "./is-ended.lua"
 --@include "../redis/audit/add-act.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'INJECTED' and isEnded(st) then return 0 end
 if st == 'FAILED' then
-  redis.call('HSET', KEYS.record, 'st', 'QUEUED', 'at', ARGV.now)
+  changeState(KEYS.record, ARGV.id, 'QUEUED', ARGV.now)
   redis.call('PERSIST', KEYS.record)
-  tellChange(ARGV.id)
 end
 if redis.call('ZADD', KEYS.since, ARGV.now, ARGV.id) == 1 then addAct(ARGV.line) end
 return 1

@@ -4,9 +4,8 @@
 --@include "./unless-ended.lua"
 local tells = ARGV.keepsResult == '1' or (ARGV.keepsResult == '' and redis.call('HEXISTS', KEYS.record, 'rt') == 1)
 if st or tells then
-  redis.call('HSET', KEYS.record, 'st', 'FAILED', 'at', ARGV.now)
+  changeState(KEYS.record, ARGV.id, 'FAILED', ARGV.now)
   redis.call('PERSIST', KEYS.record)
-  tellChange(ARGV.id)
 end
 if tells then
   redis.call('HSET', KEYS.record, 'fc', ARGV.code)
