@@ -10,7 +10,6 @@ import { addressKey } from "../../shared/http/ip/address.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { createProvesByToken } from "../../shared/ingress/ask-result.ts";
-import type { RefusalOf } from "../../shared/ingress/call-routes.ts";
 import { createAnswerCallbackKeys } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
@@ -172,9 +171,8 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const secrets = [...ingress.tokenSecrets, ...x402.quote_secret] as [Secret, ...Secret[]];
   const tokens = createResultTokens(secrets);
   const provesByToken = createProvesByToken(tokens);
-  const signIn = createSignIn(x402, { journal, chains, partition, partyOf, clock, redisTime });
-  const refusalOf: RefusalOf = async (req, callId) =>
-    (await provesByToken(req, callId)) ? undefined : signIn.refusalOf(req, callId);
+  const signIn = createSignIn(x402, { provesByToken, journal, chains, partition, partyOf, clock, redisTime });
+  const { refusalOf } = signIn;
 
   // A payment, from its header to its call.
   const paidRequests = new PaidRequests({ catalog, admission, bodies, partyOf });
@@ -236,7 +234,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     listJobs: createListJobs(catalog, x402.public_url),
     priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
-    answerCall: createAnswerPaidCall({ journal, results, streams, refusalOf, signIn, partyOf }),
+    answerCall: createAnswerPaidCall({ journal, results, streams, signIn, partyOf }),
     requestedJobs,
     statusUrlOf,
     refusals,

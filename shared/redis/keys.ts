@@ -184,7 +184,7 @@ function operatorKeys(prefix: string) {
     historySize: `${prefix}:history:size`,
     /** Sorted set: calls that were forgotten lately, so that no producer writes of them. */
     historyForgotten: `${prefix}:history:forgotten`,
-    /** String: the gateway that deletes the history. While it is there, none is kept (shared/ingress/history.ts). */
+    /** String: the gateway that deletes the history. While it is there, none is kept (shared/ingress/evict.ts). */
     historyOff: `${prefix}:history-off`,
     /** String: the newest follower of the events, while there is one (shared/telemetry/events). */
     followed: `${prefix}:followed`,
