@@ -58,7 +58,7 @@ export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value>
  * `ARGV.holder`; `FIRST.runs` is where in ARGV the runs begin, and `WIDTH.runs` how many words each has, in this order. A name in capitals
  * is a constant. All of these are replaced once, here, so they cost nothing when the script runs. Throws if the Lua names anything else.
  *
- * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/lua.mjs), which may use the same names.
+ * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/loader.mjs), which may use the same names.
  */
 export function defineScript<const Keys extends string, Value, const Args extends string = "">({
   source,
