@@ -26,8 +26,8 @@ import {
   settlementEndpoint,
   toSettlementOption,
 } from "../../shared/pricing/prices.ts";
-import { type PricingConfig, readPricingConfig } from "../../shared/pricing/pricing-checks.ts";
 import { createRates } from "../../shared/pricing/rates/rates.ts";
+import { type PricingConfig, readPricing } from "../../shared/pricing/read-pricing.ts";
 import { signingTerms } from "../../shared/pricing/signing-terms.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
@@ -65,7 +65,7 @@ export type PricingService = ServedPart & {
 export const PRICING: PartKind<PricingConfig> = {
   kind: "pricing",
   need: "requests",
-  read: (tables, env) => readPricingConfig(tables, env, "pricing"),
+  read: (tables, env) => readPricing(tables, env, "pricing"),
 };
 
 /**
@@ -78,7 +78,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     ...PRICING,
     read(tables, env) {
       settlement = readSettlement(tables, env);
-      return readPricingConfig(tables, env, "pricing", pricingOptions({ env }));
+      return readPricing(tables, env, "pricing", pricingOptions({ env }));
     },
   };
   const own = {

@@ -3,6 +3,7 @@ import { createHttpClient, isTimeout } from "../http/client.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { cut } from "../platform/text/cut.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import { delay } from "../platform/time/clock.ts";
 import type { Hex } from "./encoding.ts";
 
@@ -119,11 +120,7 @@ type RpcError = { code?: unknown; message?: unknown };
 
 /** What is no JSON object has neither. */
 function objectIn(text: string): { error?: RpcError; result?: unknown } {
-  try {
-    return (JSON.parse(text) as object | null) ?? {};
-  } catch {
-    return {};
-  }
+  return (parseJson(text) as object | null | undefined) ?? {};
 }
 
 /** The failure in our own words: the library's contain the address. */
