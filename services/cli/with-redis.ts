@@ -1,7 +1,7 @@
-import { hasConfigFiles } from "../../shared/config/config-dir.ts";
+import { hasConfigFiles, loadConfig } from "../../shared/config/config-dir.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
-import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
 import { createTokenSource, type TokenSource } from "../../shared/console/tokens.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -60,7 +60,7 @@ export function withRedis(
 ): Promise<number> {
   return exitCodeOf(deps, async () => {
     const { env } = deps;
-    const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
+    const { postern } = loadConfig(readPostern, { dir: configDir, env, reader: "command" });
     const redis = connectForRequests(postern.redis.url, silentLogger);
     redis.options.commandTimeout = REPLY_DEADLINE_MS;
     try {

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { credentialHeaders, schemesOf, secretsOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
-import { REJECTED_BODY_BYTES_MAX } from "../../shared/console/rejected/entry.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
@@ -18,6 +17,7 @@ import { PRESETS } from "../../shared/senders/presets.ts";
 import { needsPrivateKey } from "../../shared/senders/private-key.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
 import { RequestValues, toParts } from "../../shared/senders/template.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
 import type { CheckTurns } from "./check-turns.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
 import { createSignatureCheck, placeOf, type SignatureProof } from "./signature.ts";

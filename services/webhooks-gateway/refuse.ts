@@ -1,6 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { REJECTED_BODY_BYTES_MAX } from "../../shared/console/rejected/entry.ts";
-import type { RecordRejected } from "../../shared/console/rejected/record.ts";
 import { takeArrived } from "../../shared/http/body.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import { logRefused, sendProblem } from "../../shared/http/problem.ts";
@@ -10,6 +8,8 @@ import { CODES } from "../../shared/platform/errors/codes.ts";
 import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import { reasonOf } from "../../shared/senders/rejected.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
+import type { RecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import type { CredentialHeaders } from "./credential.ts";
 import { WrongVerifyToken } from "./handshake.ts";
 import type { RateLimits } from "./rate-limit.ts";

@@ -2,7 +2,7 @@ import type { Operations } from "../../../shared/console/api.ts";
 import { CallLifeView, ForgottenView, FoundCalls } from "../../../shared/console/calls.ts";
 import { ConfiguredNames } from "../../../shared/console/configured-names.ts";
 import { JobChange, JobPage, JobView } from "../../../shared/console/jobs.ts";
-import { AuditRunView, RefundCheckRunView } from "../../../shared/console/money-runs.ts";
+import { MatchRunView, RefundCheckRunView } from "../../../shared/console/money-runs.ts";
 import { PaymentDetail } from "../../../shared/console/payment-view.ts";
 import { PaymentPage, type PaymentsApi } from "../../../shared/console/payments.ts";
 import { InFlightPage, Reconciled } from "../../../shared/console/reconcile.ts";
@@ -46,11 +46,11 @@ export function createConsoleOperations(client: ConsoleClient): Operations {
       page: (filter, page) => ask(RejectedPage, "GET", "rejected", { query: { ...filter, ...page } }),
       show: (beginning) => ask(RejectedDetail, "GET", `rejected/${beginning}`),
     },
-    async auditMoney(order, { signal } = {}) {
+    async findMatches(order, { signal } = {}) {
       const path = "payments/audits";
       const run = await runAtConsole(
         client,
-        { schema: AuditRunView, path, order },
+        { schema: MatchRunView, path, order },
         { ...(signal && { signal }) },
       );
       const failure = failureOf(run);

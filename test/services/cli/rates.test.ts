@@ -1,12 +1,13 @@
 import type { Hex } from "viem";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { createRates } from "../../../shared/pricing/rates/rates.ts";
 import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
 import { isLive } from "../../../shared/pricing/rates/source.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePostern } from "../../fixtures/postern.ts";
@@ -50,7 +51,7 @@ function configure(token: Rate, redisUrl = asUser(redis.url, "operator")): void 
 
 /** As a gateway does: reads once and shares. */
 async function shareOnce(): Promise<void> {
-  const { x402 } = loadX402Config({ dir: postern.configDir, env: {} });
+  const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
   const connection = connectForWork(new Secret(redis.url), silentLogger);
   const tokens = x402?.accepted_tokens ?? [];
   const partition = partitionOf(connection);
@@ -116,7 +117,7 @@ test("postern rates exits with 1 for a rate that is too old", async () => {
 
 test("postern rates says why and when the last read failed, of a rate that still counts and of one that does not", async () => {
   configure({ rate_per_native_unit: chainlink() });
-  const { x402 } = loadX402Config({ dir: postern.configDir, env: {} });
+  const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
   const [token] = (x402?.accepted_tokens ?? []).filter(isLive);
   const shared = createSharedValue(redis.partition, token!);
   const { now } = await shared.takeDue();

@@ -1,12 +1,12 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Inject } from "../../../services/producer/producer.ts";
-import { createRejectedList } from "../../../shared/console/rejected/list.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createOpenedEndpoints } from "../../../shared/ingress/opened-endpoints.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { createCallRecords, createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
+import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
 import { useInjecting } from "../../fixtures/injecting.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { openRaw, send, sendRaw } from "../../support/http.ts";

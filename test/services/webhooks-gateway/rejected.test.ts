@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { createRejectedList } from "../../../shared/console/rejected/list.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { send, sendRaw } from "../../support/http.ts";
 import { SECRET } from "./deliver/credentials.ts";
