@@ -1,5 +1,7 @@
 import { hash, randomFillSync } from "node:crypto";
 
+export const NOT_A_CALL_ID = "must be a call id: c_ and 32 lower-case hex digits";
+
 export const CALL_ID = /^c_[0-9a-f]{32}$/;
 
 /**
