@@ -119,7 +119,7 @@ function validText(
       ? "off (no x402.toml)"
       : `${counted(x402.jobs, "priced job")}, ${counted(x402.tokens, "token")}`;
   const quoted = pricing === null ? "off (no pricing.toml)" : counted(pricing.jobs, "priced job");
-  const redis = runner.own_redis ? "separate Redis" : "shared Redis";
+  const redis = runner.own_redis ? "its own Redis" : "the Redis of the other processes";
   const console =
     operator.tokens === 0 ? "no tokens, only for this machine" : counted(operator.tokens, "token");
   const valid = paint("good", "the configuration is valid");

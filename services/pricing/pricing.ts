@@ -28,6 +28,7 @@ import {
 } from "../../shared/pricing/prices.ts";
 import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { type PricingConfig, readPricing } from "../../shared/pricing/read-pricing.ts";
+import { signingTerms } from "../../shared/pricing/signing-terms.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
@@ -202,7 +203,10 @@ function createSettle({ public_url, accepted_tokens }: X402Settlement, rateOf: R
   const endpoint = public_url.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({
     options: currentOffers(quote.priceWei, accepted_tokens, rateOf).map(({ token, amount }) =>
-      toSettlementOption({ token: { ...token, payTo: token.pay_to }, amount }),
+      toSettlementOption({
+        token: { ...token, payTo: token.pay_to, scheme: signingTerms(token).scheme },
+        amount,
+      }),
     ),
     endpoint: settlementEndpoint(endpoint, quote),
   });

@@ -119,7 +119,7 @@ function answer(
 
 /** Tells the sender which headers were wanted and which came, but not what was wrong with them. */
 function explained(error: AppError, { wanted, came }: CredentialHeaders): AppError {
-  const publicDetail = `unauthorized; expected: ${few(wanted)}; found: ${few(came)}`;
+  const publicDetail = `unauthorized; required: ${few(wanted)}; received: ${few(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
 }
 

@@ -314,6 +314,19 @@ export function createReads(rpc: Rpc): Reads {
   };
 }
 
+/** `eth_call` at the latest block. Undefined if the contract has no such function; a node that cannot answer throws. */
+export function callIfAny(reads: Reads, call: { to: Hex; data: Hex }): Promise<Hex | undefined> {
+  return reads.call(call, "latest").catch((error: unknown) => {
+    if (!(error instanceof Reverted)) throw error;
+    return undefined;
+  });
+}
+
+/** Whether the contract has this function, which returns a word. */
+export async function hasFunction(reads: Reads, { to, data }: { to: Hex; data: Hex }): Promise<boolean> {
+  return (await callIfAny(reads, { to, data }))?.length === 66;
+}
+
 function named(block: string | bigint): string {
   return typeof block === "bigint" ? toQuantity(block) : block;
 }

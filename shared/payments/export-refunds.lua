@@ -1,6 +1,3 @@
--- KEYS export, rows, refunds, due, discarded, bytes, money,
---   ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)
--- ARGV now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)
 -- Moves the cases to an export. `transfer` is the one that paid, and `job` the call in its queue; a key that a case does
 -- not have repeats its payment. `effectUnknown` is 1 if an unknown effect is accepted. `line` is that of the case in the
 -- audit.
@@ -43,8 +40,7 @@ for i = FIRST.cases, #ARGV, WIDTH.cases do
   local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
   at = at + WIDTH.caseKeys
   if lines[id] then
-    redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV.now)
-    tellChange(id)
+    changeState(record, id, 'REFUND_PENDING', ARGV.now)
     redis.call('HSET', payment, 'refund', ARGV.refund)
     redis.call('HSETNX', payment, 'ended_at', ARGV.now)
     redis.call('HDEL', payment, 'call', 'request')

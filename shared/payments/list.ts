@@ -1,5 +1,5 @@
 import { defineScript } from "../redis/define-script.ts";
-import { lowestFirst, toBound, toScored } from "../redis/pages.ts";
+import { type Scored, toScored, walkScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, list, optional, text } from "../redis/reply.ts";
 import forgetGoneLua from "./forget-gone.lua";
@@ -198,33 +198,18 @@ async function* newestIn(
   for (let i = 0; i < places.length; i += READ_AT_ONCE) yield places.slice(i, i + READ_AT_ONCE);
 }
 
-/**
- * Places of payments, newest first. A page begins at the time where the one before ended, since payments of one time may be on
- * two pages, and skips those that were in the one before: of one time they come by their ids, the last one first.
- */
 async function* newestFirst(
   { redis, keys }: Partition,
-  { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY }: PaymentFilter,
-  after?: PaymentPlace,
+  { since: min, until: max }: PaymentFilter,
+  after: PaymentPlace | undefined,
 ): AsyncGenerator<PaymentPlace[]> {
-  let last: { at: number; id?: string } = after === undefined || after.at > until ? { at: until } : after;
-  /** How many of that time may have been there before. */
-  let seen = 0;
-  for (;;) {
-    const [max, min] = [toBound(last.at), toBound(since)];
-    const count = READ_AT_ONCE + seen;
-    const reply = await redis.zrevrangebyscore(keys.payments, max, min, "WITHSCORES", "LIMIT", 0, count);
-    const page = toScored(reply);
-    const { at, id } = last;
-    const fresh = page.filter(({ member, score }) => score !== at || id === undefined || member < id);
-    const end = fresh.at(-1);
-    if (end !== undefined) {
-      last = { at: end.score, id: end.member };
-      yield fresh.map(({ member, score }) => ({ at: score, id: member }));
-    } else if (page.length < count) return;
-    seen = page.filter(({ score }) => score === last.at).length;
-  }
+  const walk = { min, max, highestFirst: true, size: READ_AT_ONCE, after: toScoredPlace(after) };
+  for await (const page of walkScored(redis, keys.payments, walk)) yield page.map(toPlace);
 }
+
+const toScoredPlace = (place: PaymentPlace | undefined) => place && { member: place.id, score: place.at };
+
+const toPlace = ({ member, score }: Scored): PaymentPlace => ({ at: score, id: member });
 
 function toSummary(id: string, fields: readonly (string | undefined)[]): PaymentSummary | undefined {
   const [state, changedAt, unsure, late, ...ofPayment] = fields;
@@ -336,9 +321,8 @@ export function createDue({ redis, keys }: Partition) {
 
     /** The places on the list beyond `after`, those that are due soonest first. One whose time moves meanwhile may come twice. */
     async *soonestFirst(after?: PaymentPlace): AsyncGenerator<PaymentPlace[]> {
-      const beyond = after && { member: after.id, score: after.at };
-      for await (const page of lowestFirst(redis, keys.paymentsDue, { size: READ_AT_ONCE, after: beyond }))
-        yield page.map(({ member, score }) => ({ at: score, id: member }));
+      const walk = { size: READ_AT_ONCE, after: toScoredPlace(after) };
+      for await (const page of walkScored(redis, keys.paymentsDue, walk)) yield page.map(toPlace);
     },
   };
 }

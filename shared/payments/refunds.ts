@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { jobKey } from "../call/job-ids.ts";
+import { RECORD } from "../call/record-state.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { AUDIT, toLine } from "../redis/audit/audit.ts";
@@ -42,7 +43,7 @@ const CLOSE = defineScript({
   source: closeCaseLua,
   keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, refundedBy, refunded, money",
   args: "id, now, transfer, row, amount, line",
-  constants: { AUDIT, CLOSED, TRANSFER_TAKEN, SERIES },
+  constants: { AUDIT, RECORD, CLOSED, TRANSFER_TAKEN, SERIES },
   reply: optional(oneOf(...PAYMENT_STATES, CLOSED, TRANSFER_TAKEN)),
 });
 
@@ -50,7 +51,7 @@ const WITHDRAW = defineScript({
   source: withdrawCaseLua,
   keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, money",
   args: "id, now, line",
-  constants: { AUDIT },
+  constants: { AUDIT, RECORD },
   reply: flag,
 });
 

@@ -1,5 +1,3 @@
--- KEYS ...keys
--- ARGV prefix, gate, queue, ...words
 -- A call stays as failed, unless another worker has told of a 2xx since its record said so. Its callback is queued, if it has one
 -- (callbacks.ts). If it fails again after a replay, its receiver is told again, under the same id.
 --@include "./surround.lua"

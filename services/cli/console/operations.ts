@@ -28,7 +28,7 @@ export function createConsoleOperations(client: ConsoleClient): Operations {
       page: (page) => ask(JobPage, "GET", "jobs", { query: page }),
       show: (job) => ask(JobView, "GET", `jobs/${job}`),
       pause: (job, reason) => ask(JobChange, "POST", `jobs/${job}/pause`, { body: { reason } }),
-      resume: (job, reason = "by postern jobs resume") =>
+      resume: (job, reason = "postern jobs resume") =>
         ask(JobChange, "POST", `jobs/${job}/resume`, { body: { reason } }),
     },
     failed: createConsoleFailed(client),
@@ -109,7 +109,7 @@ function createConsoleRefunds(client: ConsoleClient): RefundsApi {
     async *report() {
       yield (await bytes("payments/refunds/report")).toString("utf8");
     },
-    async export(order, reason = "by postern payments refund-list") {
+    async export(order, reason = "postern payments refund-list") {
       const asked = { body: { ...order, reason } };
       return ask(RefundExportView, "POST", "payments/refunds/exports", asked).catch((error: unknown) => {
         if (error instanceof AppError && error.code === "payment.undecidable") return undefined;

@@ -1,5 +1,3 @@
--- KEYS run, open
--- ARGV id, holder, state, progress, code, reason
 -- Ends the run in this state. Progress, code and reason may be empty. Answers 0 if somebody else holds the run, else
 -- 1.
 --@include "../../redis/even-if-full.lua"

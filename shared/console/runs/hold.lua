@@ -1,5 +1,3 @@
--- KEYS run, open
--- ARGV id, holder, leaseMs, progress
 -- Renews the lease, and stores the progress unless it is empty. Answers 0 if somebody else holds the run, 2 if the
 -- run must end, else 1.
 --@include "../../redis/even-if-full.lua"

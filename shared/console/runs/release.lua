@@ -1,5 +1,3 @@
--- KEYS run, open
--- ARGV id, holder, progress
 -- The run waits again, for anybody. Stores the progress unless it is empty. Does nothing if somebody else holds the
 -- run.
 --@include "../../redis/even-if-full.lua"

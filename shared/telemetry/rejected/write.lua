@@ -1,5 +1,3 @@
--- KEYS entries, bytes, historyOff
--- ARGV path, entry, at, entriesMax, bytesMax, keptMs
 -- Adds an entry of a path, and drops the oldest ones beyond the limits of number, bytes and age. Answers 0 if it adds
 -- nothing, because a gateway evicts history.
 if redis.call('EXISTS', KEYS.historyOff) == 1 then return 0 end

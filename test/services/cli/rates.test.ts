@@ -68,7 +68,7 @@ test("postern rates shows fixed rates, and needs no Redis for it", async () => {
   configure({}, "redis://127.0.0.1:1");
   expect(await rates()).toMatchObject({
     code: 0,
-    stdout: "USDC (eip155:8453): 3200 per native unit\n  fixed; no bounds; offered\n",
+    stdout: "USDC (eip155:8453): 3200 per native coin\n  fixed; no bounds; offered\n",
   });
 });
 
@@ -83,7 +83,7 @@ test("postern rates exits with 1 for a rate that nobody has read yet, and shows 
   const { code, stdout } = await rates();
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^USDC \(eip155:8453\): 3200 per native unit\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
+    /^USDC \(eip155:8453\): 3200 per native coin\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
   );
   const json = JSON.parse((await ratesHere("--json")).stdout) as { rates: object[] };
   expect(json.rates).toEqual([
@@ -146,7 +146,7 @@ test("postern rates --test asks every source now, tells the verdict of each, and
   await fixture.write(feeds[1]!, { answer: 1n });
   const one = await rates("--test");
   expect(one.code).toBe(0);
-  expect(one.stdout).toMatch(/^USDC \(eip155:8453\): 3200 per native unit\n {2}median of 3; /);
+  expect(one.stdout).toMatch(/^USDC \(eip155:8453\): 3200 per native coin\n {2}median of 3; /);
   expect(
     one.stdout.match(/^ {4}chainlink 0x\w+: (.*)$/gm)?.map((line) => line.replace(/.*: (?=\d)/, "")),
   ).toEqual([
