@@ -204,20 +204,12 @@ export interface WebhooksFile {
     name?: string;
     /** accepted methods; default ["POST"] */
     methods?: readonly ("POST" | "PUT")[];
-    /** the URL as it is written at the sender, if the sender signs it */
-    public_url?: string;
-    /** header of the delivery id: a repeat of an id is the same call. Short for delivery_id = "{header:X-Delivery-Id}" */
-    idempotency_header?: string;
     /** a repeat of an id is the same call */
     delivery_id?: string;
     /** type of the event for the runner, in X-WEBHOOK-EVENT */
     event_type?: string;
-    idempotency_window_secs?: number;
     /** headers that the runner gets unchanged */
     forward_headers?: readonly string[];
-    /** true: the runner gets the query, in X-WEBHOOK-QUERY @default false */
-    forward_query?: boolean;
-    body_limit_bytes?: number;
     /** "decode": gzip, deflate and br are accepted, and the runner gets the decoded bytes @default "refuse" */
     encoded_bodies?: "refuse" | "decode";
     /** answer that this sender accepts as a success; it is sent once the call is on disk */
@@ -264,6 +256,14 @@ export interface WebhooksFile {
         prefix?: string;
       };
     }[];
+    /** the URL as it is written at the sender, if the sender signs it */
+    public_url?: string;
+    /** header of the delivery id: a repeat of an id is the same call. Short for delivery_id = "{header:X-Delivery-Id}" */
+    idempotency_header?: string;
+    idempotency_window_secs?: number;
+    /** true: the runner gets the query, in X-WEBHOOK-QUERY @default false */
+    forward_query?: boolean;
+    body_limit_bytes?: number;
     /** token of a handshake, such as the first one below */
     verify_token?: string;
     /** addresses and ranges that may send; by default, all */

@@ -1,4 +1,5 @@
-import type { Preset, Scheme } from "./description.ts";
+import type { Preset } from "./description.ts";
+import type { Scheme } from "./scheme.ts";
 
 const discord: Scheme = {
   header: "X-Signature-Ed25519",

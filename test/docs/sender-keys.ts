@@ -1,4 +1,5 @@
-import type { Answer, Handshake, Scheme, Timestamp } from "../../shared/senders/description.ts";
+import type { Answer, Handshake } from "../../shared/senders/description.ts";
+import type { Scheme, Timestamp } from "../../shared/senders/scheme.ts";
 import {
   ALGORITHM_WORDS,
   ENCODING_WORDS,

@@ -6,7 +6,7 @@ import type {
   SecretFormat,
   Timestamp,
   TimeUnit,
-} from "../../shared/senders/description.ts";
+} from "../../shared/senders/scheme.ts";
 import type { Part } from "../../shared/senders/template.ts";
 
 /* The words of docs/senders.md for what a description says. The compiler asks for those of whatever is added. */

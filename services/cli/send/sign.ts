@@ -1,8 +1,9 @@
 import { type KeyObject, sign as signWith } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
-import type { Encoding, Scheme, Timestamp, TimeUnit } from "../../../shared/senders/description.ts";
 import { Message } from "../../../shared/senders/message.ts";
+import type { Scheme, Timestamp, TimeUnit } from "../../../shared/senders/scheme.ts";
+import { encodeAs } from "../../../shared/senders/sent.ts";
 import { fill, RequestValues, toParts, toPointer } from "../../../shared/senders/template.ts";
 import { macOf } from "../../../shared/senders/verifier.ts";
 import { type Draft, placesIn, withField, withHeader, withQuery, withValue } from "./draft.ts";
@@ -110,23 +111,15 @@ function signatureOf({ algorithm }: Scheme, key: KeyObject, message: Buffer): Bu
   }
 }
 
-const ENCODERS: Readonly<Record<Encoding, (bytes: Buffer) => string>> = {
-  hex: (bytes) => bytes.toString("hex"),
-  "hex-upper": (bytes) => bytes.toString("hex").toUpperCase(),
-  "hex-any-case": (bytes) => bytes.toString("hex"),
-  "0x-hex": (bytes) => `0x${bytes.toString("hex")}`,
-  base64: (bytes) => bytes.toString("base64"),
-};
-
 function withSignature(
   draft: Draft,
   scheme: Scheme,
   pairs: ReadonlyMap<string, string>,
   bytes: Buffer,
 ): Draft {
-  const { header, query, field, prefix = "", list, encoding = "hex", algorithm } = scheme;
+  const { header, query, field, prefix = "", list, encoding, algorithm } = scheme;
   const asText = algorithm === "equal" ? bytes.toString(header === undefined ? "utf8" : "latin1") : "";
-  const text = algorithm === "equal" ? asText : ENCODERS[encoding](bytes);
+  const text = algorithm === "equal" ? asText : encodeAs(bytes, encoding);
   const signature = list?.key === undefined ? [text] : [list.key, text];
   const items = list && [...pairs, signature].map((item) => item.join(list.assign ?? "="));
   const value = items === undefined ? prefix + text : items.join(list?.separator);

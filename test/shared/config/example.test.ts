@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { JobIds } from "../../../shared/call/job-ids.ts";
 import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
-import { endpointFields } from "../../../shared/config/endpoint-fields.ts";
+import { everyEndpoint } from "../../../shared/config/endpoint-fields.ts";
 import type { JobPrice } from "../../../shared/config/job-pricing-toml.ts";
 import { loadConfig } from "../../../shared/config/load-config.ts";
 import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
@@ -9,6 +9,7 @@ import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { AUTH_KEYS } from "../../../shared/senders/auth.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
 /** The compiler wants every key here. What is in the tables of a description, docs/senders.md says. */
@@ -98,7 +99,7 @@ test("the example configuration names every key there is", () => {
   for (const key of [
     ...keys(loadConfig({ dir: dirWith({}), env: {} }).postern),
     ...Object.keys(WEBHOOKS_KEYS),
-    ...endpointFields({ env: {} }).options.flatMap(({ shape }) => Object.keys(shape)),
+    ...["auth", "secret", ...Object.keys(everyEndpoint({ env: {} })), ...AUTH_KEYS],
     ...Object.keys(CALLBACKS_KEYS),
     ...Object.keys(JOB_KEYS),
     ...Object.values(PRICED_JOB_KEYS).flat(),
