@@ -320,12 +320,8 @@ export interface WebhooksFile {
       secret_format?: "text" | "hex" | "base64" | "whsec" | "base64-or-whsec" | "text-or-whsec" | "ed25519-hex" | "ed25519-whpk" | "spki";
       /** the signed text, with placeholders */
       signed?: string;
-      /** query parameter with the hex SHA-256 of the body. If the request has it, `{form}` is empty */
-      body_sha256_query?: string;
-      /** first field of the sorted form, which must follow `{url}` in `signed`. The query may then continue that of `public_url` after `&`, but must not contain this name */
-      form_begins_with?: string;
-      /** `true`: the URL may be signed with or without its port */
-      url_port_optional?: boolean;
+      /** `true`, only with `signed = "{url}{form}"`: as Twilio signs. `{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. The query may continue that of `public_url` after `&`. It must not hold `AccountSid`, and without `bodySHA256` the sorted form must begin with that field. */
+      twilio?: boolean;
       /** time of signing. The signature must cover it */
       timestamp?: {
         /** header of the time */
@@ -370,12 +366,8 @@ export interface WebhooksFile {
       secret_format?: "text" | "hex" | "base64" | "whsec" | "base64-or-whsec" | "text-or-whsec" | "ed25519-hex" | "ed25519-whpk" | "spki";
       /** the signed text, with placeholders */
       signed?: string;
-      /** query parameter with the hex SHA-256 of the body. If the request has it, `{form}` is empty */
-      body_sha256_query?: string;
-      /** first field of the sorted form, which must follow `{url}` in `signed`. The query may then continue that of `public_url` after `&`, but must not contain this name */
-      form_begins_with?: string;
-      /** `true`: the URL may be signed with or without its port */
-      url_port_optional?: boolean;
+      /** `true`, only with `signed = "{url}{form}"`: as Twilio signs. `{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. The query may continue that of `public_url` after `&`. It must not hold `AccountSid`, and without `bodySHA256` the sorted form must begin with that field. */
+      twilio?: boolean;
       /** time of signing. The signature must cover it */
       timestamp?: {
         /** header of the time */

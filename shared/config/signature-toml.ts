@@ -55,8 +55,6 @@ function schemeProblems(scheme: Scheme): Problem[] {
     ...placeProblems(scheme),
     ...messageProblems(scheme, count),
     ...(boundary === undefined ? [] : [problem("signed", boundary)]),
-    ...urlProblems(scheme, count),
-    ...formProblems(scheme, parts),
     ...timeProblems(scheme, count),
   ];
 }
@@ -88,17 +86,17 @@ function placeProblems({ header, prefix, prefix_optional, any_header, list }: Sc
   return problems;
 }
 
-const NOT_OF_TOKENS = [
-  ...["signed", "encoding", "timestamp", "body_sha256_query", "form_begins_with", "url_port_optional"],
-] as const;
+const NOT_OF_TOKENS = [...["signed", "encoding", "timestamp", "twilio"]] as const;
 
 function tokenProblems(scheme: Scheme): Problem[] {
   const message = 'is not used: "equal" compares the secret itself';
   return NOT_OF_TOKENS.filter((key) => scheme[key] !== undefined).map((key) => problem(key, message));
 }
 
-function messageProblems({ algorithm, list, timestamp }: Scheme, count: Count): Problem[] {
+function messageProblems({ algorithm, list, timestamp, signed, twilio }: Scheme, count: Count): Problem[] {
   const problems: Problem[] = [];
+  if (twilio === true && signed !== "{url}{form}")
+    problems.push(problem("twilio", 'is not used: signed is not "{url}{form}"'));
   const bodies = count("body", "form");
   if (bodies === 0 && count("field") === 0)
     problems.push(
@@ -114,28 +112,6 @@ function messageProblems({ algorithm, list, timestamp }: Scheme, count: Count): 
   if (readsPairs && list === undefined)
     problems.push(problem("list", "is missing: the signature uses a pair of it"));
   return problems;
-}
-
-function urlProblems({ body_sha256_query, url_port_optional }: Scheme, count: Count): Problem[] {
-  const problems: Problem[] = [];
-  if (count("url") > 0) return problems;
-  if (body_sha256_query !== undefined)
-    problems.push(
-      problem("body_sha256_query", "must be covered by the signature: signed does not contain {url}"),
-    );
-  if (url_port_optional === true)
-    problems.push(problem("url_port_optional", "is not used: signed does not contain {url}"));
-  return problems;
-}
-
-/** What keeps bytes from moving between the query and the form. */
-function formProblems({ form_begins_with: name }: Scheme, parts: readonly Part[]): Problem[] {
-  if (name === undefined) return [];
-  const follows = parts.some(({ kind }, at) => kind === "form" && parts[at - 1]?.kind === "url");
-  if (!follows) return [problem("form_begins_with", "is not used: in signed, {form} does not follow {url}")];
-  const ends = Array.from(name.slice(1), (_, at) => name.slice(at + 1));
-  if (!ends.some((end) => name.startsWith(end))) return [];
-  return [problem("form_begins_with", "must not end as it starts: it would not mark the start of the form")];
 }
 
 function timeProblems(scheme: Scheme, count: Count): Problem[] {

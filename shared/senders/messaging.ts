@@ -16,9 +16,7 @@ function twilio(algorithm: "hmac-sha1" | "hmac-sha256"): Scheme {
     encoding: "base64",
     algorithm,
     signed: "{url}{form}",
-    body_sha256_query: "bodySHA256",
-    form_begins_with: "AccountSid",
-    url_port_optional: true,
+    twilio: true,
   };
 }
 

@@ -104,15 +104,12 @@ export const scheme = z.strictObject({
   secret_format: z.enum(SECRET_FORMATS).optional(),
   /** The bytes that are signed. */
   signed: signedText.optional(),
-  /** A query parameter that is the hex SHA-256 of the body, if the request has it: then {form} is empty. */
-  body_sha256_query: z.string().min(1).optional(),
   /**
-   * The sender may add to the query of `public_url`, after `&`. Then {form}, which must follow {url}, must begin with this field,
-   * and the query must not hold its name, so that no byte can move between query and form.
+   * {url}{form} is signed as Twilio does it. The URL may have its port or not. If the query has `bodySHA256`, that must be the hex SHA-256
+   * of the body, and {form} is empty. The sender may add to the query of `public_url`, after `&`. Then {form} must begin with
+   * `AccountSid`, and the query must not hold that name, so that no byte can move between query and form.
    */
-  form_begins_with: z.string().min(1).optional(),
-  /** The URL may have been signed with its port or without. */
-  url_port_optional: z.boolean().optional(),
+  twilio: z.boolean().optional(),
   timestamp: timestamp.optional(),
   /** Headers that must have exactly this value. */
   require: z.record(headerName, z.string()).optional(),

@@ -25,9 +25,10 @@ export type Signing = {
  */
 export function signDelivery(draft: Draft, signing: Signing): Draft {
   const { scheme, key, at, publicUrl } = signing;
+  const message = new Message(scheme, publicUrl);
   const time = scheme.timestamp && formatTime(at, scheme.timestamp.unit);
   const covered = withCovered(draft, signing, time);
-  const bodySha256 = bodySha256Query(covered, scheme);
+  const bodySha256 = bodySha256Pair(covered, message);
   const asked = bodySha256 === undefined ? covered : withQuery(covered, ...bodySha256);
   const pairs = pairsOf(asked, scheme, time);
 
@@ -35,7 +36,6 @@ export function signDelivery(draft: Draft, signing: Signing): Draft {
   const values = new RequestValues(req, asked.body);
   const sent = { candidates: [], pair: (name: string) => pairs.get(name) };
   const head = { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
-  const message = new Message(scheme, publicUrl);
   message.checkBounds(head, values, asked.body[0]);
   const [url = ""] = message.urls(head);
   const [whole = asked.body] = message.wholes(head, url, key, values);
@@ -77,7 +77,7 @@ function formatTime(at: Date, unit: TimeUnit): string {
 }
 
 /** The parameter with the hash of the body. A form has none, since its fields are signed one by one. */
-function bodySha256Query(draft: Draft, { body_sha256_query: name }: Scheme): [string, string] | undefined {
+function bodySha256Pair(draft: Draft, { sha256Query: name }: Message): [string, string] | undefined {
   const isForm = draft.headers.some(([, value]) => value.startsWith("application/x-www-form-urlencoded"));
   return name === undefined || isForm ? undefined : [name, sha256Hex(draft.body)];
 }
