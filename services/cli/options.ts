@@ -40,7 +40,10 @@ function parseListenAddress(text: string): string {
 }
 
 export function serviceId(): Option {
-  return new Option("--service-id <n>", "service of the jobs (default: 0, with a warning)")
+  return new Option(
+    "--service-id <n>",
+    "number of the service, which is a group of jobs (default: 0, with a warning)",
+  )
     .env("POSTERN_SERVICE_ID")
     .argParser(wholeNumber(7));
 }

@@ -1,6 +1,7 @@
+import { hasConfigFiles, loadConfig } from "../../shared/config/config-dir.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
-import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
 import { createTokenSource, type TokenSource } from "../../shared/console/tokens.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -59,11 +60,11 @@ export function withRedis(
 ): Promise<number> {
   return exitCodeOf(deps, async () => {
     const { env } = deps;
-    const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
+    const { postern } = loadConfig(readPostern, { dir: configDir, env, reader: "command" });
     const redis = connectForRequests(postern.redis.url, silentLogger);
     redis.options.commandTimeout = REPLY_DEADLINE_MS;
     try {
-      await connected(redis, postern.redis.url);
+      await connected(redis, postern.redis.url, configDir);
       const partition = partitionOf(redis);
       await checkLayout(partition);
       const { read, now: clock } = redisClock(redis);
@@ -100,10 +101,13 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
   }
 }
 
-async function connected(redis: Redis, url: Secret): Promise<void> {
+async function connected(redis: Redis, url: Secret, configDir: string): Promise<void> {
   await whenReady(redis, READY_DEADLINE_MS).catch((cause: unknown) => {
     if (cause instanceof AppError && cause.code === "queue.denied") throw cause;
-    const reason = `Redis at ${hostOf(url)} cannot be reached: ${messageOf(cause)}`;
+    const hint = hasConfigFiles(configDir)
+      ? ""
+      : `; ${configDir} has no configuration files: name the right directory with --config-dir`;
+    const reason = `Redis at ${hostOf(url)} cannot be reached: ${messageOf(cause)}${hint}`;
     throw new AppError("queue.unavailable", { reason, cause });
   });
 }

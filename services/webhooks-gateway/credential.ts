@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
-import { REJECTED_BODY_BYTES_MAX } from "../../shared/console/rejected/entry.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
@@ -24,6 +23,7 @@ import { PRESETS } from "../../shared/senders/presets.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
 import type { Scheme } from "../../shared/senders/scheme.ts";
 import { RequestValues, toParts } from "../../shared/senders/template.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
 import type { CheckTurns } from "./check-turns.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
 import { createSignatureCheck, placeOf, type SignatureProof } from "./signature.ts";

@@ -20,7 +20,7 @@ const CANDIDATES_MAX = 8;
  * public key has to verify each.
  */
 function candidatesMax({ header, algorithm }: Scheme): number {
-  const headers = [header ?? []].flat().length;
+  const headers = Array.isArray(header) ? header.length : 1;
   return isDigest(algorithm) ? Math.max(CANDIDATES_MAX, headers) : CANDIDATES_MAX;
 }
 

@@ -1,8 +1,9 @@
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { shellQuote } from "../../../shared/platform/text/shell-quote.ts";
+import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { secretText } from "../../../shared/senders/auth.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -27,12 +28,13 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
     }
     const hide = createHide(target);
     say(requestText(target, draft, hide));
+    const rejected = `${programName(env)} ${shellLine(["rejected", "list", "--path", path, "--config-dir", options.configDir])}`;
     let isAccepted = true;
     for (let sent = 0; sent <= options.repeat; sent += 1) {
       const answer = await exchange(target.url, draft);
       isAccepted &&= isSuccess(answer);
       if (options.json) print(jsonLine({ request: toJson(target, draft, hide), answer: answerJson(answer) }));
-      say(answerText(path, answer));
+      say(answerText(answer, rejected));
       if (!isSuccess(answer) && (options.json || options.quiet)) printError(`${whyRefused(answer)}\n`);
     }
     return isAccepted ? EXIT.ok : EXIT.failed;
@@ -131,12 +133,14 @@ function parsed(text: string): Record<string, unknown> | undefined {
 }
 
 /** The answer, and in words what it means. */
-function answerText(path: string, answer: Answer): string {
+function answerText(answer: Answer, rejected: string): string {
   const json = parsed(answer.text) ?? {};
   const first = `\n${answer.status} ${plain(answer.reason)}${answer.text === "" ? "" : `  ${plain(answer.text)}`}\n`;
   if (isSuccess(answer)) return `${first}${wordsOfSuccess(answer, json)}\n`;
-  const rejected = `postern rejected list --path ${path}`;
-  const hint = answer.status === 401 ? `\nSenders are not told the reason. To see it, run: ${rejected}` : "";
+  const hint =
+    answer.status === 401
+      ? `\nThe answer does not tell senders why. To see the reason, run: ${rejected}`
+      : "";
   return `${first}${whyRefused(answer)}${hint}\n`;
 }
 

@@ -1,5 +1,6 @@
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { type Env, secretValue } from "../../../shared/config/secrets.ts";
 import { type WebhooksToml, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
@@ -42,7 +43,9 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
   const key = options.key === undefined ? undefined : readSecret("--key", options.key, env);
   const knowsAll = preset !== undefined && options.url !== undefined && (secret ?? key) !== undefined;
   const hasConfig = !knowsAll && !isAbsent(configDir);
-  const webhooks = hasConfig ? loadConfig({ dir: configDir, env, reader: "command" }).webhooks : undefined;
+  const webhooks = hasConfig
+    ? loadConfig(readWebhooks, { dir: configDir, env, reader: "command" }).webhooks
+    : undefined;
   const url = urlOf(path, options.url ?? addressOf(webhooks));
   const configured = webhooks?.endpoints.find((each) => each.path === path);
   if (configured !== undefined && (preset ?? configured.preset) === configured.preset)

@@ -134,7 +134,7 @@ test("the help of each command fits a screen of 80 columns", async () => {
     return [...stdout.split("\n"), ...(await Promise.all(below)).flat()];
   };
   const lines = await linesOf(program, []);
-  expect(lines).toContain("  resume [options] <service/job...>  start injecting the calls of these jobs");
+  expect(lines).toContain("  resume [options] <service/job...>  send the calls of these jobs to the runner");
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 

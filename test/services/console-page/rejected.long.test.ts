@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
-import { REJECTED_KEPT, REJECTED_KEPT_MS } from "../../../shared/console/rejected/record.ts";
+import { REJECTED_KEPT, REJECTED_KEPT_MS } from "../../../shared/telemetry/rejected/record.ts";
 import { shoot } from "../../fixtures/chromium.ts";
 import { useOperatorPage } from "../../fixtures/console-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";

@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { Chain } from "../chain/chain.ts";
 import type { Transfer } from "../chain/transfers.ts";
 import type { AcceptedToken } from "../config/x402-toml.ts";
-import { createMatchTransfers, type Finding, type Mismatch } from "../payments/audit.ts";
 import { createPaymentList } from "../payments/list.ts";
+import { createMatchTransfers, type Finding, type Mismatch } from "../payments/match-transfers.ts";
 import { createRefunds } from "../payments/refunds.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { shellLine } from "../platform/text/shell-quote.ts";
@@ -15,7 +15,7 @@ import { count } from "./view.ts";
 const block = z.string().regex(/^\d{1,18}$/, "must be a block number in decimal digits");
 
 /** Which transfers are matched with the payments. */
-export const AuditOrder = z.strictObject({
+export const MatchOrder = z.strictObject({
   /** CAIP-2; needed with a block, if the tokens are on several networks. */
   network: z.string().max(64).optional(),
   /** Without it the last 50,000 blocks. */
@@ -23,7 +23,7 @@ export const AuditOrder = z.strictObject({
   /** Without it the newest. */
   to_block: block.optional(),
 });
-export type AuditOrder = z.infer<typeof AuditOrder>;
+export type MatchOrder = z.infer<typeof MatchOrder>;
 
 /** A transfer to us. The amount is in the token's smallest unit. */
 const TransferView = z.object({
@@ -35,7 +35,7 @@ const TransferView = z.object({
 });
 
 /** What the chain shows of one token, against the journal. */
-export const TokenAudit = z.object({
+export const TokenMatches = z.object({
   network: z.string(),
   asset: z.string(),
   symbol: z.string(),
@@ -44,7 +44,7 @@ export const TokenAudit = z.object({
   from_block: z.string(),
   to_block: z.string(),
   matched: count,
-  /** The matched transfers, as far as they are listed: what another deployment's audit is compared with. */
+  /** The matched transfers that are listed, to compare with those of another deployment. */
   matches: z.array(z.object({ transaction: z.string(), position: z.int(), call_id: z.string() })),
   /** Money that no payment explains; `call_id` is the payment that its authorization names, which is unknown here. */
   orphans: z.array(TransferView.extend({ call_id: z.string().nullable() })),
@@ -54,62 +54,62 @@ export const TokenAudit = z.object({
   missing: z.array(z.object({ payment: PaymentView })),
   /** Refunds beyond the one that closed the payment's case. `from` is the sender in `refund_from`. */
   surplus_refunds: z.array(TransferView.extend({ payment: PaymentView })),
-  /** So many more do not match, and are not listed. */
+  /** So many more do not result, and are not listed. */
   more: count,
 });
-export type TokenAudit = z.infer<typeof TokenAudit>;
+export type TokenMatches = z.infer<typeof TokenMatches>;
 
-export const MoneyAudit = z.object({ tokens: z.array(TokenAudit) });
-export type MoneyAudit = z.infer<typeof MoneyAudit>;
+export const TransferMatches = z.object({ tokens: z.array(TokenMatches) });
+export type TransferMatches = z.infer<typeof TransferMatches>;
 
 /**
  * Matches transfers with payments. Throws `request.malformed` if the network is to be chosen, `token.unconfigured` if a chain cannot be asked,
  * `start.config_invalid` and `payment.unavailable`; and something else once the signal is aborted.
  */
-export type AuditMoney = (order: AuditOrder, work?: AuditWork) => Promise<MoneyAudit>;
+export type FindMatches = (order: MatchOrder, work?: MatchWork) => Promise<TransferMatches>;
 
-type AuditWork = { signal?: AbortSignal; tell?: (soFar: MoneyAudit) => void };
+type MatchWork = { signal?: AbortSignal; tell?: (soFar: TransferMatches) => void };
 
 const BLOCKS = 50_000n;
 
-type Audited = { token: AcceptedToken; chain: Chain };
+type Chosen = { token: AcceptedToken; chain: Chain };
 
 /** `listedMax`: how many mismatches of each token are listed. */
-export function createAuditMoney(
+export function createFindMatches(
   partition: Partition,
   tokens: TokenSource,
   { listedMax = Number.POSITIVE_INFINITY } = {},
-): AuditMoney {
+): FindMatches {
   const payments = createPaymentList(partition);
   const refunds = createRefunds(partition);
   const decimalsOf = decimalsFrom(tokens);
 
-  async function auditOne(audit: TokenAudit, { token, chain }: Audited, work: AuditWork): Promise<void> {
+  async function matchToken(result: TokenMatches, { token, chain }: Chosen, work: MatchWork): Promise<void> {
     const { network, asset, transfer_method: method, event_order: eventOrder } = token;
     const { pay_to: payTo, refund_from: refundFrom } = token;
-    const [fromBlock, toBlock] = [BigInt(audit.from_block), BigInt(audit.to_block)];
+    const [fromBlock, toBlock] = [BigInt(result.from_block), BigInt(result.to_block)];
     const matchTransfers = createMatchTransfers({ chain, payments, refunds });
     const money = { network, asset, method, eventOrder, payTo, refundFrom };
     const range = { ...money, fromBlock, toBlock, signal: work.signal };
     for await (const found of matchTransfers(range)) {
-      if (found.kind === "matched") noteMatch(audit, found, listedMax);
-      else if (listedIn(audit) >= listedMax) audit.more += 1;
-      else note(audit, found, decimalsOf);
+      if (found.kind === "matched") noteMatch(result, found, listedMax);
+      else if (listedIn(result) >= listedMax) result.more += 1;
+      else note(result, found, decimalsOf);
     }
   }
 
-  return async function auditMoney(order, work = {}) {
+  return async function findMatches(order, work = {}) {
     const chosen = chooseTokens(tokens, order);
-    const soFar: MoneyAudit = { tokens: [] };
+    const soFar: TransferMatches = { tokens: [] };
     for (const network of new Set(chosen.map(({ token }) => token.network))) {
       const ofNetwork = chosen.filter(({ token }) => token.network === network);
       const range = await rangeOf(order, ofNetwork);
-      for (const audited of ofNetwork) {
+      for (const each of ofNetwork) {
         work.signal?.throwIfAborted();
-        const audit = emptyAudit(audited.token, range);
-        soFar.tokens.push(audit);
+        const result = emptyResult(each.token, range);
+        soFar.tokens.push(result);
         work.tell?.(soFar);
-        await auditOne(audit, audited, work);
+        await matchToken(result, each, work);
       }
     }
     return soFar;
@@ -117,7 +117,7 @@ export function createAuditMoney(
 }
 
 /** The range, as the options of a command. */
-export function auditSelection({ network, from_block: from, to_block: to }: AuditOrder): string {
+export function matchSelection({ network, from_block: from, to_block: to }: MatchOrder): string {
   const given = [
     ["--network", network],
     ["--from-block", from],
@@ -126,8 +126,8 @@ export function auditSelection({ network, from_block: from, to_block: to }: Audi
   return given.length === 0 ? "the newest blocks" : shellLine(given);
 }
 
-/** The configured tokens that are audited, with their chains. Throws as `AuditMoney` does. */
-export function chooseTokens(source: TokenSource, { network, ...blocks }: AuditOrder): Audited[] {
+/** The configured tokens that the order selects, with their chains. Throws as `FindMatches` does. */
+export function chooseTokens(source: TokenSource, { network, ...blocks }: MatchOrder): Chosen[] {
   assertInOrder(blocks);
   const accepted = source.chains();
   const networks = [...new Set(accepted.map((token): string => token.network))];
@@ -135,20 +135,20 @@ export function chooseTokens(source: TokenSource, { network, ...blocks }: AuditO
   if (network === undefined ? hasBlock && networks.length > 1 : !networks.includes(network))
     throw AppError.public("request.malformed", `network: must be one of ${networks.join(", ")}`);
   const tokens = accepted.filter((token) => network === undefined || token.network === network);
-  const audited = tokens.flatMap((token) => {
+  const chosen = tokens.flatMap((token) => {
     const chain = source.chainOf(token);
     return chain === undefined ? [] : [{ token, chain }];
   });
-  if (audited.length === tokens.length) return audited;
+  if (chosen.length === tokens.length) return chosen;
   const detail = "x402.toml: a token has no rpc_url, so its chain cannot be queried; set rpc_url";
-  if (audited.length === 0 || network !== undefined || networks.length === 1)
+  if (chosen.length === 0 || network !== undefined || networks.length === 1)
     throw AppError.public("token.unconfigured", detail);
-  return audited;
+  return chosen;
 }
 
 /** Nodes differ by some blocks: the range ends where all have been. */
-async function rangeOf({ from_block, to_block }: AuditOrder, audited: readonly Audited[]) {
-  const heads = await Promise.all(audited.map(({ chain }) => chain.freshHead()));
+async function rangeOf({ from_block, to_block }: MatchOrder, chosen: readonly Chosen[]) {
+  const heads = await Promise.all(chosen.map(({ chain }) => chain.freshHead()));
   const latest = heads.reduce(
     (least, { number }) => (number < least ? number : least),
     heads[0]?.number ?? 0n,
@@ -163,7 +163,7 @@ async function rangeOf({ from_block, to_block }: AuditOrder, audited: readonly A
 function assertInOrder({
   from_block: from,
   to_block: to,
-}: Pick<AuditOrder, "from_block" | "to_block">): void {
+}: Pick<MatchOrder, "from_block" | "to_block">): void {
   if (from === undefined || to === undefined || BigInt(from) <= BigInt(to)) return;
   throw AppError.public(
     "request.malformed",
@@ -171,10 +171,10 @@ function assertInOrder({
   );
 }
 
-function emptyAudit(
+function emptyResult(
   { network, asset, symbol, decimals, pay_to }: AcceptedToken,
   { fromBlock, toBlock }: { fromBlock: bigint; toBlock: bigint },
-): TokenAudit {
+): TokenMatches {
   return {
     ...{ network, asset, symbol, decimals, pay_to },
     ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0, matches: [] },
@@ -182,30 +182,30 @@ function emptyAudit(
   };
 }
 
-function listedIn({ orphans, unsettled, missing, surplus_refunds }: TokenAudit): number {
+function listedIn({ orphans, unsettled, missing, surplus_refunds }: TokenMatches): number {
   return orphans.length + unsettled.length + missing.length + surplus_refunds.length;
 }
 
 function noteMatch(
-  audit: TokenAudit,
+  result: TokenMatches,
   { transfer: { transaction, position }, payment }: Extract<Finding, { kind: "matched" }>,
   listedMax: number,
 ): void {
-  audit.matched += 1;
-  if (audit.matches.length < listedMax) audit.matches.push({ transaction, position, call_id: payment.id });
+  result.matched += 1;
+  if (result.matches.length < listedMax) result.matches.push({ transaction, position, call_id: payment.id });
 }
 
-function note(audit: TokenAudit, found: Mismatch, decimalsOf: DecimalsOf): void {
+function note(result: TokenMatches, found: Mismatch, decimalsOf: DecimalsOf): void {
   switch (found.kind) {
     case "orphan":
-      audit.orphans.push({ ...toTransferView(found.transfer), call_id: found.callId ?? null });
+      result.orphans.push({ ...toTransferView(found.transfer), call_id: found.callId ?? null });
       return;
     case "missing":
-      audit.missing.push({ payment: toPaymentView(found.payment, decimalsOf) });
+      result.missing.push({ payment: toPaymentView(found.payment, decimalsOf) });
       return;
     case "unsettled":
     case "surplus": {
-      const list = found.kind === "surplus" ? audit.surplus_refunds : audit.unsettled;
+      const list = found.kind === "surplus" ? result.surplus_refunds : result.unsettled;
       list.push({ ...toTransferView(found.transfer), payment: toPaymentView(found.payment, decimalsOf) });
     }
   }

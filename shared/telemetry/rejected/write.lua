@@ -1,7 +1,5 @@
--- KEYS entries, bytes, historyOff
--- ARGV path, entry, at, entriesMax, bytesMax, keptMs
--- Adds an entry of a path, and drops the oldest ones that are too many, too large together or too old. Answers 0 if
--- nothing was added, because a gateway lets go of history.
+-- Adds an entry of a path, and drops the oldest ones beyond the limits of number, bytes and age. Answers 0 if it adds
+-- nothing, because a gateway evicts history.
 if redis.call('EXISTS', KEYS.historyOff) == 1 then return 0 end
 local bytes = 0
 if redis.call('EXISTS', KEYS.entries) == 1 then bytes = tonumber(redis.call('HGET', KEYS.bytes, ARGV.path) or 0) end

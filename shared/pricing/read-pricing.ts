@@ -4,8 +4,8 @@ import type { CheckedTables } from "../config/checked-tables.ts";
 import { type JobPrice, type PriceList, parseJobPricing } from "../config/job-pricing-toml.ts";
 import { type PricingToml, pricingToml, tooCheapToQuote } from "../config/pricing-toml.ts";
 import type { Problem } from "../config/problem.ts";
-import { type Config, readConfig } from "../config/read-config.ts";
 import type { Reader } from "../config/read-postern.ts";
+import { type Config, readConfig } from "../config/read-webhooks.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
 import { QUOTED_JOB_INDEX_MAX } from "./job-quote.ts";
@@ -24,7 +24,7 @@ export type PricingConfig = Config & {
 };
 
 /** Reads the files of the pricing engine. `schema` is that of `pricing.toml`. */
-export function readPricingConfig(
+export function readPricing(
   files: CheckedTables,
   env: Env,
   reader: Reader | undefined,

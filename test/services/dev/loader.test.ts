@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { rolldown } from "rolldown";
 import { expect, test } from "vitest";
-import { luaPlugin } from "../../../services/dev/lua.mjs";
+import { loaderPlugin } from "../../../services/dev/loader.mjs";
 import { FROM_SOURCE } from "../../support/from-source.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -31,7 +31,7 @@ test("an include stands for the text of its file, to the byte, in a process that
 
 test("and in a bundle, which needs the files no more", async () => {
   const { file } = writeProgram();
-  const bundle = await rolldown({ input: file, plugins: [luaPlugin], platform: "node" });
+  const bundle = await rolldown({ input: file, plugins: [loaderPlugin], platform: "node" });
   const { output } = await bundle.generate({ format: "esm" });
   const bundled = join(tempDir(), "bundled.mjs");
   writeFileSync(bundled, output[0].code);

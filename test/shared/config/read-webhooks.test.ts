@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import type { Reader } from "../../../shared/config/read-postern.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { dirWith, type Files, placedProblemsOf, problemsOf } from "./files.ts";
 
-const load = (files: Files, env = {}) => loadConfig({ dir: dirWith(files), env });
+const load = (files: Files, env = {}) => loadConfig(readWebhooks, { dir: dirWith(files), env });
 const problems = (files: Files, env = {}) => problemsOf(() => load(files, env));
 
 const endpoint = (lines: string) => `[[endpoints]]\npath = "/a"\njob_id = 1\n${lines}\n`;
@@ -149,7 +150,7 @@ test.each([
 });
 
 test("a configuration folder that is not there is refused", () => {
-  expect(() => loadConfig({ dir: "/does/not/exist", env: {} })).toThrow(/directory not found/);
+  expect(() => loadConfig(readWebhooks, { dir: "/does/not/exist", env: {} })).toThrow(/directory not found/);
 });
 
 const keeping = endpoint('auth = "none"\nkeep_result = true');
@@ -185,7 +186,8 @@ test("a sender that would wait for longer than anybody may is refused, with its 
 
 test("only gateways, and what reads everything, need the secret of results", () => {
   const dir = dirWith({ "webhooks.toml": keeping, "postern.toml": '[results]\nsecret = "env:NOT_SET"' });
-  const read = (reader?: Reader) => placedProblemsOf(() => loadConfig({ dir, env: {}, reader }));
+  const read = (reader?: Reader) =>
+    placedProblemsOf(() => loadConfig(readWebhooks, { dir, env: {}, reader }));
   for (const reader of ["producer", "runner", "command", "pricing"] as const)
     expect(read(reader)).toEqual([]);
   for (const reader of ["gateway", undefined] as const) expect(read(reader)[0]).toContain("NOT_SET");

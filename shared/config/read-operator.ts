@@ -1,7 +1,5 @@
 import { looksRandom } from "../platform/crypto/random-secret.ts";
 import type { CheckedTables } from "./checked-tables.ts";
-import { openConfigDir } from "./config-dir.ts";
-import type { LoadOptions } from "./load-config.ts";
 import { isInTheClear, type OperatorToml, operatorToml } from "./operator-toml.ts";
 import { type PosternConfig, type Reader, readPostern } from "./read-postern.ts";
 import { secretWarnings } from "./secret-warnings.ts";
@@ -11,17 +9,8 @@ const OPERATOR = "operator.toml";
 
 export type OperatorConfig = PosternConfig & { operator: OperatorToml };
 
-/** Reads `operator.toml`, if it is there, and `postern.toml`. Throws `start.config_invalid` with every problem of the two. */
-export function loadOperatorConfig({ dir, env, reader }: LoadOptions): OperatorConfig {
-  return readOperatorConfig(openConfigDir(dir), env, reader);
-}
-
-/** Reads the files of the console. */
-export function readOperatorConfig(
-  files: CheckedTables,
-  env: Env,
-  reader: Reader | undefined,
-): OperatorConfig {
+/** Reads `operator.toml`, if it is there, and `postern.toml`. Problems go to `files`. */
+export function readOperator(files: CheckedTables, env: Env, reader: Reader | undefined): OperatorConfig {
   const operator = files.read({ name: OPERATOR, schema: operatorToml({ env, dir: files.dir }) });
   const config = readPostern(files, env, reader);
   return files.checked(

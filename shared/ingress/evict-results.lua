@@ -1,5 +1,3 @@
--- KEYS off, results, bytes
--- ARGV gateway, prefix, bytesToFree
 -- Deletes results, the oldest first. `prefix` is how their keys begin. Answers how many went.
 --@include "./one-gateway.lua"
 --@include "../redis/now.lua"

@@ -1,14 +1,14 @@
 import { once } from "node:events";
 import { beforeEach, expect, test } from "vitest";
-import type { Rejection } from "../../../../shared/console/rejected/entry.ts";
-import { createRejectedList } from "../../../../shared/console/rejected/list.ts";
-import { createRecordRejected } from "../../../../shared/console/rejected/record.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../../shared/platform/log/logger.ts";
 import { connectForRequests } from "../../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../../shared/redis/partition.ts";
 import { whenReady } from "../../../../shared/redis/ready.ts";
+import type { Rejection } from "../../../../shared/telemetry/rejected/entry.ts";
+import { createRejectedList } from "../../../../shared/telemetry/rejected/list.ts";
+import { createRecordRejected } from "../../../../shared/telemetry/rejected/record.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";

@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
-import { loadPricingConfig } from "../../../shared/pricing/load-pricing-config.ts";
+import { readPricing } from "../../../shared/pricing/read-pricing.ts";
 import { KEY } from "../../fixtures/pricing.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -17,7 +18,7 @@ function load({ pricing = `key = "env:KEY"\n${DOMAIN}`, prices = PRICES }: Files
   const dir = tempDir();
   writeFileSync(join(dir, "pricing.toml"), pricing);
   writeFileSync(join(dir, "job_pricing.toml"), prices);
-  return loadPricingConfig({ dir, env });
+  return loadConfig(readPricing, { dir, env });
 }
 
 function problems(files: Files): string[] {

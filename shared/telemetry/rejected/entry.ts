@@ -24,14 +24,14 @@ export type Rejection = {
   body?: Buffer | undefined;
 };
 
-/** What is kept of a refused request. It holds no header value, no query value, no user of a URL and no token of a result. */
+/** The record of a refused request. It holds no header value, no query value, no user of a URL and no token of a result. */
 export type RejectedEntry = {
   id: string;
   /** Unix ms. */
   at: number;
   address: string;
   method: string;
-  /** As it came, without its query. Whatever is not visible ASCII is percent-encoded. */
+  /** As it came, without its query. Characters outside visible ASCII are percent-encoded. */
   path: string;
   /** The names of the query's parameters. */
   query: readonly string[];
@@ -55,7 +55,7 @@ const FEW_MAX = 8;
 /** A longer body is cut to this. */
 export const REJECTED_BODY_BYTES_MAX = 4096;
 
-/** What is kept of a refused request, bounded: 4 KB at most, with a body 10 KB. */
+/** Describes a refused request in at most 4 KB, or 10 KB with a body. */
 export function toEntry(rejection: Rejection, at: number, missed: number): RejectedEntry {
   const { req, address, code, reason, signatures, body } = rejection;
   const target = req.url ?? "";

@@ -54,7 +54,7 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
       return { count, newest };
     },
 
-    /** Those whose id begins so: one at most for a whole id, and none if there is no such entry any more. */
+    /** Finds the entries whose id begins so: at most one for a whole id, and none once the entry is gone. */
     async find(beginning: string): Promise<RejectedRequest[]> {
       const { from, to } = timesOf(beginning);
       const found: RejectedRequest[] = [];

@@ -1,7 +1,7 @@
 import type { Chain } from "../chain/chain.ts";
-import type { EventOrder } from "../chain/eip3009.ts";
 import { chainIdOf, type Hex } from "../chain/encoding.ts";
-import type { TransferMethod } from "../chain/transfer-rules.ts";
+import type { EventOrder } from "../chain/proof.ts";
+import type { TransferMethod } from "../chain/transfer-methods.ts";
 import type { SentTransfer, Transfer } from "../chain/transfers.ts";
 import { inPages } from "../redis/pages.ts";
 import { isRefundOf } from "./close-refunds.ts";
@@ -9,8 +9,8 @@ import { countsAsPaid, type PaymentList, type PaymentSummary } from "./list.ts";
 import { type PaymentTerms, paymentCallId, showsTransfer, toAuthorization } from "./payment.ts";
 import type { Refunds } from "./refunds.ts";
 
-/** The transfers to audit: of one token, to one recipient, in a range of blocks, both ends inclusive. */
-type AuditedRange = {
+/** The transfers to match: of one token, to one recipient, in a range of blocks, both ends inclusive. */
+type MatchedRange = {
   /** CAIP-2. */
   network: string;
   asset: string;
@@ -54,7 +54,7 @@ export function createMatchTransfers({
   payments: PaymentList;
   refunds: Pick<Refunds, "closedBy">;
 }) {
-  return async function* matchTransfers(range: AuditedRange): AsyncGenerator<Finding> {
+  return async function* matchTransfers(range: MatchedRange): AsyncGenerator<Finding> {
     const seen = new Set<string>();
     for await (const found of findings(range)) {
       if (found.kind !== "orphan") seen.add(found.payment.id);
@@ -72,7 +72,7 @@ export function createMatchTransfers({
 
   /** Transfers for a case that is still pending are left out: `refund-check` closes it with one of them. */
   async function* surplus(
-    { network, asset, refundFrom, fromBlock, toBlock, signal }: AuditedRange,
+    { network, asset, refundFrom, fromBlock, toBlock, signal }: MatchedRange,
     exported: readonly PaymentSummary[],
   ): AsyncGenerator<Mismatch> {
     if (exported.length === 0) return;
@@ -89,7 +89,7 @@ export function createMatchTransfers({
     }
   }
 
-  async function* findings(range: AuditedRange) {
+  async function* findings(range: MatchedRange) {
     const { asset, payTo, ...rest } = range;
     const wanted = { ...rest, asset: asset as `0x${string}`, payTo: payTo as `0x${string}` };
     for await (const transfers of inPages(chain.transfersTo(wanted), TRANSFERS_AT_ONCE)) {
@@ -98,13 +98,13 @@ export function createMatchTransfers({
   }
 
   /** A transfer that shows no authorization may have been taken for a payment by an operator. */
-  async function idsOf(transfers: readonly Transfer[], range: AuditedRange): Promise<(string | undefined)[]> {
+  async function idsOf(transfers: readonly Transfer[], range: MatchedRange): Promise<(string | undefined)[]> {
     const places = transfers.map(({ transaction, position }) => ({ transaction, position }));
     const taken = await payments.paidBy(range.network, places);
     return transfers.map((transfer, i) => idOf(transfer, range) ?? taken[i]);
   }
 
-  async function judge(transfers: readonly Transfer[], range: AuditedRange) {
+  async function judge(transfers: readonly Transfer[], range: MatchedRange) {
     const ids = await idsOf(transfers, range);
     const known = await payments.read(ids.filter((id) => id !== undefined));
     const byId = new Map(known.flatMap((payment) => (payment === undefined ? [] : [[payment.id, payment]])));
@@ -112,7 +112,7 @@ export function createMatchTransfers({
   }
 
   /** A payment claimed before the range may have been made within it: the chain shows in which block. */
-  async function isMissing({ settlement, sinceBlock, terms }: PaymentSummary, range: AuditedRange) {
+  async function isMissing({ settlement, sinceBlock, terms }: PaymentSummary, range: MatchedRange) {
     if (settlement === undefined) return false;
     const authorization = toAuthorization(terms, range.eventOrder);
     const proof = await chain.proofOf(settlement.transaction as `0x${string}`, authorization);
@@ -130,7 +130,7 @@ function toFinding(transfer: Transfer, callId: string | undefined, payment: Paym
 }
 
 /** The id of the call that this transfer pays for. Undefined if no authorization shows that it was made by one. */
-function idOf({ authorization }: Transfer, { network, asset, method }: AuditedRange): string | undefined {
+function idOf({ authorization }: Transfer, { network, asset, method }: MatchedRange): string | undefined {
   if (authorization === undefined) return undefined;
   const { authorizer: payer, nonce } = authorization;
   return paymentCallId({ chainId: chainIdOf(network), method, asset, payer, nonce });
@@ -142,14 +142,14 @@ function isFor({ from, to, value }: Transfer, { payer, pay_to, amount }: Payment
 }
 
 /** Whether a transfer of this token may pay it back, or has. */
-function isExported({ refund, terms }: PaymentSummary, { network, asset }: AuditedRange): boolean {
+function isExported({ refund, terms }: PaymentSummary, { network, asset }: MatchedRange): boolean {
   return (
     refund !== undefined && terms.network === network && terms.asset.toLowerCase() === asset.toLowerCase()
   );
 }
 
 /** A payment claimed after the range cannot be in it. If no chain was asked, `sinceBlock` is 0 and the payment is left out. */
-function mayBeIn({ state, settlement, sinceBlock, terms }: PaymentSummary, range: AuditedRange): boolean {
+function mayBeIn({ state, settlement, sinceBlock, terms }: PaymentSummary, range: MatchedRange): boolean {
   return (
     countsAsPaid(state) &&
     settlement !== undefined &&

@@ -7,13 +7,21 @@ import type { Partition } from "../redis/partition.ts";
 import { integer, optional, text, tuple } from "../redis/reply.ts";
 import dropCallsLua from "./drop-calls.lua";
 import dropRefusedLua from "./drop-refused.lua";
+import evictResultsLua from "./evict-results.lua";
 import trimAttemptsLua from "./trim-attempts.lua";
 
 /*
- * History is what helps an operator to understand, and no call needs: the refused requests (shared/console/rejected), the calls that runners took
- * (shared/call-search/history), and the log of a call but its newest entry (shared/queue/call-log.ts). While Redis is nearly full, one gateway lets go of it, and its
- * key tells all writers to keep no more.
+ * One gateway evicts results and history while Redis is nearly full. Its keys tell all writers to keep no more (one-gateway.lua). History
+ * helps an operator to understand, and no call needs it: the refused requests (shared/telemetry/rejected), the calls that runners took
+ * (shared/call-search/history), and the log of a call but its newest entry (shared/queue/call-log.ts).
  */
+
+const EVICT_RESULTS = defineScript({
+  source: evictResultsLua,
+  keys: "off, results, bytes",
+  args: "gateway, prefix, bytesToFree",
+  reply: optional(integer),
+});
 
 const DROP_REFUSED = defineScript({
   source: dropRefusedLua,
@@ -38,17 +46,49 @@ const TRIM_ATTEMPTS = defineScript({
 
 type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
 
-/** Lets go of history while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
-export function watchHistory({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
-  const { redis, keys } = partition;
+/** Evicts results, then history too, while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
+export function startEviction({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
+  const above = givesWayAbove(webhooksAbove);
+  const gateway = randomUUID();
+  const watches = [
+    new GiveWay({
+      what: "results",
+      durable,
+      above: above.results,
+      begin: evictResults(partition, gateway),
+      log,
+    }),
+    new GiveWay({
+      what: "history",
+      durable,
+      above: above.history,
+      begin: evictHistory(partition, gateway),
+      log,
+    }),
+  ];
+  return {
+    stop() {
+      for (const watch of watches) watch.stop();
+    },
+  };
+}
+
+/** Evicts the oldest results first. */
+function evictResults({ redis, keys }: Partition, gateway: string): () => LetGo {
+  const evict = EVICT_RESULTS.on(redis);
+  const touched = { off: keys.resultsOff, results: keys.results, bytes: keys.resultsBytes };
+  const args = { gateway, prefix: keys.result("") };
+  return () => async (bytesToFree) => (await evict(touched, { ...args, bytesToFree })) ?? 0;
+}
+
+/** Goes through all history once: what is written meanwhile is no more than may stay. After that, only the key is held. */
+function evictHistory({ redis, keys }: Partition, gateway: string): () => LetGo {
   const dropRefused = DROP_REFUSED.on(redis);
   const dropCalls = DROP_CALLS.on(redis);
   const trimAttempts = TRIM_ATTEMPTS.on(redis);
-  const gateway = randomUUID();
   const off = keys.historyOff;
 
-  /** Once through all of it: what is written meanwhile is no more than may stay. After that, only the key is held. */
-  function begin(): LetGo {
+  return () => {
     let cursor: string | undefined = "0";
 
     async function trim(): Promise<number> {
@@ -71,7 +111,5 @@ export function watchHistory({ partition, durable, webhooksAbove, log }: Options
         trim()
       );
     };
-  }
-
-  return new GiveWay({ what: "history", durable, above: givesWayAbove(webhooksAbove).history, begin, log });
+  };
 }

@@ -9,8 +9,8 @@ import { type PriceList, parseJobPricing, type ReadJob } from "../config/job-pri
 import type { PosternToml } from "../config/postern-toml.ts";
 import { type Problem, problem } from "../config/problem.ts";
 import { fixedRateIn } from "../config/rate-source.ts";
-import { type Config, readConfig } from "../config/read-config.ts";
 import type { Reader } from "../config/read-postern.ts";
+import { type Config, readConfig } from "../config/read-webhooks.ts";
 import { secretWarnings } from "../config/secret-warnings.ts";
 import type { Env } from "../config/secrets.ts";
 import { withTokenDefaults, type X402Toml, x402Problems, x402Toml } from "../config/x402-toml.ts";
@@ -32,7 +32,7 @@ export type X402Config = Config & {
 };
 
 /** Reads the files of the x402 gateway. */
-export function readX402Config(files: CheckedTables, env: Env, reader: Reader | undefined): X402Config {
+export function readX402(files: CheckedTables, env: Env, reader: Reader | undefined): X402Config {
   const config = readConfig(files, env, reader);
   const table = files.table(X402);
   const x402 = files.read({

@@ -36,7 +36,7 @@ const OUTSTANDING_MAX = 32;
 
 /**
  * Records a request of this address that the endpoint with this path has refused, or one to an unknown path (undefined):
- * soon and if possible. It never fails, and nobody waits for it. Returns for how many requests this one stands, those left
+ * soon and if possible. It never fails, and no request waits for it. Returns for how many requests this one stands, those left
  * out before it and itself; undefined if it is left out, and then `describe` is not called.
  */
 export type RecordRejected = (
@@ -131,7 +131,7 @@ function take(tokens: Tokens, now: number): boolean {
   return true;
 }
 
-/** Who was recorded where lately; of too many, the last ones. */
+/** The addresses and paths recorded lately, the newest ones if there are too many. */
 function createLately() {
   const times = new BoundedMap<string, number>(ADDRESSES_MAX);
   return {
