@@ -94,15 +94,10 @@ async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Pro
 }
 
 /** A problem document, with what its status asks for: the challenge, the methods, or what makes this sender come again. */
-function answer(
-  req: IncomingMessage,
-  res: ServerResponse,
-  error: AppError,
-  { config, credential }: Endpoint,
-): void {
+function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { config }: Endpoint): void {
   switch (error.code) {
     case "webhook.credential_rejected":
-      sendProblem(req, res, error, { headers: { "WWW-Authenticate": credential.challenge } });
+      sendProblem(req, res, error, { headers: { "WWW-Authenticate": config.proof.challenge } });
       return;
     case "request.method_not_allowed": {
       const methods = [...config.methods, ...config.handshakes.map(({ method }) => method)];

@@ -1,11 +1,11 @@
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { proofOf, secretText } from "../../../shared/config/endpoint-fields.ts";
 import { messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { secretText } from "../../../shared/senders/auth.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
 import { makeDelivery } from "./delivery.ts";
@@ -85,9 +85,8 @@ function isSuccess({ status }: Answer): boolean {
 }
 
 /** Takes out what is a secret itself; a signature is none. */
-function createHide({ endpoint, secrets }: Target): (text: string) => string {
+function createHide({ endpoint: { proof }, secrets }: Target): (text: string) => string {
   const texts = secrets.map((secret) => secret.reveal());
-  const proof = proofOf(endpoint);
   const isEncoded = proof.by === "secret" && proof.encode !== undefined;
   const encoded = isEncoded ? texts.map((text) => secretText(proof, text)) : [];
   const hidden = [...encoded, ...texts, ...texts.map(encodeURIComponent)].filter((text) => text !== "");

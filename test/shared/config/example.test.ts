@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { JobIds } from "../../../shared/call/job-ids.ts";
 import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
 import { loadConfig } from "../../../shared/config/config-dir.ts";
-import { endpointFields } from "../../../shared/config/endpoint-fields.ts";
+import { everyEndpoint } from "../../../shared/config/endpoint-fields.ts";
 import type { JobPrice } from "../../../shared/config/job-pricing-toml.ts";
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
 import { readOperator } from "../../../shared/config/read-operator.ts";
@@ -10,6 +10,7 @@ import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import { readX402 } from "../../../shared/pricing/read-x402.ts";
+import { AUTH_KEYS } from "../../../shared/senders/auth.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
 /** The compiler wants every key here. What is in the tables of a description, docs/senders.md says. */
@@ -99,7 +100,7 @@ test("the example configuration names every key there is", () => {
   for (const key of [
     ...keys(loadConfig(readWebhooks, { dir: dirWith({}), env: {} }).postern),
     ...Object.keys(WEBHOOKS_KEYS),
-    ...endpointFields({ env: {} }).options.flatMap(({ shape }) => Object.keys(shape)),
+    ...["auth", "secret", ...Object.keys(everyEndpoint({ env: {} })), ...AUTH_KEYS],
     ...Object.keys(CALLBACKS_KEYS),
     ...Object.keys(JOB_KEYS),
     ...Object.values(PRICED_JOB_KEYS).flat(),
