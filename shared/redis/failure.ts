@@ -28,9 +28,18 @@ const SAID: readonly (readonly [RedisFailure, RegExp])[] = [
 /** A script that lacks a right stops there: what it wrote before stays. */
 const WITHIN_SCRIPT = /\bscript\b/i;
 
+const passing = new WeakSet<Error>();
+
+/** Marks the error of a server that is no longer the primary, on a connection that looks for the new one. */
+export function notePassing(error: Error): Error {
+  passing.add(error);
+  return error;
+}
+
 /** Undefined if it is no failure of Redis, or none that is known. */
 export function failureOf(error: unknown): RedisFailure | undefined {
   if (error instanceof AppError) return undefined;
+  if (error instanceof Error && passing.has(error)) return "failover";
   const message = messageOf(error);
   return SAID.find(([, said]) => said.test(message))?.[0] ?? (isOfSelect(error) ? "denied" : undefined);
 }
