@@ -87,10 +87,7 @@ function whatIsDenied(message: string, cause: unknown): readonly [what: string, 
   if (/^-?(?:NOAUTH|WRONGPASS)/.test(message))
     return ["Redis denies the user or the password", "set the right user and password in [redis] url"];
   if (/^-?(?:MOVED|ASK)/.test(message))
-    return [
-      "Redis is a cluster node that does not hold the keys",
-      "set [redis] url to the node that holds their slot",
-    ];
+    return ["Redis is a cluster node that does not hold the keys", "set [redis] nodes instead of url"];
   if (/^-?ERR unknown/i.test(message))
     return [
       "Redis lacks a command that Postern needs",

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
+import { prefixOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
+import { usePostern } from "../fixtures/postern.ts";
+import { type Topology, useCluster, useSentinels } from "../fixtures/redis-topology.ts";
+import { LONG_RUN, sample } from "../support/long-run.ts";
+import { startDeployment } from "./deployment.ts";
+
+const TOPOLOGIES: [string, () => Topology][] = [
+  ["Sentinel", useSentinels],
+  ["a Cluster", useCluster],
+];
+
+const KEYS = [prefixOf("postern"), runnerPrefixOf("postern")];
+
+/** How another server becomes the primary. Resolves once the old one is up again. */
+const FAILOVERS: Readonly<Record<string, (redis: Topology, key: string) => Promise<void>>> = {
+  async killed(redis, key) {
+    const old = await redis.primary(key);
+    await old.kill("SIGKILL");
+    await untilTakenOver(redis, key, old.port);
+    await old.restart();
+  },
+  async "exchanged by an operator"(redis, key) {
+    const { port } = await redis.primary(key);
+    await redis.failOver(key);
+    await untilTakenOver(redis, key, port);
+  },
+  async stopped(redis, key) {
+    const old = await redis.primary(key);
+    process.kill(old.pid, "SIGSTOP");
+    await untilTakenOver(redis, key, old.port);
+    process.kill(old.pid, "SIGCONT");
+  },
+};
+
+const untilTakenOver = (redis: Topology, key: string, from: number) =>
+  eventually("another server is the primary", async () => {
+    const next = await redis.primary(key).catch(() => undefined);
+    return next !== undefined && next.port !== from;
+  });
+
+/** In the long run each of them three times, also of the runner's keys, which a Cluster may have on another node. */
+const ROUNDS = sample(
+  [1, 2, 3].flatMap(() =>
+    Object.entries(FAILOVERS).flatMap(([how, failOver]) => KEYS.map((key) => [how, key, failOver] as const)),
+  ),
+);
+
+describe.each(TOPOLOGIES)("with %s", (_, use) => {
+  const redis = use();
+  const postern = usePostern();
+
+  test("every process works, finds the primary again after it was killed, and says once what a failover can lose", async () => {
+    const deployment = await startDeployment(postern, redis.place);
+    await deployment.works("before");
+    for (const [how, key, failOver] of ROUNDS) {
+      const begun = performance.now();
+      await failOver(redis, key);
+      await deployment.works(`${how} at ${begun}`);
+      await deployment.isFollowed(deployment.lines.length);
+      if (LONG_RUN) console.log(`${how}, ${key}: ${Math.round(performance.now() - begun)} ms`);
+    }
+    for (const kind of ["webhooks", "runner"] as const)
+      expect(deployment.processes[kind].events("redis.failover_unproven")).toHaveLength(1);
+  });
+});
