@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import { z } from "zod";
 import { Secret } from "../platform/crypto/secret.ts";
@@ -16,6 +17,8 @@ const serverAddress = z.string().transform((text, context) => {
   context.addIssue('must be "host:port", such as "10.0.0.5:6379"');
   return z.NEVER;
 });
+
+const hostAndPort = z.string().refine((text) => ADDRESS.test(text), 'must be "host:port"');
 
 const servers = z.array(serverAddress).min(1);
 
@@ -56,17 +59,17 @@ const tls = (from: SecretSource) =>
 type Pems = { ca?: Secret | undefined; cert?: Secret | undefined; key?: Secret | undefined };
 
 function certificateProblems({ ca, cert, key }: Pems): Problem[] {
-  const why = (options: Parameters<typeof createSecureContext>[0]): string | undefined => {
+  const problems: Problem[] = [];
+  const attempt = (name: keyof Pems, use: () => unknown): void => {
     try {
-      createSecureContext(options);
-      return undefined;
+      use();
     } catch (error) {
-      return `cannot be used: ${messageOf(error)}`;
+      problems.push(problem(name, `cannot be used: ${messageOf(error)}`));
     }
   };
-  const ofCa = ca && why({ ca: ca.reveal() });
-  const ofCert = cert && key && why({ cert: cert.reveal(), key: key.reveal() });
-  return [...(ofCa ? [problem("ca", ofCa)] : []), ...(ofCert ? [problem("cert", ofCert)] : [])];
+  if (ca) attempt("ca", () => new X509Certificate(ca.reveal()));
+  if (cert && key) attempt("cert", () => createSecureContext({ cert: cert.reveal(), key: key.reveal() }));
+  return problems;
 }
 
 const durability = {
@@ -89,7 +92,7 @@ const keys = (from: SecretSource) => ({
   sentinel_username: z.string().min(1).optional(),
   sentinel_password: secretValue(from).optional(),
   sentinel_tls: tls(from).optional(),
-  nat_map: z.record(z.string().regex(ADDRESS, 'must be "host:port"'), serverAddress).optional(),
+  nat_map: z.record(hostAndPort, serverAddress).optional(),
   ...durability,
 });
 

@@ -20,8 +20,6 @@ const ENDPOINT = {
 const OPS = ["--ops-address", "127.0.0.1:0"];
 const HERE = ["--bind-address", "127.0.0.1:0"];
 
-export type Deployment = Awaited<ReturnType<typeof startDeployment>>;
-
 /** Every process of a deployment on the Redis of these keys of `[redis]`, each as the Redis user of its kind. */
 export async function startDeployment(postern: Postern, place: TomlTable) {
   const runnerAddress = `127.0.0.1:${await freePort()}`;
