@@ -49,29 +49,28 @@ export function openHost<Config extends PosternConfig>(
   for (const warning of warnings) given.log.warn("config.warning", { warning });
   const { postern } = checked;
   const table = redisOf(postern);
-  const { name } = postern.redis;
-  const own = openConnection(given.redis, toRedisTarget(table, ownPrefixOf(name)), need, given.log);
-  const { redis } = own;
-  // In a Cluster the deployment's keys may be on another node than the part's.
-  const beside =
-    table.nodes !== undefined && given.redis === undefined && ownPrefixOf !== prefixOf
-      ? openConnection(undefined, toRedisTarget(table, prefixOf(name)), need, silentLogger)
-      : undefined;
+  const connect = (prefix: string, log: Logger) =>
+    openConnection(given.redis, toRedisTarget(table, prefix), need, log);
+  const [prefix, ownPrefix] = [prefixOf(postern.redis.name), ownPrefixOf(postern.redis.name)];
+  const own = connect(ownPrefix, given.log);
   // Nothing reads the reports in a Redis that only this part has.
-  const reports =
-    table === postern.redis
-      ? openReports({ kind, postern, config, serviceId, redis: beside?.redis ?? redis, log: given.log })
-      : noReports(given.log);
+  const isShared = table === postern.redis;
+  // In a Cluster the deployment's keys may be on another node than the part's.
+  const isSplit = isShared && table.nodes !== undefined && ownPrefix !== prefix;
+  const deployment = isSplit ? connect(prefix, silentLogger) : own;
+  const { redis } = deployment;
+  const reports = isShared
+    ? openReports({ kind, postern, config, serviceId, redis, log: given.log })
+    : noReports(given.log);
   return {
     ...(checked as Tables<Config>),
-    redis,
+    redis: own.redis,
     reports,
     log: reports.log,
     /** Sends the last report, and closes the connection if the part made it. */
     async end(): Promise<void> {
       await reports.stop();
-      own.close();
-      beside?.close();
+      for (const connection of new Set([own, deployment])) connection.close();
     },
   };
 }

@@ -85,7 +85,10 @@ function whatIsDenied(message: string, cause: unknown): readonly [what: string, 
       "set an existing database in [redis] url, and allow SELECT to its user",
     ];
   if (/^-?(?:NOAUTH|WRONGPASS)/.test(message))
-    return ["Redis denies the user or the password", "set the right user and password in [redis] url"];
+    return [
+      "Redis denies the user or the password",
+      "set the right user and password in [redis] url, or in username and password",
+    ];
   if (/^-?(?:MOVED|ASK)/.test(message))
     return ["Redis is a cluster node that does not hold the keys", "set [redis] nodes instead of url"];
   if (/^-?ERR unknown/i.test(message))

@@ -83,6 +83,14 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
 
     find,
 
+    /** The kinds of processes that have reported to Redis. */
+    async reported(): Promise<string[]> {
+      as("operator");
+      const [status] = jsonLines(await postern.run(["status", "--json"]));
+      const processes = (status?.["processes"] ?? []) as { kind: string }[];
+      return processes.map(({ kind }) => kind).sort();
+    },
+
     /** A sender gets the result of its call, and operators find the call by the console and by a command. Returns its id. */
     async works(body: string): Promise<string> {
       const id = await call(body);
