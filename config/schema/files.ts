@@ -9,8 +9,38 @@ export interface PosternFile {
   /** seconds that a gateway still serves after SIGTERM, while /readyz answers 503 @default 5 */
   drain_secs?: number;
   redis?: {
-    /** URL, with the password if there is one; or env:VAR, or file:/path */
+    /** name of the deployment, which begins every key and channel; deployments on one Redis need different ones @default "postern" */
+    name?: string;
+    /** URL, with the password if there is one; rediss:// for TLS, unix:///path for a socket; or env:VAR, or file:/path */
     url?: string;
+    /** instead of url; a failover can lose accepted calls (docs/redis.md) */
+    sentinels?: readonly string[];
+    /** name of the master that the sentinels watch */
+    master_name?: string;
+    /** nodes of a Redis Cluster, instead of url; a failover can lose accepted calls (docs/redis.md) */
+    nodes?: readonly string[];
+    /** login, if url has none */
+    username?: string;
+    password?: string;
+    /** all optional */
+    tls?: {
+      ca?: string;
+      cert?: string;
+      key?: string;
+      server_name?: string;
+    };
+    /** login of the sentinels themselves */
+    sentinel_username?: string;
+    sentinel_password?: string;
+    /** TLS of the sentinels themselves, with the keys of tls */
+    sentinel_tls?: {
+      ca?: string;
+      cert?: string;
+      key?: string;
+      server_name?: string;
+    };
+    /** addresses that nodes or sentinels name, and those to use instead */
+    nat_map?: Readonly<Record<string, string>>;
     /** "relaxed": Redis may lose calls that were answered with 202 @default "strict" */
     durability?: "strict" | "relaxed";
     /** durability that a managed Redis promises, if it hides its settings */
@@ -24,7 +54,27 @@ export interface PosternFile {
     timeout_ms?: number;
     /** its own Redis; by default, that of [redis] */
     redis?: {
-      url: string;
+      url?: string;
+      sentinels?: readonly string[];
+      master_name?: string;
+      nodes?: readonly string[];
+      username?: string;
+      password?: string;
+      tls?: {
+        ca?: string;
+        cert?: string;
+        key?: string;
+        server_name?: string;
+      };
+      sentinel_username?: string;
+      sentinel_password?: string;
+      sentinel_tls?: {
+        ca?: string;
+        cert?: string;
+        key?: string;
+        server_name?: string;
+      };
+      nat_map?: Readonly<Record<string, string>>;
       /** @default "strict" */
       durability?: "strict" | "relaxed";
       declared?: string;

@@ -328,10 +328,11 @@ function addRedisAcl(program: Command, deps: ProgramDeps): void {
         "process that uses the rules; operator means the console and the commands",
       ).choices(KINDS),
     )
+    .option("--name <name>", "name of the deployment, as [redis] name", "postern")
     .option("--json", "print one JSON object")
-    .action(async (user: ProcessKind, { json }: { json?: boolean }) => {
+    .action(async (user: ProcessKind, { name, json }: { name: string; json?: boolean }) => {
       const { aclRules } = await import("./redis-rights.ts");
-      const rules = aclRules(user);
+      const rules = aclRules(user, name);
       deps.print(json ? jsonLine({ user, rules }) : `ACL SETUSER ${user} on >PASSWORD ${rules}\n`);
     });
 }

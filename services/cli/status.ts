@@ -1,5 +1,5 @@
 import { ORIGINS } from "../../shared/call/origin.ts";
-import { toDurability } from "../../shared/config/postern-toml.ts";
+import { toDurability } from "../../shared/config/redis-toml.ts";
 import { runnerViews } from "../../shared/console/runners.ts";
 import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import { EXIT, withStopSignal } from "../../shared/platform/lifecycle/run-service.ts";

@@ -7,9 +7,10 @@ import { domainSeparator } from "../../shared/chain/typed-data.ts";
 import type { CheckedTables } from "../../shared/config/checked-tables.ts";
 import { httpUrl, isTable } from "../../shared/config/fields.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
-import { toConnectionLimits, toDurability, toProxyOptions } from "../../shared/config/postern-toml.ts";
+import { toConnectionLimits, toProxyOptions } from "../../shared/config/postern-toml.ts";
 import { type PricingToml, pricingOptions } from "../../shared/config/pricing-toml.ts";
 import { rateProblems } from "../../shared/config/rate-source.ts";
+import { toDurability } from "../../shared/config/redis-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { type AcceptedToken, acceptedToken, type X402Toml } from "../../shared/config/x402-toml.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
@@ -31,6 +32,7 @@ import { type PricingConfig, readPricing } from "../../shared/pricing/read-prici
 import { signingTerms } from "../../shared/pricing/signing-terms.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
+import { prefixOf } from "../../shared/redis/keys.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
@@ -147,7 +149,7 @@ export function composePricingService(options: Options): ComposedService {
   warnIfPortable(log);
   const signer = createSigner(pricing.key.reveal());
   const separator = domainSeparator(pricing.domain);
-  const partition = partitionOf(redis);
+  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const durable = new DurableRedis({
     ...{ redis, ...toDurability(postern.redis), log },
     checkData: createClaimLayout(partition),

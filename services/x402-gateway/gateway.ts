@@ -29,6 +29,7 @@ import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
+import { prefixOf } from "../../shared/redis/keys.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
@@ -128,7 +129,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const statusUrlOf = (callId: string) => `${x402.public_url}/x402/calls/${callId}`;
 
   // What it stands on: the queue, the journal, chains, facilitators and rates.
-  const partition = partitionOf(redis);
+  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const log = tellFollowers(options.log, { partition, service: "x402", clock });
   warnIfPortable(log);
   const ingress = openIngress("x402", partition, options);

@@ -1,7 +1,8 @@
 import type { Origin } from "../call/origin.ts";
 import { createChanges } from "../call/results/changes.ts";
 import { createResults } from "../call/results/store.ts";
-import { toDurability, toLimits, toProxyOptions } from "../config/postern-toml.ts";
+import { toLimits, toProxyOptions } from "../config/postern-toml.ts";
+import { toDurability } from "../config/redis-toml.ts";
 import { toAskOptions } from "../config/results-toml.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createClientAddressOf } from "../http/client-address.ts";

@@ -5,7 +5,7 @@ import { parseJson } from "../platform/text/parse-json.ts";
 import claimLayoutLua from "./claim-layout.lua";
 import type { Redis } from "./connect.ts";
 import { defineScript } from "./define-script.ts";
-import { runnerKeys } from "./keys.ts";
+import type { RunnerKeys } from "./keys.ts";
 import type { Partition } from "./partition.ts";
 import { text } from "./reply.ts";
 import { fromScript, isUnreadable } from "./unreadable.ts";
@@ -53,9 +53,9 @@ export function createClaimLayout({ redis, keys }: Partition): () => Promise<voi
  * Claims the layout of the runner's keys, which keep calls from running twice. Keys without a layout are refused too, because their writer
  * is unknown. A runner that has found its layout before writes it again: Redis has lost its data, and a call may have come first.
  */
-export function createClaimRunnerLayout(redis: Redis): () => Promise<void> {
+export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => Promise<void> {
   const claim = CLAIM.on(redis);
-  const touched = { layout: runnerKeys.layout, sign: runnerKeys.calls };
+  const touched = { layout: keys.layout, sign: keys.calls };
   const own = encode(RUNNER_LAYOUT);
   let hasHeld = false;
   return async () => {

@@ -97,9 +97,12 @@ test("compose gives each process a valid configuration, and endpoints to gateway
         : loadConfig(readPostern, { ...mounted(service), reader: command as "producer" | "runner" });
     const { postern, webhooks, warnings } = config;
     expect([name, warnings, postern.redis.durability]).toEqual([name, [], "strict"]);
-    expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
+    expect(postern.redis.url?.reveal()).toBe("redis://redis:6379");
     const own = command === "runner" ? "redis://runner-redis:6379" : "redis://redis:6379"; // only the runner reads of its own
-    expect([toRunnerRedis(postern).url.reveal(), toRunnerRedis(postern).durability]).toEqual([own, "strict"]);
+    expect([toRunnerRedis(postern).url?.reveal(), toRunnerRedis(postern).durability]).toEqual([
+      own,
+      "strict",
+    ]);
     expect(postern.runner.url).toBe("http://runner:8645");
     expect(webhooks?.bind_address).toBe(command === "webhooks" ? "0.0.0.0:9090" : undefined);
   }
@@ -110,7 +113,7 @@ test("compose's console has a token and knows no other secret, and only this mac
   const { dir, env } = mounted(service);
   expect(Object.keys(env)).toEqual(["POSTERN_OPERATOR_TOKEN"]);
   const { postern, operator } = loadConfig(readOperator, { dir, env, reader: "operator" });
-  expect(postern.redis.url.reveal()).toBe("redis://redis:6379");
+  expect(postern.redis.url?.reveal()).toBe("redis://redis:6379");
   expect(operator.tokens.map(({ name, role }) => [name, role])).toEqual([["operator", "operator"]]);
   expect([operator.bind_address, service.ports]).toEqual(["0.0.0.0:9300", ["127.0.0.1:9300:9300"]]);
 });

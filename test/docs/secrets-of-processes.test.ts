@@ -29,7 +29,7 @@ const LOADS: Record<string, (dir: string, env: Env) => unknown> = {
 const hex = randomBytes(32).toString("hex");
 /** By the row of the table, each with a value that its key takes. */
 const VARIABLES: Record<string, Record<string, string>> = {
-  "`[redis] url`, with its password": { REDIS: "redis://:password@127.0.0.1" },
+  "`[redis] url`, or its passwords and keys of certificates": { REDIS: "redis://:password@127.0.0.1" },
   "`[results] secret`": { RESULTS: hex },
   "`[callbacks] secret`": { CALLBACKS: `whsec_${randomBytes(32).toString("base64")}` },
   "`[runner] secret`": { RUNNER: hex },

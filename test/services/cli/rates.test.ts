@@ -52,7 +52,7 @@ function configure(token: Rate, redisUrl = asUser(redis.url, "operator")): void 
 /** As a gateway does: reads once and shares. */
 async function shareOnce(): Promise<void> {
   const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
-  const connection = connectForWork(new Secret(redis.url), silentLogger);
+  const connection = connectForWork({ url: new Secret(redis.url) }, silentLogger);
   const tokens = x402?.accepted_tokens ?? [];
   const partition = partitionOf(connection);
   const running = createRates({ tokens, partition, clock: () => Date.now(), log: silentLogger });

@@ -46,7 +46,7 @@ describe("markup of a stranger, of a process or of an operator", needs("chromium
   const { open } = useOperatorPage({ redis, operator: { configDir: configured() } });
 
   async function refuse(): Promise<void> {
-    const connection = connectForRequests(new Secret(redis.url), silentLogger);
+    const connection = connectForRequests({ url: new Secret(redis.url) }, silentLogger);
     ends.defer(() => connection.disconnect());
     await whenReady(connection, 5000);
     const record = createRecordRejected({

@@ -23,7 +23,7 @@ export function useRejections(
   const rejections: { newest: readonly RejectedRequest[] } = { newest: [] };
   beforeEach(async () => {
     await redis.client.flushdb();
-    const connection = connectForRequests(new Secret(redis.url), silentLogger);
+    const connection = connectForRequests({ url: new Secret(redis.url) }, silentLogger);
     ends.defer(() => connection.disconnect());
     await whenReady(connection, 5000);
     let now = Date.now() - 3_600_000;

@@ -141,14 +141,14 @@ test("the runner has the Redis of all, unless it has one of its own, which is st
   const all = '[redis]\nurl = "redis://all"\ndurability = "relaxed"\n';
   const redisOf = (own: string) => toRunnerRedis(loaded({ "postern.toml": all + own }));
   expect(redisOf("")).toMatchObject({ durability: "relaxed" });
-  expect(redisOf("").url.reveal()).toBe("redis://all");
+  expect(redisOf("").url?.reveal()).toBe("redis://all");
   const own = redisOf('[runner.redis]\nurl = "redis://own"');
-  expect([own.url.reveal(), own.durability]).toEqual(["redis://own", "strict"]);
+  expect([own.url?.reveal(), own.durability]).toEqual(["redis://own", "strict"]);
 });
 
 test.each([
   ["redis = {}", "runner.redis.url: is missing"],
-  ['redis = { url = "http://a" }', "runner.redis.url: must be a redis:// or rediss:// URL"],
+  ['redis = { url = "http://a" }', "runner.redis.url: must be a redis://, rediss:// or unix:// URL"],
   [
     'redis = { url = "redis://a", durability = "relaxed", declared = "fsync" }',
     'runner.redis.declared: is not used: durability is "relaxed"',

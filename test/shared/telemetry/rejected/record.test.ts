@@ -28,7 +28,7 @@ beforeEach(async () => {
 });
 
 async function connected(url: string) {
-  const redis = connectForRequests(new Secret(url), silentLogger);
+  const redis = connectForRequests({ url: new Secret(url) }, silentLogger);
   ends.defer(() => redis.disconnect());
   await whenReady(redis, 5000);
   return redis;
