@@ -293,6 +293,17 @@ function addRates(program: Command, deps: ProgramDeps): void {
     });
 }
 
+const STATUS_COLUMNS = `
+Columns:
+  DELAYED       calls that wait until a time, such as that of their next attempt
+  IN FLIGHT     calls that a producer has sent to the runner
+  OLDEST        age of the oldest call that waits
+  ACCEPTED/S    calls accepted in the last second
+  INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
+  FAILED/MIN    calls that failed, average of 5 minutes
+  CONFIG        digest of the configuration of the process
+The last hour lags by up to 10 seconds.`;
+
 function addStatus(program: Command, deps: ProgramDeps): void {
   program
     .command("status")
@@ -300,6 +311,7 @@ function addStatus(program: Command, deps: ProgramDeps): void {
     .option("--watch", "refresh every two seconds until Ctrl-C")
     .option("--json", "print JSON, one object a line")
     .addOption(configDir())
+    .addHelpText("after", STATUS_COLUMNS)
     .action(async (options: StatusOptions) => {
       const { showStatus } = await import("./status.ts");
       deps.exitWith(await showStatus(deps, options));

@@ -104,12 +104,15 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
 async function connected(redis: Redis, url: Secret, configDir: string): Promise<void> {
   await whenReady(redis, READY_DEADLINE_MS).catch((cause: unknown) => {
     if (cause instanceof AppError && cause.code === "queue.denied") throw cause;
-    const hint = hasConfigFiles(configDir)
-      ? ""
-      : `; ${configDir} has no configuration files: name the right directory with --config-dir`;
-    const reason = `Redis at ${hostOf(url)} cannot be reached: ${messageOf(cause)}${hint}`;
+    const reason = `Redis at ${hostOf(url)} cannot be reached: ${messageOf(cause)}${unconfigured(configDir)}`;
     throw new AppError("queue.unavailable", { reason, cause });
   });
+}
+
+/** Tells whoever forgot --config-dir that the defaults were used. */
+export function unconfigured(configDir: string): string {
+  if (hasConfigFiles(configDir)) return "";
+  return `; ${configDir} has no configuration files: name the right directory with --config-dir`;
 }
 
 /** The part of the URL that is no secret. */

@@ -4,7 +4,10 @@ import { permit2 } from "./permit2.ts";
 import type { AuthorizedTransfer, EventOrder, MethodOnChain, StateCall, TransferRule } from "./proof.ts";
 import type { Reads } from "./rpc.ts";
 
-/** How a token moves by its owner's signature, as x402 calls it (`assetTransferMethod`). */
+/**
+ * How a token moves by its owner's signature. Those of the scheme `exact` have the names of x402 (`assetTransferMethod`). A method of
+ * another scheme that shows otherwise on the chain gets a name of its own: the journal has no other word for how to look for a payment.
+ */
 export const TRANSFER_METHODS = ["eip3009", "permit2"] as const;
 export type TransferMethod = (typeof TRANSFER_METHODS)[number];
 

@@ -208,7 +208,7 @@ const methods = {
     eip3009_version: ofEip3009Alone,
     event_order: ofEip3009Alone,
   },
-} satisfies Record<TransferMethod, z.core.$ZodShape>;
+};
 
 /** One of `[[accepted_tokens]]`. `x402Problems` checks what lies between its keys. */
 export function acceptedToken(from: SecretSource) {
@@ -228,10 +228,12 @@ export function acceptedToken(from: SecretSource) {
     refund_from: z.array(evmAddress).default([]),
     void_depth: z.int().min(1).max(100_000).default(VOID_DEPTH),
   };
-  const either = z.discriminatedUnion("transfer_method", [
-    z.strictObject({ ...common, ...methods.eip3009 }),
-    z.strictObject({ ...common, ...methods.permit2 }),
-  ]);
+  const tokens = {
+    eip3009: z.strictObject({ ...common, ...methods.eip3009 }),
+    permit2: z.strictObject({ ...common, ...methods.permit2 }),
+  } satisfies Record<TransferMethod, z.ZodObject>;
+  type Token = (typeof tokens)[TransferMethod];
+  const either = z.discriminatedUnion("transfer_method", Object.values(tokens) as [Token, ...Token[]]);
   return z.preprocess(withTransferMethod, either);
 }
 

@@ -3,7 +3,6 @@ import { appendPaymentIdentifierToExtensions } from "@x402/extensions/payment-id
 import { type PaymentRequired, type PaymentRequirements, x402Client, x402HTTPClient } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 import { hexPrivateKey } from "../../../shared/chain/signatures.ts";
-import { TRANSFER_METHODS, type TransferMethod } from "../../../shared/chain/transfer-methods.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { inTokens, plain, toUnits } from "../text.ts";
 import { PayFailure } from "./purchase.ts";
@@ -66,20 +65,15 @@ export function createPayer(key: Secret) {
   };
 }
 
-/** The member of a payload that is signed by each transfer method, and the name of its end. */
-const SIGNED = {
-  eip3009: { member: "authorization", end: "validBefore" },
-  permit2: { member: "permit2Authorization", end: "deadline" },
-} as const satisfies Record<TransferMethod, { member: string; end: string }>;
+/** The transfer methods that the client signs by: the member of `payload` that is signed, and its field for the end. */
+const METHODS: ReadonlyMap<unknown, Method> = new Map([
+  ["eip3009", { member: "authorization", end: "validBefore" }],
+  ["permit2", { member: "permit2Authorization", end: "deadline" }],
+]);
 
-/** The method of an offer, which may leave out `eip3009`; undefined if it is not known here. */
-function methodOf({ extra }: PaymentRequirements): TransferMethod | undefined {
-  const name = extra?.["assetTransferMethod"] ?? "eip3009";
-  return TRANSFER_METHODS.find((method) => method === name);
-}
+type Method = { member: string; end: string };
 
-function signedIn(payload: object, method: TransferMethod): Pick<SignedPayment, "nonce" | "validBefore"> {
-  const { member, end } = SIGNED[method];
+function signedIn(payload: object, { member, end }: Method): Pick<SignedPayment, "nonce" | "validBefore"> {
   const signed = (payload as Record<string, Record<string, string>>)[member];
   return { nonce: signed?.["nonce"] ?? "", validBefore: Number(signed?.[end]) };
 }
@@ -94,7 +88,7 @@ type Limits = {
 /** An offer that may be paid. */
 type Price = {
   offer: PaymentRequirements;
-  method: TransferMethod;
+  method: Method;
   /** As people write it: "3.2 USDC". */
   text: string;
   /** The cap, in the token's smallest units. */
@@ -122,7 +116,7 @@ const TIMEOUT_SECONDS_MAX = 3600;
 function toPrice(offer: PaymentRequirements, { max, tokens }: Limits, known: Known): Price | undefined {
   const token = known.tokenOf(offer);
   const decimals = tokens[offer.asset.toLowerCase()] ?? token?.decimals;
-  const method = methodOf(offer);
+  const method = METHODS.get(offer.extra?.["assetTransferMethod"] ?? "eip3009");
   if (decimals === undefined || method === undefined || !isPayable(offer, known.scheme)) return undefined;
   const text = `${inTokens(BigInt(offer.amount), decimals)} ${token?.symbol ?? `of ${offer.asset}`}`;
   return { offer, method, text, cap: toUnits(max, decimals) };

@@ -63,7 +63,7 @@ describe("the page of refused requests", needs("chromium"), () => {
     await flush();
     const page = await open({ hash: "#/endpoints" });
     const endpoint = rows(page).filter({ hasText: "/a" });
-    await endpoint.getByText("2 times").waitFor();
+    await endpoint.getByText("2 requests").waitFor();
     await endpoint.getByRole("link", { name: "2", exact: true }).click();
     await page.getByRole("heading", { name: "2 refused requests" }).waitFor();
     const path = page.getByLabel("Endpoint");

@@ -88,7 +88,7 @@ test.each([
   const { warnings } = load({
     "webhooks.toml": endpoint(`auth = "bearer"\nsecret = ${JSON.stringify(secret)}`),
   });
-  expect(warnings).toEqual([expect.stringContaining(`webhooks.toml: endpoint /a: secret[0]: `)]);
+  expect(warnings).toEqual([expect.stringContaining(`webhooks.toml: endpoint /a: secret: `)]);
   expect(warnings[0]).toContain(warned);
   expect(warnings[0]).not.toContain(secret.trim());
 });

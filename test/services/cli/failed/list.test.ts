@@ -27,6 +27,16 @@ test("postern failed list --json prints one object a line on stdout, and nothing
   expect(ran.stderr).toBe("2 of 3 failed calls match\n");
 });
 
+test("postern failed list --job takes a job as every table shows it, and its number alone", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const listed = async (job: string) => (await here(["failed", "list", "--job", job])).stdout.includes(id);
+  expect(await Promise.all(["7/1", "1", "8/1", "7/2", "2"].map(listed))).toEqual([
+    ...[true, true],
+    ...[false, false, false],
+  ]);
+  expect(await here(["failed", "list", "--job", "7/x"])).toMatchObject({ code: 2 });
+});
+
 test.each([
   [1, 1, "1 failed call"],
   [2, 1, "2 failed calls; 1 is listed (--limit 0 lists all)"],

@@ -92,7 +92,9 @@ test("a refusal ends postern send with 1, in words, and with what tells more", a
   expect(ran.stdout).toMatch(
     /\n401 Unauthorized .*\nrefused: Credential is not valid: unauthorized; required:/,
   );
-  expect(ran.stdout).toContain("postern rejected list --path /hooks/github");
+  expect(ran.stdout).toContain(
+    `postern rejected list --path /hooks/github --config-dir ${postern.configDir}\n`,
+  );
 });
 
 test("postern send for an endpoint that no configuration has asks for its secret", async () => {
