@@ -19,6 +19,7 @@ import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { silentLogger } from "../../shared/platform/log/logger.ts";
 import { connectForWork, type Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
+import { DEFAULT_NAME, runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { openProbe } from "../support/redis-probe.ts";
 import type { Setup } from "../support/setup.ts";
@@ -144,10 +145,11 @@ function ofRunner(what: string, bodyBytes: number, answerMs: number): Row {
     ...{ what, bodyBytes, keptFor: answerMs === DAY_MS ? "answer_secs" : "memory_secs" },
     async open(redis) {
       const durable = new DurableRedis({ redis, mode: "strict", log: silentLogger });
+      const keys = runnerKeysOf(runnerPrefixOf(DEFAULT_NAME));
       const bounds = { resultBytesMax: 2 ** 18, answersBytesMax: 2 ** 30, answersMemoryRatioMax: 1 };
-      const answers = new KeptAnswers({ durable, answerMs, ...bounds, log: silentLogger });
+      const answers = new KeptAnswers({ durable, keys, answerMs, ...bounds, log: silentLogger });
       await durable.firstCheck;
-      const options = { durable, owner: "bench", leaseMs: 30_000, memoryMs: 30 * DAY_MS, answers };
+      const options = { durable, keys, owner: "bench", leaseMs: 30_000, memoryMs: 30 * DAY_MS, answers };
       const store = createCallStore(options);
       const body = Buffer.alloc(bodyBytes, "x");
       return {

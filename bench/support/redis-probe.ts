@@ -16,7 +16,7 @@ export type Probe = {
 
 /** The bench's own connection, of the kind a gateway has unless said otherwise. */
 export async function openProbe(url: string, connect = connectForRequests): Promise<Probe> {
-  const redis = connect(new Secret(url), silentLogger);
+  const redis = connect({ url: new Secret(url) }, silentLogger);
   await eventually("Redis is reached", () => redis.status === "ready");
   const find = async (section: string, pattern: RegExp) =>
     Number(pattern.exec(await redis.info(section))?.[1]);

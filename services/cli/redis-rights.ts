@@ -1,4 +1,4 @@
-import { PREFIX, RUNNER_PREFIX } from "../../shared/redis/keys.ts";
+import { DEFAULT_NAME, prefixOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 
 /** What a process needs of its Redis user, in the words of ACL SETUSER without their signs. */
 type Rights = {
@@ -22,7 +22,8 @@ const WEBHOOKS = [
   ...words("hkeys ltrim ping scan sismember subscribe unlink zrevrangebyscore"),
 ];
 
-const ALL = { keys: [`${PREFIX}:*`], channels: [`${PREFIX}:changes`, `${PREFIX}:events`] };
+/** Placeholders: `{name}` for the prefix of the deployment, `{runner}` for that of its runners. */
+const ALL = { keys: ["{name}:*"], channels: ["{name}:changes", "{name}:events"] };
 
 /** For each process. The operator's console and the commands have the same. */
 export const RIGHTS = {
@@ -46,7 +47,7 @@ export const RIGHTS = {
         "decrby exists incrby persist strlen zcount zrange zrangebyscore zremrangebyrank zrevrange zrevrank zscore",
       ),
     ],
-    keys: [`${RUNNER_PREFIX}:*`, ...ALL.keys],
+    keys: ["{runner}:*", ...ALL.keys],
     channels: [],
   },
   operator: {
@@ -55,7 +56,7 @@ export const RIGHTS = {
       ...BASE,
       ...QUEUE,
       ...words(`
-        hkeys hsetnx lpos lrange lrem ltrim mget pubsub|numsub rpush scard sismember srem subscribe unlink xrevrange xtrim zcount
+        hkeys hsetnx lpos lrange lrem ltrim mget ping pubsub|numsub rpush scard sismember srem subscribe unlink xrevrange xtrim zcount
         zmscore zrevrange zrevrangebyscore`),
     ],
   },
@@ -63,15 +64,20 @@ export const RIGHTS = {
 
 export type RightsOf = keyof typeof RIGHTS;
 
-/** Not needed by all: CONFIG GET where `[redis] declared` says what it would show, and SELECT in database 0. */
-const OPTIONAL_RIGHTS = ["config|get", "select"];
+/**
+ * Not needed by all: CONFIG GET where `[redis] declared` says what it would show, SELECT in database 0, and what `[redis] nodes` asks of
+ * the nodes of a Cluster.
+ */
+const OPTIONAL_RIGHTS = words("cluster|info cluster|keyslot cluster|slots config|get select");
 
-/** The rights of a process as rules of ACL SETUSER. */
-export function aclRules(process: RightsOf): string {
+/** The rights of a process in the deployment of this name, as rules of ACL SETUSER. */
+export function aclRules(process: RightsOf, name = DEFAULT_NAME): string {
   const { commands, keys, channels }: Rights = RIGHTS[process];
+  const named = (pattern: string): string =>
+    pattern.replace("{name}", prefixOf(name)).replace("{runner}", runnerPrefixOf(name));
   return [
-    ...["resetkeys", ...keys.map((pattern) => `~${pattern}`)],
-    ...["resetchannels", ...channels.map((channel) => `&${channel}`)],
+    ...["resetkeys", ...keys.map((pattern) => `~${named(pattern)}`)],
+    ...["resetchannels", ...channels.map((channel) => `&${named(channel)}`)],
     ...["-@all", ...[...commands, ...OPTIONAL_RIGHTS].sort().map((command) => `+${command}`)],
   ].join(" ");
 }

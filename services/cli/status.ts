@@ -1,5 +1,5 @@
 import { ORIGINS } from "../../shared/call/origin.ts";
-import { toDurability } from "../../shared/config/postern-toml.ts";
+import { toDurability } from "../../shared/config/redis-toml.ts";
 import { runnerViews } from "../../shared/console/runners.ts";
 import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import { EXIT, withStopSignal } from "../../shared/platform/lifecycle/run-service.ts";
@@ -212,7 +212,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   };
   show(COLUMNS, byOrigin(queues).map(queueCells));
   print("\n");
-  print("last hour:\n");
+  print("last hour; P50 and P99 are times from accepted to injected:\n");
   show(LAST_HOUR, lastHour.map(lastHourCells));
   print("\n");
   show(

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { openConfigDir } from "../../shared/config/config-dir.ts";
 import { isLoopback, isPrivateUrl } from "../../shared/config/fields.ts";
 import { operatorToml } from "../../shared/config/operator-toml.ts";
-import { toDurability } from "../../shared/config/postern-toml.ts";
+import { toDurability } from "../../shared/config/redis-toml.ts";
 import { bulkWorkers } from "../../shared/console/bulk-operations.ts";
 import { OPERATIONS, type Operations } from "../../shared/console/contract/contract.ts";
 import { createHandlers } from "../../shared/console/contract/handlers.ts";

@@ -1,16 +1,19 @@
+import { hasConfigFiles, loadConfig } from "../../shared/config/config-dir.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
-import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
+import { toRedisTarget } from "../../shared/config/redis-toml.ts";
 import { createTokenSource, type TokenSource } from "../../shared/console/tokens.ts";
-import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
 import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { type Logger, silentLogger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
-import { connectForRequests, type Redis } from "../../shared/redis/connect.ts";
+import { connectForRequests, type Redis, type RedisTarget } from "../../shared/redis/connect.ts";
+import { addressText } from "../../shared/redis/connector.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
+import { prefixOf } from "../../shared/redis/keys.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { whenReady } from "../../shared/redis/ready.ts";
@@ -59,12 +62,13 @@ export function withRedis(
 ): Promise<number> {
   return exitCodeOf(deps, async () => {
     const { env } = deps;
-    const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
-    const redis = connectForRequests(postern.redis.url, silentLogger);
+    const { postern } = loadConfig(readPostern, { dir: configDir, env, reader: "command" });
+    const target = toRedisTarget(postern.redis, prefixOf(postern.redis.name));
+    const redis = connectForRequests(target, silentLogger);
     redis.options.commandTimeout = REPLY_DEADLINE_MS;
     try {
-      await connected(redis, postern.redis.url);
-      const partition = partitionOf(redis);
+      await connected(redis, target, configDir);
+      const partition = partitionOf(redis, prefixOf(postern.redis.name));
       await checkLayout(partition);
       const { read, now: clock } = redisClock(redis);
       await read();
@@ -100,15 +104,24 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
   }
 }
 
-async function connected(redis: Redis, url: Secret): Promise<void> {
+async function connected(redis: Redis, target: RedisTarget, configDir: string): Promise<void> {
   await whenReady(redis, READY_DEADLINE_MS).catch((cause: unknown) => {
     if (cause instanceof AppError && cause.code === "queue.denied") throw cause;
-    const reason = `Redis at ${hostOf(url)} cannot be reached: ${messageOf(cause)}`;
+    const reason = `Redis at ${placeOf(target)} cannot be reached: ${messageOf(cause)}${unconfigured(configDir)}`;
     throw new AppError("queue.unavailable", { reason, cause });
   });
 }
 
-/** The part of the URL that is no secret. */
-function hostOf(url: Secret): string {
-  return URL.canParse(url.reveal()) ? new URL(url.reveal()).host : "the configured address";
+/** Tells whoever forgot --config-dir that the defaults were used. */
+export function unconfigured(configDir: string): string {
+  if (hasConfigFiles(configDir)) return "";
+  return `; ${configDir} has no configuration files: name the right directory with --config-dir`;
+}
+
+/** The part of a URL that is no secret, or the servers that know where the primary is. */
+function placeOf(target: RedisTarget): string {
+  if ("finder" in target) return `the primary of ${target.finder.servers.map(addressText).join(", ")}`;
+  const url = target.url.reveal();
+  if (url.startsWith("unix:")) return url;
+  return URL.canParse(url) ? new URL(url).host : "the configured address";
 }

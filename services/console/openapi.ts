@@ -12,7 +12,6 @@ import {
 } from "../../shared/console/failed.ts";
 import { FailedBulkView } from "../../shared/console/failed-bulk.ts";
 import { JobView } from "../../shared/console/jobs.ts";
-import { TokenAudit } from "../../shared/console/money-audit.ts";
 import { EndpointView } from "../../shared/console/overview/endpoints.ts";
 import { FlowView } from "../../shared/console/overview/flow.ts";
 import { OverviewView } from "../../shared/console/overview/overview.ts";
@@ -25,6 +24,7 @@ import { RefundCheck } from "../../shared/console/refund-check.ts";
 import { RefundCase, RefundExportView } from "../../shared/console/refunds.ts";
 import { RejectedView } from "../../shared/console/rejected.ts";
 import { SpentElsewhereView } from "../../shared/console/spent-elsewhere.ts";
+import { TokenMatches } from "../../shared/console/transfer-matches.ts";
 import { CODES, type ErrorCode } from "../../shared/platform/errors/codes.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -55,7 +55,7 @@ const COMPONENTS = {
   ...{ Overview: OverviewView, PaidSum, Payment: PaymentView, PaymentDetail, Problem, Rate: RateView },
   ...{ RateReading: ReadingView, RefundCase, RefundCheck: RefundCheckView, RefundFindings: RefundCheck },
   ...{ RefundExport: RefundExportView, Rejected: RejectedView, SoldJob: SoldJobView },
-  ...{ SpentElsewhere: SpentElsewhereView, TokenAudit },
+  ...{ SpentElsewhere: SpentElsewhereView, TokenAudit: TokenMatches },
 } as const;
 
 const names = z.registry<{ id: string }>();

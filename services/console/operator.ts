@@ -1,6 +1,7 @@
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
 import type { OperatorToml } from "../../shared/config/operator-toml.ts";
-import { toConnectionLimits, toDurability, toProxyOptions } from "../../shared/config/postern-toml.ts";
+import { toConnectionLimits, toProxyOptions } from "../../shared/config/postern-toml.ts";
+import { toDurability } from "../../shared/config/redis-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { bulkWorkers } from "../../shared/console/bulk-operations.ts";
 import type { OPERATIONS } from "../../shared/console/contract/contract.ts";
@@ -24,6 +25,7 @@ import { createAudit } from "../../shared/redis/audit/audit.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
+import { prefixOf } from "../../shared/redis/keys.ts";
 import { checkLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { createAssertHost } from "./auth/hosts.ts";
@@ -71,7 +73,7 @@ const BODIES = { max: 8, perPartyMax: 4, what: "bodies", code: "request.rate_lim
 export function composeOperator(options: Options): ComposedOperator {
   const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
   const { tokens, public_url: publicUrl } = operator;
-  const partition = partitionOf(redis);
+  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
   const durable = new DurableRedis({
     redis,
@@ -89,7 +91,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
   const common = { partition, clock, log, ...configuredBy(options, clock) };
-  const work = partitionOf(options.workRedis);
+  const work = partitionOf(options.workRedis, prefixOf(postern.redis.name));
   const worker = startRunWorker({ partition: work, kinds: bulkWorkers({ ...common, partition: work }), log });
   const overview = createOverview({
     ...{ partition, clock, configDir: options.configDir, env: options.env },

@@ -7,9 +7,10 @@ import { domainSeparator } from "../../shared/chain/typed-data.ts";
 import type { CheckedTables } from "../../shared/config/checked-tables.ts";
 import { httpUrl, isTable } from "../../shared/config/fields.ts";
 import type { PriceList } from "../../shared/config/job-pricing-toml.ts";
-import { toConnectionLimits, toDurability, toProxyOptions } from "../../shared/config/postern-toml.ts";
+import { toConnectionLimits, toProxyOptions } from "../../shared/config/postern-toml.ts";
 import { type PricingToml, pricingOptions } from "../../shared/config/pricing-toml.ts";
 import { rateProblems } from "../../shared/config/rate-source.ts";
+import { toDurability } from "../../shared/config/redis-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { type AcceptedToken, acceptedToken, type X402Toml } from "../../shared/config/x402-toml.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
@@ -26,10 +27,12 @@ import {
   settlementEndpoint,
   toSettlementOption,
 } from "../../shared/pricing/prices.ts";
-import { type PricingConfig, readPricingConfig } from "../../shared/pricing/pricing-checks.ts";
 import { createRates } from "../../shared/pricing/rates/rates.ts";
+import { type PricingConfig, readPricing } from "../../shared/pricing/read-pricing.ts";
+import { signingTerms } from "../../shared/pricing/signing-terms.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
+import { prefixOf } from "../../shared/redis/keys.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
@@ -64,7 +67,7 @@ export type PricingService = ServedPart & {
 export const PRICING: PartKind<PricingConfig> = {
   kind: "pricing",
   need: "requests",
-  read: (tables, env) => readPricingConfig(tables, env, "pricing"),
+  read: (tables, env) => readPricing(tables, env, "pricing"),
 };
 
 /**
@@ -77,7 +80,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     ...PRICING,
     read(tables, env) {
       settlement = readSettlement(tables, env);
-      return readPricingConfig(tables, env, "pricing", pricingOptions({ env }));
+      return readPricing(tables, env, "pricing", pricingOptions({ env }));
     },
   };
   const own = {
@@ -146,7 +149,7 @@ export function composePricingService(options: Options): ComposedService {
   warnIfPortable(log);
   const signer = createSigner(pricing.key.reveal());
   const separator = domainSeparator(pricing.domain);
-  const partition = partitionOf(redis);
+  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const durable = new DurableRedis({
     ...{ redis, ...toDurability(postern.redis), log },
     checkData: createClaimLayout(partition),
@@ -202,7 +205,10 @@ function createSettle({ public_url, accepted_tokens }: X402Settlement, rateOf: R
   const endpoint = public_url.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({
     options: currentOffers(quote.priceWei, accepted_tokens, rateOf).map(({ token, amount }) =>
-      toSettlementOption({ token: { ...token, payTo: token.pay_to }, amount }),
+      toSettlementOption({
+        token: { ...token, payTo: token.pay_to, scheme: signingTerms(token).scheme },
+        amount,
+      }),
     ),
     endpoint: settlementEndpoint(endpoint, quote),
   });

@@ -28,6 +28,7 @@ import {
 } from "../../shared/queue/queue-name.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
+import { prefixOf } from "../../shared/redis/keys.ts";
 import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
@@ -127,7 +128,7 @@ export function composeProducer(options: Options): ComposedProducer {
   const { postern, redis, origins, clock = systemClock } = options;
   const { concurrency, lock_ms: lockMs, body_budget_bytes: bodyBudgetBytes } = postern.producer;
   const workerId = `${hostname()}:${process.pid}:${clock().toString(36)}`;
-  const partition = partitionOf(redis);
+  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const durable = new DurableRedis({
     redis,

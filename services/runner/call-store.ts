@@ -5,7 +5,7 @@ import { cut } from "../../shared/platform/text/cut.ts";
 import { delay } from "../../shared/platform/time/clock.ts";
 import { defineScript, type Reply, type Run, type Script } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
-import { runnerKeys } from "../../shared/redis/keys.ts";
+import type { RunnerKeys } from "../../shared/redis/keys.ts";
 import { bytes, flag, oneOf, optional, tuple } from "../../shared/redis/reply.ts";
 import { isUnreadable } from "../../shared/redis/unreadable.ts";
 import beginCallLua from "./begin-call.lua";
@@ -101,6 +101,7 @@ export type Failure = { code: string; reason: string; status: number; attempts?:
 
 export type StoreOptions = {
   durable: DurableRedis;
+  keys: RunnerKeys;
   /** Unique to this runner: a call that it left RUNNING is its own to begin again. */
   owner: string;
   leaseMs: number;
@@ -116,6 +117,7 @@ export type CallStore = ReturnType<typeof createCallStore>;
  */
 export function createCallStore({
   durable,
+  keys,
   owner,
   leaseMs,
   memoryMs,
@@ -131,7 +133,7 @@ export function createCallStore({
   return {
     /** Marks the call as running here, under a lease, or tells what is known of it. */
     async begin({ callId: id, jobId: job, bytes, sha256 }: CallSummary): Promise<Begun> {
-      const { call, answer, calls, due } = runnerKeys;
+      const { call, answer, calls, due } = keys;
       const digest = Buffer.from(sha256, "hex");
       const words = { id, owner, leaseMs, memoryMs, listedMs, job, sha256: digest, bytes };
       return toBegun(id, await begin({ call: call(id), answer: answer(id), calls, due }, words));
@@ -139,7 +141,7 @@ export function createCallStore({
 
     /** Prolongs the lease; false if the call no longer belongs to this runner. */
     renew: (id: string): Promise<boolean> =>
-      renew({ call: runnerKeys.call(id), due: runnerKeys.due }, { id, owner, leaseMs, memoryMs }),
+      renew({ call: keys.call(id), due: keys.due }, { id, owner, leaseMs, memoryMs }),
 
     /**
      * Remembers the answer of a call that was run, and in the same step what is to be delivered of it. Returns the first answer: another
@@ -150,10 +152,10 @@ export function createCallStore({
       answer: HttpAnswer,
       outgoing?: Outgoing,
     ): Promise<HttpAnswer> {
-      const { call, answer: answerOf, calls, due, answers: kept, answersBytes } = runnerKeys;
+      const { call, answer: answerOf, calls, due, answers: kept, answersBytes } = keys;
       const touched = { call: call(id), answer: answerOf(id), calls, due, answers: kept, answersBytes };
       const first = await finish(
-        { ...touched, delivery: runnerKeys.delivery(id), deliveries: runnerKeys.deliveries },
+        { ...touched, delivery: keys.delivery(id), deliveries: keys.deliveries },
         {
           ...{ id, memoryMs, listedMs, job, sha256: Buffer.from(sha256, "hex"), bytes },
           ...{ status: answer.status, digest: sha256Of(answer.body), toKeep: answers.toKeep(id, answer) },
@@ -170,7 +172,7 @@ export function createCallStore({
      */
     async fail(id: string, failure: Failure, outgoing?: Outgoing): Promise<void> {
       const { code, status, attempts } = failure;
-      const { call, due, delivery, deliveries } = runnerKeys;
+      const { call, due, delivery, deliveries } = keys;
       await fail(
         { call: call(id), due, delivery: delivery(id), deliveries },
         {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { defineScript, type Word } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
-import { runnerKeys } from "../../shared/redis/keys.ts";
+import type { RunnerKeys } from "../../shared/redis/keys.ts";
 import { bytes, integer, nothing, numeric, optional, text, tuple } from "../../shared/redis/reply.ts";
 import claimDeliveryLua from "./claim-delivery.lua";
 import { createReadDue } from "./due.ts";
@@ -64,10 +64,9 @@ export type DeliveryStore = ReturnType<typeof createDeliveryStore>;
  * What waits to be delivered. No write here needs to be on disk when it resolves: what was delivered and is delivered again changes
  * nothing. Nothing is retried.
  */
-export function createDeliveryStore(durable: DurableRedis) {
+export function createDeliveryStore(durable: DurableRedis, { delivery, deliveries }: RunnerKeys) {
   const { redis } = durable;
   const [claim, end, putOff] = [CLAIM.on(redis), END.on(redis), PUT_OFF.on(redis)];
-  const { delivery, deliveries } = runnerKeys;
   const keysOf = (id: string) => ({ delivery: delivery(id), deliveries });
 
   return {

@@ -2,7 +2,7 @@ import type { Logger } from "../../shared/platform/log/logger.ts";
 import { defineScript } from "../../shared/redis/define-script.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
 import { GiveWay } from "../../shared/redis/give-way.ts";
-import { runnerKeys } from "../../shared/redis/keys.ts";
+import type { RunnerKeys } from "../../shared/redis/keys.ts";
 import { integer } from "../../shared/redis/reply.ts";
 import makeRoomLua from "./make-room.lua";
 import { encodeAnswer } from "./remembered-answer.ts";
@@ -17,6 +17,7 @@ const MAKE_ROOM = defineScript({
 
 type Options = {
   durable: DurableRedis;
+  keys: RunnerKeys;
   /** How long an answer is kept, if there is room. */
   answerMs: number;
   /** A larger answer is not kept. */
@@ -37,11 +38,11 @@ export class KeptAnswers {
   readonly #giveWay: GiveWay;
 
   constructor(options: Options) {
-    const { durable, answersMemoryRatioMax: above, log } = options;
+    const { durable, keys, answersMemoryRatioMax: above, log } = options;
     const makeRoom = MAKE_ROOM.on(durable.redis);
-    const { answers, answersBytes, answer } = runnerKeys;
-    const keys = { answers, bytes: answersBytes, prefix: answer("") };
-    const letGo = (bytesToFree: number) => makeRoom(keys, { bytesToFree });
+    const { answers, answersBytes, answer } = keys;
+    const touched = { answers, bytes: answersBytes, prefix: answer("") };
+    const letGo = (bytesToFree: number) => makeRoom(touched, { bytesToFree });
     this.#options = options;
     this.#giveWay = new GiveWay({ what: "answers", durable, above, begin: () => letGo, log });
   }

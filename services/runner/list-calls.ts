@@ -1,7 +1,7 @@
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Redis } from "../../shared/redis/connect.ts";
-import { runnerKeys } from "../../shared/redis/keys.ts";
+import type { RunnerKeys } from "../../shared/redis/keys.ts";
 import { storeUnavailable } from "./call-store.ts";
 
 /** How many calls one answer looks at, whatever the filter: everybody who reaches the port may ask. */
@@ -44,9 +44,9 @@ export type ListCalls = ReturnType<typeof createListCalls>;
  * Reads what the runners on this Redis run and ran: first the long calls that are not done, then the newest. Throws
  * `runner.store_unavailable`.
  */
-export function createListCalls(redis: Redis, clock: Clock) {
+export function createListCalls(redis: Redis, keys: RunnerKeys, clock: Clock) {
   async function one(id: string): Promise<ListedCall | undefined> {
-    return toListed(id, await redis.hmgetBuffer(runnerKeys.call(id), ...FIELDS), clock());
+    return toListed(id, await redis.hmgetBuffer(keys.call(id), ...FIELDS), clock());
   }
 
   async function list({ limit, after, ...filter }: Filter): Promise<Page> {
@@ -64,11 +64,11 @@ export function createListCalls(redis: Redis, clock: Clock) {
 
   /** One id more than `list` looks at, which tells whether there are more. */
   async function idsAfter(after: string | undefined): Promise<string[]> {
-    const rank = after === undefined ? -1 : await redis.zrevrank(runnerKeys.calls, after);
+    const rank = after === undefined ? -1 : await redis.zrevrank(keys.calls, after);
     if (rank === null) {
       throw malformed("the call named by `after` is no longer stored; list again without `after`");
     }
-    return redis.zrevrange(runnerKeys.calls, rank + 1, rank + 1 + LOOKED_AT_MAX);
+    return redis.zrevrange(keys.calls, rank + 1, rank + 1 + LOOKED_AT_MAX);
   }
 
   async function* look(ids: readonly string[]): AsyncGenerator<ListedCall | undefined> {

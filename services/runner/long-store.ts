@@ -1,5 +1,4 @@
 import { defineScript, type Reply } from "../../shared/redis/define-script.ts";
-import { runnerKeys } from "../../shared/redis/keys.ts";
 import { bytes, flag, integer, numeric, oneOf, optional, text, tuple } from "../../shared/redis/reply.ts";
 import { durableScript, type StoreOptions } from "./call-store.ts";
 import claimLongLua from "./claim-long.lua";
@@ -65,12 +64,12 @@ export type LongStore = ReturnType<typeof createLongStore>;
  * Keeps long calls with their input until they are done. Every method is one atomic script, and its write is on disk when
  * it resolves. Nothing is retried here. Throws `runner.store_unavailable`; the outcome is then unknown.
  */
-export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
+export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions) {
   const store = durableScript(durable, STORE);
   const claim = durableScript(durable, CLAIM);
   const giveBack = durableScript(durable, GIVE_BACK);
   const runAgain = durableScript(durable, RUN_AGAIN);
-  const placesOf = (id: string) => ({ call: runnerKeys.call(id), due: runnerKeys.due });
+  const placesOf = (id: string) => ({ call: keys.call(id), due: keys.due });
 
   return {
     /** Stores a call that was begun here; false if the call no longer belongs to this runner. */
@@ -79,11 +78,11 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
       const [input, metadata] = [body.toString("base64"), JSON.stringify(request.metadata)];
       const { status } = longCallAnswer(id);
       const words = { id, owner, status, input, inputType, metadata, traceparent };
-      return store({ call: runnerKeys.call(id), calls: runnerKeys.calls, due: runnerKeys.due }, words);
+      return store({ call: keys.call(id), calls: keys.calls, due: keys.due }, words);
     },
 
     /** Calls that wait or whose lease lapsed. Only reads. */
-    due: createReadDue(durable.redis, runnerKeys.due),
+    due: createReadDue(durable.redis, keys.due),
 
     /** Claims a due call under a lease; undefined if another runner was faster. */
     async claim(id: string): Promise<StoredCall | undefined> {
@@ -98,7 +97,7 @@ export function createLongStore({ durable, owner, leaseMs }: StoreOptions) {
 
     /** Gives a FAILED long call fresh attempts; it is due at once. Changes no other call. */
     async runAgain(id: string): Promise<RunAgainResult> {
-      const { delivery, deliveries } = runnerKeys;
+      const { delivery, deliveries } = keys;
       const touched = { ...placesOf(id), delivery: delivery(id), deliveries };
       return runAgain(touched, { id, status: longCallAnswer(id).status });
     },

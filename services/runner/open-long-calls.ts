@@ -1,5 +1,6 @@
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import type { DurableRedis } from "../../shared/redis/durable.ts";
+import type { RunnerKeys } from "../../shared/redis/keys.ts";
 import { Deliveries } from "./deliveries.ts";
 import { createDeliveryStore } from "./delivery-store.ts";
 import { createGateways } from "./gateways.ts";
@@ -15,6 +16,7 @@ type Delivering = Pick<LongCallsOptions, "createTeller" | "toOutgoing" | "onOutg
 
 type Options = Omit<LongCallsOptions, keyof Delivering> & {
   durable: DurableRedis;
+  keys: RunnerKeys;
   deliverTo: readonly string[];
   /** Signs what is delivered. */
   secret: Secret | undefined;
@@ -22,8 +24,8 @@ type Options = Omit<LongCallsOptions, keyof Delivering> & {
 };
 
 /** The long calls of a runner, and the delivery of their results. */
-export function openLongCalls({ durable, deliverTo, secret, resultBytesMax, ...options }: Options) {
-  const delivering = openDelivering({ durable, deliverTo, secret, resultBytesMax, ...options });
+export function openLongCalls({ durable, keys, deliverTo, secret, resultBytesMax, ...options }: Options) {
+  const delivering = openDelivering({ durable, keys, deliverTo, secret, resultBytesMax, ...options });
   const longCalls = new LongCalls({ ...options, ...delivering });
   return {
     /** Looks now for calls that are due, and for results that are. */
@@ -43,7 +45,14 @@ export function openLongCalls({ durable, deliverTo, secret, resultBytesMax, ...o
 }
 
 /** Without `deliverTo` nothing is delivered, and nothing is kept for it. */
-function openDelivering({ durable, deliverTo, secret, resultBytesMax, ...options }: Options): Delivering {
+function openDelivering({
+  durable,
+  keys,
+  deliverTo,
+  secret,
+  resultBytesMax,
+  ...options
+}: Options): Delivering {
   const { jobs, leaseMs, clock, random, log } = options;
   if (deliverTo.length === 0 || secret === undefined) {
     const long = jobs.list().filter((job) => job.long);
@@ -57,7 +66,8 @@ function openDelivering({ durable, deliverTo, secret, resultBytesMax, ...options
     };
   }
   const gateways = createGateways({ urls: deliverTo, secret, clock });
-  const deliveries = new Deliveries({ store: createDeliveryStore(durable), gateways, leaseMs, random, log });
+  const store = createDeliveryStore(durable, keys);
+  const deliveries = new Deliveries({ store, gateways, leaseMs, random, log });
   return {
     createTeller: createTellerOf(gateways, log),
     toOutgoing: createToOutgoing(resultBytesMax),

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { BODY_BYTES_MAX } from "../../shared/call/job-call.ts";
-import { toAnswerOptions, toDurability, toRunnerRedis } from "../../shared/config/postern-toml.ts";
+import { toAnswerOptions, toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { type PosternConfig, readPostern } from "../../shared/config/read-postern.ts";
+import { toDurability } from "../../shared/config/redis-toml.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import type { Host, PartKind } from "../../shared/part/host.ts";
 import { mountPath, openPart, type ServedOptions } from "../../shared/part/options.ts";
@@ -11,6 +12,7 @@ import { systemClock, within } from "../../shared/platform/time/clock.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { givesWayAbove } from "../../shared/redis/give-way.ts";
+import { runnerKeysOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { createClaimRunnerLayout } from "../../shared/redis/layout.ts";
 import { createRequestChecks } from "./authenticate.ts";
 import { createCallStore, createUntilStored } from "./call-store.ts";
@@ -45,6 +47,7 @@ export const RUNNER: PartKind<PosternConfig> = {
   need: "requests",
   read: (tables, env) => readPostern(tables, env, "runner"),
   redisOf: toRunnerRedis,
+  prefixOf: runnerPrefixOf,
 };
 
 /**
@@ -82,20 +85,24 @@ export function composeRunner(options: Options): ComposedServer {
   let draining = false;
   const isDraining = () => draining;
 
+  const keys = runnerKeysOf(runnerPrefixOf(postern.redis.name));
   const durable = new DurableRedis({
     ...{ redis, ...toDurability(toRunnerRedis(postern)), onUsable: () => wake(), log },
-    checkData: createClaimRunnerLayout(redis),
+    checkData: createClaimRunnerLayout(redis, keys),
   });
-  const store = { durable, owner: randomUUID(), leaseMs, memoryMs: config.memory_secs * 1000 };
+  const store = { durable, keys, owner: randomUUID(), leaseMs, memoryMs: config.memory_secs * 1000 };
   const answersMemoryRatioMax = givesWayAbove(limits.redis_memory_ratio_max).answers;
-  const answers = new KeptAnswers({ durable, ...toAnswerOptions(postern), answersMemoryRatioMax, log });
+  const answers = new KeptAnswers({
+    ...{ durable, keys, answersMemoryRatioMax, log },
+    ...toAnswerOptions(postern),
+  });
   const calls = createCallStore({ ...store, answers });
   const longStore = createLongStore(store);
   const untilStored = createUntilStored({ ended, log });
   const leases = new Leases({ redis, renew: calls.renew, leaseMs });
   const execute = createExecute({ metadataPrefix, ended, log });
   const longCalls = openLongCalls({
-    ...{ jobs, durable, calls, longStore, leases, leaseMs, execute, untilStored, concurrency },
+    ...{ jobs, durable, keys, calls, longStore, leases, leaseMs, execute, untilStored, concurrency },
     attempts: config.long_attempts,
     backoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
     ...{ deliverTo: config.deliver_to, secret: secrets[0], resultBytesMax: config.result_bytes_max },
@@ -109,7 +116,7 @@ export function composeRunner(options: Options): ComposedServer {
   const checks = createRequestChecks({ secrets, metadataPrefix, clock });
   const takeJob = createTakeJob({ jobs, checks, runCall, concurrency, bodyBytesMax, isDraining, clock, log });
   const runAgain = createRunAgain({ checks, longStore, wake, isDraining, log });
-  const listCalls = createListCalls(redis, redisClock(redis).now);
+  const listCalls = createListCalls(redis, keys, redisClock(redis).now);
   const readiness = createReadiness(durable, isDraining);
 
   const settle = async (): Promise<void> => {

@@ -6,9 +6,8 @@ import type { ResultTokens } from "../../shared/call/results/token.ts";
 import { type EndpointToml, waitSecsOf } from "../../shared/config/endpoint-toml.ts";
 import { id } from "../../shared/config/fields.ts";
 import { type PosternToml, toConnectionLimits } from "../../shared/config/postern-toml.ts";
-import { type Config, readWebhooks } from "../../shared/config/read-config.ts";
+import { type Config, readWebhooks } from "../../shared/config/read-webhooks.ts";
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
-import { createRecordRejected } from "../../shared/console/rejected/record.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { createAddressList } from "../../shared/http/ip/address-list.ts";
 import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/http/ops.ts";
@@ -24,9 +23,11 @@ import { mountPath, openPart, type ServedOptions, tableOption } from "../../shar
 import { createServedPart, type ServedPart } from "../../shared/part/part.ts";
 import { createEventCounter } from "../../shared/platform/log/event-counter.ts";
 import { type Clock, systemClock } from "../../shared/platform/time/clock.ts";
+import { prefixOf } from "../../shared/redis/keys.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
+import { createRecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import { createAccept } from "./accept.ts";
 import { createMakeCall } from "./call.ts";
 import { createAnswerCalls, resultPathOf } from "./calls.ts";
@@ -81,7 +82,7 @@ type Options = Host & {
 /** @internal The gateway, made of its parts. It holds no state that two replicas would have to share. */
 export function composeWebhooksGateway(options: Options): Gateway {
   const { webhooks, postern, redis, serviceId = 0, clock = systemClock } = options;
-  const partition = partitionOf(redis);
+  const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const log = tellFollowers(options.log, { partition, service: "webhooks", about: { serviceId }, clock });
   const ingress = openIngress("webhook", partition, options);
   const { admission, bodies, results, waits, streams, redisTime, clientAddressOf: addressOf } = ingress;

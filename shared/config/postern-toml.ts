@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { coversEveryAddress } from "../http/ip/address-list.ts";
-import { Secret } from "../platform/crypto/secret.ts";
+import { headerName } from "../senders/fields.ts";
 import { between, rule } from "./between-keys.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
-import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
+import { address, addressRange, attempts, httpUrl, positive } from "./fields.ts";
 import { backoff, jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
-import { redisUrl } from "./redis-url.ts";
+import { redis, runnerRedis } from "./redis-toml.ts";
 import { results } from "./results-toml.ts";
 import type { SecretSource } from "./secrets.ts";
 
@@ -43,23 +43,6 @@ export function posternToml(from: SecretSource) {
 }
 export type PosternToml = z.output<ReturnType<typeof posternToml>>;
 
-const durability = {
-  durability: z.enum(["strict", "relaxed"]).default("strict"),
-  declared: z.string().trim().min(1).max(200).optional(),
-};
-
-type RedisDurability = z.output<z.ZodObject<typeof durability>>;
-
-function needsDeclaration({ durability: mode, declared }: RedisDurability): boolean {
-  return mode === "strict" || declared === undefined;
-}
-const NOT_DECLARED = { path: ["declared"], message: 'is not used: durability is "relaxed"' };
-
-const redis = (from: SecretSource) =>
-  z
-    .strictObject({ url: redisUrl(from).default(() => new Secret("redis://127.0.0.1:6379")), ...durability })
-    .check(between(rule(needsDeclaration, NOT_DECLARED)));
-
 const DAY_SECS = 86_400;
 const MIB = 1024 * 1024;
 
@@ -82,10 +65,7 @@ const runner = (from: SecretSource) =>
     .strictObject({
       ...runnerFields(from),
       url: httpUrl.default("http://127.0.0.1:8645"),
-      redis: z
-        .strictObject({ url: redisUrl(from), ...durability })
-        .check(between(rule(needsDeclaration, NOT_DECLARED)))
-        .optional(),
+      redis: runnerRedis(from).optional(),
       ...runnerMemory,
       bind_address: address.default("127.0.0.1:8645"),
       lease_ms: z.int().min(1000).default(30_000),
@@ -168,11 +148,6 @@ const http = z
 /** The Redis of the runner: its own, if it has one, else the one of all. */
 export function toRunnerRedis({ redis, runner }: PosternToml) {
   return runner.redis ?? redis;
-}
-
-/** What a part asks of its Redis (shared/redis/server-state.ts). */
-export function toDurability({ durability: mode, declared }: RedisDurability) {
-  return { mode, declared };
 }
 
 /** What the runner keeps of its answers (services/runner/kept-answers.ts). */

@@ -9,10 +9,19 @@ export function redisUrl(from: SecretSource) {
   });
 }
 
+/** `unix:///run/redis.sock` */
+export function isSocketUrl(text: string): boolean {
+  return text.startsWith("unix:");
+}
+
 /** What is wrong with the URL of a Redis, in words that hold nothing of it; undefined if it can be used. */
 export function redisUrlProblem(text: string): string | undefined {
+  if (isSocketUrl(text))
+    return /^unix:\/\/\/[^?#]+$/.test(text)
+      ? undefined
+      : "must have the path of a socket, such as unix:///run/redis.sock";
   const rest = /^rediss?:\/\/(.*)$/s.exec(text)?.[1];
-  if (rest === undefined) return "must be a redis:// or rediss:// URL";
+  if (rest === undefined) return "must be a redis://, rediss:// or unix:// URL";
   // The last @ ends the password for a person, and the first of the others for a parser.
   const credentials = rest.slice(0, Math.max(0, rest.lastIndexOf("@")));
   const sign = /[/?#]/.exec(credentials)?.[0];

@@ -12,20 +12,26 @@ import {
   toFailedBulkView,
   untilNow,
 } from "./failed-bulk.ts";
-import { AuditOrder, auditSelection, chooseTokens, createAuditMoney, MoneyAudit } from "./money-audit.ts";
 import { ALL_PENDING, createCheckRefunds, RefundCheck } from "./refund-check.ts";
 import type { Run } from "./runs/run.ts";
 import type { Runs } from "./runs/store.ts";
 import { RunHead, toHead } from "./runs/view.ts";
 import type { DoRun } from "./runs/worker.ts";
 import type { TokenSource } from "./tokens.ts";
+import {
+  chooseTokens,
+  createFindMatches,
+  MatchOrder,
+  matchSelection,
+  TransferMatches,
+} from "./transfer-matches.ts";
 
 /** The state of an audit of the money. */
 export const AuditView = RunHead.extend({
   kind: z.literal("audit"),
-  order: AuditOrder,
+  order: MatchOrder,
   /** Has the tokens that it has come to; whole once it is `done`. Null before the first, and in a list. */
-  result: MoneyAudit.nullable(),
+  result: TransferMatches.nullable(),
 });
 export type AuditView = z.infer<typeof AuditView>;
 
@@ -57,7 +63,7 @@ const KINDS: Record<BulkKind, Kind> = {
   replay: FAILED,
   discard: FAILED,
   audit: {
-    selectionOf: (request) => auditSelection(AuditOrder.parse(request)),
+    selectionOf: (request) => matchSelection(MatchOrder.parse(request)),
     toView: toAuditView,
     isListedWhole: false,
   },
@@ -104,8 +110,8 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens }: Dep
       return toFailedBulkView(await begin(action, untilNow(order, clock()), !order.dry_run));
     },
 
-    /** Throws as `AuditMoney` does, as far as no chain is asked for it. */
-    async beginAudit(order: AuditOrder): Promise<AuditView> {
+    /** Throws as `FindMatches` does, as far as no chain is asked for it. */
+    async beginAudit(order: MatchOrder): Promise<AuditView> {
       chooseTokens(tokens, order);
       return toAuditView(await begin("audit", order as object));
     },
@@ -141,12 +147,12 @@ export function bulkWorkers({
   ...deps
 }: Parameters<typeof failedBulk>[0] &
   Parameters<typeof createCheckRefunds>[0] & { listedMax?: number }): Record<BulkKind, DoRun> {
-  const auditMoney = createAuditMoney(deps.partition, deps.tokens, { listedMax });
+  const findMatches = createFindMatches(deps.partition, deps.tokens, { listedMax });
   const checkRefunds = createCheckRefunds(deps);
   return {
     ...failedBulk(deps),
     async audit({ run, signal, tell, told }) {
-      const result = await auditMoney(AuditOrder.parse(run.request), { signal, tell });
+      const result = await findMatches(MatchOrder.parse(run.request), { signal, tell });
       await told(result);
     },
     async "refund-check"({ run, signal, told }) {
@@ -161,9 +167,9 @@ function toView(run: Run): BulkView {
 }
 
 function toAuditView(run: Run): AuditView {
-  const order = AuditOrder.parse(run.request);
-  const result = run.progress === undefined ? null : MoneyAudit.parse(run.progress);
-  return { ...toHead(run, auditSelection(order)), kind: "audit", order, result };
+  const order = MatchOrder.parse(run.request);
+  const result = run.progress === undefined ? null : TransferMatches.parse(run.progress);
+  return { ...toHead(run, matchSelection(order)), kind: "audit", order, result };
 }
 
 function toRefundCheckView(run: Run): RefundCheckView {

@@ -1,10 +1,12 @@
 import type { CheckedTables } from "../config/checked-tables.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
+import { type RedisTable, toRedisTarget } from "../config/redis-toml.ts";
 import type { Env } from "../config/secrets.ts";
-import type { Logger } from "../platform/log/logger.ts";
+import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import type { Redis } from "../redis/connect.ts";
+import { prefixOf } from "../redis/keys.ts";
 import type { ProcessKind } from "../telemetry/processes/process.ts";
 import { noReports, openReports, type Reports } from "../telemetry/processes/report.ts";
 import { type Need, openConnection } from "./redis-option.ts";
@@ -16,7 +18,9 @@ export type PartKind<Config extends PosternConfig> = {
   /** Reads the part's tables. */
   read(tables: CheckedTables, env: Env): Config | undefined;
   /** Table of the part's Redis, if that is not `redis`. */
-  redisOf?(postern: PosternToml): PosternToml["redis"];
+  redisOf?(postern: PosternToml): RedisTable;
+  /** Prefix of the part's keys, if that is not the deployment's. */
+  prefixOf?(name: string): string;
 };
 
 /** @internal The configuration, connection and log that every part is composed of. */
@@ -37,7 +41,7 @@ type Given = { redis?: Redis | undefined; log: Logger; serviceId?: number | unde
 
 /** @internal Logs the warnings about a configuration, connects to its Redis, and begins the reports. */
 export function openHost<Config extends PosternConfig>(
-  { kind, need, redisOf = ({ redis }) => redis }: PartKind<Config>,
+  { kind, need, redisOf = ({ redis }) => redis, prefixOf: ownPrefixOf = prefixOf }: PartKind<Config>,
   checked: Config,
   { serviceId, ...given }: Given,
 ) {
@@ -45,21 +49,28 @@ export function openHost<Config extends PosternConfig>(
   for (const warning of warnings) given.log.warn("config.warning", { warning });
   const { postern } = checked;
   const table = redisOf(postern);
-  const { redis, close } = openConnection(given.redis, table.url, need, given.log);
+  const connect = (prefix: string, log: Logger) =>
+    openConnection(given.redis, toRedisTarget(table, prefix), need, log);
+  const [prefix, ownPrefix] = [prefixOf(postern.redis.name), ownPrefixOf(postern.redis.name)];
+  const own = connect(ownPrefix, given.log);
   // Nothing reads the reports in a Redis that only this part has.
-  const reports =
-    table === postern.redis
-      ? openReports({ kind, postern, config, serviceId, redis, log: given.log })
-      : noReports(given.log);
+  const isShared = table === postern.redis;
+  // In a Cluster the deployment's keys may be on another node than the part's.
+  const isSplit = isShared && table.nodes !== undefined && ownPrefix !== prefix;
+  const deployment = isSplit ? connect(prefix, silentLogger) : own;
+  const { redis } = deployment;
+  const reports = isShared
+    ? openReports({ kind, postern, config, serviceId, redis, log: given.log })
+    : noReports(given.log);
   return {
     ...(checked as Tables<Config>),
-    redis,
+    redis: own.redis,
     reports,
     log: reports.log,
     /** Sends the last report, and closes the connection if the part made it. */
     async end(): Promise<void> {
       await reports.stop();
-      close();
+      for (const connection of new Set([own, deployment])) connection.close();
     },
   };
 }

@@ -1,6 +1,11 @@
-import type { Secret } from "../platform/crypto/secret.ts";
 import type { Logger } from "../platform/log/logger.ts";
-import { connectForRequests, connectForWork, inItsDatabase, type Redis } from "../redis/connect.ts";
+import {
+  connectForRequests,
+  connectForWork,
+  inItsDatabase,
+  type Redis,
+  type RedisTarget,
+} from "../redis/connect.ts";
 
 /** What a connection is for: to answer requests, so that it must fail fast, or to do work, so that it must wait. */
 export type Need = "requests" | "work";
@@ -34,16 +39,24 @@ const WHY: Readonly<Record<Need, string>> = {
 
 /** @internal Why a part cannot use this as its connection; undefined if it can. */
 export function redisProblem(redis: unknown, need: Need): string | undefined {
-  if (!isConnection(redis)) return "must be an ioredis connection; set a URL as redis.url of postern";
+  if (!isConnection(redis))
+    return "must be an ioredis connection; set a URL, sentinels or nodes in redis of postern";
   const { options } = redis;
+  // It may end for good when it has to be made again.
+  if (options["sentinels"]) return "must have no sentinels: set sentinels in redis of postern";
   if (options["keyPrefix"]) return "must have no keyPrefix: all parts must use the same keys";
   const wrong = RULES[need].filter(([setting, isGood]) => !isGood(options[nameOf(setting)]));
   if (wrong.length === 0) return undefined;
   return `must be created with ${wrong.map(([setting]) => setting).join(", ")}, so that ${WHY[need]}`;
 }
 
-/** @internal Takes the host's connection, which `close` leaves open, or connects to `url`. */
-export function openConnection(redis: Redis | undefined, url: Secret, need: Need, log: Logger): Connection {
+/** @internal Takes the host's connection, which `close` leaves open, or connects to `target`. */
+export function openConnection(
+  redis: Redis | undefined,
+  target: RedisTarget,
+  need: Need,
+  log: Logger,
+): Connection {
   if (redis !== undefined) {
     inItsDatabase(redis);
     if (redis.status === "wait") redis.connect().catch(() => {}); // lazyConnect: nothing else would
@@ -52,7 +65,7 @@ export function openConnection(redis: Redis | undefined, url: Secret, need: Need
       redis.select(redis.options.db).catch(() => redis.disconnect(true));
     return { redis, close() {} };
   }
-  const own = need === "requests" ? connectForRequests(url, log) : connectForWork(url, log);
+  const own = need === "requests" ? connectForRequests(target, log) : connectForWork(target, log);
   return { redis: own, close: () => own.disconnect() };
 }
 

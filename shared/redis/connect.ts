@@ -2,7 +2,8 @@ import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
-import { isOfSelect } from "./failure.ts";
+import { connectorTo, type Found, type Login, loginOptions } from "./connector.ts";
+import { isOfSelect, notePassing } from "./failure.ts";
 
 export type { Redis } from "ioredis";
 
@@ -16,32 +17,74 @@ const COMMON = {
     Math.min(50 * 2 ** attempt, RECONNECT_MS_MAX) * (0.5 + Math.random() / 2),
 } satisfies RedisOptions;
 
+/** A Redis by its URL, which may hold the user and the password; or one whose primary others name. */
+export type RedisTarget = (Login & { readonly url: Secret }) | Found;
+
 /**
  * For code that answers a caller. While Redis is away, commands fail at once instead of queueing up. A command whose reply
  * is lost is not sent again without the caller's knowledge.
  */
-export function connectForRequests(url: Secret, log: Logger): Redis {
-  const redis = new BatchingRedis(url.reveal(), {
-    ...COMMON,
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    commandTimeout: 1500,
-    // ioredis waits this long for a socket to end, even for one that never opened, and keeps the process alive meanwhile.
-    disconnectTimeout: 500,
-    reconnectOnError: (error) => error.message.includes("READONLY"),
-  });
-  return logged(inItsDatabase(redis), log);
+export function connectForRequests(target: RedisTarget, log: Logger): Redis {
+  return open(
+    target,
+    {
+      ...COMMON,
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      autoResendUnfulfilledCommands: false,
+      commandTimeout: 1500,
+      // ioredis waits this long for a socket to end, even for one that never opened, and keeps the process alive meanwhile.
+      disconnectTimeout: 500,
+      reconnectOnError: (error) => isOfOtherPrimary(error, target),
+    },
+    log,
+  );
 }
 
 /** For workers: commands wait for Redis to return. Safe to resend only because every id is deterministic. */
-export function connectForWork(url: Secret, log: Logger): Redis {
-  const redis = new BatchingRedis(url.reveal(), {
-    ...COMMON,
-    maxRetriesPerRequest: null,
-    reconnectOnError: (error) => (error.message.includes("READONLY") ? 2 : false),
-  });
+export function connectForWork(target: RedisTarget, log: Logger): Redis {
+  return open(
+    target,
+    {
+      ...COMMON,
+      maxRetriesPerRequest: null,
+      reconnectOnError: (error) => (isOfOtherPrimary(error, target) ? 2 : false),
+    },
+    log,
+  );
+}
+
+function open(
+  target: RedisTarget,
+  options: Omit<RedisOptions, "protocol" | "replyMapping">,
+  log: Logger,
+): Redis {
+  const login = loginOptions(target);
+  if ("finder" in target)
+    return logged(new BatchingRedis({ ...options, ...login, Connector: connectorTo(target) }), log);
+  const url = target.url.reveal();
+  const path = SOCKET_URL.exec(url)?.[1];
+  const redis =
+    path === undefined
+      ? new BatchingRedis(url, { ...options, ...login })
+      : new BatchingRedis({ ...options, ...login, path });
   return logged(inItsDatabase(redis), log);
+}
+
+/** `unix:///run/redis.sock` */
+const SOCKET_URL = /^unix:\/\/(\/.*)$/s;
+
+/** Whether a connection leads to what is no longer the primary of its keys. One that is found is looked for again. */
+function isOfOtherPrimary(error: Error, target: RedisTarget): boolean {
+  if (!("finder" in target)) return error.message.includes("READONLY");
+  if (!/^-?(?:READONLY|MOVED|ASK|CLUSTERDOWN|UNBLOCKED)\b/.test(error.message)) return false;
+  notePassing(error);
+  return true;
+}
+
+/** Whether ioredis looks for the primary again when this connection is made again. */
+export function findsPrimary(redis: Redis): boolean {
+  return redis.options.Connector !== undefined;
 }
 
 /** A connection like this one, with other options. Its errors are not logged: the other connection tells of the same Redis. */

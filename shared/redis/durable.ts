@@ -2,8 +2,16 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
+import { findsPrimary } from "./connect.ts";
 import { deniedAs, failureOf } from "./failure.ts";
-import { type Durability, readServerState, type ServerState, UNBOUNDED } from "./server-state.ts";
+import {
+  type Durability,
+  FAILOVER,
+  FULL_COVERAGE,
+  readServerState,
+  type ServerState,
+  UNBOUNDED,
+} from "./server-state.ts";
 
 /** What the last check of the server found. */
 type State =
@@ -42,6 +50,8 @@ export class DurableRedis {
   #checkedAt = Number.NEGATIVE_INFINITY;
   /** Whether Redis had a `maxmemory` when it was asked last. */
   #isBounded: boolean | undefined;
+  #needsFullCoverage = false;
+  #isWarnedOfFailover = false;
   #heard: Heard = { at: 0, bytes: 0 };
   #full: { readonly at: number; readonly reason: string } | undefined;
   #deniedAt = Number.NEGATIVE_INFINITY;
@@ -143,7 +153,7 @@ export class DurableRedis {
   /** Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. */
   async write<Result>(command: () => Promise<Result>): Promise<Result> {
     this.assertUsable();
-    return command();
+    return await command();
   }
 
   stop(): void {
@@ -231,7 +241,7 @@ export class DurableRedis {
   }
 
   #report(next: State): void {
-    if (next.kind === "ready") this.#reportMemory(next.server.maxMemoryBytes);
+    if (next.kind === "ready") this.#reportServer(next.server);
     if (next.kind === "refused") {
       const before = this.#state.kind === "refused" ? this.#state.error.message : undefined;
       const { code, message: reason } = next.error;
@@ -244,10 +254,16 @@ export class DurableRedis {
       this.#log.info("redis.ready", { durability: this.durability.mode, proof: next.server.proof });
   }
 
-  /** Once, until Redis has a `maxmemory`. */
-  #reportMemory(maxMemoryBytes: number): void {
+  /** Warns of each setting once, until it is changed. */
+  #reportServer({ maxMemoryBytes, needsFullCoverage }: ServerState): void {
     const isBounded = maxMemoryBytes > 0;
     if (!isBounded && this.#isBounded !== false) this.#log.warn("redis.unbounded", { reason: UNBOUNDED });
     this.#isBounded = isBounded;
+    if (needsFullCoverage && !this.#needsFullCoverage)
+      this.#log.warn("redis.full_coverage", { reason: FULL_COVERAGE });
+    this.#needsFullCoverage = needsFullCoverage;
+    if (this.durability.mode === "relaxed" || this.#isWarnedOfFailover || !findsPrimary(this.redis)) return;
+    this.#isWarnedOfFailover = true;
+    this.#log.warn("redis.failover_unproven", { reason: FAILOVER });
   }
 }

@@ -28,9 +28,18 @@ const SAID: readonly (readonly [RedisFailure, RegExp])[] = [
 /** A script that lacks a right stops there: what it wrote before stays. */
 const WITHIN_SCRIPT = /\bscript\b/i;
 
+const passing = new WeakSet<Error>();
+
+/** Marks the error of a server that is no longer the primary, on a connection that looks for the new one. */
+export function notePassing(error: Error): Error {
+  passing.add(error);
+  return error;
+}
+
 /** Undefined if it is no failure of Redis, or none that is known. */
 export function failureOf(error: unknown): RedisFailure | undefined {
   if (error instanceof AppError) return undefined;
+  if (error instanceof Error && passing.has(error)) return "failover";
   const message = messageOf(error);
   return SAID.find(([, said]) => said.test(message))?.[0] ?? (isOfSelect(error) ? "denied" : undefined);
 }
@@ -76,12 +85,12 @@ function whatIsDenied(message: string, cause: unknown): readonly [what: string, 
       "set an existing database in [redis] url, and allow SELECT to its user",
     ];
   if (/^-?(?:NOAUTH|WRONGPASS)/.test(message))
-    return ["Redis denies the user or the password", "set the right user and password in [redis] url"];
-  if (/^-?(?:MOVED|ASK)/.test(message))
     return [
-      "Redis is a cluster node that does not hold the keys",
-      "set [redis] url to the node that holds their slot",
+      "Redis denies the user or the password",
+      "set the right user and password in [redis] url, or in username and password",
     ];
+  if (/^-?(?:MOVED|ASK)/.test(message))
+    return ["Redis is a cluster node that does not hold the keys", "set [redis] nodes instead of url"];
   if (/^-?ERR unknown/i.test(message))
     return [
       "Redis lacks a command that Postern needs",

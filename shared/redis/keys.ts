@@ -3,7 +3,15 @@
  * hash tag, in braces, keeps the keys in one slot of a Redis Cluster.
  */
 
-export const PREFIX = "{postern}";
+/** Name of a deployment that sets none. */
+export const DEFAULT_NAME = "postern";
+
+/** Begins every key and channel of the deployment of this name, except the runner's keys. */
+export function prefixOf(name: string): string {
+  return `{${name}}`;
+}
+
+export const PREFIX = prefixOf(DEFAULT_NAME);
 
 export type Keys = ReturnType<typeof keysOf>;
 
@@ -163,7 +171,7 @@ function gatewayKeys(prefix: string) {
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
     /** Sorted set: the last refused requests of an endpoint, or of `unknown` paths, by time. */
     rejected: (path: string) => `${prefix}:rejected:${path}`,
-    /** Hash: how many bytes these hold, by path (shared/console/rejected). */
+    /** Hash: how many bytes these hold, by path (shared/telemetry/rejected). */
     rejectedBytes: `${prefix}:rejected`,
     /**
      * Hash: an endpoint that takes one secret in a handshake, and the secret until it is shown
@@ -184,7 +192,7 @@ function operatorKeys(prefix: string) {
     historySize: `${prefix}:history:size`,
     /** Sorted set: calls that were forgotten lately, so that no producer writes of them. */
     historyForgotten: `${prefix}:history:forgotten`,
-    /** String: the gateway that deletes the history. While it is there, none is kept (shared/ingress/history.ts). */
+    /** String: the gateway that deletes the history. While it is there, none is kept (shared/ingress/evict.ts). */
     historyOff: `${prefix}:history-off`,
     /** String: the newest follower of the events, while there is one (shared/telemetry/events). */
     followed: `${prefix}:followed`,
@@ -222,26 +230,33 @@ function operatorKeys(prefix: string) {
   } as const;
 }
 
-/** The keys of the runners on one Redis, which need not be the gateways'. services/runner/call-store.ts has the fields. */
-export const RUNNER_PREFIX = "{postern-runner}";
+/** Begins every key of a deployment's runners. No name of a deployment ends with `-runner`. */
+export function runnerPrefixOf(name: string): string {
+  return prefixOf(`${name}-runner`);
+}
 
-export const runnerKeys = {
-  /** String: the layout of these keys, and the release that wrote it (shared/redis/layout.ts). */
-  layout: `${RUNNER_PREFIX}:layout`,
-  /** Hash: what is remembered of a call, by its Idempotency-Key. */
-  call: (idempotencyKey: string) => `${RUNNER_PREFIX}:call:${idempotencyKey}`,
-  /** Sorted set: the calls that are listed, by the time their listing ends; +inf for those that have not ended. */
-  calls: `${RUNNER_PREFIX}:calls`,
-  /** Sorted set: long calls, by when a runner has to look at them: a waiting call at once or after a pause, a running one when its lease ends. */
-  due: `${RUNNER_PREFIX}:due`,
-  /** String: the answer of a call, while it is kept (services/runner/remembered-answer.ts). */
-  answer: (idempotencyKey: string) => `${RUNNER_PREFIX}:answer:${idempotencyKey}`,
-  /** Sorted set: the kept answers, as `<bytes> <key>`, by the time of their deletion. */
-  answers: `${RUNNER_PREFIX}:answers`,
-  /** String: how many bytes these take. */
-  answersBytes: `${RUNNER_PREFIX}:answers:bytes`,
-  /** Hash: the result of a long call that no gateway has taken yet (services/runner/delivery-store.ts). */
-  delivery: (idempotencyKey: string) => `${RUNNER_PREFIX}:delivery:${idempotencyKey}`,
-  /** Sorted set: these, by the time a runner has to deliver them. */
-  deliveries: `${RUNNER_PREFIX}:deliveries`,
-} as const;
+/** The keys of the runners on one Redis, which need not be the gateways'. services/runner/call-store.ts has the fields. */
+export type RunnerKeys = ReturnType<typeof runnerKeysOf>;
+
+export function runnerKeysOf(prefix: string) {
+  return {
+    /** String: the layout of these keys, and the release that wrote it (shared/redis/layout.ts). */
+    layout: `${prefix}:layout`,
+    /** Hash: what is remembered of a call, by its Idempotency-Key. */
+    call: (idempotencyKey: string) => `${prefix}:call:${idempotencyKey}`,
+    /** Sorted set: the calls that are listed, by the time their listing ends; +inf for those that have not ended. */
+    calls: `${prefix}:calls`,
+    /** Sorted set: long calls, by when a runner has to look at them: a waiting call at once or after a pause, a running one when its lease ends. */
+    due: `${prefix}:due`,
+    /** String: the answer of a call, while it is kept (services/runner/remembered-answer.ts). */
+    answer: (idempotencyKey: string) => `${prefix}:answer:${idempotencyKey}`,
+    /** Sorted set: the kept answers, as `<bytes> <key>`, by the time of their deletion. */
+    answers: `${prefix}:answers`,
+    /** String: how many bytes these take. */
+    answersBytes: `${prefix}:answers:bytes`,
+    /** Hash: the result of a long call that no gateway has taken yet (services/runner/delivery-store.ts). */
+    delivery: (idempotencyKey: string) => `${prefix}:delivery:${idempotencyKey}`,
+    /** Sorted set: these, by the time a runner has to deliver them. */
+    deliveries: `${prefix}:deliveries`,
+  } as const;
+}

@@ -1,10 +1,11 @@
 import { createRequire } from "node:module";
 import { z } from "zod";
 import { AppError } from "../platform/errors/app-error.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import claimLayoutLua from "./claim-layout.lua";
 import type { Redis } from "./connect.ts";
 import { defineScript } from "./define-script.ts";
-import { runnerKeys } from "./keys.ts";
+import type { RunnerKeys } from "./keys.ts";
 import type { Partition } from "./partition.ts";
 import { text } from "./reply.ts";
 import { fromScript, isUnreadable } from "./unreadable.ts";
@@ -52,9 +53,9 @@ export function createClaimLayout({ redis, keys }: Partition): () => Promise<voi
  * Claims the layout of the runner's keys, which keep calls from running twice. Keys without a layout are refused too, because their writer
  * is unknown. A runner that has found its layout before writes it again: Redis has lost its data, and a call may have come first.
  */
-export function createClaimRunnerLayout(redis: Redis): () => Promise<void> {
+export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => Promise<void> {
   const claim = CLAIM.on(redis);
-  const touched = { layout: runnerKeys.layout, sign: runnerKeys.calls };
+  const touched = { layout: keys.layout, sign: keys.calls };
   const own = encode(RUNNER_LAYOUT);
   let hasHeld = false;
   return async () => {
@@ -77,7 +78,7 @@ function unlessUnreadable(error: unknown): string {
 }
 
 function requireOwn(stored: string, own: number, remedyWith: (release: string) => string): void {
-  const found = read(stored);
+  const found = Stored.safeParse(parseJson(stored)).data;
   if (found?.layout === own) return;
   const [what, release] =
     found === undefined
@@ -97,11 +98,3 @@ const drain = (release: string) =>
 const keepKeys = (release: string) =>
   `Run ${release} there, or give this runner a Redis of its own ([runner.redis] url). Do not delete the runner's keys: ` +
   "they keep calls from running twice (docs/upgrade.md)";
-
-function read(stored: string): z.infer<typeof Stored> | undefined {
-  try {
-    return Stored.parse(JSON.parse(stored));
-  } catch {
-    return undefined;
-  }
-}

@@ -1,6 +1,7 @@
 import type { Redis } from "ioredis";
 import { AppError } from "../platform/errors/app-error.ts";
-import { failureOf } from "./failure.ts";
+import { findsPrimary } from "./connect.ts";
+import { failureOf, notePassing } from "./failure.ts";
 
 export type DurabilityMode = "strict" | "relaxed";
 
@@ -25,12 +26,23 @@ export type Durability = {
 export const UNBOUNDED =
   "maxmemory is 0 (no limit), so Redis never reports that it is full. To set a limit, run: redis-cli CONFIG SET maxmemory <bytes>";
 
+/** Warning about a Cluster with `cluster-require-full-coverage yes`. */
+export const FULL_COVERAGE =
+  "cluster-require-full-coverage is yes, so the loss of any shard of the Cluster stops this deployment. To fix this, run on each node: " +
+  "redis-cli CONFIG SET cluster-require-full-coverage no";
+
+/** Warning about a Redis that fails over to replicas. */
+export const FAILOVER =
+  "a failover can lose calls that were answered with 202: the replica that takes over may lack the newest ones";
+
 /** A server that can keep what a 202 promises. */
 export type ServerState = {
   readonly proof: DiskProof;
   readonly usedMemoryBytes: number;
   /** 0 when Redis has no `maxmemory`. */
   readonly maxMemoryBytes: number;
+  /** Whether it is a node of a Cluster that stops when a shard is lost. */
+  readonly needsFullCoverage: boolean;
 };
 
 /**
@@ -39,28 +51,33 @@ export type ServerState = {
  */
 export async function readServerState(redis: Redis, durability: Durability): Promise<ServerState> {
   const info = parseInfo(await redis.info());
-  requirePrimary(info);
+  requirePrimary(info, redis);
+  const shown = durability.mode === "relaxed" ? undefined : await readConfig(redis, info);
   return {
-    proof: durability.mode === "relaxed" ? "none" : await diskProof(redis, durability, info),
+    proof: durability.mode === "relaxed" ? "none" : diskProof(durability, info, shown),
+    needsFullCoverage: shown?.[FULL_COVERAGE_SETTING] === "yes",
     usedMemoryBytes: Number(info["used_memory"] ?? 0),
     maxMemoryBytes: Number(info["maxmemory"] ?? 0),
   };
 }
 
-function requirePrimary({ role }: Record<string, string>): void {
+function requirePrimary({ role }: Record<string, string>, redis: Redis): void {
   if (role === undefined || role === "master") return;
+  if (findsPrimary(redis)) {
+    redis.disconnect(true);
+    throw notePassing(new Error("this Redis has become a replica, and the new primary is looked for"));
+  }
   throw new AppError("start.redis_not_durable", {
     reason:
       "Redis can lose accepted calls: it is a replica, so writes to it are lost. To fix this, set [redis] url to the primary.",
   });
 }
 
-async function diskProof(
-  redis: Redis,
+function diskProof(
   { declared }: Durability,
   info: Record<string, string>,
-): Promise<DiskProof> {
-  const shown = await readConfig(redis);
+  shown: Shown | undefined,
+): DiskProof {
   requireVersion(info);
   requireAof(info, shown !== undefined);
   requireNoEviction(info, shown !== undefined);
@@ -81,6 +98,7 @@ async function diskProof(
 /** What CONFIG GET must show. */
 const REQUIRED = { appendfsync: "always", "no-appendfsync-on-rewrite": "no" } as const;
 const SETTINGS = Object.keys(REQUIRED) as (keyof typeof REQUIRED)[];
+const FULL_COVERAGE_SETTING = "cluster-require-full-coverage";
 
 const LOSSES: Readonly<Record<keyof typeof REQUIRED, (found: string) => string>> = {
   appendfsync: (found) => `appendfsync is ${found}, but must be always`,
@@ -134,9 +152,10 @@ function toSet(name: string, value: string, showsConfig: boolean): string {
 type Shown = Partial<Record<string, string>>;
 
 /** What Redis shows of its settings. Undefined if the ACL, or a managed Redis, forbids CONFIG GET. */
-async function readConfig(redis: Redis): Promise<Shown | undefined> {
+async function readConfig(redis: Redis, info: Record<string, string>): Promise<Shown | undefined> {
+  const names = info["cluster_enabled"] === "1" ? [...SETTINGS, FULL_COVERAGE_SETTING] : SETTINGS;
   try {
-    const replies = await Promise.all(SETTINGS.map((name) => redis.config("GET", name)));
+    const replies = await Promise.all(names.map((name) => redis.config("GET", name)));
     return Object.fromEntries(replies.flatMap(toPairs));
   } catch (error) {
     if (failureOf(error) === "denied") return undefined;

@@ -56,8 +56,10 @@ const ROUTES = [
   ],
   ["docs/payments.md", "GET /x402/calls/{call_id}`", "x402-gateway/routes/call-status"],
   ["docs/payments.md", "GET /x402/calls/{call_id}/result`", "x402-gateway/routes/call-result"],
+  ["docs/payments.md", "GET /x402/calls/{call_id}/events`", "x402-gateway/routes/watch-call"],
   ["docs/webhooks.md", "GET /webhooks/calls/{call_id}`", "webhooks-gateway/routes/call-status"],
   ["docs/webhooks.md", "GET /webhooks/calls/{call_id}/result`", "webhooks-gateway/routes/call-result"],
+  ["docs/webhooks.md", "GET /webhooks/calls/{call_id}/events`", "webhooks-gateway/routes/watch-call"],
   ["docs/runner.md", "POST /jobs/{job_id}", "runner/routes/run-job"],
   ["docs/runner.md", "POST /calls/{id}/run", "runner/routes/run-again"],
   ["docs/runner.md", "GET /jobs", "runner/routes/jobs"],
@@ -73,6 +75,9 @@ const CONSOLE_ROUTES = Object.entries(CONTRACT).flatMap(([name, operation]) => {
   const route = `${nameOf(operation).replace("+}", "}")}\``;
   return tested === undefined ? [] : [["docs/operator.md", route, `console/routes/${tested}`] as const];
 });
+
+const ALL = [...ROUTES, ...CONSOLE_ROUTES];
+const listed = ALL.map(([document, route]) => `${document} ${route.split("`", 1)}`);
 
 const tests = new URL("../services/", import.meta.url);
 
@@ -94,10 +99,20 @@ function documentedIn(document: string, route: string): number[] {
   return [...String(row?.split(":").at(-1)).matchAll(/\d{3}/g)].map(Number);
 }
 
-test.each([...ROUTES, ...CONSOLE_ROUTES])(
+test.each(ALL)(
   "%s lists for %s the statuses that it answers, and each has a file of tests",
   (document, route, tested) => {
     expect(documentedIn(document, route)).toEqual(testedIn(tested));
+  },
+);
+
+test.each([...new Set(ALL.map(([document]) => document))])(
+  "each row of %s that has statuses is listed here",
+  (document) => {
+    const rows = readDocument(document).matchAll(/^\| `((?:GET|POST|PUT|DELETE) \/[^`]*)`.*: \d{3}.*\|$/gm);
+    expect(
+      [...rows].map(([, route]) => `${document} ${route}`).filter((row) => !listed.includes(row)),
+    ).toEqual([]);
   },
 );
 

@@ -416,13 +416,17 @@ describe("a connection of the host's own", () => {
     ]);
   });
 
-  test("is refused if it gives all keys a prefix, or is something else", async () => {
+  test("is refused if it gives all keys a prefix, has sentinels, or is something else", async () => {
     expect(await ofSettings("webhooks", { ...fast, keyPrefix: "mine:" })).toEqual([
       expect.stringMatching(/^redis: must have no keyPrefix/),
     ]);
+    const sentinels = [{ host: "127.0.0.1", port: 26379 }];
+    expect(await ofSettings("webhooks", { ...fast, sentinels, name: "mymaster" })).toEqual([
+      "redis: must have no sentinels: set sentinels in redis of postern",
+    ]);
     for (const redis of [{}, 6379, null, { url: REDIS }, REDIS])
       expect(await problems("webhooks", { redis })).toEqual([
-        "redis: must be an ioredis connection; set a URL as redis.url of postern",
+        "redis: must be an ioredis connection; set a URL, sentinels or nodes in redis of postern",
       ]);
     expect(await problems("webhooks", inPostern({ redis: { url: "http://127.0.0.1" } }))).toEqual([
       expect.stringMatching(/^postern: redis\.url: must be a redis:\/\//),

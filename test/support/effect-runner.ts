@@ -1,18 +1,22 @@
 // A runner as a developer writes one, whose jobs leave a trace outside of Redis: one line per effect in EFFECTS_FILE.
+
 import { appendFileSync } from "node:fs";
 import { composeRunner, createRouter } from "../../services/runner/runner.ts";
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadConfig } from "../../shared/config/config-dir.ts";
+import { readWebhooks } from "../../shared/config/read-webhooks.ts";
+import { toRedisTarget } from "../../shared/config/redis-toml.ts";
 import { createServedPart } from "../../shared/part/part.ts";
 import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { runService } from "../../shared/platform/lifecycle/run-service.ts";
 import { connectForRequests } from "../../shared/redis/connect.ts";
+import { runnerPrefixOf } from "../../shared/redis/keys.ts";
 
 const { env } = process;
 const configDir = process.argv[process.argv.indexOf("--config-dir") + 1] ?? "config";
 
 process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
-  const { postern } = loadConfig({ dir: configDir, env });
-  const redis = connectForRequests(postern.redis.url, log);
+  const { postern } = loadConfig(readWebhooks, { dir: configDir, env });
+  const redis = connectForRequests(toRedisTarget(postern.redis, runnerPrefixOf(postern.redis.name)), log);
   shutdown.defer("redis", () => redis.disconnect());
   const leaveTrace = (callId: string, body: Buffer) =>
     appendFileSync(env["EFFECTS_FILE"] ?? "", `${JSON.stringify({ callId, sha256: sha256Hex(body) })}\n`);

@@ -15,7 +15,7 @@ export function resumeJobs(
   return withOperations(deps, options, async ({ resumeJob }) => {
     let code: number = EXIT.ok;
     for (const name of names) {
-      const change = await resumeJob({ job: name, reason: "by postern jobs resume" });
+      const change = await resumeJob({ job: name, reason: "postern jobs resume" });
       const { changed, has_queue, job } = change;
       if (options.json) deps.print(jsonLine(change));
       if (changed) deps.say(`${named(job)} is resumed\n`);

@@ -179,7 +179,7 @@ async function exportCases(
   }
   const exported = cases.slice(0, options.limit).map(({ call_id }) => call_id);
   const order = { id: newExportId(), call_ids: exported, effect_unknown: options.effectUnknown ?? false };
-  const { reason = "by postern payments refund-list" } = options;
+  const { reason = "postern payments refund-list" } = options;
   const made = await operations.exportRefunds({ ...order, reason }).catch((error: unknown) => {
     if (error instanceof AppError && error.code === "payment.undecidable") return undefined;
     throw error;

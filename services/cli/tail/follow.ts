@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
-import { delay } from "../../../shared/platform/time/clock.ts";
+import { parseJson } from "../../../shared/platform/text/parse-json.ts";
+import { delay, within } from "../../../shared/platform/time/clock.ts";
 import { connectBeside } from "../../../shared/redis/connect.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
@@ -12,6 +13,8 @@ import followLua from "./follow.lua";
 /** Processes tell nothing once nobody has renewed the lease for so long. */
 export const LEASE_MS = 10_000;
 const RENEW_EVERY_MS = 3000;
+/** Time-out of a ping, after which the connection counts as dead. */
+const SILENT_MS = 2000;
 
 /** By then every process that is well has looked whether somebody follows. */
 const NOTICED_MS = LOOK_EVERY_MS + 500;
@@ -60,7 +63,7 @@ export async function follow(partition: Partition, follower: Follower): Promise<
   connection.on("message", (_channel: string, text: string) => take(text));
 
   function take(text: string): void {
-    const told = parseTold(text);
+    const told = Told.safeParse(parseJson(text)).data;
     if (told === undefined) {
       follower.onUnreadable();
       return;
@@ -73,7 +76,15 @@ export async function follow(partition: Partition, follower: Follower): Promise<
     if (left_out !== undefined) follower.onLeftOut(left_out, from);
   }
 
+  /** A connection may be dead without having closed. */
+  async function checkConnection(): Promise<void> {
+    if (connection.status !== "ready") return;
+    const { kind } = await within(SILENT_MS, connection.ping());
+    if (kind === "late") connection.disconnect(true);
+  }
+
   async function renew(): Promise<void> {
+    void checkConnection();
     try {
       await hold(false);
       if (isLost && connection.status === "ready") {
@@ -103,12 +114,4 @@ export async function follow(partition: Partition, follower: Follower): Promise<
 async function endLease({ redis, keys }: Partition): Promise<void> {
   const [, others] = await redis.pubsub("NUMSUB", keys.events);
   if (Number(others) === 0) await redis.del(keys.followed);
-}
-
-function parseTold(text: string): Told | undefined {
-  try {
-    return Told.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
 }

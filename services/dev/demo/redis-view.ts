@@ -17,7 +17,7 @@ const CONNECT_MS = 5000;
 /** Reads a Redis from outside of all parts. */
 export async function openRedisView(url: string, shutdown: Shutdown) {
   const since = systemClock();
-  const redis = connectForRequests(new Secret(url), silentLogger);
+  const redis = connectForRequests({ url: new Secret(url) }, silentLogger);
   shutdown.defer("view of redis", () => redis.disconnect());
   await whenReady(redis, CONNECT_MS).catch((cause: unknown) => {
     throw new Error(`cannot connect to Redis at ${new URL(url).host}: ${messageOf(cause)}`, { cause });

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { AuditView, BULK_KINDS, BulkView, RefundCheckView } from "../bulk-operations.ts";
 import { BulkOrder, FailedBulkView } from "../failed-bulk.ts";
-import { AuditOrder } from "../money-audit.ts";
+import { MatchOrder } from "../transfer-matches.ts";
 import { reason } from "../view.ts";
 import type { Table } from "./operation.ts";
 import { page, runParams } from "./parameters.ts";
@@ -50,7 +50,7 @@ export const BULK = {
     ...begun,
     path: "/api/v1/payments/audits",
     summary: "Start an audit, which matches the transfers on the chain with the payments",
-    body: AuditOrder,
+    body: MatchOrder,
     answer: AuditView,
     audit: ["begin_audit"],
     problems: ["token.unconfigured", "start.config_invalid", "run.too_many"],

@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { REJECTED_ID_BEGINNING } from "../../telemetry/rejected/entry.ts";
 import { CallLifeView, CallSearch, ForgottenView, FoundCalls } from "../calls.ts";
 import { FailedCallDetail, FailedFilter, FailedGroupView, FailedPage } from "../failed.ts";
 import { JobChange, JobPage, JobView } from "../jobs.ts";
-import { REJECTED_ID_BEGINNING } from "../rejected/entry.ts";
 import { RejectedDetail, RejectedFilter, RejectedPage } from "../rejected.ts";
 import { count, reason } from "../view.ts";
 import type { Table } from "./operation.ts";

@@ -8,6 +8,7 @@ import { type Clock, systemClock, within } from "../../platform/time/clock.ts";
 import { redisClock } from "../../redis/clock.ts";
 import type { Redis } from "../../redis/connect.ts";
 import { defineScript } from "../../redis/define-script.ts";
+import { prefixOf } from "../../redis/keys.ts";
 import { LAYOUT, RELEASE } from "../../redis/layout.ts";
 import { type Partition, partitionOf } from "../../redis/partition.ts";
 import { nothing } from "../../redis/reply.ts";
@@ -89,7 +90,7 @@ export function openReports(options: Options): Reports {
     clock_ahead_ms: aheadMs() ?? 0,
     ...(runners && { runners: storeRunners(runners.health()) }),
   });
-  const reporter = createReporter(partitionOf(redis), fields, series, log);
+  const reporter = createReporter(partitionOf(redis, prefixOf(postern.redis.name)), fields, series, log);
   const flush = async () => {
     if (aheadMs() === undefined && redis.status === "ready") await within(REPORT_MS, read());
     await reporter.report(REPORT_MS);

@@ -2,8 +2,6 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
-import { createRejectedList } from "../../../shared/console/rejected/list.ts";
-import { createRecordRejected } from "../../../shared/console/rejected/record.ts";
 import { createRunStore } from "../../../shared/console/runs/store.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
@@ -14,6 +12,8 @@ import { createAudit } from "../../../shared/redis/audit/audit.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { whenReady } from "../../../shared/redis/ready.ts";
+import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
+import { createRecordRejected } from "../../../shared/telemetry/rejected/record.ts";
 import { useOperatorPage } from "../../fixtures/console-page.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { aCall } from "../../fixtures/producer.ts";
@@ -46,7 +46,7 @@ describe("markup of a stranger, of a process or of an operator", needs("chromium
   const { open } = useOperatorPage({ redis, operator: { configDir: configured() } });
 
   async function refuse(): Promise<void> {
-    const connection = connectForRequests(new Secret(redis.url), silentLogger);
+    const connection = connectForRequests({ url: new Secret(redis.url) }, silentLogger);
     ends.defer(() => connection.disconnect());
     await whenReady(connection, 5000);
     const record = createRecordRejected({

@@ -172,7 +172,7 @@ describe("dev without a configuration", () => {
   test("dev without a configuration has the results of long jobs delivered", async () => {
     const { curl = "" } = ready.endpoints.find(({ path }) => path === "/hooks/api-key") ?? {};
     const callId = String((await run(toRequest(curl))).json()["call_id"]);
-    const redis = connectForWork(new Secret(ready.redis), silentLogger);
+    const redis = connectForWork({ url: new Secret(ready.redis) }, silentLogger);
     const results = createResults(partitionOf(redis));
     const read = await eventually("the result is there", async () => {
       const found = await results.read(callId);

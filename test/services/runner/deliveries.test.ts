@@ -6,9 +6,8 @@ import type { ResultRead, Results } from "../../../shared/call/results/store.ts"
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
-import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useDeliveries } from "../../fixtures/deliveries.ts";
-import { keys as gatewayKeys, useRedis } from "../../fixtures/redis.ts";
+import { keys as gatewayKeys, runnerKeys, useRedis } from "../../fixtures/redis.ts";
 import { signedHeaders, type TestRunner, useRunners } from "../../fixtures/runners.ts";
 import { hasLogged, stateOf } from "./gated-jobs.ts";
 

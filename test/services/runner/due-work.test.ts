@@ -5,9 +5,8 @@ import { randomCallId } from "../../../shared/call/call-id.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
-import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useOwnRedis } from "../../fixtures/redis.ts";
+import { runnerKeys, useOwnRedis } from "../../fixtures/redis.ts";
 import { signedHeaders, useRunners } from "../../fixtures/runners.ts";
 import { gatedLong, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 

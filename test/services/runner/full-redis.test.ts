@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { createRouter } from "../../../services/runner/runner.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { runnerKeys } from "../../../shared/redis/keys.ts";
-import { useOwnRedis } from "../../fixtures/redis.ts";
+import { runnerKeys, useOwnRedis } from "../../fixtures/redis.ts";
 import { type TestRunner, useRunners } from "../../fixtures/runners.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { gate, gatedBoth, hasLogged, longJob, stateOf } from "./gated-jobs.ts";

@@ -5,10 +5,9 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
-import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { createClaimRunnerLayout, RUNNER_LAYOUT } from "../../../shared/redis/layout.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { asUser, useOwnRedis } from "../../fixtures/redis.ts";
+import { asUser, runnerKeys, useOwnRedis } from "../../fixtures/redis.ts";
 import { useRunners } from "../../fixtures/runners.ts";
 import { testPostern } from "../../support/test-postern.ts";
 import { counting, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
@@ -24,7 +23,7 @@ const allKeys = async () => (await redis.client.keys("*")).sort();
 
 /** A runner that need not start. */
 function compose() {
-  const own = connectForRequests(new Secret(asUser(redis.url, "runner")), silentLogger);
+  const own = connectForRequests({ url: new Secret(asUser(redis.url, "runner")) }, silentLogger);
   const runner = composeRunner({
     jobs: createRouter(),
     postern: testPostern(),
@@ -116,7 +115,7 @@ test("of two layouts that start on an empty Redis at once, one is refused", asyn
     await redis.client.flushdb();
     const starts = [
       () =>
-        createClaimRunnerLayout(redis.client)().then(
+        createClaimRunnerLayout(redis.client, runnerKeys)().then(
           () => true,
           () => false,
         ),

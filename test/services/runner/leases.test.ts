@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { runnerKeys } from "../../../shared/redis/keys.ts";
+import { runnerKeys } from "../../fixtures/redis.ts";
 import { type TestRunner, useRunners } from "../../fixtures/runners.ts";
 import { gatedBoth, gatedLong, gatedShort, stateOf } from "./gated-jobs.ts";
 

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { runnerKeys } from "../../../shared/redis/keys.ts";
-import { useOwnRedis } from "../../fixtures/redis.ts";
+import { runnerKeys, useOwnRedis } from "../../fixtures/redis.ts";
 import { useRunners } from "../../fixtures/runners.ts";
 import { gatedLong, hasLogged, longJob, stateOf } from "./gated-jobs.ts";
 

@@ -5,9 +5,8 @@ import { longCallAnswer } from "../../../services/runner/remembered-answer.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
-import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useRedis } from "../../fixtures/redis.ts";
+import { runnerKeys, useRedis } from "../../fixtures/redis.ts";
 
 const redis = useRedis();
 const ends = useEnds();
@@ -17,7 +16,7 @@ test("of two runners that saw the same call due, one takes it", async () => {
   const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
   ends.defer(() => durable.stop());
   await durable.firstCheck;
-  const options = { durable, leaseMs: 60_000, memoryMs: 60_000, answers };
+  const options = { durable, keys: runnerKeys, leaseMs: 60_000, memoryMs: 60_000, answers };
   const [one, other] = [
     createLongStore({ ...options, owner: "one" }),
     createLongStore({ ...options, owner: "other" }),
@@ -50,7 +49,7 @@ test.each([
     const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
     ends.defer(() => durable.stop());
     await durable.firstCheck;
-    const options = { durable, leaseMs: 60_000, memoryMs: 60_000, owner: "one", answers };
+    const options = { durable, keys: runnerKeys, leaseMs: 60_000, memoryMs: 60_000, owner: "one", answers };
     const [calls, longStore] = [createCallStore(options), createLongStore(options)];
     const key = runnerKeys.call("garbage");
     await redis.client.del(key);

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
-import { runnerKeys } from "../../../shared/redis/keys.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { useOwnRedis } from "../../fixtures/redis.ts";
+import { runnerKeys, useOwnRedis } from "../../fixtures/redis.ts";
 import { answerOf, openCalls, usedBytes } from "./stores.ts";
 
 const redis = useOwnRedis();

@@ -5,7 +5,7 @@ import type { HttpAnswer } from "../../../services/runner/router.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
 import type { Ends } from "../../fixtures/ends.ts";
-import type { TestRedis } from "../../fixtures/redis.ts";
+import { runnerKeys, type TestRedis } from "../../fixtures/redis.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -14,12 +14,20 @@ export async function openCalls(redis: TestRedis, ends: Ends, options: { answerM
   const durable = new DurableRedis({ redis: redis.client, mode: "strict", log: silentLogger });
   ends.defer(() => durable.stop());
   const answers = new KeptAnswers({
+    keys: runnerKeys,
     ...{ durable, resultBytesMax: 1e6, answersBytesMax: 1e9, answersMemoryRatioMax: 1, log: silentLogger },
     answerMs: options.answerMs ?? DAY_MS,
   });
   ends.defer(() => answers.stop());
   await durable.firstCheck;
-  const calls = createCallStore({ durable, owner: "one", leaseMs: 30_000, memoryMs: 30 * DAY_MS, answers });
+  const calls = createCallStore({
+    durable,
+    keys: runnerKeys,
+    owner: "one",
+    leaseMs: 30_000,
+    memoryMs: 30 * DAY_MS,
+    answers,
+  });
 
   /** Runs so many calls with keys as a gateway makes them. */
   async function run(count: number, answer: HttpAnswer): Promise<void> {

@@ -11,7 +11,7 @@ const { env } = process;
 const [redisUrl = "", effectsFile = ""] = process.argv.slice(2);
 
 process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
-  const redis = connectForRequests(new Secret(redisUrl), log);
+  const redis = connectForRequests({ url: new Secret(redisUrl) }, log);
   shutdown.defer("redis", () => redis.disconnect());
   const postern = posternToml({ env: {} }).parse({});
   const composed = composeRunner({

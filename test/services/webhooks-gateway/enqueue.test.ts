@@ -21,7 +21,7 @@ let batches: number[];
 
 beforeEach(async () => {
   await redis.client.flushdb();
-  const client = connectForRequests(new Secret(proxy.url), silentLogger);
+  const client = connectForRequests({ url: new Secret(proxy.url) }, silentLogger);
   ends.defer(() => client.disconnect());
   await whenReady(client, 5000);
   enqueue = createEnqueue(partitionOf(client));

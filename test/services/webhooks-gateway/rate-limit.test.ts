@@ -30,7 +30,7 @@ type Settings = { url?: string; refusals?: Rate; timeoutMs?: number; now?: () =>
 /** A replica of a gateway: its own connection and its own limits. */
 async function replica({ url = shared.url, ...settings }: Settings = {}) {
   const log = recordingLog();
-  const redis = connectForRequests(new Secret(url), log);
+  const redis = connectForRequests({ url: new Secret(url) }, log);
   ends.defer(() => redis.disconnect());
   await whenReady(redis, 5000);
   const defaults = { partition: partitionOf(redis), log, refusals: SLOW, timeoutMs: 1000 };

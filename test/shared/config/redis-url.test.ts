@@ -1,15 +1,20 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { dirWith, placedProblemsOf } from "./files.ts";
 
 const said = (url: string) => {
   const toml = `[redis]\nurl = ${JSON.stringify(url)}\n[runner]\nredis.url = ${JSON.stringify(url)}\n`;
-  return placedProblemsOf(() => loadConfig({ dir: dirWith({ "postern.toml": toml }), env: {} }));
+  return placedProblemsOf(() =>
+    loadConfig(readWebhooks, { dir: dirWith({ "postern.toml": toml }), env: {} }),
+  );
 };
 
 test.each([
-  ["localhost:6379", "must be a redis:// or rediss:// URL"],
-  ["http://localhost:6379", "must be a redis:// or rediss:// URL"],
+  ["localhost:6379", "must be a redis://, rediss:// or unix:// URL"],
+  ["http://localhost:6379", "must be a redis://, rediss:// or unix:// URL"],
+  ["unix://redis.sock", "must have the path of a socket, such as unix:///run/redis.sock"],
+  ["unix:///run/redis.sock?db=1", "must have the path of a socket, such as unix:///run/redis.sock"],
   ["redis://", "must have a host"],
   ["redis://:s3cret@", "must have a host"],
   ["redis://:s3cret@:6379", "must have a host"],
@@ -47,6 +52,7 @@ test.each([
   "redis://:p@ss:word@host",
   "redis://[::1]:6379/0",
   "redis://host/1?family=6",
+  "unix:///run/redis/redis.sock",
 ])("the URL of a Redis %s is taken", (url) => {
   expect(said(url)).toEqual([]);
 });

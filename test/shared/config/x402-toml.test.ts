@@ -208,11 +208,7 @@ test.each([
   ["a rate with commas", { rate_per_native_unit: '"3,200"' }, /must be a decimal number/],
   ["a fractional markup", { markup_bps: "1.5" }, /markup_bps/],
   ["a markup over 10,000 %", { markup_bps: "1000001" }, /markup_bps/],
-  [
-    "an unknown transfer_method",
-    { transfer_method: '"approve"' },
-    /transfer_method: must be "eip3009" or "permit2"/,
-  ],
+  ["an unknown transfer_method", { transfer_method: '"approve"' }, /transfer_method: must be "eip3009"/],
   ["no EIP-712 name", { eip3009_name: '""' }, /eip3009_name: is empty/],
   ["no EIP-712 version", { eip3009_version: undefined }, /eip3009_version/],
   [
@@ -312,7 +308,7 @@ test("an x402.toml where all is well has no warning", () => {
 test.each([
   ["http on a public host", { public_url: '"http://jobs.example.com"' }, "", /public_url: uses http/],
   ["a trusted facilitator", { trust_facilitator: "true" }, "", /trust_facilitator: is on/],
-  ["a short secret", { quote_secret: '"short"' }, "", /quote_secret\[0\]: the secret has only 5 bytes/],
+  ["a short secret", { quote_secret: '"short"' }, "", /quote_secret: the secret has only 5 bytes/],
   [
     "a policy of a job that has no price",
     {},

@@ -32,7 +32,7 @@ function ask(port: number, command: string): Promise<string> {
 
 test("a private Redis passes the check of the strict mode", async () => {
   const { url } = await start();
-  const client = connectForWork(new Secret(url), silentLogger);
+  const client = connectForWork({ url: new Secret(url) }, silentLogger);
   ends.defer(() => client.disconnect());
   expect((await readServerState(client, { mode: "strict" })).proof).toBe("always");
   expect(await client.config("GET", "bind")).toEqual(["bind", "127.0.0.1"]);

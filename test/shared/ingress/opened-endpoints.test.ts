@@ -23,7 +23,7 @@ const CLOSING = { at: 1, action: "close", path: "/a", by: "me@here", selection: 
 const take = (secret = SECRET, path = "/a") => createTakeSecret(redis.partition)(path, secret, ADDRESS);
 
 async function connectedTo(url: string) {
-  const client = connectForRequests(new Secret(url), silentLogger);
+  const client = connectForRequests({ url: new Secret(url) }, silentLogger);
   ends.defer(() => client.disconnect());
   await whenReady(client, 5000);
   return client;

@@ -18,7 +18,7 @@ beforeEach(() => redis.client.flushdb());
 
 /** The queued calls as they are read behind the proxy, and how many keys each script was given. */
 function openQueued({ onScript = () => {} }: { onScript?: () => void } = {}) {
-  const client = connectForWork(new Secret(proxy.url), silentLogger);
+  const client = connectForWork({ url: new Secret(proxy.url) }, silentLogger);
   ends.defer(() => client.disconnect());
   const scripts: number[] = [];
   proxy.onCommand = ([name, , keys]) => {

@@ -56,7 +56,7 @@ test.each([...LISTS, ...SETS])(
 );
 
 test("adds that race with removals from another connection lose no call", async () => {
-  const other = connectForWork(new Secret(redis.url), silentLogger);
+  const other = connectForWork({ url: new Secret(redis.url) }, silentLogger);
   ends.defer(() => other.disconnect());
   const calls = Array.from({ length: 600 }, (_, i) => aCall({ job_id: i % 40 }));
   const add = createEnqueue(partitionOf(other));

@@ -63,12 +63,15 @@ test("a gateway works in its database, and refuses when that is gone after Redis
 });
 
 const CONNECTIONS = [
-  ["for requests", (url: Secret) => connectForRequests(url, silentLogger)],
-  ["for work, which keeps commands until it is there", (url: Secret) => connectForWork(url, silentLogger)],
+  ["for requests", (url: Secret) => connectForRequests({ url }, silentLogger)],
+  [
+    "for work, which keeps commands until it is there",
+    (url: Secret) => connectForWork({ url }, silentLogger),
+  ],
   [
     "beside another one",
     (url: Secret) => {
-      const first = connectForWork(url, silentLogger);
+      const first = connectForWork({ url }, silentLogger);
       ends.defer(() => first.disconnect());
       return connectBeside(first, {});
     },

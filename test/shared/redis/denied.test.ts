@@ -225,6 +225,6 @@ onlyInLongRun(() => {
         (error: Error) => error.message.startsWith("MOVED"),
       ),
     );
-    await expectAllToEnd(otherNode.url, "start.redis_denied", /to the node that holds their slot/);
+    await expectAllToEnd(otherNode.url, "start.redis_denied", /set \[redis\] nodes instead of url/);
   });
 });

@@ -16,7 +16,7 @@ const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBu
 
 test("a process that stands still for longer than Redis may be silent does not take Redis for dead", async () => {
   const log = recordingLog();
-  const redis = connectForRequests(new Secret(shared.url), log);
+  const redis = connectForRequests({ url: new Secret(shared.url) }, log);
   ends.defer(() => redis.disconnect());
   await whenReady(redis, 5000);
   const durable = new DurableRedis({ redis, mode: "strict", log, checkEveryMs: "on demand" });

@@ -15,7 +15,7 @@ test("a large write ends by its deadline though its connection is never made", a
   ends.defer(() => silent.close());
   await once(silent, "listening");
   const url = `redis://127.0.0.1:${(silent.address() as AddressInfo).port}`;
-  const redis = connectForRequests(new Secret(url), silentLogger);
+  const redis = connectForRequests({ url: new Secret(url) }, silentLogger);
   ends.defer(() => redis.disconnect());
   const large = new LargeWrites({
     beside: partitionOf(redis),

@@ -94,7 +94,7 @@ async function readUpTo(bytes: number): Promise<Record<string, unknown>> {
   cpSync(redis.server.dir, dir, { recursive: true });
   truncateSync(fileIn(dir), bytes);
   const server = await startRedis({ env: process.env, dir });
-  const client = connectForWork(new Secret(server.url), silentLogger);
+  const client = connectForWork({ url: new Secret(server.url) }, silentLogger);
   try {
     return await everything(client);
   } finally {

@@ -9,7 +9,7 @@ import { partitionOf } from "../../../shared/redis/partition.ts";
 
 /** Waits until no call of this origin waits, runs or is delayed; failed calls stay and are in the answer. */
 export async function untilDrained(redisUrl: string, origin: Origin): Promise<Depth> {
-  const connection = connectForWork(new Secret(redisUrl), silentLogger);
+  const connection = connectForWork({ url: new Secret(redisUrl) }, silentLogger);
   const readDepth = createReadDepth(partitionOf(connection), origin);
   const drained = async () => {
     const depth = await readDepth();

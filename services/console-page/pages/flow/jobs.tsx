@@ -18,11 +18,11 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
       cell: ({ job }) =>
         job === null ? "others" : <a href={linkTo(["flow"], { ...Object.fromEntries(query), job })}>{job}</a>,
     },
-    { title: "Source", cell: ({ origin }) => origin },
+    { title: "Origin", cell: ({ origin }) => origin },
     { title: "Accepted", class: "number", cell: ({ accepted }) => count(accepted) },
     { title: "Injected", class: "number", cell: ({ injected }) => count(injected) },
     {
-      title: "Failed attempts",
+      title: "Retried",
       class: "number",
       tone: ({ delayed }) => (delayed > 0 ? "warn-text" : "muted"),
       cell: ({ delayed }) => count(delayed),

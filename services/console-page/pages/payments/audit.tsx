@@ -1,4 +1,4 @@
-import type { TokenAudit } from "../../../../shared/console/money-audit.ts";
+import type { TokenMatches } from "../../../../shared/console/transfer-matches.ts";
 import type { Payment } from "../../api/payments.ts";
 import { linkTo } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
@@ -11,7 +11,7 @@ import { counted } from "../../ui/number.ts";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
 import { wordsOf } from "./words.ts";
 
-type Transfer = Omit<TokenAudit["orphans"][number], "call_id">;
+type Transfer = Omit<TokenMatches["orphans"][number], "call_id">;
 
 /** Whether the chain and the journal say the same: each transfer has its payment, and each payment its transfer. */
 export function AuditView() {
@@ -24,8 +24,8 @@ export function AuditView() {
       <Card title="Latest audit" tools={<BeginRun runs={runs} verb="Run audit" />}>
         {newest === null && (
           <Empty title="No audits yet">
-            An audit matches every transfer to <code>pay_to</code> in the last 50,000 blocks of each chain
-            with a payment.
+            An audit looks for the payment of each transfer to <code>pay_to</code>, your address for payments,
+            in the last 50,000 blocks of each chain.
           </Empty>
         )}
         <RunState runs={runs} />
@@ -37,7 +37,7 @@ export function AuditView() {
   );
 }
 
-function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) {
+function TokenCard({ token, isWhole }: { token: TokenMatches; isWhole: boolean }) {
   const { symbol, network, from_block, to_block, matched } = token;
   const { orphans, unsettled, missing, surplus_refunds: surplus, more } = token;
   const wrong = orphans.length + unsettled.length + missing.length + surplus.length + more;
@@ -87,7 +87,7 @@ function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) 
   );
 }
 
-function Money({ transfer, token }: { transfer: Transfer; token: TokenAudit }) {
+function Money({ transfer, token }: { transfer: Transfer; token: TokenMatches }) {
   const { transaction, from, amount } = transfer;
   return (
     <>

@@ -49,7 +49,7 @@ test("payments that were spent before they arrived are listed with their transac
 
 test("the newest thousand are kept, each as it first arrived, so that a payer who sends many fills nothing", async () => {
   const { url, client } = payments.redis;
-  const ofGateway = connectForWork(new Secret(asUser(url, "x402")), silentLogger);
+  const ofGateway = connectForWork({ url: new Secret(asUser(url, "x402")) }, silentLogger);
   ends.defer(() => ofGateway.disconnect());
   const { note } = createSpentElsewhere(partitionOf(ofGateway));
   const one = (i: number): SpentElsewhere => ({

@@ -3,8 +3,7 @@ import { z } from "zod";
 import { echo } from "../../../../services/runner/jobs.ts";
 import { createRouter, json } from "../../../../services/runner/runner.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { runnerKeys } from "../../../../shared/redis/keys.ts";
-import { useOwnRedis } from "../../../fixtures/redis.ts";
+import { runnerKeys, useOwnRedis } from "../../../fixtures/redis.ts";
 import { type TestRunner, useRunners } from "../../../fixtures/runners.ts";
 import { send } from "../../../support/http.ts";
 

@@ -189,7 +189,7 @@ test(
       dir: tempDir(),
       args: ["--appendfsync", "everysec"],
     });
-    const client = connectForWork(new Secret(server.url), silentLogger);
+    const client = connectForWork({ url: new Secret(server.url) }, silentLogger);
     try {
       expect(await client.info("server")).toContain("server_name:valkey");
       expect(await client.call("WAITAOF", 1, 0, 1000)).toEqual([1, 0]);

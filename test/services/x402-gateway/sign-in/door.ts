@@ -44,11 +44,12 @@ export function useDoors() {
     let aheadMs = 0;
     const clock = () => base() + aheadMs;
     const x402 = x402Toml({ env: {} }).parse(x402Table(options));
-    const redis = connectForRequests(new Secret(redisUrl), log);
+    const redis = connectForRequests({ url: new Secret(redisUrl) }, log);
     await whenReady(redis, 10_000);
     const partition = partitionOf(redis);
     const chains = new Chains(x402, { clock, log });
     const signIn = createSignIn(x402, {
+      provesByToken: async () => false,
       journal: new PaymentJournal(partition),
       chains,
       partition,

@@ -150,7 +150,7 @@ test("the oldest calls go first: when they are too many, when they take too many
 });
 
 test("a block whose reply was lost is written again, and counted once", async () => {
-  const connection = connectForWork(new Secret(proxy.url), silentLogger);
+  const connection = connectForWork({ url: new Secret(proxy.url) }, silentLogger);
   ends.defer(() => connection.disconnect());
   await whenReady(connection, 5000);
   const history = aHistory({}, partitionOf(connection));

@@ -38,7 +38,7 @@ beforeEach(async () => {
 /** The rates of a replica of its own, which are not yet read. */
 function replica(...tokens: Token[]) {
   const log = recordingLog();
-  const requests = connectForRequests(new Secret(redis.url), log);
+  const requests = connectForRequests({ url: new Secret(redis.url) }, log);
   ends.defer(() => requests.disconnect());
   const clock = () => Date.now() + skewMs;
   const rates = createRates({ tokens, partition: partitionOf(requests), clock, log });

@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 
 async function connected() {
-  const connection = connectForRequests(new Secret(redis.url), silentLogger);
+  const connection = connectForRequests({ url: new Secret(redis.url) }, silentLogger);
   ends.defer(() => connection.disconnect());
   await whenReady(connection, 5000);
   return partitionOf(connection);

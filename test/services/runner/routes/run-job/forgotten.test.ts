@@ -3,7 +3,7 @@ import { createRouter } from "../../../../../services/runner/runner.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { sha256Hex } from "../../../../../shared/platform/crypto/compare.ts";
 import { contentDigest } from "../../../../../shared/platform/crypto/message-signature.ts";
-import { runnerKeys } from "../../../../../shared/redis/keys.ts";
+import { runnerKeys } from "../../../../fixtures/redis.ts";
 import { type TestRunner, useRunners } from "../../../../fixtures/runners.ts";
 import type { Answer } from "../../../../support/http.ts";
 import { counting, longJob, stateOf } from "../../gated-jobs.ts";

@@ -1,0 +1,213 @@
+import { X509Certificate } from "node:crypto";
+import { createSecureContext } from "node:tls";
+import { z } from "zod";
+import { Secret } from "../platform/crypto/secret.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import { between, type Rule, rule } from "./between-keys.ts";
+import { type Problem, problem } from "./problem.ts";
+import { isSocketUrl, redisUrl } from "./redis-url.ts";
+import { type SecretSource, secretValue } from "./secrets.ts";
+
+const ADDRESS = /^(?:\[(?<ipv6>[0-9a-fA-F:.]+)\]|(?<host>[A-Za-z0-9_.-]+)):(?<port>\d{1,5})$/;
+
+/** `host:port` of a server, with an IPv6 address in brackets. */
+const serverAddress = z.string().transform((text, context) => {
+  const { ipv6, host = ipv6, port } = ADDRESS.exec(text)?.groups ?? {};
+  if (host !== undefined && Number(port) > 0 && Number(port) <= 65_535) return { host, port: Number(port) };
+  context.addIssue('must be "host:port", such as "10.0.0.5:6379"');
+  return z.NEVER;
+});
+
+const hostAndPort = z.string().refine((text) => ADDRESS.test(text), 'must be "host:port"');
+
+const servers = z.array(serverAddress).min(1);
+
+function pem(from: SecretSource) {
+  const isPem = (text: Secret): boolean => text.reveal().includes("-----BEGIN ");
+  return secretValue(from).refine(isPem, "must be PEM: write file:/path to read it from a file");
+}
+
+const tls = (from: SecretSource) =>
+  z
+    .strictObject({
+      ca: pem(from).optional(),
+      cert: pem(from).optional(),
+      key: pem(from).optional(),
+      server_name: z
+        .string()
+        .regex(/^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*$/, "must be a host name")
+        .optional(),
+    })
+    .check(
+      between(
+        rule(({ cert, key }) => cert === undefined || key !== undefined, {
+          path: ["key"],
+          message: "is missing: cert needs its key",
+        }),
+        rule(({ cert, key }) => key === undefined || cert !== undefined, {
+          path: ["cert"],
+          message: "is missing: key needs its certificate",
+        }),
+        certificateProblems,
+      ),
+    )
+    // A certificate is no secret, and processes with different ones are configured differently.
+    .transform(({ ca, cert, key, server_name: serverName }) => ({
+      ...{ ca: ca?.reveal(), cert: cert?.reveal(), key, serverName },
+    }));
+
+type Pems = { ca?: Secret | undefined; cert?: Secret | undefined; key?: Secret | undefined };
+
+function certificateProblems({ ca, cert, key }: Pems): Problem[] {
+  const problems: Problem[] = [];
+  const attempt = (name: keyof Pems, use: () => unknown): void => {
+    try {
+      use();
+    } catch (error) {
+      problems.push(problem(name, `cannot be used: ${messageOf(error)}`));
+    }
+  };
+  if (ca) attempt("ca", () => new X509Certificate(ca.reveal()));
+  if (cert && key) attempt("cert", () => createSecureContext({ cert: cert.reveal(), key: key.reveal() }));
+  return problems;
+}
+
+const durability = {
+  durability: z.enum(["strict", "relaxed"]).default("strict"),
+  declared: z.string().trim().min(1).max(200).optional(),
+};
+
+/** The keys of a Redis: where it is, how to log in, and what it must promise. */
+const keys = (from: SecretSource) => ({
+  url: redisUrl(from).optional(),
+  sentinels: servers.optional(),
+  master_name: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]+$/, "must be letters, digits, dots, hyphens and underscores")
+    .optional(),
+  nodes: servers.optional(),
+  username: z.string().min(1).optional(),
+  password: secretValue(from).optional(),
+  tls: tls(from).optional(),
+  sentinel_username: z.string().min(1).optional(),
+  sentinel_password: secretValue(from).optional(),
+  sentinel_tls: tls(from).optional(),
+  nat_map: z.record(hostAndPort, serverAddress).optional(),
+  ...durability,
+});
+
+export type RedisTable = z.output<z.ZodObject<ReturnType<typeof keys>>>;
+
+const OF_SENTINELS = ["master_name", "sentinel_username", "sentinel_password", "sentinel_tls"] as const;
+
+const PLACES: Rule<RedisTable> = ({ url, sentinels, nodes }) => {
+  const given = Object.entries({ url, sentinels, nodes }).filter(([, value]) => value !== undefined);
+  return given.slice(1).map(([name]) => problem(name, `is not used: ${given[0]?.[0]} is set`));
+};
+
+const UNUSED: Rule<RedisTable> = (table) => {
+  const { sentinels, nodes, nat_map } = table;
+  const ofSentinels = OF_SENTINELS.filter((name) => sentinels === undefined && table[name] !== undefined);
+  return [
+    ...ofSentinels.map((name) => problem(name, "is not used: sentinels is not set")),
+    ...(nat_map !== undefined && sentinels === undefined && nodes === undefined
+      ? [problem("nat_map", "is not used: neither sentinels nor nodes is set")]
+      : []),
+  ];
+};
+
+const LOGIN: Rule<RedisTable> = ({ url, username, password, tls: settings }) => {
+  if (url === undefined) return [];
+  const text = url.reveal();
+  const hasLogin = !isSocketUrl(text) && /^[^/]*\/\/[^/]*@/.test(text);
+  const unused = Object.entries({ username, password }).filter(
+    ([, value]) => hasLogin && value !== undefined,
+  );
+  return [
+    ...unused.map(([name]) => problem(name, "is not used: url has a user or a password")),
+    ...(settings !== undefined && !text.startsWith("rediss:")
+      ? [problem("tls", "is not used: url does not begin with rediss://")]
+      : []),
+  ];
+};
+
+const rules = between<RedisTable>(
+  PLACES,
+  UNUSED,
+  LOGIN,
+  rule(({ sentinels, master_name }) => sentinels === undefined || master_name !== undefined, {
+    path: ["master_name"],
+    message: "is missing: it is the name of the master that the sentinels watch",
+  }),
+  rule(({ username, password }) => username === undefined || password !== undefined, {
+    path: ["password"],
+    message: "is missing: username needs one",
+  }),
+  rule(
+    ({ sentinel_username: name, sentinel_password: password }) =>
+      name === undefined || password !== undefined,
+    {
+      path: ["sentinel_password"],
+      message: "is missing: sentinel_username needs one",
+    },
+  ),
+  rule(({ durability: mode, declared }) => mode === "strict" || declared === undefined, {
+    path: ["declared"],
+    message: 'is not used: durability is "relaxed"',
+  }),
+);
+
+const name = z
+  .string()
+  .regex(/^[a-z0-9-]{1,40}$/, "must be 1 to 40 lower-case letters, digits and hyphens")
+  .refine((text) => !text.endsWith("-runner"), "must not end with -runner: the prefix of runners' keys does");
+
+/** `[redis]`. Without a place it is on this machine. */
+export const redis = (from: SecretSource) =>
+  z
+    .strictObject({ name: name.default("postern"), ...keys(from) })
+    .check(rules)
+    .transform(({ url, ...rest }) => ({
+      ...rest,
+      url: url ?? (rest.sentinels || rest.nodes ? undefined : new Secret("redis://127.0.0.1:6379")),
+    }));
+
+/** `[runner.redis]` */
+export const runnerRedis = (from: SecretSource) =>
+  z.strictObject(keys(from)).check(
+    rules,
+    between(
+      rule(({ url, sentinels, nodes }) => (url ?? sentinels ?? nodes) !== undefined, {
+        path: ["url"],
+        message: "is missing: set url, sentinels or nodes",
+      }),
+    ),
+  );
+
+/** How to connect to the Redis of a table (shared/redis/connect.ts). All keys of the connection begin with `prefix`. */
+export function toRedisTarget(table: RedisTable, prefix: string) {
+  const {
+    url,
+    sentinels,
+    master_name: masterName = "",
+    nodes = [],
+    username,
+    password,
+    nat_map: natMap,
+  } = table;
+  const login = { username, password, tls: table.tls };
+  if (url !== undefined) return { ...login, url };
+  const sentinelLogin = {
+    ...{ username: table.sentinel_username, password: table.sentinel_password, tls: table.sentinel_tls },
+  };
+  const finder =
+    sentinels === undefined
+      ? ({ kind: "nodes", servers: nodes, key: prefix } as const)
+      : ({ kind: "sentinels", servers: sentinels, masterName, login: sentinelLogin } as const);
+  return { ...login, natMap, finder };
+}
+
+/** What a part asks of its Redis (shared/redis/server-state.ts). */
+export function toDurability({ durability: mode, declared }: Pick<RedisTable, keyof typeof durability>) {
+  return { mode, declared };
+}

@@ -1,0 +1,221 @@
+import { connect as connectPlain, isIP, Socket } from "node:net";
+import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
+import type { Secret } from "../platform/crypto/secret.ts";
+import { messageOf } from "../platform/errors/app-error.ts";
+import { within } from "../platform/time/clock.ts";
+
+export type ServerAddress = { readonly host: string; readonly port: number };
+
+export type Login = {
+  readonly username?: string | undefined;
+  readonly password?: Secret | undefined;
+  readonly tls?: TlsSettings | undefined;
+};
+
+/** TLS of a connection. Without `serverName` the certificate must name the host. */
+type TlsSettings = {
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: Secret | undefined;
+  readonly serverName?: string | undefined;
+};
+
+/** Servers that know where the primary is. */
+export type Finder =
+  | {
+      readonly kind: "sentinels";
+      readonly servers: readonly ServerAddress[];
+      readonly masterName: string;
+      /** For the sentinels themselves. */
+      readonly login: Login;
+    }
+  /** Nodes of a Redis Cluster. The primary is that of the slot of `key`. */
+  | { readonly kind: "nodes"; readonly servers: readonly ServerAddress[]; readonly key: string };
+
+/** A Redis whose primary is looked up for each connection. */
+export type Found = Login & {
+  readonly finder: Finder;
+  /** Addresses as the sentinels and nodes tell them, `host:port`, and those to use instead. */
+  readonly natMap?: Readonly<Record<string, ServerAddress>> | undefined;
+};
+
+/** For the answer of one sentinel or node. */
+const ASK_MS = 1000;
+/** From the first byte to the primary until it has said that it is one. */
+const OPEN_MS = 3000;
+
+type ErrorEmitter = Parameters<AbstractConnector["connect"]>[0];
+type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
+
+/**
+ * Connects ioredis to the primary, and looks for it again at each connection. ioredis ends for good if `connect` rejects. So a failed
+ * look-up resolves with a closed socket: ioredis reports `firstError` and tries again, unless `disconnect()` was called.
+ */
+export function connectorTo(found: Found): new (options: unknown) => AbstractConnector {
+  return class extends AbstractConnector {
+    #emit: ErrorEmitter = () => {};
+    #at = "";
+    #lookUp = new AbortController();
+    #deadline: NodeJS.Timeout | undefined;
+
+    constructor(options: unknown) {
+      super((options as { disconnectTimeout: number }).disconnectTimeout);
+    }
+
+    override async connect(emit: ErrorEmitter): Promise<Stream> {
+      this.#emit = emit;
+      delete this.firstError;
+      const lookUp = new AbortController();
+      this.#lookUp = lookUp;
+      const primary = await findPrimary(found, lookUp.signal);
+      const isEnded = lookUp.signal.aborted;
+      lookUp.abort(); // the servers that have not answered yet
+      if (isEnded || primary instanceof Error) {
+        if (primary instanceof Error && !isEnded) this.firstError = primary;
+        this.stream = new Socket().destroy();
+      } else this.stream = this.#open(found.natMap?.[addressText(primary)] ?? primary);
+      return this.stream;
+    }
+
+    #open({ host, port }: ServerAddress): Stream {
+      this.#at = addressText({ host, port });
+      const { tls } = found;
+      const socket =
+        tls === undefined
+          ? connectPlain({ host, port })
+          : connectTls({ host, port, ...tlsOptions(tls, host) });
+      socket.once("error", (error: Error) => {
+        this.firstError = error;
+      });
+      const reason = `${this.#at} was not ready within ${OPEN_MS} ms`;
+      this.#deadline = setTimeout(() => socket.destroy(new Error(reason)), OPEN_MS);
+      socket.once("close", () => clearTimeout(this.#deadline));
+      return socket;
+    }
+
+    /** Called with the server's INFO, before the connection is used. */
+    override check({ role }: { role?: string }): boolean {
+      clearTimeout(this.#deadline);
+      if (role === undefined || role === "master") return true;
+      this.#emit("error", new Error(`${this.#at} was named as the primary, but is a replica`));
+      return false;
+    }
+
+    override disconnect(): void {
+      this.#lookUp.abort();
+      if (this.stream?.destroyed === false) super.disconnect();
+    }
+  };
+}
+
+/** TLS as Node takes it. The name that the certificate must have is also sent to the server, if it is no address. */
+export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""): ConnectionOptions {
+  const servername = serverName ?? (isIP(host) === 0 ? host : "");
+  return {
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key: key.reveal() }),
+    ...(servername !== "" && { servername }),
+  };
+}
+
+/** The address that a majority of the sentinels names, or that most of the nodes name. Otherwise an error with what each has said. */
+async function findPrimary(found: Found, ended: AbortSignal): Promise<ServerAddress | Error> {
+  const { servers, kind } = found.finder;
+  const votes = new Map<string, ServerAddress[]>();
+  const failures: string[] = [];
+  const isMajority = (named: readonly ServerAddress[]): boolean => named.length > servers.length / 2;
+
+  return new Promise((resolve) => {
+    ended.addEventListener("abort", () => resolve(new Error("ended")), { once: true });
+    const askOne = async (server: ServerAddress): Promise<void> => {
+      try {
+        const primary = await ask(server, found, ended);
+        const named = [...(votes.get(addressText(primary)) ?? []), primary];
+        votes.set(addressText(primary), named);
+        if (isMajority(named)) resolve(primary);
+      } catch (error) {
+        failures.push(`${addressText(server)}: ${messageOf(error)}`);
+      }
+    };
+    void Promise.all(servers.map(askOne)).then(() => {
+      const [most] = [...votes.values()].sort((one, other) => other.length - one.length);
+      if (kind === "nodes" && most?.[0] !== undefined) return resolve(most[0]);
+      const named = [...votes].map(([name, { length }]) => `${length} of ${servers.length} name ${name}`);
+      resolve(new Error(`${UNKNOWN[kind]} (${[...named, ...failures].join("; ")})`));
+    });
+  });
+}
+
+const UNKNOWN: Readonly<Record<Finder["kind"], string>> = {
+  sentinels: "no majority of the sentinels names the primary",
+  nodes: "no node of the cluster names the primary",
+};
+
+/** Throws why this server does not name the primary. */
+async function ask(server: ServerAddress, found: Found, ended: AbortSignal): Promise<ServerAddress> {
+  const { finder } = found;
+  const redis = new Redis({
+    ...server,
+    ...loginOptions(finder.kind === "sentinels" ? finder.login : found, server.host),
+    ...{ lazyConnect: true, enableReadyCheck: false, disableClientInfo: true },
+    ...{ retryStrategy: null, maxRetriesPerRequest: 0 },
+    ...{ connectTimeout: ASK_MS, commandTimeout: ASK_MS, disconnectTimeout: 100 },
+  });
+  let reason: unknown;
+  redis.on("error", (error) => {
+    reason ??= error;
+  });
+  const end = (): void => redis.disconnect();
+  ended.addEventListener("abort", end, { once: true });
+  const answer = redis
+    .connect()
+    .then(() =>
+      finder.kind === "sentinels"
+        ? askSentinel(redis, finder.masterName)
+        : askNode(redis, finder.key, server),
+    );
+  const outcome = await within(ASK_MS, answer);
+  ended.removeEventListener("abort", end);
+  end();
+  if (outcome.kind === "done") return outcome.result;
+  throw outcome.kind === "failed" ? (reason ?? outcome.error) : new Error(`no answer within ${ASK_MS} ms`);
+}
+
+/** The user and TLS of a connection as ioredis takes them. */
+export function loginOptions(
+  { username, password, tls }: Login,
+  host?: string,
+): Pick<RedisOptions, "username" | "password" | "tls"> {
+  return {
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password: password.reveal() }),
+    ...(tls !== undefined && { tls: tlsOptions(tls, host) }),
+  };
+}
+
+async function askSentinel(redis: Redis, masterName: string): Promise<ServerAddress> {
+  const address = await redis.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName);
+  if (!Array.isArray(address)) throw new Error(`it knows no master ${masterName}`);
+  return { host: String(address[0]), port: Number(address[1]) };
+}
+
+async function askNode(redis: Redis, key: string, { host }: ServerAddress): Promise<ServerAddress> {
+  const [info, slot, ranges] = await Promise.all([
+    redis.cluster("INFO"),
+    redis.cluster("KEYSLOT", key),
+    redis.cluster("SLOTS"),
+  ]);
+  if (!info.includes("cluster_state:ok")) throw new Error("its cluster_state is not ok");
+  const [, , owner] = ranges.find(([first, last]) => first <= slot && slot <= last) ?? [];
+  if (owner === undefined) throw new Error(`no node has slot ${slot}`);
+  const [named, port] = owner;
+  // A node that does not know its own address leaves it out.
+  return { host: ["", "?"].includes(named ?? "") ? host : named, port };
+}
+
+/** `host:port`, with an IPv6 address in brackets. */
+export function addressText({ host, port }: ServerAddress): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}

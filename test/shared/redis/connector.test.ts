@@ -1,0 +1,193 @@
+import { writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { freePort } from "../../../shared/dev/free-port.ts";
+import { startRedis } from "../../../shared/dev/redis.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import {
+  connectBeside,
+  connectForRequests,
+  connectForWork,
+  type Redis,
+} from "../../../shared/redis/connect.ts";
+import type { Found, Login, ServerAddress } from "../../../shared/redis/connector.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { useOwnRedis } from "../../fixtures/redis.ts";
+import { MASTER_NAME, startSentinel } from "../../fixtures/redis-topology.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { TEST_TLS } from "../../support/tls.ts";
+
+const ends = useEnds();
+const redis = useOwnRedis();
+
+const here = (port: number): ServerAddress => ({ host: "127.0.0.1", port });
+
+/** Listens, and answers nothing. */
+async function startSilent(): Promise<number> {
+  const server = createServer((socket) => void ends.defer(() => socket.destroy()));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  ends.defer(() => server.close());
+  return (server.address() as { port: number }).port;
+}
+
+const sentinels = (ports: readonly number[], more: Partial<Found> = {}): Found => ({
+  finder: { kind: "sentinels", servers: ports.map(here), masterName: MASTER_NAME, login: {} },
+  ...more,
+});
+
+function open(target: Found, connect = connectForRequests) {
+  const reasons: string[] = [];
+  const connection = connect(target, silentLogger);
+  connection.on("error", ({ message }: Error) => reasons.push(message));
+  ends.defer(() => connection.disconnect());
+  return { connection, reasons };
+}
+
+const isReady = (connection: Redis) => eventually("it is connected", () => connection.status === "ready");
+
+async function watched(lines: readonly string[] = [], primary = redis.server.port) {
+  const sentinel = await startSentinel(primary, lines);
+  ends.defer(() => sentinel.kill("SIGKILL"));
+  return sentinel;
+}
+
+test("without a majority of the sentinels no server is the primary; each try says why, and with one the connection is made", async () => {
+  const [one, silent, absent] = [await watched(), await startSilent(), await freePort()];
+  const { connection, reasons } = open(sentinels([one.port, silent, absent]));
+  await eventually("it has tried twice", () => reasons.length >= 2);
+  expect(reasons[0]).toMatch(
+    new RegExp(
+      `^no majority of the sentinels names the primary \\(1 of 3 name 127\\.0\\.0\\.1:${redis.server.port}; .*${absent}: connect ECONNREFUSED`,
+    ),
+  );
+  expect(reasons[0]).toContain(`127.0.0.1:${silent}: no answer within 1000 ms`);
+  expect(connection.status).not.toBe("ready");
+
+  const two = await watched();
+  const { connection: other } = open(sentinels([one.port, silent, two.port]));
+  await isReady(other);
+});
+
+test("a connection that is to be made again while sentinels are asked is made, and one that is closed then ends", async () => {
+  const silent = await startSilent();
+  const { connection, reasons } = open(sentinels([silent]));
+  for (let i = 0; i < 3; i++) {
+    await eventually("it asks", () => connection.status === "connecting");
+    connection.disconnect(true);
+    await eventually("it has given up the look-up", () => connection.status !== "connecting");
+  }
+  expect(connection.status).not.toBe("end");
+  await eventually("it asks", () => connection.status === "connecting");
+  connection.disconnect();
+  await eventually("it has ended", () => connection.status === "end");
+  expect(reasons.filter((reason) => reason.includes("ended"))).toEqual([]);
+});
+
+test("a server that is named and is a replica, or is not ready in time, is not used, and each try says so", async () => {
+  const replica = await startRedis({
+    env: process.env,
+    dir: tempDir(),
+    args: ["--replicaof", "127.0.0.1", String(redis.server.port)],
+  });
+  ends.defer(() => replica.stop());
+  const sentinel = await watched();
+  const silent = await startSilent();
+  const named = `127.0.0.1:${redis.server.port}`;
+  const mapped = (port: number) =>
+    open(sentinels([sentinel.port], { natMap: { [named]: here(port) } }), connectForWork);
+  const [toReplica, toSilent] = [mapped(replica.port), mapped(silent)];
+  const said = (reasons: readonly string[], reason: string) =>
+    eventually(reason, () => reasons.includes(reason));
+  await said(toReplica.reasons, `127.0.0.1:${replica.port} was named as the primary, but is a replica`);
+  await said(toSilent.reasons, `127.0.0.1:${silent} was not ready within 3000 ms`);
+  await replica.kill("SIGKILL");
+});
+
+test("connections beside it and for work find the primary too, and commands of work wait for it", async () => {
+  const sentinel = await watched();
+  const { connection } = open(sentinels([sentinel.port]), connectForWork);
+  const beside = connectBeside(connection, {});
+  ends.defer(() => beside.disconnect());
+  expect(await Promise.all([connection.ping(), beside.ping()])).toEqual(["PONG", "PONG"]);
+});
+
+const TLS = { ca: TEST_TLS.cert, cert: TEST_TLS.cert, key: new Secret(TEST_TLS.key) };
+const WRONG = { password: new Secret("another") };
+const LOGIN = { username: "app", password: new Secret("of-this-Redis") };
+const APP = ["--user", LOGIN.username, "on", `>${LOGIN.password.reveal()}`, "+@all"];
+
+/** A primary and a sentinel that ask for a password, a client certificate and TLS. */
+async function startSecured() {
+  const dir = tempDir();
+  const certificate = (["cert", "key"] as const).map((name) => {
+    const file = join(dir, `${name}.pem`);
+    writeFileSync(file, TEST_TLS[name]);
+    return [`tls-${name}-file`, file] as const;
+  });
+  const settings = (port: number): [string, string][] => [
+    ...certificate.map(([name, file]): [string, string] => [name, file]),
+    ...[
+      ["tls-ca-cert-file", join(dir, "cert.pem")] as [string, string],
+      ["tls-port", String(port)] as [string, string],
+    ],
+  ];
+  const [ofPrimary, ofSentinel] = [await freePort(), await freePort()];
+  const args = settings(ofPrimary);
+  const primary = await startRedis({
+    env: process.env,
+    dir,
+    args: [...args.flatMap(([name, value]) => [`--${name}`, String(value)]), ...APP],
+  });
+  ends.defer(() => primary.stop());
+  const lines = [...settings(ofSentinel), ["requirepass", "of the sentinels"]];
+  await watched(
+    lines.map(([name, value]) => `${name} "${value}"`),
+    primary.port,
+  );
+  return { primary, ofPrimary, ofSentinel };
+}
+
+test("TLS and logins of the sentinels and of the primary are two things, and each fault is told by its reason", async () => {
+  const { primary, ofPrimary, ofSentinel } = await startSecured();
+  const login = { password: new Secret("of the sentinels"), tls: { ...TLS, serverName: "hooks.example" } };
+  const target = (more: Partial<Found>, ofSentinels: Login = login): Found => ({
+    ...{ ...LOGIN, tls: TLS, natMap: { [`127.0.0.1:${primary.port}`]: here(ofPrimary) } },
+    finder: { kind: "sentinels", servers: [here(ofSentinel)], masterName: MASTER_NAME, login: ofSentinels },
+    ...more,
+  });
+  const { connection } = open(target({}));
+  await isReady(connection);
+  const faults: [Found, RegExp][] = [
+    [target({ tls: { ca: TLS.ca } }), /certificate required/],
+    [target({ tls: { cert: TLS.cert, key: TLS.key } }), /self.signed certificate/],
+    [target({ tls: { ...TLS, serverName: "other.test" } }), /other\.test.* is not in the cert's altnames/],
+    [target(WRONG), /^WRONGPASS/],
+    [target({}, { ...login, ...WRONG }), /^no majority .*WRONGPASS/],
+    [target({}, { password: login.password }), /^no majority .*127\.0\.0\.1:\d+: /],
+    [target({}, { ...login, tls: { ca: TLS.ca } }), /^no majority .*certificate required/],
+  ];
+  for (const [fault, reason] of faults) {
+    const { reasons } = open(fault);
+    await eventually(String(reason), () => reasons.some((each) => reason.test(each)));
+  }
+});
+
+test("a Unix socket is a place like a URL, with a login beside it", async () => {
+  const path = join(tempDir(), "redis.sock");
+  const server = await startRedis({
+    env: process.env,
+    dir: tempDir(),
+    args: ["--unixsocket", path, ...APP],
+  });
+  ends.defer(() => server.stop());
+  const target = { url: new Secret(`unix://${path}`), ...LOGIN };
+  const connection = connectForRequests(target, silentLogger);
+  ends.defer(() => connection.disconnect());
+  await isReady(connection);
+  const beside = connectBeside(connection, {});
+  ends.defer(() => beside.disconnect());
+  await isReady(beside);
+});

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { eventually } from "../../shared/dev/wait.ts";
+import { prefixOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
+import { usePostern } from "../fixtures/postern.ts";
+import { type Topology, useCluster, useSentinels } from "../fixtures/redis-topology.ts";
+import { LONG_RUN, sample } from "../support/long-run.ts";
+import { startDeployment } from "./deployment.ts";
+
+/** In a Cluster the runner's keys may be on another node. */
+const TOPOLOGIES: [string, () => Topology, string[]][] = [
+  ["Sentinel", useSentinels, [prefixOf("postern")]],
+  ["a Cluster", useCluster, [prefixOf("postern"), runnerPrefixOf("postern")]],
+];
+
+/** How another server becomes the primary. Connections may lead to an old one that runs on until it is a replica, and lose what they write. */
+const FAILOVERS: Readonly<Record<string, (redis: Topology, key: string) => Promise<void>>> = {
+  async killed(redis, key) {
+    const old = await redis.primary(key);
+    await old.kill("SIGKILL");
+    await untilTakenOver(redis, key, old.port);
+    await old.restart();
+  },
+  async "exchanged by an operator"(redis, key) {
+    const { port } = await redis.primary(key);
+    await redis.failOver(key);
+    await redis.untilReplica(port);
+  },
+  async stopped(redis, key) {
+    const old = await redis.primary(key);
+    process.kill(old.pid, "SIGSTOP");
+    await untilTakenOver(redis, key, old.port);
+    process.kill(old.pid, "SIGCONT");
+    await redis.untilReplica(old.port);
+  },
+};
+
+const untilTakenOver = (redis: Topology, key: string, from: number) =>
+  eventually("another server is the primary", async () => {
+    const next = await redis.primary(key).catch(() => undefined);
+    return next !== undefined && next.port !== from;
+  });
+
+describe.each(TOPOLOGIES)("with %s", (_, use, keys) => {
+  const redis = use();
+  const postern = usePostern();
+  const ways = Object.entries(FAILOVERS).flatMap(([how, failOver]) =>
+    keys.map((key) => [how, key, failOver] as const),
+  );
+  const rounds = sample([...ways, ...ways]);
+
+  test("every process works, finds the primary again after it was killed, and says once what a failover can lose", {
+    timeout: LONG_RUN ? 900_000 : 180_000,
+  }, async () => {
+    const deployment = await startDeployment(postern, redis.place);
+    await deployment.works("before");
+    expect(await deployment.reported()).toEqual(["operator", "producer", "runner", "webhooks"]);
+    for (const [how, key, failOver] of rounds) {
+      const begun = performance.now();
+      await failOver(redis, key);
+      await deployment.works(`${how} at ${begun}`);
+      await deployment.isFollowed(deployment.lines.length);
+      if (LONG_RUN) console.log(`${how}, ${key}: ${Math.round(performance.now() - begun)} ms`);
+    }
+    for (const kind of ["webhooks", "runner"] as const)
+      expect(deployment.processes[kind].events("redis.failover_unproven")).toHaveLength(1);
+  });
+});
