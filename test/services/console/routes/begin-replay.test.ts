@@ -26,7 +26,7 @@ describe("202", () => {
       {
         ...{
           id: expect.stringMatching(/^run_[0-9a-f]{32}$/),
-          action: "replay",
+          kind: "replay",
           by: "otto",
           resumed_by: null,
           reason: "mended",
