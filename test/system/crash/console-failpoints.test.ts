@@ -24,7 +24,7 @@ test.each(sample(POINTS, 2))(
     expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
     await endLeases(fixture.redis.client);
     const next = await startConsole(postern);
-    const run = await next.runIn<FailedBulkView>(REPLAYS, "done");
+    const run = await next.runIn<FailedBulkView>("replay", "done");
     // Of a call that was replayed and not yet told of, only that it has left is known.
     expect(run).toMatchObject({ matched: CALLS, remaining: 0, failure: null });
     expect(run.done + run.left_meanwhile).toBe(CALLS);

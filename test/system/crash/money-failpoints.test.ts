@@ -47,7 +47,7 @@ describe("an audit of the money", () => {
       const killed = await start(point);
       await killed.begin(AUDITS, { from_block });
       expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
-      const run = await (await startNext()).runIn<AuditView>(AUDITS, "done");
+      const run = await (await startNext()).runIn<AuditView>("audit", "done");
       expect([found(run), run.failure]).toEqual([[["USDC", 1, 1]], null]);
     },
   );
@@ -59,13 +59,13 @@ describe("an audit of the money", () => {
       const killed = await start();
       await killed.begin(AUDITS, { from_block });
       await eventually("a part is on disk", async () => {
-        const run = await killed.theRun<AuditView>(AUDITS);
+        const run = await killed.theRun<AuditView>("audit");
         return run?.result?.tokens.length === 2 && node.held() === 1;
       });
       await killed.kill("SIGKILL");
       node.goOn();
       // This one waits until the lease has run out.
-      const run = await (await start()).runIn<AuditView>(AUDITS, "done");
+      const run = await (await start()).runIn<AuditView>("audit", "done");
       expect(found(run)).toEqual([
         ["USDC", 1, 1],
         ["EURC", 0, 0],
@@ -77,13 +77,13 @@ describe("an audit of the money", () => {
       ends.defer(node.close);
       const killed = await start("console.before_ended");
       await killed.begin(AUDITS, { from_block });
-      const begun = await killed.theRun(AUDITS);
+      const begun = await killed.theRun("audit");
       await eventually("it asks", () => node.held() === 1);
-      await killed.ask("DELETE", `${AUDITS}/${begun?.id}`);
+      await killed.ask("DELETE", `/api/v1/bulk/${begun?.id}`);
       expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
       const { length: asked } = node.asked;
       const next = await startNext();
-      const run = await next.runIn<AuditView>(AUDITS, "cancelled");
+      const run = await next.runIn<AuditView>("audit", "cancelled");
       expect([found(run)?.[0], node.asked.length]).toEqual([["USDC", 1, 1], asked]);
     });
   });
@@ -115,7 +115,7 @@ describe("refunds", () => {
       const killed = await start(point);
       await killed.begin(CHECKS, {});
       expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
-      const run = await (await startNext()).runIn<RefundCheckView>(CHECKS, "done");
+      const run = await (await startNext()).runIn<RefundCheckView>("refund-check", "done");
       expect(run).toMatchObject({ failure: null, result: { open: [], problems: [] } });
       const journal = new PaymentJournal(payments.redis.partition);
       const closed = await Promise.all(ids.map((id) => journal.look(id)));

@@ -1,3 +1,4 @@
+import type { BulkKind } from "../../../shared/console/bulk-operations.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Redis } from "../../../shared/redis/connect.ts";
@@ -22,12 +23,12 @@ export async function startConsole(postern: Postern, failpoint?: Failpoint) {
       ...(json && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(json) }),
     });
 
-  /** The one run that there is, with its result. */
-  async function theRun<Run extends Listed>(path: string): Promise<Run | undefined> {
-    const { runs } = (await ask("GET", path)).json<{ runs: Listed[] }>();
+  /** The one run of a kind that there is, with its result. */
+  async function theRun<Run extends Listed>(kind: BulkKind): Promise<Run | undefined> {
+    const { runs } = (await ask("GET", `/api/v1/bulk?kind=${kind}`)).json<{ runs: Listed[] }>();
     const [run, ...more] = runs;
     if (more.length > 0) throw new Error("there is more than one run");
-    return run && (await ask("GET", `${path}/${run.id}`)).json<Run>();
+    return run && (await ask("GET", `/api/v1/bulk/${run.id}`)).json<Run>();
   }
 
   return {
@@ -43,12 +44,12 @@ export async function startConsole(postern: Postern, failpoint?: Failpoint) {
     },
 
     /** The same, once it is in this state. */
-    async runIn<Run extends Listed>(path: string, state: string): Promise<Run> {
-      const waited = `the run at ${path} is ${state}`;
+    async runIn<Run extends Listed>(kind: BulkKind, state: string): Promise<Run> {
+      const waited = `the ${kind} is ${state}`;
       return eventually(
         waited,
         async () => {
-          const run = await theRun<Run>(path);
+          const run = await theRun<Run>(kind);
           return run?.state === state ? run : undefined;
         },
         60_000,
