@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
-import { luaPlugin } from "../services/dev/lua.mjs";
+import { loaderPlugin } from "../services/dev/loader.mjs";
 import { LONG_RUN } from "./support/long-run.ts";
 import { SkippedTests } from "./support/skipped-tests.ts";
 
@@ -32,7 +32,7 @@ export default defineConfig({
     reporters: ["default", new SkippedTests()],
     projects: [
       {
-        plugins: [luaPlugin],
+        plugins: [loaderPlugin],
         test: {
           ...shared,
           name: "together",
@@ -42,7 +42,7 @@ export default defineConfig({
         },
       },
       {
-        plugins: [luaPlugin],
+        plugins: [loaderPlugin],
         test: {
           ...shared,
           name: "alone",

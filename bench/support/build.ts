@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "rolldown";
-import { luaPlugin } from "../../services/dev/lua.mjs";
+import { loaderPlugin } from "../../services/dev/loader.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -24,7 +24,7 @@ export async function buildProcesses(): Promise<void> {
     input: Object.fromEntries(scripts.map((script) => [script.replace(/\.ts$/, ""), `./${script}`])),
     platform: "node",
     external: /^[^./]/, // packages
-    plugins: [luaPlugin],
+    plugins: [loaderPlugin],
     logLevel: "warn",
     output: { dir: "dist/.bench", cleanDir: true, entryFileNames: "[name].js" },
   });

@@ -254,20 +254,12 @@ export interface WebhooksFile {
     name?: string;
     /** accepted methods; default ["POST"] */
     methods?: readonly ("POST" | "PUT")[];
-    /** the URL as it is written at the sender, if the sender signs it */
-    public_url?: string;
-    /** header of the delivery id: a repeat of an id is the same call. Short for delivery_id = "{header:X-Delivery-Id}" */
-    idempotency_header?: string;
     /** a repeat of an id is the same call */
     delivery_id?: string;
     /** type of the event for the runner, in X-WEBHOOK-EVENT */
     event_type?: string;
-    idempotency_window_secs?: number;
     /** headers that the runner gets unchanged */
     forward_headers?: readonly string[];
-    /** true: the runner gets the query, in X-WEBHOOK-QUERY @default false */
-    forward_query?: boolean;
-    body_limit_bytes?: number;
     /** "decode": gzip, deflate and br are accepted, and the runner gets the decoded bytes @default "refuse" */
     encoded_bodies?: "refuse" | "decode";
     /** answer that this sender accepts as a success; it is sent once the call is on disk */
@@ -314,6 +306,14 @@ export interface WebhooksFile {
         prefix?: string;
       };
     }[];
+    /** the URL as it is written at the sender, if the sender signs it */
+    public_url?: string;
+    /** header of the delivery id: a repeat of an id is the same call. Short for delivery_id = "{header:X-Delivery-Id}" */
+    idempotency_header?: string;
+    idempotency_window_secs?: number;
+    /** true: the runner gets the query, in X-WEBHOOK-QUERY @default false */
+    forward_query?: boolean;
+    body_limit_bytes?: number;
     /** token of a handshake, such as the first one below */
     verify_token?: string;
     /** addresses and ranges that may send; by default, all */
@@ -370,12 +370,8 @@ export interface WebhooksFile {
       secret_format?: "text" | "hex" | "base64" | "whsec" | "base64-or-whsec" | "text-or-whsec" | "ed25519-hex" | "ed25519-whpk" | "spki";
       /** the signed text, with placeholders */
       signed?: string;
-      /** query parameter with the hex SHA-256 of the body. If the request has it, `{form}` is empty */
-      body_sha256_query?: string;
-      /** first field of the sorted form, which must follow `{url}` in `signed`. The query may then continue that of `public_url` after `&`, but must not contain this name */
-      form_begins_with?: string;
-      /** `true`: the URL may be signed with or without its port */
-      url_port_optional?: boolean;
+      /** `true`, only with `signed = "{url}{form}"`: as Twilio signs. `{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. The query may continue that of `public_url` after `&`. It must not hold `AccountSid`, and without `bodySHA256` the sorted form must begin with that field. */
+      twilio?: boolean;
       /** time of signing. The signature must cover it */
       timestamp?: {
         /** header of the time */
@@ -420,12 +416,8 @@ export interface WebhooksFile {
       secret_format?: "text" | "hex" | "base64" | "whsec" | "base64-or-whsec" | "text-or-whsec" | "ed25519-hex" | "ed25519-whpk" | "spki";
       /** the signed text, with placeholders */
       signed?: string;
-      /** query parameter with the hex SHA-256 of the body. If the request has it, `{form}` is empty */
-      body_sha256_query?: string;
-      /** first field of the sorted form, which must follow `{url}` in `signed`. The query may then continue that of `public_url` after `&`, but must not contain this name */
-      form_begins_with?: string;
-      /** `true`: the URL may be signed with or without its port */
-      url_port_optional?: boolean;
+      /** `true`, only with `signed = "{url}{form}"`: as Twilio signs. `{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. The query may continue that of `public_url` after `&`. It must not hold `AccountSid`, and without `bodySHA256` the sorted form must begin with that field. */
+      twilio?: boolean;
       /** time of signing. The signature must cover it */
       timestamp?: {
         /** header of the time */

@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import type { TokenFindings } from "../../shared/chain/token-check.ts";
-import { loadConfig } from "../../shared/config/load-config.ts";
-import { loadOperatorConfig, type OperatorConfig } from "../../shared/config/load-operator-config.ts";
-import type { Config } from "../../shared/config/read-config.ts";
+import { loadConfig, type Read } from "../../shared/config/config-dir.ts";
+import { type OperatorConfig, readOperator } from "../../shared/config/read-operator.ts";
+import { type Config, readWebhooks } from "../../shared/config/read-webhooks.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { isAbsent } from "../../shared/platform/text/read-text.ts";
-import type { PricingConfig } from "../../shared/pricing/pricing-checks.ts";
-import type { X402Config } from "../../shared/pricing/x402-checks.ts";
+import type { PricingConfig } from "../../shared/pricing/read-pricing.ts";
+import type { X402Config } from "../../shared/pricing/read-x402.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { counted, jsonLine } from "./text.ts";
 
@@ -66,23 +66,22 @@ async function askChains({ x402 }: AllConfig): Promise<Found> {
   return found;
 }
 
-type Load = (options: { dir: string; env: Env }) => Partial<AllConfig> & Pick<Config, "warnings">;
+type Some = Partial<AllConfig> & Pick<Config, "warnings">;
 type AllConfig = Config & Partial<X402Config> & Partial<PricingConfig> & Pick<OperatorConfig, "operator">;
 
-/** Reads every file that is there, and imports the loaders of a service only if it has files. */
+/** Reads every file that is there, and imports the readers of a service only if it has files. */
 async function loadAll(dir: string, env: Env): Promise<AllConfig> {
   const isThere = (name: string): boolean => !isAbsent(join(dir, name));
-  const loads: Load[] = [loadConfig, loadOperatorConfig];
+  const reads: Read<Some>[] = [readWebhooks, readOperator];
   if (isThere("x402.toml") || isThere("job_pricing.toml"))
-    loads.push((await import("../../shared/pricing/load-x402-config.ts")).loadX402Config);
-  if (isThere("pricing.toml"))
-    loads.push((await import("../../shared/pricing/load-pricing-config.ts")).loadPricingConfig);
+    reads.push((await import("../../shared/pricing/read-x402.ts")).readX402);
+  if (isThere("pricing.toml")) reads.push((await import("../../shared/pricing/read-pricing.ts")).readPricing);
 
-  const configs: ReturnType<Load>[] = [];
+  const configs: Some[] = [];
   const problems: string[] = [];
-  for (const load of loads) {
+  for (const read of reads) {
     try {
-      configs.push(load({ dir, env }));
+      configs.push(loadConfig(read, { dir, env }));
     } catch (thrown) {
       problems.push(...toAppError(thrown).message.split("\n"));
     }
@@ -93,7 +92,7 @@ async function loadAll(dir: string, env: Env): Promise<AllConfig> {
   return Object.assign({}, ...configs, { warnings });
 }
 
-/** Several loaders read the same file and find the same problems in it. */
+/** Several readers read the same file and find the same problems in it. */
 function distinct(lines: readonly string[]): string[] {
   return [...new Set(lines)];
 }
@@ -120,7 +119,7 @@ function validText(
       ? "off (no x402.toml)"
       : `${counted(x402.jobs, "priced job")}, ${counted(x402.tokens, "token")}`;
   const quoted = pricing === null ? "off (no pricing.toml)" : counted(pricing.jobs, "priced job");
-  const redis = runner.own_redis ? "separate Redis" : "shared Redis";
+  const redis = runner.own_redis ? "its own Redis" : "the Redis of the other processes";
   const console =
     operator.tokens === 0 ? "no tokens, only for this machine" : counted(operator.tokens, "token");
   const valid = paint("good", "the configuration is valid");

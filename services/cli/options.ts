@@ -1,5 +1,5 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import { CALL_ID } from "../../shared/call/call-id.ts";
+import { CALL_ID, NOT_A_CALL_ID } from "../../shared/call/call-id.ts";
 import { whyNoJobKey } from "../../shared/call/job-ids.ts";
 import { isAddress } from "../../shared/chain/address.ts";
 import { listenAddressText, readListenAddress } from "../../shared/http/ip/listen-address.ts";
@@ -40,7 +40,10 @@ function parseListenAddress(text: string): string {
 }
 
 export function serviceId(): Option {
-  return new Option("--service-id <n>", "service of the jobs (default: 0, with a warning)")
+  return new Option(
+    "--service-id <n>",
+    "number of the service, which is a group of jobs (default: 0, with a warning)",
+  )
     .env("POSTERN_SERVICE_ID")
     .argParser(wholeNumber(7));
 }
@@ -116,7 +119,7 @@ export function collectCallId(text: string, before: string[] = []): string[] {
 
 export function parseCallId(text: string): string {
   if (CALL_ID.test(text)) return text;
-  return refuseValue("must be a call id: c_ and 32 lower-case hex digits", "c_4f1b…");
+  return refuseValue(NOT_A_CALL_ID, "c_4f1b…");
 }
 
 export function parseCode(text: string): ErrorCode {

@@ -1,4 +1,4 @@
-import { Argument, Command, CommanderError, Help } from "commander";
+import { Argument, Command, CommanderError, Help, type Option } from "commander";
 import { JOB_INDEX_MAX } from "../../shared/call/job-ids.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { messageOf } from "../../shared/platform/errors/app-error.ts";
@@ -69,7 +69,7 @@ export function buildProgram(given: Surroundings): Command {
         deps.printError(valueErrorText(text));
       },
     })
-    .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm })
+    .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm, optionDescription })
     .showHelpAfterError("(see --help)")
     .exitOverride((error: CommanderError): never => {
       deps.exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
@@ -143,6 +143,12 @@ function environmentProblem(env: Env): string | undefined {
   }
 }
 
+/** The description of an option, which says if the option is required. */
+function optionDescription(option: Option): string {
+  const text = new Help().optionDescription(option);
+  return option.mandatory ? `${text} (required)` : text;
+}
+
 /** A command's name and arguments in the list of commands. Only the first of many arguments is shown, to leave room. */
 function subcommandTerm(command: Command): string {
   const term = new Help().subcommandTerm(command);
@@ -152,7 +158,7 @@ function subcommandTerm(command: Command): string {
 function addServices(program: Command, { services, exitWith }: ProgramDeps): void {
   program
     .command("webhooks")
-    .description("run a webhooks gateway: verify webhooks, queue them as calls, answer 202")
+    .description("run a webhooks gateway: verify webhooks, queue them as calls, and answer 202")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in webhooks.toml"))
     .addOption(opsAddress("127.0.0.1:9091"))
@@ -160,7 +166,7 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .action(async (options) => exitWith(await services.webhooks(options)));
   program
     .command("x402")
-    .description("run a payment gateway (x402): settle payments, queue the paid calls, answer 202")
+    .description("run a payment gateway (x402): settle payments, queue the paid calls, and answer 202")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in x402.toml"))
     .addOption(opsAddress("127.0.0.1:9093"))
@@ -178,7 +184,7 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
     .action(async (options) => exitWith(await services.pricing(options)));
   program
     .command("producer")
-    .description("run a producer: read calls from the queues, and inject them into the runner")
+    .description("run a producer: read calls from the queues, and send them to the runner")
     .addOption(configDir())
     .addOption(opsAddress("127.0.0.1:9092"))
     .action(async (options) => exitWith(await services.producer(options)));
@@ -213,7 +219,10 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
     .command("dev")
     .description("run everything on this machine, with a private Redis")
     .option("--config-dir <dir>", "configuration directory (default: a new example configuration)")
-    .option("--service-id <n>", "service of the jobs")
+    .option(
+      "--service-id <n>",
+      "number of the service, which is a group of jobs (default: POSTERN_SERVICE_ID, else 0)",
+    )
     .option("--runner <url>", "URL of your own runner, which replaces the reference runner", parseUrl)
     .option(
       "--port-base <n>",
@@ -233,7 +242,11 @@ function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void 
     .addOption(port("rpc", 8545, "port of the chain's JSON-RPC"))
     .addOption(port("facilitator", 8546, "port of the facilitator"))
     .addOption(
-      port("control", 8547, "port of the control server, which describes the devnet and injects faults"),
+      port(
+        "control",
+        8547,
+        "port of the control server, which describes the devnet and makes the facilitator fail on request",
+      ),
     )
     .option(
       "--block-time-ms <n>",
@@ -249,15 +262,11 @@ function addQuote(program: Command, deps: ProgramDeps): void {
     .command("quote")
     .description("compute a proof of work, and request a signed quote from a pricing engine")
     .argument("<url>", "HTTP URL of the pricing engine", parseUrl)
-    .argument("<service-id>", "service of the job", wholeNumber(7))
-    .argument("<job-index>", "number of the job", wholeNumber(1, { max: JOB_INDEX_MAX }))
-    .requiredOption(
-      "--requester <address>",
-      "address that will redeem the quote or pay with it",
-      parseAddress,
-    )
-    .option("--body <text>", "inputs of the job")
-    .addOption(bodyFile("file with the inputs of the job"))
+    .argument("<service>", "number of the service", wholeNumber(7))
+    .argument("<job>", "number of the job in the service", wholeNumber(1, { max: JOB_INDEX_MAX }))
+    .requiredOption("--requester <address>", "address that will pay with the quote", parseAddress)
+    .option("--body <text>", "body of the paid request")
+    .addOption(bodyFile("file with the body of the paid request"))
     .option(
       "--difficulty <bits>",
       "difficulty of the proof of work, as configured at the engine",
@@ -284,6 +293,17 @@ function addRates(program: Command, deps: ProgramDeps): void {
     });
 }
 
+const STATUS_COLUMNS = `
+Columns:
+  DELAYED       calls that wait until a time, such as that of their next attempt
+  IN FLIGHT     calls that a producer has sent to the runner
+  OLDEST        age of the oldest call that waits
+  ACCEPTED/S    calls accepted in the last second
+  INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
+  FAILED/MIN    calls that failed, average of 5 minutes
+  CONFIG        digest of the configuration of the process
+The last hour lags by up to 10 seconds.`;
+
 function addStatus(program: Command, deps: ProgramDeps): void {
   program
     .command("status")
@@ -291,6 +311,7 @@ function addStatus(program: Command, deps: ProgramDeps): void {
     .option("--watch", "refresh every two seconds until Ctrl-C")
     .option("--json", "print JSON, one object a line")
     .addOption(configDir())
+    .addHelpText("after", STATUS_COLUMNS)
     .action(async (options: StatusOptions) => {
       const { showStatus } = await import("./status.ts");
       deps.exitWith(await showStatus(deps, options));

@@ -57,7 +57,7 @@ function ratesJson(reports: readonly RateReport[]) {
 function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string {
   const { token, min_rate, max_rate, ageMs, lastFailure, source, value, reason, legs } = report;
   const [line, tone] =
-    value === undefined ? (["no rate", "bad"] as const) : ([`${value} per native unit`, "good"] as const);
+    value === undefined ? (["no rate", "bad"] as const) : ([`${value} per native coin`, "good"] as const);
   const parts = [
     source,
     ...(ageMs === undefined || source === "fixed" ? [] : [`read ${secsAgo(ageMs)}`]),

@@ -212,7 +212,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   };
   show(COLUMNS, byOrigin(queues).map(queueCells));
   print("\n");
-  print("last hour:\n");
+  print("last hour; P50 and P99 are times from accepted to injected:\n");
   show(LAST_HOUR, lastHour.map(lastHourCells));
   print("\n");
   show(

@@ -1,6 +1,7 @@
+import { hasConfigFiles, loadConfig } from "../../shared/config/config-dir.ts";
 import { endpointPaths } from "../../shared/config/endpoint-names.ts";
-import { loadPostern } from "../../shared/config/load-config.ts";
 import type { PosternToml } from "../../shared/config/postern-toml.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
 import { toRedisTarget } from "../../shared/config/redis-toml.ts";
 import { createTokenSource, type TokenSource } from "../../shared/console/tokens.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -61,12 +62,12 @@ export function withRedis(
 ): Promise<number> {
   return exitCodeOf(deps, async () => {
     const { env } = deps;
-    const { postern } = loadPostern({ dir: configDir, env, reader: "command" });
+    const { postern } = loadConfig(readPostern, { dir: configDir, env, reader: "command" });
     const target = toRedisTarget(postern.redis, prefixOf(postern.redis.name));
     const redis = connectForRequests(target, silentLogger);
     redis.options.commandTimeout = REPLY_DEADLINE_MS;
     try {
-      await connected(redis, target);
+      await connected(redis, target, configDir);
       const partition = partitionOf(redis, prefixOf(postern.redis.name));
       await checkLayout(partition);
       const { read, now: clock } = redisClock(redis);
@@ -103,12 +104,18 @@ export async function exitCodeOf({ printError }: ProgramDeps, work: () => Promis
   }
 }
 
-async function connected(redis: Redis, target: RedisTarget): Promise<void> {
+async function connected(redis: Redis, target: RedisTarget, configDir: string): Promise<void> {
   await whenReady(redis, READY_DEADLINE_MS).catch((cause: unknown) => {
     if (cause instanceof AppError && cause.code === "queue.denied") throw cause;
-    const reason = `Redis at ${placeOf(target)} cannot be reached: ${messageOf(cause)}`;
+    const reason = `Redis at ${placeOf(target)} cannot be reached: ${messageOf(cause)}${unconfigured(configDir)}`;
     throw new AppError("queue.unavailable", { reason, cause });
   });
+}
+
+/** Tells whoever forgot --config-dir that the defaults were used. */
+export function unconfigured(configDir: string): string {
+  if (hasConfigFiles(configDir)) return "";
+  return `; ${configDir} has no configuration files: name the right directory with --config-dir`;
 }
 
 /** The part of a URL that is no secret, or the servers that know where the primary is. */

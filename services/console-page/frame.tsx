@@ -5,7 +5,7 @@ import type { Overview } from "./api/flow.ts";
 import { PublicNetworksProvider, useReadPublicNetworks } from "./api/networks.ts";
 import { failedIn, OverviewProvider, useLiveOverview } from "./api/overview.ts";
 import { notDoneIn } from "./api/payments.ts";
-import { signOut, useSession } from "./api/session.ts";
+import { type Session, signOut, useSession } from "./api/session.ts";
 import { PLACES } from "./places.ts";
 import { linkTo } from "./route.ts";
 import { Icon } from "./ui/icons.tsx";
@@ -85,13 +85,19 @@ function waitingAt(name: string, overview: Overview): Waiting | undefined {
   return { count: review.count + count, isAtLeast };
 }
 
+/** A console without tokens gives the name `loopback` to everyone on its machine. */
+function roleText({ role, ends_at }: Session): string {
+  if (ends_at === null) return "Anyone on this machine";
+  return role === "operator" ? "Operator" : "Viewer (read-only)";
+}
+
 function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => void }) {
   const session = useSession();
   return (
     <div class="side-foot">
       <p class="who">
         <span class="who-name">{session?.name}</span>
-        <span class="muted small">{session?.role === "operator" ? "Operator" : "Viewer (read-only)"}</span>
+        <span class="muted small">{session !== undefined && roleText(session)}</span>
       </p>
       <div class="side-tools">
         <ThemeSwitch />

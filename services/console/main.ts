@@ -1,6 +1,6 @@
-import { type OperatorConfig, readOperatorConfig } from "../../shared/config/load-operator-config.ts";
 import { openProblems } from "../../shared/config/operator-toml.ts";
 import { textOf } from "../../shared/config/problem.ts";
+import { type OperatorConfig, readOperator } from "../../shared/config/read-operator.ts";
 import { listen, parseAddress } from "../../shared/http/listen.ts";
 import type { PartKind } from "../../shared/part/host.ts";
 import type { ProcessOptions } from "../../shared/part/process.ts";
@@ -21,7 +21,7 @@ export function runOperator(options: ProcessOptions): Promise<number> {
     kind: "operator",
     need: "requests",
     read(files) {
-      const config = readOperatorConfig(files, env, "operator");
+      const config = readOperator(files, env, "operator");
       const [problem] = openProblems(config.operator, bindAddressOf(config));
       if (problem === undefined) return config;
       throw new AppError("start.config_invalid", { reason: textOf(problem, config.operator) });

@@ -9,8 +9,7 @@ import {
   FailedGroupView,
 } from "../../shared/console/failed.ts";
 import { JobView } from "../../shared/console/jobs.ts";
-import { TokenAudit } from "../../shared/console/money-audit.ts";
-import { AuditRunView, RefundCheckRunView } from "../../shared/console/money-runs.ts";
+import { MatchRunView, RefundCheckRunView } from "../../shared/console/money-runs.ts";
 import { PaidSum } from "../../shared/console/paid-sum.ts";
 import { PaymentDetail, PaymentView } from "../../shared/console/payment-view.ts";
 import { RateView, ReadingView } from "../../shared/console/rates.ts";
@@ -18,6 +17,7 @@ import { RefundCheck } from "../../shared/console/refund-check.ts";
 import { RefundCase, RefundExportView } from "../../shared/console/refunds.ts";
 import { RejectedView } from "../../shared/console/rejected.ts";
 import { SpentElsewhereView } from "../../shared/console/spent-elsewhere.ts";
+import { TokenMatches } from "../../shared/console/transfer-matches.ts";
 import { CODES, type ErrorCode } from "../../shared/platform/errors/codes.ts";
 import { EndpointView } from "./overview/endpoints.ts";
 import { FlowView } from "./overview/flow.ts";
@@ -42,13 +42,13 @@ const Problem = z.object({
 
 /** What has a name of its own in the document. */
 const COMPONENTS = {
-  ...{ AuditEntry: AuditEntryView, AuditRun: AuditRunView, BulkRun: BulkRunView, CallLife: CallLifeView },
+  ...{ AuditEntry: AuditEntryView, AuditRun: MatchRunView, BulkRun: BulkRunView, CallLife: CallLifeView },
   ...{ Earned: EarnedView, Endpoint: EndpointView, FailedCall: FailedCallView, FailedCallDetail },
   ...{ FailedFilter, FailedGroup: FailedGroupView, Flow: FlowView, FoundCall: FoundCallView, Job: JobView },
   ...{ Overview: OverviewView, PaidSum, Payment: PaymentView, PaymentDetail, Problem, Rate: RateView },
   ...{ RateReading: ReadingView, RefundCase, RefundCheck, RefundCheckRun: RefundCheckRunView },
   ...{ RefundExport: RefundExportView, Rejected: RejectedView, SoldJob: SoldJobView },
-  ...{ SpentElsewhere: SpentElsewhereView, TokenAudit },
+  ...{ SpentElsewhere: SpentElsewhereView, TokenAudit: TokenMatches },
 } as const;
 
 const names = z.registry<{ id: string }>();

@@ -28,7 +28,7 @@ export function entrySources(root) {
 }
 
 /** Of the sources and of what is built. */
-const READ = /\.(ts|tsx|mjs|json|lua|css|html|svg)$/;
+const READ = /\.(ts|tsx|mjs|json|lua|proto|css|html|svg)$/;
 const BUILT = /\.(js|ts|css|html|svg|json|txt)$/;
 
 /**

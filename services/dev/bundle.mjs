@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "rolldown";
 import { build as buildPage } from "vite";
 import { entrySources } from "./build.mjs";
-import { luaPlugin } from "./lua.mjs";
+import { loaderPlugin } from "./loader.mjs";
 import { writeThirdParty } from "./third-party.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
@@ -30,7 +30,7 @@ const program = await build({
   platform: "node",
   // Optional peers, and gRPC: it reads .proto files of its own, and pricing alone loads it.
   external: [/^@grpc\//, "grpc-health-check", /^@x402\//, /^viem(\/|$)/, "bufferutil", "utf-8-validate"],
-  plugins: [luaPlugin],
+  plugins: [loaderPlugin],
   // ES modules, where a package has them, can be taken in part. BullMQ does not say that its modules can.
   resolve: { mainFields: ["module", "main"] },
   treeshake: { moduleSideEffects: [{ test: /node_modules\/bullmq\//, sideEffects: false }] },

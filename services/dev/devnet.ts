@@ -4,7 +4,7 @@ import { type Devnet, provideDevnet } from "../../shared/dev/devnet.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
-import type { X402Config } from "../../shared/pricing/x402-checks.ts";
+import type { X402Config } from "../../shared/pricing/read-x402.ts";
 import type { Ports } from "./ports.ts";
 
 /** The chain that `postern devnet` is. */

@@ -2,6 +2,7 @@ import { hasConfigFiles } from "../../shared/config/config-dir.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { programName, withoutUnused } from "../../shared/platform/lifecycle/environment.ts";
 import {
+  EXIT,
   runService,
   type Service,
   type ServiceOptions,
@@ -29,11 +30,13 @@ export type DevProcess = ServiceOptions & {
  * Every part of Postern on this machine, with a private Redis, until a signal comes or a part ends by itself. Its parts are
  * processes that a closed terminal does not reach, so a SIGHUP ends them all.
  */
-export function runDev(options: DevProcess): Promise<number> {
+export async function runDev(options: DevProcess): Promise<number> {
   const { env, pretty, verbose } = options;
   const level = env["POSTERN_LOG_LEVEL"] || "warn";
   const own = pretty && !verbose ? { ...options, env: { ...env, POSTERN_LOG_LEVEL: level } } : options;
-  return runService("dev", own, (service) => start(options, service), { onHangup: "stop" });
+  const code = await runService("dev", own, (service) => start(options, service), { onHangup: "stop" });
+  if (pretty && code === EXIT.ok) console.log("Stopped.");
+  return code;
 }
 
 async function start(options: DevProcess, { log, shutdown }: Service) {
@@ -60,6 +63,7 @@ async function start(options: DevProcess, { log, shutdown }: Service) {
     });
   }
   announce(summarise(stack, programName(env)), { pretty, log });
+  if (pretty) shutdown.defer("notice", () => console.log("\nStopping ..."));
   return { fatal: firstEnd(stack) };
 }
 

@@ -3,9 +3,16 @@ declare module "*.lua" {
   export default source;
 }
 
-declare module "*/lua.mjs" {
+declare module "*.proto" {
+  import type { INamespace } from "protobufjs";
+
+  const descriptor: INamespace;
+  export default descriptor;
+}
+
+declare module "*/loader.mjs" {
   import type { Plugin } from "rolldown";
-  export const luaPlugin: Plugin;
+  export const loaderPlugin: Plugin;
 }
 
 declare module "*/bullmq-lua.mjs" {

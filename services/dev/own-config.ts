@@ -1,8 +1,8 @@
+import { loadConfig } from "../../shared/config/config-dir.ts";
 import { type ConfigTables, readTables, type Table } from "../../shared/config/config-tables.ts";
 import type { PricingToml } from "../../shared/config/pricing-toml.ts";
-import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
-import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
-import type { X402Config } from "../../shared/pricing/x402-checks.ts";
+import { readPricing } from "../../shared/pricing/read-pricing.ts";
+import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 
 /** The operator's files. */
 export type Own = {
@@ -25,7 +25,7 @@ export function readOwn(dir: string | undefined, env: NodeJS.ProcessEnv): Own {
 
 /** What the files of this directory say. Throws `start.config_invalid`. */
 export function checkedIn(dir: string, env: NodeJS.ProcessEnv): Checked {
-  return { ...loadX402Config({ dir, env }), pricing: loadPricingConfig({ dir, env }).pricing };
+  return { ...loadConfig(readX402, { dir, env }), pricing: loadConfig(readPricing, { dir, env }).pricing };
 }
 
 /** Whether the operator's files do not say what is served, so that jobs may be sold for a devnet's tokens. */

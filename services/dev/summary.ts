@@ -147,7 +147,7 @@ export function describe(summary: DevSummary): string {
     ...runnerRows(summary),
     row("redis", redis),
     row("console", operator, "open it in a browser"),
-    `  ${"inspect".padEnd(18)}${program} status --config-dir ${config}  (also: failed list, payments list)`,
+    `  ${"status".padEnd(18)}${program} status --config-dir ${config}  (or another command, such as failed list)`,
     ...devnetRows(paid.devnet),
     ...notes.map((note) => row("note", note)),
     "",
@@ -184,7 +184,10 @@ function runnerRows({ runner, ownRunner, probes }: DevSummary): string[] {
 
 function devnetRows(devnet: DevSummary["devnet"]): string[] {
   if (devnet === undefined) return [];
-  return [row("chain", devnet.rpc), row("facilitator", devnet.facilitator, `faults: ${devnet.control}`)];
+  return [
+    row("chain", devnet.rpc),
+    row("facilitator", devnet.facilitator, `control port: ${devnet.control}`),
+  ];
 }
 
 function engineRows({ pricing }: Pick<DevSummary, "pricing">): string[] {

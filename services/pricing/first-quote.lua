@@ -1,5 +1,3 @@
--- KEYS proof
--- ARGV content, address, header, replaced, keepMs
 -- Answers the header of the quote that this content has: an earlier one, unless it is `replaced`, or else `header`. Answers nothing if the
 -- proof serves no more contents, of this address or in all.
 local quote, address = 'quote ' .. ARGV.content, 'of ' .. ARGV.address

@@ -8,7 +8,7 @@ import {
   setLogger,
   status,
 } from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
+import { fromJSON, loadSync, type Options } from "@grpc/proto-loader";
 import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation, protoPath as healthProto } from "grpc-health-check";
 import { uintWord } from "../../shared/chain/encoding.ts";
@@ -23,7 +23,11 @@ import { AppError, messageOf, toAppError } from "../../shared/platform/errors/ap
 import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { AskPrice, JobPriceAnswer, JobPriceRequest } from "./job-price.ts";
-import { PROTO_OPTIONS, pricingEngineProto, SERVICE_NAME } from "./pricing-engine-proto.ts";
+import descriptor from "./pricing-engine.proto";
+
+/** A uint64 is a decimal string, so that no bit is lost. Fields keep their names of the .proto file. */
+const PROTO_OPTIONS: Options = { keepCase: true, longs: String, defaults: true };
+const SERVICE_NAME = "pricing_engine.PricingEngine";
 
 /**
  * Limits for each client. gRPC does not limit how long a request may take to arrive, so the age of its connection does.
@@ -59,7 +63,7 @@ type Deps = {
 export async function listenGrpc(address: string, deps: Deps): Promise<GrpcListening> {
   const { ask, isReady, addressOf = createClientAddressOf(), limits } = deps;
   const server = new Server({ ...LIMITS, ...limits });
-  const engine = pricingEngineProto();
+  const engine = fromJSON(descriptor, PROTO_OPTIONS);
   server.addService(engine[SERVICE_NAME] as ServiceDefinition, { GetJobPrice: answerWith(ask, addressOf) });
   const health = serveHealth(server, isReady);
   new ReflectionService({ ...engine, ...loadSync(healthProto, PROTO_OPTIONS) }).addToServer(server);

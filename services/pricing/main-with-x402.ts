@@ -1,4 +1,5 @@
-import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { loadConfig } from "../../shared/config/config-dir.ts";
+import { readX402 } from "../../shared/pricing/read-x402.ts";
 import { runPricing } from "./main.ts";
 
 /*
@@ -7,5 +8,5 @@ import { runPricing } from "./main.ts";
  */
 const { argv, env } = process;
 const [configDir = "config", opsAddress = "127.0.0.1:0"] = argv.slice(2);
-const { x402: settlement } = loadX402Config({ dir: configDir, env, reader: "pricing" });
+const { x402: settlement } = loadConfig(readX402, { dir: configDir, env, reader: "pricing" });
 process.exit(await runPricing({ configDir, env, pretty: false, opsAddress, settlement }));

@@ -27,8 +27,9 @@ import {
   settlementEndpoint,
   toSettlementOption,
 } from "../../shared/pricing/prices.ts";
-import { type PricingConfig, readPricingConfig } from "../../shared/pricing/pricing-checks.ts";
 import { createRates } from "../../shared/pricing/rates/rates.ts";
+import { type PricingConfig, readPricing } from "../../shared/pricing/read-pricing.ts";
+import { signingTerms } from "../../shared/pricing/signing-terms.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { prefixOf } from "../../shared/redis/keys.ts";
@@ -66,7 +67,7 @@ export type PricingService = ServedPart & {
 export const PRICING: PartKind<PricingConfig> = {
   kind: "pricing",
   need: "requests",
-  read: (tables, env) => readPricingConfig(tables, env, "pricing"),
+  read: (tables, env) => readPricing(tables, env, "pricing"),
 };
 
 /**
@@ -79,7 +80,7 @@ export function createPricingService(options: PricingOptions): PricingService {
     ...PRICING,
     read(tables, env) {
       settlement = readSettlement(tables, env);
-      return readPricingConfig(tables, env, "pricing", pricingOptions({ env }));
+      return readPricing(tables, env, "pricing", pricingOptions({ env }));
     },
   };
   const own = {
@@ -204,7 +205,10 @@ function createSettle({ public_url, accepted_tokens }: X402Settlement, rateOf: R
   const endpoint = public_url.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({
     options: currentOffers(quote.priceWei, accepted_tokens, rateOf).map(({ token, amount }) =>
-      toSettlementOption({ token: { ...token, payTo: token.pay_to }, amount }),
+      toSettlementOption({
+        token: { ...token, payTo: token.pay_to, scheme: signingTerms(token).scheme },
+        amount,
+      }),
     ),
     endpoint: settlementEndpoint(endpoint, quote),
   });

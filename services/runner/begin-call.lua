@@ -1,5 +1,3 @@
--- KEYS call, answer, calls, due
--- ARGV id, owner, leaseMs, memoryMs, listedMs, job, sha256, bytes
 -- Marks the call as running, or tells what is known of it. A long call is answered from the moment it is stored, so a
 -- repeat gets its 202 while it waits and runs.
 --@include "../../shared/redis/now.lua"

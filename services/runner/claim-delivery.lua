@@ -1,5 +1,3 @@
--- KEYS delivery, deliveries
--- ARGV id, ms
 -- `ms` later another runner can claim it too.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"

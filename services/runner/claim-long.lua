@@ -1,5 +1,3 @@
--- KEYS call, due
--- ARGV id, owner, leaseMs
 -- `due` holds the due time; a call that cannot be run leaves it. One that cannot be read is postponed, so that it does not stand
 -- before others.
 --@include "../../shared/redis/even-if-full.lua"

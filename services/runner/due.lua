@@ -1,5 +1,3 @@
--- KEYS due
--- ARGV countMax
 -- Answers the ids of what is due, the longest due first, and in how many ms the next becomes due, if anything does.
 --@include "../../shared/redis/now.lua"
 local ids = redis.call('ZRANGEBYSCORE', KEYS.due, '-inf', now, 'LIMIT', 0, ARGV.countMax)

@@ -1,5 +1,3 @@
--- KEYS delivery, deliveries
--- ARGV id, token
 if redis.call('HGET', KEYS.delivery, 'token') ~= ARGV.token then return end
 redis.call('DEL', KEYS.delivery)
 redis.call('ZREM', KEYS.deliveries, ARGV.id)

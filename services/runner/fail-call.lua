@@ -1,5 +1,3 @@
--- KEYS call, due, delivery, deliveries
--- ARGV id, owner, code, reason, status, attempts, listedMs, memoryMs, ...outgoing
 -- Answers 0 if the call belongs to another runner, else 1. `attempts` is empty for a short call.
 --@include "../../shared/redis/now.lua"
 --@include "./deliver-later.lua"

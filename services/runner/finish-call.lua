@@ -1,5 +1,3 @@
--- KEYS call, answer, calls, due, answers, answersBytes, delivery, deliveries
--- ARGV id, memoryMs, listedMs, job, sha256, bytes, status, digest, toKeep, answerMs, answersBytesMax, ...outgoing
 -- Answers what is remembered of the first answer, if there is one. The hash is written again as a whole, because one
 -- that was large stays a large structure.
 --@include "../../shared/redis/now.lua"

@@ -1,5 +1,3 @@
--- KEYS call, due
--- ARGV id, owner, pauseMs, attempts
 -- Answers 0 if the call belongs to another runner, else 1.
 --@include "../../shared/redis/now.lua"
 if redis.call('HGET', KEYS.call, 'owner') ~= ARGV.owner then return 0 end

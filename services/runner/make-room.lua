@@ -1,5 +1,3 @@
--- KEYS answers, bytes, prefix
--- ARGV bytesToFree
 -- Lets go of answers, the oldest first. `prefix` is how the keys of answers begin. Answers how many went.
 --@include "../../shared/redis/now.lua"
 --@include "../../shared/redis/kept-values.lua"

@@ -1,5 +1,3 @@
--- KEYS call, due
--- ARGV id, owner, leaseMs, memoryMs
 -- Answers 0 if the call belongs to another runner, else 1.
 --@include "../../shared/redis/even-if-full.lua"
 --@include "../../shared/redis/now.lua"

@@ -1,5 +1,3 @@
--- KEYS call, due, delivery, deliveries
--- ARGV id, status
 -- A short call has no input and cannot be run again. A failure that is not delivered yet no longer counts.
 --@include "../../shared/redis/now.lua"
 --@include "./known-call.lua"

@@ -1,5 +1,3 @@
--- KEYS call, calls, due
--- ARGV id, owner, status, input, inputType, metadata, traceparent
 -- Answers 0 if the call belongs to another runner, else 1.
 --@include "../../shared/redis/now.lua"
 local id = ARGV.id

@@ -30,11 +30,13 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
     const bytes = storedBytes(call);
     const claim = repeat && { ...repeat, by: randomUUID() };
     failpoint("gateway.before_add");
-    const enqueued = await beginWrite(bytes)((lane) => enqueue(call, claim, lane), bytes).catch((error) => {
+    try {
+      const enqueued = await beginWrite(bytes)((lane) => enqueue(call, claim, lane), bytes);
+      failpoint("gateway.after_add");
+      return toAccepted(call, enqueued);
+    } catch (error) {
       throw withAdvice(error, repeat !== undefined);
-    });
-    failpoint("gateway.after_add");
-    return toAccepted(call, enqueued);
+    }
   };
 }
 

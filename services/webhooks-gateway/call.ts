@@ -19,7 +19,6 @@ import {
   WEBHOOK_PATH,
   WEBHOOK_QUERY,
 } from "../../shared/call/job-call.ts";
-import { schemesOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { rawQuery, traceparentOf } from "../../shared/http/headers.ts";
 import type { ResultAccess } from "../../shared/ingress/ask-result.ts";
@@ -28,6 +27,7 @@ import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { visible } from "../../shared/platform/text/visible.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
+import { schemesOf, showsSecret } from "../../shared/senders/auth.ts";
 import { isCovered } from "../../shared/senders/coverage.ts";
 import { type Found, fill, type Part, type RequestValues, toParts } from "../../shared/senders/template.ts";
 
@@ -134,10 +134,10 @@ function createRoute({ job_id, route_by }: EndpointToml) {
  * body.
  */
 function createName(endpoint: EndpointToml) {
-  const { path } = endpoint;
+  const { path, proof } = endpoint;
   const template = toParts(endpoint.delivery_id ?? "");
-  const schemes = schemesOf(endpoint);
-  const byToken = schemes?.every(({ algorithm }) => algorithm === "equal") ?? endpoint.auth !== "none";
+  const schemes = schemesOf(proof);
+  const byToken = showsSecret(proof);
   const covered = schemes !== undefined && isCovered(template, schemes);
   return (deliveryId: string, bodySha256: string): { id: string; repeat: { bodySha256: string } } => {
     if (byToken) return { id: callIdOfDelivery(path, deliveryId), repeat: { bodySha256 } };

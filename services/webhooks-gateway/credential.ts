@@ -1,11 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { credentialHeaders, schemesOf, secretsOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
-import { REJECTED_BODY_BYTES_MAX } from "../../shared/console/rejected/entry.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
 import { CODINGS, codingUnsupported, contentCoding, decodeBody } from "../../shared/http/content-coding.ts";
-import { headerBytes, onlyHeaderValue } from "../../shared/http/headers.ts";
+import { onlyHeaderValue } from "../../shared/http/headers.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import { sameBytes } from "../../shared/platform/crypto/compare.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
@@ -13,11 +11,19 @@ import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { jsonSizeProblem } from "../../shared/platform/text/bounded-json.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { CredentialKind } from "../../shared/senders/advice.ts";
-import type { Scheme } from "../../shared/senders/description.ts";
+import {
+  describedProof,
+  kindOf,
+  type Proof,
+  placesOf,
+  type Signed,
+  schemesOf,
+} from "../../shared/senders/auth.ts";
 import { PRESETS } from "../../shared/senders/presets.ts";
-import { needsPrivateKey } from "../../shared/senders/private-key.ts";
 import { rejected } from "../../shared/senders/rejected.ts";
+import type { Scheme } from "../../shared/senders/scheme.ts";
 import { RequestValues, toParts } from "../../shared/senders/template.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
 import type { CheckTurns } from "./check-turns.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
 import { createSignatureCheck, placeOf, type SignatureProof } from "./signature.ts";
@@ -42,8 +48,6 @@ export type Credential = {
    * `request.over_budget`.
    */
   readProven(reading: Reading, lease: BodyLease): Promise<RequestValues>;
-  /** The challenge that goes with a 401 (RFC 9110, section 11.6.1). */
-  readonly challenge: string;
   headers(req: IncomingMessage): CredentialHeaders;
 };
 
@@ -54,8 +58,11 @@ export type CredentialHeaders = {
   kind: CredentialKind | undefined;
 };
 
-/** A credential, as far as it can be checked without the body: what remains, if anything does. */
-type Check = (req: IncomingMessage) => SignatureProof | undefined;
+/** The check that is left for the body, if there is one. */
+type Rest = SignatureProof | undefined;
+
+/** Checks a credential as far as it can without the body. It may wait, as for the sender's keys. */
+type Check = (req: IncomingMessage) => Rest | Promise<Rest>;
 
 /** A body that must be parsed before anything is proven has this limit: as objects it may take many times its bytes. */
 const UNPROVEN_PARSED_BYTES_MAX = 1024 * 1024;
@@ -63,20 +70,22 @@ const UNPROVEN_PARSED_BYTES_MAX = 1024 * 1024;
 type Deps = { bodyLimitBytes: number; turns: CheckTurns; clock: Clock };
 
 export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns, clock }: Deps): Credential {
+  const { proof } = endpoint;
+  const schemes = schemesOf(proof) ?? [];
   const check = createCheck(endpoint, clock);
-  const isParsed = schemesOf(endpoint)?.some((scheme) => readsJson(scheme) || signs("form", scheme)) === true;
+  const isParsed = schemes.some((scheme) => readsJson(scheme) || signs("form", scheme));
   const bodyBytesMax = isParsed ? Math.min(bodyLimitBytes, UNPROVEN_PARSED_BYTES_MAX) : bodyLimitBytes;
-  const places = (schemesOf(endpoint) ?? []).filter(({ header }) => header === undefined).map(placeOf);
-  const wanted = [...new Set([...credentialHeaders(endpoint), ...headersBeside(endpoint), ...places])];
-  const isDecodedFirst =
-    endpoint.auth === "none" || ("signature_over" in endpoint && endpoint.signature_over === "decoded");
+  const places = schemes.filter(({ header }) => header === undefined).map(placeOf);
+  const wanted = [...new Set([...placesOf(proof).headers, ...headersBeside(schemes), ...places])];
+  const isOpen = proof.by === "nothing";
+  const isDecodedFirst = isOpen || (proof.by === "schemes" && proof.over === "decoded");
 
   async function readProven(reading: Reading, lease: BodyLease): Promise<RequestValues> {
     const { req, res } = reading;
-    const proof = check(req);
-    if (proof === undefined && endpoint.auth !== "none") lease.prove();
+    const rest = await check(req);
+    if (rest === undefined && !isOpen) lease.prove();
     const coding = acceptedCoding(req, endpoint);
-    const early = isDecodedFirst ? undefined : proof;
+    const early = isDecodedFirst ? undefined : rest;
     const onEnd = endpoint.keep_rejected_bodies ? undefined : early?.checkTaken;
 
     const onBytes = onBytesOf(reading, endpoint, early);
@@ -88,7 +97,7 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
       coding === undefined
         ? asReceived
         : new RequestValues(req, await decodeReceived(received, coding, lease));
-    if (isDecodedFirst && proof !== undefined) await checkWhole(reading, lease, proof, values);
+    if (isDecodedFirst && rest !== undefined) await checkWhole(reading, lease, rest, values);
     lease.prove();
     return values;
   }
@@ -97,11 +106,11 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
   async function checkWhole(
     { res, address }: Reading,
     lease: BodyLease,
-    proof: SignatureProof,
+    rest: SignatureProof,
     values: RequestValues,
   ): Promise<void> {
-    const check = () => proof.check(values);
-    if (proof.checkTaken !== undefined && !isDecodedFirst) check();
+    const check = () => rest.check(values);
+    if (rest.checkTaken !== undefined && !isDecodedFirst) check();
     else await turns.run({ res, party: addressKey(address), lease, bytes: values.body.length }, check);
   }
 
@@ -116,10 +125,10 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
     const names = req.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
     const isOfCredential = (name: string) => wanted.includes(name) || KNOWN_HEADERS.has(name);
     const came = [...new Set(names)].filter(isOfCredential).sort();
-    return { wanted, came, kind: kindOf(endpoint, came) };
+    return { wanted, came, kind: kindOf(proof, came) };
   }
 
-  return { readProven, challenge: challengeOf(endpoint), headers };
+  return { readProven, headers };
 }
 
 /** What becomes of the bytes of a body as they arrive: the proof takes them, and the beginning of a body that may be kept is copied. */
@@ -148,30 +157,33 @@ function readsFields({ delivery_id, event_type, route_by, handshakes }: Endpoint
   return route_by?.field !== undefined || templates.includes("{body:/");
 }
 
+type CreateCheck<By extends Proof["by"]> = (
+  proof: Extract<Proof, { by: By }>,
+  endpoint: EndpointToml,
+  clock: Clock,
+) => Check;
+
+/** How a request is checked for each kind of proof. */
+const CHECKS: { readonly [By in Proof["by"]]: CreateCheck<By> } = {
+  nothing(_, endpoint) {
+    const refuse = (problem: string) => AppError.public("request.malformed", problem);
+    return () => (readsFields(endpoint) ? withBoundedJson(refuse) : undefined);
+  },
+  secret({ header, read }, { secret }) {
+    const name = header.toLowerCase();
+    return (req) => requireSecret(read(onlyCredential(req, name)), secret);
+  },
+  schemes: createSchemesCheck,
+};
+
 function createCheck(endpoint: EndpointToml, clock: Clock): Check {
-  switch (endpoint.auth) {
-    case "none": {
-      const refuse = (problem: string) => AppError.public("request.malformed", problem);
-      return () => (readsFields(endpoint) ? withBoundedJson(refuse) : undefined);
-    }
-    case "bearer":
-      return (req) => requireSecret(bearerToken(req), endpoint.secret);
-    case "basic":
-      return (req) => requireSecret(basicPassword(req, endpoint.username), endpoint.secret);
-    case "api-key":
-      return (req) =>
-        requireSecret(headerBytes(onlyCredential(req, endpoint.api_key_header)), endpoint.secret);
-    case "token":
-    case "hmac-sha256":
-    case "signature":
-      return createSchemesCheck(endpoint, clock);
-  }
+  const { proof } = endpoint;
+  return (CHECKS[proof.by] as CreateCheck<Proof["by"]>)(proof, endpoint, clock);
 }
 
-function createSchemesCheck(endpoint: EndpointToml, clock: Clock): Check {
-  const schemes = schemesOf(endpoint) ?? [];
+function createSchemesCheck({ schemes }: Signed, endpoint: EndpointToml, clock: Clock): Check {
   const givesAway = endpoint.handshakes.some(({ mac, proof }) => mac !== undefined && proof !== "credential");
-  const begin = createSignatureCheck(schemes, secretsOf(endpoint), {
+  const begin = createSignatureCheck(schemes, endpoint.secret, {
     publicUrl: endpoint.public_url,
     clock,
     givenAway: givesAway ? GIVEN_AWAY : undefined,
@@ -192,24 +204,6 @@ function withBoundedJson(refuse: (problem: string) => AppError, proof?: Signatur
       proof?.check(values);
     },
   };
-}
-
-/** RFC 6750: the scheme is case-insensitive, the token is not. */
-function bearerToken(req: IncomingMessage): Buffer {
-  const token = /^bearer +(\S.*)$/i.exec(onlyCredential(req, "authorization"))?.[1];
-  if (token === undefined) throw rejected("malformed", "authorization must be Bearer and a token");
-  return headerBytes(token);
-}
-
-/** RFC 7617. The user's name is no secret; the password is compared in constant time. */
-function basicPassword(req: IncomingMessage, username: string): Buffer {
-  const encoded = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(onlyCredential(req, "authorization"))?.[1];
-  if (encoded === undefined) throw rejected("malformed", "authorization must be Basic and base64");
-  const credentials = Buffer.from(encoded, "base64");
-  const user = Buffer.from(`${username}:`, "utf8");
-  if (!credentials.subarray(0, user.length).equals(user))
-    throw rejected("mismatch", "the username does not match");
-  return credentials.subarray(user.length);
 }
 
 /** Compares every secret, also after a match, so that the time depends on none of them. */
@@ -240,59 +234,18 @@ function acceptedCoding(req: IncomingMessage, { encoded_bodies }: EndpointToml):
 const KNOWN_HEADERS: ReadonlySet<string> = knownHeaders();
 
 function knownHeaders(): Set<string> {
-  const signed = Object.values(PRESETS).flatMap(({ endpoint }) => {
-    const schemes = [endpoint.signature ?? []].flat();
-    return [...schemes.map(({ header }) => header), endpoint.api_key_header].flatMap((name) => name ?? []);
-  });
+  const ofPresets = Object.values(PRESETS).flatMap(
+    ({ endpoint }) => placesOf(describedProof(endpoint)).headers,
+  );
   const others = ["authorization", "x-api-key", "x-signature-256", "x-hub-signature", "x-webhook-signature"];
-  return new Set([...signed, ...others].map((name) => name.toLowerCase()));
+  return new Set([...ofPresets, ...others]);
 }
 
 /** The headers without which a signature proves nothing. */
-function headersBeside(endpoint: EndpointToml): string[] {
-  return (schemesOf(endpoint) ?? []).flatMap(({ timestamp, require = {}, signed = "" }) => [
+function headersBeside(schemes: readonly Scheme[]): string[] {
+  return schemes.flatMap(({ timestamp, require = {}, signed = "" }) => [
     ...[timestamp?.header ?? []].flat().map((name) => name.toLowerCase()),
     ...Object.keys(require).map((name) => name.toLowerCase()),
     ...toParts(signed).flatMap((part) => (part.kind === "header" ? part.names : [])),
   ]);
-}
-
-/** Of several schemes, the kind of the first whose header came. Undefined if the endpoint wants no credential. */
-function kindOf(endpoint: EndpointToml, came: readonly string[]): CredentialKind | undefined {
-  switch (endpoint.auth) {
-    case "none":
-      return undefined;
-    case "bearer":
-    case "basic":
-    case "api-key":
-      return endpoint.auth;
-    case "token":
-    case "hmac-sha256":
-    case "signature": {
-      const schemes = schemesOf(endpoint) ?? [];
-      const hasCome = ({ header }: Scheme) =>
-        [header ?? []].flat().some((name) => came.includes(name.toLowerCase()));
-      const { algorithm = "equal" } = schemes.find(hasCome) ?? schemes[0] ?? {};
-      if (algorithm === "equal") return "token";
-      return needsPrivateKey(algorithm) ? "key-pair" : "digest";
-    }
-  }
-}
-
-function challengeOf(endpoint: EndpointToml): string {
-  switch (endpoint.auth) {
-    case "bearer":
-      return 'Bearer realm="postern"';
-    case "basic":
-      return 'Basic realm="postern", charset="UTF-8"';
-    case "api-key":
-      return `ApiKey realm="postern", header="${endpoint.api_key_header}"`;
-    case "token":
-      return 'Token realm="postern"';
-    case "signature":
-      return 'Signature realm="postern"';
-    case "hmac-sha256":
-    case "none": // never refused, so never challenged
-      return 'HMAC-SHA256 realm="postern"';
-  }
 }

@@ -1,5 +1,3 @@
--- KEYS registry
--- ARGV prefix, ...calls(job, queue, id, data, by, bodySha256, windowMs)
 -- Adds calls as stored to their queues, unless they are known. `by` is empty without a claim. Answers for each call NEW, CONFLICT, the state
 -- and job found, or ERROR and the error: one that fails fails alone. The record comes after the add, so that it never says QUEUED
 -- of a call that is not there.

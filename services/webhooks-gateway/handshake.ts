@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { credentialPlaces } from "../../shared/config/credential-places.ts";
-import { schemesOf, secretsOf } from "../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../shared/config/endpoint-toml.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { BodyLease } from "../../shared/http/body-budget.ts";
@@ -10,6 +9,7 @@ import type { TakeSecret } from "../../shared/ingress/opened-endpoints.ts";
 import { sameBytes } from "../../shared/platform/crypto/compare.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { schemesOf } from "../../shared/senders/auth.ts";
 import { keysFor } from "../../shared/senders/key.ts";
 import { fill, RequestValues, toParts } from "../../shared/senders/template.ts";
 import { macOf } from "../../shared/senders/verifier.ts";
@@ -111,9 +111,9 @@ export function createHandshakes(endpoint: EndpointToml, { admission, takeSecret
   function answeredMac({ mac }: HandshakeToml, values: RequestValues): string {
     const text = echo(mac?.of ?? "", values);
     if (!GIVEN_AWAY.test(text)) throw refused("the challenge has the form of signed content");
-    const schemes = schemesOf(endpoint) ?? [];
+    const schemes = schemesOf(endpoint.proof) ?? [];
     const [scheme] = schemes;
-    const [key] = keysFor(schemes, secretsOf(endpoint))[0] ?? [];
+    const [key] = keysFor(schemes, endpoint.secret)[0] ?? [];
     if (scheme === undefined || key === undefined) throw refused("the endpoint has no secret");
     const digest = macOf(scheme.algorithm, key, Buffer.from(text, "latin1"));
     return `${mac?.prefix ?? ""}${digest.toString(mac?.encoding)}`;
@@ -126,7 +126,7 @@ export type Handshakes = ReturnType<typeof createHandshakes>;
 
 /** Tells whether a request has a credential, right or wrong, in any place where this endpoint's requests have one. */
 function createHasCredential(endpoint: EndpointToml) {
-  const { headers, queries } = credentialPlaces(endpoint);
+  const { headers, queries } = credentialPlaces(endpoint.proof, endpoint);
   return (req: IncomingMessage, values: RequestValues): boolean => {
     const founds = queries.map((name) => values.query(name));
     return (

@@ -32,7 +32,7 @@ export function createMeters(metrics: Metrics): Record<string, Meter> {
     ...createHttpMeters(metrics),
     "webhook.accepted": ({ path, replayed: known, ms }) => {
       const labels = { path: String(path) };
-      answered.inc({ ...labels, code: "accepted" });
+      answered.inc({ path: labels.path, code: "accepted" });
       if (known === true) replayed.inc(labels);
       duration.observeMs(labels, Number(ms));
     },

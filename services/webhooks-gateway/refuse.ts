@@ -1,6 +1,4 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { REJECTED_BODY_BYTES_MAX } from "../../shared/console/rejected/entry.ts";
-import type { RecordRejected } from "../../shared/console/rejected/record.ts";
 import { takeArrived } from "../../shared/http/body.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import { logRefused, sendProblem } from "../../shared/http/problem.ts";
@@ -10,6 +8,8 @@ import { CODES } from "../../shared/platform/errors/codes.ts";
 import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import { reasonOf } from "../../shared/senders/rejected.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
+import type { RecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import type { CredentialHeaders } from "./credential.ts";
 import { WrongVerifyToken } from "./handshake.ts";
 import type { RateLimits } from "./rate-limit.ts";
@@ -94,15 +94,10 @@ async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Pro
 }
 
 /** A problem document, with what its status asks for: the challenge, the methods, or what makes this sender come again. */
-function answer(
-  req: IncomingMessage,
-  res: ServerResponse,
-  error: AppError,
-  { config, credential }: Endpoint,
-): void {
+function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { config }: Endpoint): void {
   switch (error.code) {
     case "webhook.credential_rejected":
-      sendProblem(req, res, error, { headers: { "WWW-Authenticate": credential.challenge } });
+      sendProblem(req, res, error, { headers: { "WWW-Authenticate": config.proof.challenge } });
       return;
     case "request.method_not_allowed": {
       const methods = [...config.methods, ...config.handshakes.map(({ method }) => method)];
@@ -119,7 +114,7 @@ function answer(
 
 /** Tells the sender which headers were wanted and which came, but not what was wrong with them. */
 function explained(error: AppError, { wanted, came }: CredentialHeaders): AppError {
-  const publicDetail = `unauthorized; expected: ${few(wanted)}; found: ${few(came)}`;
+  const publicDetail = `unauthorized; required: ${few(wanted)}; received: ${few(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
 }
 

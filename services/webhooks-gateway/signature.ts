@@ -5,10 +5,10 @@ import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import type { Scheme } from "../../shared/senders/description.ts";
 import { keysFor } from "../../shared/senders/key.ts";
 import { type Head, Message } from "../../shared/senders/message.ts";
 import { need, reasonOf, rejected, wellFormed } from "../../shared/senders/rejected.ts";
+import type { Scheme } from "../../shared/senders/scheme.ts";
 import { formWanted, parseSent, type Sent } from "../../shared/senders/sent.ts";
 import { type Found, RequestValues, toPointer } from "../../shared/senders/template.ts";
 import { messageVerifier, some, streamVerifier, type Verifier } from "../../shared/senders/verifier.ts";
@@ -104,7 +104,7 @@ function isDefined(value: unknown): boolean {
 }
 
 function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, clock, givenAway }: Context) {
-  const { algorithm, timestamp, body_sha256_query } = scheme;
+  const { algorithm, timestamp } = scheme;
   const headers = [scheme.header ?? []].flat().map((name) => name.toLowerCase());
   const required = Object.entries(scheme.require ?? {}).map(
     ([name, wanted]) => [name.toLowerCase(), wanted] as const,
@@ -112,7 +112,7 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
   const place = placeOf(scheme);
   const message = new Message(scheme, publicUrl);
   const needsBody =
-    !message.isStreamed || [scheme.field, timestamp?.field, body_sha256_query, givenAway].some(isDefined);
+    !message.isStreamed || [scheme.field, timestamp?.field, message.sha256Query, givenAway].some(isDefined);
 
   function readSent(req: IncomingMessage): Sent {
     const texts = textsIn(req, scheme, headers);
@@ -148,7 +148,7 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
   }
 
   function begin(req: IncomingMessage): SignatureProof {
-    const bodySha256 = body_sha256_query === undefined ? undefined : hexDigest(req, body_sha256_query);
+    const bodySha256 = message.sha256Query && hexDigest(req, message.sha256Query);
     const head = readHead(req, bodySha256);
     const verifiers = createVerifiers(head);
     let firstByte: number | undefined;
@@ -161,7 +161,7 @@ function createReader(scheme: Scheme, keys: readonly KeyObject[], { publicUrl, c
         head.sent ?? wellFormed(parseSent([fieldOf(scheme.field)], scheme), () => formWanted(scheme));
       if (!some(verifiers, (verifier) => verifier.matches(values, candidates))) throw rejected("mismatch");
       if (bodySha256 !== undefined && bodySha256 !== sha256Hex(body))
-        throw rejected("mismatch", `the body's SHA-256 differs from ${body_sha256_query}`);
+        throw rejected("mismatch", `the body's SHA-256 differs from ${message.sha256Query}`);
       if (givenAway?.test(body.toString("latin1")) === true)
         throw rejected("mismatch", "a handshake could have signed this body");
       if (timestamp?.field !== undefined) checkTime(fieldOf(timestamp.field), timestamp, clock());

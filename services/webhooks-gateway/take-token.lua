@@ -1,5 +1,3 @@
--- KEYS bucket
--- ARGV one, whole
 -- The generic cell rate algorithm, which is a token bucket in one number. A key holds when its bucket is full again, in microseconds of
 -- Redis' clock. `one` is the time that one token takes, and `whole` that of a whole bucket. Answers in how many milliseconds there is a
 -- token, and 0 if one was taken. If a change of server set the clock back, a bucket is empty at worst.

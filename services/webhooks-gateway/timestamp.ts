@@ -1,5 +1,5 @@
-import type { Timestamp, TimeUnit } from "../../shared/senders/description.ts";
 import { need, rejected, wellFormed } from "../../shared/senders/rejected.ts";
+import type { Timestamp, TimeUnit } from "../../shared/senders/scheme.ts";
 import { oneItem, type Sent } from "../../shared/senders/sent.ts";
 import type { RequestValues } from "../../shared/senders/template.ts";
 

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
-import type { RecordRejected } from "../../shared/console/rejected/record.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { createFindNear } from "../../shared/http/near-path.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import { visible } from "../../shared/platform/text/visible.ts";
 import { withoutTokens } from "../../shared/platform/text/without-tokens.ts";
+import type { RecordRejected } from "../../shared/telemetry/rejected/record.ts";
 
 type Options = {
   /** The paths of all endpoints. */

@@ -10,7 +10,6 @@ import { addressKey } from "../../shared/http/ip/address.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { createProvesByToken } from "../../shared/ingress/ask-result.ts";
-import type { RefusalOf } from "../../shared/ingress/call-routes.ts";
 import { createAnswerCallbackKeys } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
@@ -29,7 +28,7 @@ import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
 import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
-import { readX402Config, type X402Config } from "../../shared/pricing/x402-checks.ts";
+import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 import { prefixOf } from "../../shared/redis/keys.ts";
 import { extraMs } from "../../shared/redis/large.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
@@ -88,7 +87,7 @@ export type X402Gateway = ServedPart & {
 export const X402: PartKind<X402Config> = {
   kind: "x402",
   need: "requests",
-  read: (tables, env) => readX402Config(tables, env, "gateway"),
+  read: (tables, env) => readX402(tables, env, "gateway"),
 };
 
 /** A payment gateway for a program of your own. Throws `start.config_invalid`, which names every option that is wrong. */
@@ -173,9 +172,8 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const secrets = [...ingress.tokenSecrets, ...x402.quote_secret] as [Secret, ...Secret[]];
   const tokens = createResultTokens(secrets);
   const provesByToken = createProvesByToken(tokens);
-  const signIn = createSignIn(x402, { journal, chains, partition, partyOf, clock, redisTime });
-  const refusalOf: RefusalOf = async (req, callId) =>
-    (await provesByToken(req, callId)) ? undefined : signIn.refusalOf(req, callId);
+  const signIn = createSignIn(x402, { provesByToken, journal, chains, partition, partyOf, clock, redisTime });
+  const { refusalOf } = signIn;
 
   // A payment, from its header to its call.
   const paidRequests = new PaidRequests({ catalog, admission, bodies, partyOf });
@@ -237,7 +235,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     listJobs: createListJobs(catalog, x402.public_url),
     priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
     schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
-    answerCall: createAnswerPaidCall({ journal, results, streams, refusalOf, signIn, partyOf }),
+    answerCall: createAnswerPaidCall({ journal, results, streams, signIn, partyOf }),
     requestedJobs,
     statusUrlOf,
     refusals,

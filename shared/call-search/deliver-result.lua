@@ -1,5 +1,3 @@
--- KEYS record, result, payment
--- ARGV prefix, id, resultMs, bytesMax, result
 -- Stores what a runner delivers. Answers a `Delivered`. A runner that runs a failed call again delivers its answer in
 -- place of the failure, and a late repeat of the failure changes nothing. The time of a delivery, which comes second in
 -- its text, is not compared. The job certainly ran, so a refund must not take its effect for none: `unsure` becomes 1. A

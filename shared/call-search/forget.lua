@@ -1,6 +1,3 @@
--- KEYS record, payment, discarded, attempts, result, progress, registry, bytes, acts, repeats, actCount,
---   ...callbacks(record, attempts)
--- ARGV prefix, id, now, keepMs, callbackIds, line
 -- Removes what is kept of a call's sender (forget.ts). `callbacks` are those that the call may have, in the order of
 -- `callbackIds`, a JSON array. The record is kept for at least `keepMs`. `line` is that of the audit.
 -- Answers DONE; FORGOTTEN and when that was; UNDECIDED and the state; IN_HAND and where the call is; or UNKNOWN.
@@ -10,23 +7,15 @@
 --@include "../call/change-record.lua"
 local prefix, id, now, keepMs = ARGV.prefix .. ':', ARGV.id, ARGV.now, tonumber(ARGV.keepMs)
 --@include "../queue/place-of.lua"
+--@include "../queue/drop-failed.lua"
 --@include "../call/results/drop-result.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/add-act.lua"
 
--- Takes a failed call off its queue. Returns whether it was there.
-local function dropFailed(queue, id)
-  if redis.call('ZREM', prefix .. queue .. ':failed', id) == 0 then return false end
-  local own = prefix .. queue .. ':' .. id
-  redis.call('HINCRBY', KEYS.bytes, queue, -redis.call('HSTRLEN', own, 'data'))
-  redis.call('DEL', own)
-  return true
-end
-
 -- Ends a callback. One that waits is told to nobody any longer: the producer that takes it finds that it has ended, and
 -- reads nothing of it.
-local function dropCallback(own, tries, id)
-  redis.call('DEL', tries)
+local function dropCallback(own, attempts, id)
+  redis.call('DEL', attempts)
   local place = placeOf(KEYS.registry, prefix, id)
   if not place then return end
   local key = prefix .. place[1] .. ':' .. id
@@ -39,7 +28,7 @@ local function dropCallback(own, tries, id)
   redis.call('PEXPIRE', own, keepMs)
 end
 
-local st, fg, w, rt = unpack(redis.call('HMGET', KEYS.record, 'st', 'fg', 'w', 'rt'))
+local fg, w, rt = unpack(redis.call('HMGET', KEYS.record, 'fg', 'w', 'rt'))
 if fg then return {'FORGOTTEN', fg} end
 if st == 'SETTLING' or st == 'REVIEW' then return {'UNDECIDED', st} end
 local place = placeOf(KEYS.registry, prefix, id)
@@ -52,7 +41,8 @@ else
 end
 for i, callback in ipairs(cjson.decode(ARGV.callbackIds)) do
   local at = FIRST.callbacks + WIDTH.callbacks * (i - 1)
-  dropCallback(KEYS[at], KEYS[at + 1], callback)
+  local own, attempts = KEYS[at], KEYS[at + 1]
+  dropCallback(own, attempts, callback)
 end
 for _, queue in ipairs(redis.call('SMEMBERS', KEYS.registry)) do
   redis.call('ZREM', prefix .. 'since:' .. queue, id)

@@ -1,4 +1,5 @@
 import { callbackId, ENDINGS } from "../call/callback.ts";
+import { RECORD } from "../call/record-state.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import type { OperateDeps } from "../queue/operate.ts";
@@ -19,7 +20,7 @@ const FORGET = defineScript({
   source: forgetLua,
   keys: "record, payment, discarded, attempts, result, progress, registry, bytes, acts, repeats, actCount, ...callbacks(record, attempts)",
   args: "prefix, id, now, keepMs, callbackIds, line",
-  constants: { AUDIT },
+  constants: { AUDIT, RECORD },
   reply: tuple(oneOf("DONE", "FORGOTTEN", "UNDECIDED", "IN_HAND", "UNKNOWN"), optional(text)),
 });
 

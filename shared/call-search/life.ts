@@ -4,6 +4,7 @@ import { HEAD_BYTES_MAX, jobOfRecord, type ResultRead, toRead } from "../call/re
 import { PaymentJournal } from "../payments/journal.ts";
 import { type Payment, toPayment } from "../payments/payment.ts";
 import { fieldsOfPayment } from "../payments/scripts.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import { toCallLog } from "../queue/call-log.ts";
 import { createFailedCalls } from "../queue/failed.ts";
 import { jobOf, originOf, type QueueName } from "../queue/queue-name.ts";
@@ -130,7 +131,7 @@ function toLife(id: string, found: Found, remembered: EndedCall | undefined): Ca
   if (state === undefined) return undefined;
   const payment = toPayment(id, [recordFields, paymentFields, readAt]);
   const log = toCallLog(lines);
-  const head = toHead(stored);
+  const head = JobCall.safeParse(parseJson(stored)).data;
   const attempts = attemptsOf({ record, log, remembered });
   const known = { record, queuedAt: job?.[0], head, payment, log, attempts, result, remembered };
   const queue = place?.queue ?? remembered?.queue;
@@ -164,15 +165,6 @@ function toPlace([queue, as]: [string, string], job: Job): Place {
   const score = job?.[1];
   const dueAt = score === undefined ? undefined : Math.floor(score / SCORE_UNITS_PER_MS);
   return { queue, as, dueAt };
-}
-
-function toHead(stored: string): LifeHead | undefined {
-  if (stored === "") return undefined;
-  try {
-    return JobCall.safeParse(JSON.parse(stored)).data;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Only the beginning of an answer was read. */

@@ -1,5 +1,3 @@
--- KEYS record, payment, attempts, result, progress, registry, ...callbacks(record, attempts)
--- ARGV prefix, id, ...callbackIds
 -- Reads all that is kept of a call, except the bytes of its body and result. `callbacks` are those that the call may
 -- have, in the order of `callbackIds`.
 --
@@ -27,11 +25,12 @@ else
 end
 local callbacks = {}
 for i = FIRST.callbacks, #KEYS, WIDTH.callbacks do
-  local its, id = redis.call('HMGET', KEYS[i], 'st', 'at'), ARGV[FIRST.callbackIds + #callbacks]
+  local own, attempts, id = KEYS[i], KEYS[i + 1], ARGV[FIRST.callbackIds + #callbacks]
+  local its = redis.call('HMGET', own, 'st', 'at')
   local at = placeOf(KEYS.registry, prefix, id)
   its[3] = at and at[2] or false
   its[4] = at and redis.call('HGET', prefix .. at[1] .. ':' .. id, 'timestamp') or false
-  its[5] = redis.call('LINDEX', KEYS[i + 1], -1)
+  its[5] = redis.call('LINDEX', attempts, -1)
   callbacks[#callbacks + 1] = its
 end
 return {both[1], both[2], read, redis.call('STRLEN', KEYS.result), redis.call('LRANGE', KEYS.attempts, 0, -1), place or false, job, stored, size, callbacks, both[3]}

@@ -6,6 +6,7 @@ import { createFailedCalls, type FailedCall } from "../queue/failed.ts";
 import type { FailedHead } from "../queue/failed-head.ts";
 import { jobOf, originOf } from "../queue/queue-name.ts";
 import { createQueuedCalls, QUEUED_STATES, type QueuedCall } from "../queue/queued.ts";
+import { inPages, mergePages } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { CallSearch, CallState, FoundCall, PageCursor, SearchCalls } from "./found-call.ts";
 import type { EndedCall } from "./history/block.ts";
@@ -193,24 +194,10 @@ async function* toSource(calls: readonly FoundCall[]): Source {
   yield* calls;
 }
 
-/** The newest of what the sources have next. Their order is not exact if calls move meanwhile. */
+/** Their order is not exact if calls move meanwhile. */
 async function* merged(sources: readonly Source[]): Source {
-  const open = await Promise.all(sources.map(async (source) => ({ source, next: await source.next() })));
-  try {
-    for (;;) {
-      let first: (typeof open)[number] | undefined;
-      for (const each of open) {
-        if (each.next.done) continue;
-        if (first === undefined || first.next.done || newestFirst(each.next.value, first.next.value) < 0)
-          first = each;
-      }
-      if (first === undefined || first.next.done) return;
-      yield first.next.value;
-      first.next = await first.source.next();
-    }
-  } finally {
-    for (const { source } of open) await source.return(undefined);
-  }
+  const one = sources.map((source) => inPages(source, 1));
+  for await (const page of mergePages(one, (a, b) => newestFirst(a, b) < 0, 1)) yield* page;
 }
 
 function newestFirst(a: FoundCall, b: FoundCall): number {

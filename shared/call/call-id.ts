@@ -1,4 +1,6 @@
-import { createHash, randomFillSync } from "node:crypto";
+import { hash, randomFillSync } from "node:crypto";
+
+export const NOT_A_CALL_ID = "must be a call id: c_ and 32 lower-case hex digits";
 
 export const CALL_ID = /^c_[0-9a-f]{32}$/;
 
@@ -7,9 +9,8 @@ export const CALL_ID = /^c_[0-9a-f]{32}$/;
  * SHA-256 over the parts, each preceded by its length in UTF-8 bytes and a colon, so that ("ab","c") differs from ("a","bc").
  */
 export function callIdFrom(...parts: readonly string[]): string {
-  const hash = createHash("sha256");
-  for (const part of parts) hash.update(`${Buffer.byteLength(part)}:${part}`);
-  return `c_${hash.digest("hex").slice(0, 32)}`;
+  const text = parts.map((part) => `${Buffer.byteLength(part)}:${part}`).join("");
+  return `c_${hash("sha256", text, "hex").slice(0, 32)}`;
 }
 
 /** The call of a delivery whose id alone names it: the sender has proven by a token that the id is its own. */

@@ -11,7 +11,7 @@ export type RecordState = (typeof RECORD_STATES)[number];
 export const isRecordState = (state: string): state is RecordState =>
   (RECORD_STATES as readonly string[]).includes(state);
 
-/** Every state that a record may have: also those before a paid call is in its queue. known-state.lua has them too. */
+/** Every state that a record may have: also those before a paid call is in its queue. */
 export const STATES = ["SETTLING", "VOID", "REVIEW", ...RECORD_STATES] as const;
 export type State = (typeof STATES)[number];
 
@@ -28,3 +28,6 @@ export const ENDED_STATES = [
   "DISCARDED",
   ...REFUND_STATES,
 ] as const satisfies readonly RecordState[];
+
+/** These states for Lua, which looks for one between two spaces. */
+export const RECORD = { states: ` ${STATES.join(" ")} `, ended: ` ${ENDED_STATES.join(" ")} ` };

@@ -19,7 +19,6 @@ import {
   type Spend,
 } from "./evidence.ts";
 import { createLogSearch } from "./logs.ts";
-import { allowanceOf } from "./permit2.ts";
 import type { Proof } from "./proof.ts";
 import {
   askAgain,
@@ -36,7 +35,12 @@ import {
   WrongChain,
 } from "./rpc.ts";
 import { type CheckedToken, checkToken, type TokenFindings } from "./token-check.ts";
-import { type AuthorizationName, ruleOf, type TokenAuthorization } from "./transfer-rules.ts";
+import {
+  type AuthorizationName,
+  methodOnChain,
+  ruleOf,
+  type TokenAuthorization,
+} from "./transfer-methods.ts";
 import {
   createSentTransfers,
   createTransfers,
@@ -135,14 +139,13 @@ export function createChain(options: ChainOptions): Chain {
 
   function stateOf(authorization: AuthorizationName): Promise<AuthorizationState> {
     const { method, asset, from } = authorization;
+    const allowanceCall = methodOnChain(method).allowanceCall?.(authorization);
     const balanceOf = { to: asset, data: `${BALANCE_OF}${addressWord(from)}` } as const;
     return atNewest(async (head) => {
       const [isSpent, balance, allowance] = await Promise.all([
         untilKnown(() => isSpentAt(reads, authorization, head)),
         untilKnown(() => unitsAt(reads, balanceOf, head)),
-        method === "permit2"
-          ? untilKnown(() => unitsAt(reads, allowanceOf(authorization), head))
-          : UINT256_MAX,
+        allowanceCall === undefined ? UINT256_MAX : untilKnown(() => unitsAt(reads, allowanceCall, head)),
       ]);
       if (isSpent === undefined || balance === undefined || allowance === undefined) return undefined;
       return { isSpent, balance, allowance, head };

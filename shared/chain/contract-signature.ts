@@ -1,9 +1,9 @@
 import type { Address } from "./address.ts";
-import { addressWord, bytes32Word, type Hex, selectorOf, toHex, uintWord } from "./encoding.ts";
+import { addressWord, bytes32Word, bytesWords, type Hex, selectorOf, toHex, uintWord } from "./encoding.ts";
 import { addressIn } from "./logs.ts";
 import type { AuthorizedTransfer } from "./proof.ts";
 import { type Block, type Reads, Reverted, TooLong, unlessRefused } from "./rpc.ts";
-import type { TransferMethod } from "./transfer-rules.ts";
+import { methodOnChain, type TransferMethod } from "./transfer-methods.ts";
 
 /** What a payer's contract, or the contract that a payer says can be deployed at his address, says of a signature. */
 export type ContractVerdict =
@@ -123,21 +123,18 @@ function numberAt(bytes: Buffer, at: number): number | undefined {
 /** Makes several calls in one, and has this address on almost every chain. */
 const MULTICALL3: Address = "0xcA11bde05977b3631167028862bE2a173976CA11";
 const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
-const TRANSFER_WITH_AUTHORIZATION = selectorOf(
-  "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
-);
 
 async function tryDeployed(
   reads: Reads,
   { transfer, digest }: Question,
   { deployment, signature, blockHash }: { deployment: Deployment; signature: Hex; blockHash: Hex },
 ): Promise<ContractVerdict | undefined> {
-  if (transfer.method === "permit2")
-    return refused("the payer's contract is not deployed, so it cannot have approved Permit2");
+  const move = methodOnChain(transfer.method).callOfDeployed(transfer, signature);
+  if ("impossible" in move) return refused(move.impossible);
   const calls = [
     { to: deployment.factory, data: deployment.data },
     { to: transfer.from, data: isValidSignature(digest, signature) },
-    { to: transfer.asset, data: transferWithAuthorization(transfer, signature) },
+    move,
   ];
   const limits = { gas: DEPLOYMENT_GAS, answerBytesMax: ANSWER_BYTES_MAX };
   const call = { to: MULTICALL3, data: aggregate(calls), ...limits };
@@ -169,14 +166,6 @@ function isValidSignature(digest: Uint8Array, signature: Hex): Hex {
   return `${IS_VALID_SIGNATURE}${bytes32Word(toHex(digest))}${uintWord(64n)}${bytesWords(signature)}`;
 }
 
-/** The form of `transferWithAuthorization` that takes a contract's signature. */
-function transferWithAuthorization(transfer: AuthorizedTransfer, signature: Hex): Hex {
-  const { from, to, value, validAfter, validBefore, nonce } = transfer;
-  const words = [addressWord(from), addressWord(to), ...[value, validAfter, validBefore].map(uintWord)];
-  const offset = uintWord(7n * 32n);
-  return `${TRANSFER_WITH_AUTHORIZATION}${words.join("")}${bytes32Word(nonce)}${offset}${bytesWords(signature)}`;
-}
-
 /** Each call may fail without failing the others. */
 function aggregate(calls: readonly { to: Hex; data: Hex }[]): Hex {
   const tuples = calls.map(
@@ -200,11 +189,4 @@ function resultsIn(answer: Hex): { isDone: boolean; data: Hex }[] {
     const tuple = tuples.subarray(numberAt(tuples, 32 * index) ?? 0);
     return { isDone: numberAt(tuple, 0) === 1, data: bytesAt(tuple, 1) ?? "0x" };
   });
-}
-
-/** The length, and the bytes up to a whole word (contract ABI). */
-function bytesWords(bytes: Hex): string {
-  const digits = bytes.slice(2);
-  const padded = digits.padEnd(64 * Math.ceil(digits.length / 64), "0");
-  return `${uintWord(BigInt(digits.length / 2))}${padded}`;
 }

@@ -26,6 +26,13 @@ export function bytes32Word(hex: string): string {
   return hex.slice(2).toLowerCase();
 }
 
+/** The length, and the bytes up to a whole word (contract ABI). */
+export function bytesWords(bytes: Hex): string {
+  const digits = bytes.slice(2);
+  const padded = digits.padEnd(64 * Math.ceil(digits.length / 64), "0");
+  return `${uintWord(BigInt(digits.length / 2))}${padded}`;
+}
+
 /** Whether this is `eip155:N` (CAIP-2, namespace eip155), N in decimal and a number that JavaScript holds exactly. */
 export function isEvmNetwork(text: string): text is `eip155:${number}` {
   return /^eip155:[1-9]\d{0,15}$/.test(text) && Number.isSafeInteger(chainIdOf(text));

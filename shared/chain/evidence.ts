@@ -10,7 +10,7 @@ import {
   unlessRefused,
   unlessTooLong,
 } from "./rpc.ts";
-import { type AuthorizationName, ruleOf, stateCallOf, type TokenAuthorization } from "./transfer-rules.ts";
+import { type AuthorizationName, ruleOf, stateCallOf, type TokenAuthorization } from "./transfer-methods.ts";
 
 /** What the chain says about one authorization. */
 type Evidence =
@@ -147,10 +147,8 @@ function textOf(proof: Oddity, authorization: TokenAuthorization): string {
       return `transferred ${proof.value} of ${authorization.value} units: the token keeps a part of each transfer`;
     case "wrapped":
       return "called the x402 proxy through another contract, with this permit or with another one";
-    case "unpaired": {
-      const order = authorization.method === "eip3009" ? authorization.eventOrder : undefined;
-      return `does not have the events of the authorization and the transfer next to each other, in the order event_order = "${order}"`;
-    }
+    case "unpaired":
+      return `does not have the events of the authorization and the transfer next to each other, in the order event_order = "${authorization.eventOrder}"`;
   }
 }
 

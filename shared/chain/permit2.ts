@@ -7,6 +7,8 @@ import {
   isBetween,
   isOf,
   isTransferOf,
+  type MethodOnChain,
+  NOBODY,
   type Proof,
   positionIn,
   type ReadTransaction,
@@ -14,7 +16,7 @@ import {
   TRANSFER,
   type TransferRule,
 } from "./proof.ts";
-import type { Log, Receipt, Transaction } from "./rpc.ts";
+import { hasFunction, type Log, type Receipt, type Transaction } from "./rpc.ts";
 import { hashOfText, hashOfWords, typedDataDigest } from "./typed-data.ts";
 
 /*
@@ -31,10 +33,32 @@ export const PERMIT2: Address = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 export const EXACT_PROXY: Address = "0x402085c248EeA27D92E8b30b2C58ed07f9E20001";
 
 /**
- * A transfer that its sender has authorized by a permit of Permit2 for the x402 proxy: `validBefore` is the permit's deadline, `to` and
- * `validAfter` are those of its witness.
+ * Transfers by a permit of Permit2 for the x402 proxy: `validBefore` is the permit's deadline, `to` and `validAfter` are those of its
+ * witness.
  */
-export type Permit2Transfer = AuthorizedTransfer & { method: "permit2" };
+export const permit2: MethodOnChain<unknown> = {
+  ruleOf,
+  stateCallOf: nonceBitmap,
+  nonceContract: () => PERMIT2,
+  allowanceCall: allowanceOf,
+  callOfDeployed: () => ({
+    impossible: "the payer's contract is not deployed, so it cannot have approved Permit2",
+  }),
+  async movedIn(receipt, { asset }, read) {
+    const permit = permitIn(await read(receipt.transactionHash));
+    const transfer = permit && transfersOf(receipt, permit)[0];
+    if (permit?.asset !== asset.toLowerCase() || transfer === undefined) return [];
+    return [{ transfer, authorization: { authorizer: permit.from, nonce: permit.nonce } }];
+  },
+  /** The addresses of Permit2 and of the proxy are the same on each chain that has them. */
+  tokenProblems: async (reads, { asset }) => [
+    (await hasFunction(reads, nonceBitmap(NOBODY))) ? undefined : `its chain has no Permit2 at ${PERMIT2}`,
+    (await reads.code(EXACT_PROXY)) !== "0x" ? undefined : `its chain has no x402 proxy at ${EXACT_PROXY}`,
+    (await hasFunction(reads, allowanceOf({ asset, from: NOBODY.from })))
+      ? undefined
+      : "its contract does not implement allowance(address,address)",
+  ],
+};
 
 const DOMAIN_TYPE = hashOfText("EIP712Domain(string name,uint256 chainId,address verifyingContract)");
 const DOMAIN_NAME = hashOfText("Permit2");
@@ -72,7 +96,7 @@ function placeOf(nonce: Hex): { position: bigint; bit: bigint } {
 }
 
 /** The bit of a nonce is set once it is used or invalidated. */
-export function nonceBitmap({ from, nonce }: Pick<AuthorizedTransfer, "from" | "nonce">): StateCall {
+function nonceBitmap({ from, nonce }: Pick<AuthorizedTransfer, "from" | "nonce">): StateCall {
   const { position, bit } = placeOf(nonce);
   const data = `${NONCE_BITMAP}${addressWord(from)}${uintWord(position)}` as const;
   return { to: PERMIT2, data, isSpent: (word) => (word & bit) !== 0n };
@@ -81,14 +105,14 @@ export function nonceBitmap({ from, nonce }: Pick<AuthorizedTransfer, "from" | "
 const ALLOWANCE = selectorOf("allowance(address,address)");
 
 /** The call that asks how many units Permit2 may move. */
-export function allowanceOf({ asset, from }: Pick<AuthorizedTransfer, "asset" | "from">): {
+function allowanceOf({ asset, from }: Pick<AuthorizedTransfer, "asset" | "from">): {
   to: Hex;
   data: Hex;
 } {
   return { to: asset, data: `${ALLOWANCE}${addressWord(from)}${addressWord(PERMIT2)}` };
 }
 
-export function permit2Rule(permit: Permit2Transfer): TransferRule {
+function ruleOf(permit: AuthorizedTransfer): TransferRule {
   const { asset, from, to } = permit;
   return {
     traces: { address: asset, topics: [TRANSFER, addressTopic(from), addressTopic(to)] },
@@ -129,7 +153,7 @@ function isInvalidationOf(log: Log, { from, nonce }: AuthorizedTransfer): boolea
 }
 
 /** For each `Settled` of the proxy the last exact transfer between the one before and it. */
-export function transfersOf({ logs }: Receipt, permit: AuthorizedTransfer): Log[] {
+function transfersOf({ logs }: Receipt, permit: AuthorizedTransfer): Log[] {
   const inOrder = logs.toSorted((a, b) => a.logIndex - b.logIndex);
   let last: Log | undefined;
   return inOrder.flatMap((log) => {
@@ -159,7 +183,7 @@ const WORD_DIGITS = 64;
  * The permit that a transaction to the proxy settles, with addresses in lower case; undefined if it is none. Only the signature is of
  * any length, and stands behind the permit; what follows it does not matter (ERC-8021 has attributions there).
  */
-export function permitIn({ to, input }: Transaction): AuthorizedTransfer | undefined {
+function permitIn({ to, input }: Transaction): AuthorizedTransfer | undefined {
   const before = WORDS_BEFORE.get(input.slice(0, 10));
   if (to !== EXACT_PROXY.toLowerCase() || before === undefined) return undefined;
   const digits = input.slice(10 + before * WORD_DIGITS);

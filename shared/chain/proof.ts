@@ -1,6 +1,6 @@
 import type { Hex } from "./encoding.ts";
 import { addressTopic, topicOf } from "./logs.ts";
-import type { Log, Receipt, Transaction } from "./rpc.ts";
+import type { Log, Reads, Receipt, Transaction } from "./rpc.ts";
 import type { Authorization } from "./typed-data.ts";
 
 /** What the owner of a token has signed: this transfer of it, by whichever method. */
@@ -36,6 +36,43 @@ export type TransferRule = {
   /** What proves that it has paid. */
   proofIn(receipt: Receipt, read: ReadTransaction): Promise<Proof>;
 };
+
+/** Which of its two events the contract of a token emits first: EIP-3009 leaves it open. Other events may stand between them. */
+export const EVENT_ORDERS = ["used_first", "transfer_first"] as const;
+export type EventOrder = (typeof EVENT_ORDERS)[number];
+
+/** A transfer that a receipt shows, and the authorization that moved it. */
+export type MovedTransfer = { transfer: Log; authorization: { authorizer: Hex; nonce: Hex } };
+
+type Call = { to: Hex; data: Hex };
+
+/** A method by which tokens move, as the chain knows it. `Token` is what the configuration says of such a token. */
+export type MethodOnChain<Token> = {
+  /** Its `eventOrder` is `used_first` if it is not known. */
+  ruleOf(authorization: AuthorizedTransfer & { eventOrder?: EventOrder | undefined }): TransferRule;
+  stateCallOf(name: Pick<AuthorizedTransfer, "asset" | "from" | "nonce">): StateCall;
+  /** The contract that accepts each nonce of a payer once. */
+  nonceContract(asset: string): string;
+  /** The call that asks how many units the payer lets the method move; undefined if the signature alone is enough. */
+  allowanceCall?(name: Pick<AuthorizedTransfer, "asset" | "from">): Call;
+  /** The call that moves the token by the signature of a contract that is deployed just before it, or why none can. */
+  callOfDeployed(transfer: AuthorizedTransfer, signature: Hex): Call | { impossible: string };
+  /** The transfers of this token that the method has made in a receipt. */
+  movedIn(
+    receipt: Receipt,
+    token: { asset: Hex; eventOrder?: EventOrder | undefined },
+    read: ReadTransaction,
+  ): Promise<readonly MovedTransfer[]>;
+  /** Why a token must not be sold for. An undefined entry is no problem. */
+  tokenProblems(
+    reads: Reads,
+    token: Token & { asset: Hex },
+    chainId: number,
+  ): Promise<(string | undefined)[]>;
+};
+
+/** A payer who owns nothing: what is asked about him shows whether a contract answers. */
+export const NOBODY = { from: `0x${"0".repeat(39)}1`, nonce: `0x${"0".repeat(64)}` } as const;
 
 export const TRANSFER = topicOf("Transfer(address,address,uint256)");
 

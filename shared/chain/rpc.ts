@@ -3,6 +3,7 @@ import { createHttpClient, isTimeout } from "../http/client.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { cut } from "../platform/text/cut.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import { delay } from "../platform/time/clock.ts";
 import type { Hex } from "./encoding.ts";
 
@@ -119,11 +120,7 @@ type RpcError = { code?: unknown; message?: unknown };
 
 /** What is no JSON object has neither. */
 function objectIn(text: string): { error?: RpcError; result?: unknown } {
-  try {
-    return (JSON.parse(text) as object | null) ?? {};
-  } catch {
-    return {};
-  }
+  return (parseJson(text) as object | null | undefined) ?? {};
 }
 
 /** The failure in our own words: the library's contain the address. */
@@ -312,6 +309,19 @@ export function createReads(rpc: Rpc): Reads {
       return rpc({ method: "eth_call", params: [transaction, block], answer: hex, answerBytesMax });
     },
   };
+}
+
+/** `eth_call` at the latest block. Undefined if the contract has no such function; a node that cannot answer throws. */
+export function callIfAny(reads: Reads, call: { to: Hex; data: Hex }): Promise<Hex | undefined> {
+  return reads.call(call, "latest").catch((error: unknown) => {
+    if (!(error instanceof Reverted)) throw error;
+    return undefined;
+  });
+}
+
+/** Whether the contract has this function, which returns a word. */
+export async function hasFunction(reads: Reads, { to, data }: { to: Hex; data: Hex }): Promise<boolean> {
+  return (await callIfAny(reads, { to, data }))?.length === 66;
 }
 
 function named(block: string | bigint): string {

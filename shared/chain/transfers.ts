@@ -1,10 +1,8 @@
-import { authorizationIn, type EventOrder, pairsIn } from "./eip3009.ts";
 import type { Hex } from "./encoding.ts";
 import { addressIn, addressTopic, type LogSearch } from "./logs.ts";
-import { permitIn, transfersOf } from "./permit2.ts";
-import { amountOf, positionIn, TRANSFER } from "./proof.ts";
+import { amountOf, type EventOrder, type MovedTransfer, positionIn, TRANSFER } from "./proof.ts";
 import { type Log, type Reads, type Receipt, unavailable } from "./rpc.ts";
-import type { TransferMethod } from "./transfer-rules.ts";
+import { methodOnChain, type TransferMethod } from "./transfer-methods.ts";
 
 export type Transfer = {
   transaction: Hex;
@@ -15,7 +13,7 @@ export type Transfer = {
   to: Hex;
   value: bigint;
   /** The authorization that moved it; absent if none shows. */
-  authorization?: { authorizer: Hex; nonce: Hex };
+  authorization?: MovedTransfer["authorization"];
 };
 
 export type TransferRange = {
@@ -31,8 +29,6 @@ export type TransferRange = {
 };
 
 export type SentTransfer = Omit<Transfer, "authorization">;
-
-type Authorized = { transfer: Log; authorization: NonNullable<Transfer["authorization"]> };
 
 export type SentRange = {
   asset: Hex;
@@ -70,34 +66,20 @@ export function createSentTransfers(reads: Reads, search: LogSearch) {
 /** Yields every transfer of `asset` to `payTo` in a range of blocks, both ends included, the oldest first. */
 export function createTransfers(reads: Reads, search: LogSearch) {
   const receiptOf = createReceiptOf(reads);
-
-  async function authorizedIn(
-    receipt: Receipt,
-    { asset, method, eventOrder = "used_first" }: TransferRange,
-  ): Promise<readonly Authorized[]> {
-    if (method === "eip3009")
-      return pairsIn(receipt, asset, eventOrder).map(({ used, transfer }) => {
-        return { transfer, authorization: authorizationIn(used) };
-      });
-    const permit = permitIn(await reads.transaction(receipt.transactionHash));
-    const transfer = permit && transfersOf(receipt, permit)[0];
-    if (permit?.asset !== asset.toLowerCase() || transfer === undefined) return [];
-    return [{ transfer, authorization: { authorizer: permit.from, nonce: permit.nonce } }];
-  }
-
   return async function* transfersTo(range: TransferRange): AsyncGenerator<Transfer> {
-    const { asset, payTo, fromBlock, toBlock, signal } = range;
+    const { asset, method, payTo, fromBlock, toBlock, signal } = range;
+    const { movedIn } = methodOnChain(method);
     const topics = [TRANSFER, null, addressTopic(payTo)];
     for await (const { logs } of search({ address: asset, topics, fromBlock, toBlock, signal })) {
       let receipt: Receipt | undefined;
-      let authorized: readonly Authorized[] = [];
+      let moved: readonly MovedTransfer[] = [];
       for (const log of logs) {
         signal?.throwIfAborted();
         if (receipt?.transactionHash !== log.transactionHash) {
           receipt = await receiptOf(log);
-          authorized = await authorizedIn(receipt, range);
+          moved = await movedIn(receipt, range, reads.transaction);
         }
-        const found = authorized.find(({ transfer }) => transfer.logIndex === log.logIndex);
+        const found = moved.find(({ transfer }) => transfer.logIndex === log.logIndex);
         const position = positionIn(receipt, log.logIndex);
         yield { ...toTransfer(log), position, ...(found && { authorization: found.authorization }) };
       }

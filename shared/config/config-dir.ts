@@ -6,6 +6,8 @@ import { didYouMean } from "../platform/text/near.ts";
 import { isAbsent, readText } from "../platform/text/read-text.ts";
 import { type CheckedTables, checkTables } from "./checked-tables.ts";
 import { messageFor, type Problem, textOf } from "./problem.ts";
+import type { Reader } from "./read-postern.ts";
+import type { Env } from "./secrets.ts";
 import { linesIn } from "./toml-lines.ts";
 
 const KNOWN_FILES = [
@@ -16,6 +18,19 @@ const KNOWN_FILES = [
 /** Whether this is a directory with at least one file of a configuration. */
 export function hasConfigFiles(dir: string): boolean {
   return KNOWN_FILES.some((name) => existsSync(join(dir, name)));
+}
+
+/** Reads and checks some of the files. Problems go to `files`. */
+export type Read<Config> = (files: CheckedTables, env: Env, reader: Reader | undefined) => Config | undefined;
+type LoadOptions = { dir: string; env: Env; reader?: Reader | undefined };
+
+/**
+ * Reads the files of `read` in a configuration directory. Throws `start.config_invalid`, whose message lists every problem of these
+ * files, one a line, as `file:line: key: what is wrong`.
+ */
+export function loadConfig<Config>(read: Read<Config>, { dir, env, reader }: LoadOptions): Config {
+  const files = openConfigDir(dir);
+  return files.checked(read(files, env, reader));
 }
 
 /** Checks the files of a configuration directory and collects all that is wrong with them. */

@@ -1,38 +1,29 @@
-import { type Part, toPointer } from "../senders/template.ts";
-import { credentialHeaders, type EndpointFields, schemesOf } from "./endpoint-fields.ts";
+import { type Places, type Proof, placesOf } from "../senders/auth.ts";
+import type { Part } from "../senders/template.ts";
+import type { EndpointFields } from "./endpoint-fields.ts";
 
 /** Where the requests of an endpoint have its credential, or what proves a handshake of it. */
-export type CredentialPlaces = {
-  /** In lower case. */
-  readonly headers: readonly string[];
-  readonly queries: readonly string[];
-  readonly fields: readonly (readonly string[])[];
-};
-
-export function credentialPlaces(endpoint: EndpointFields): CredentialPlaces {
-  const schemes = schemesOf(endpoint) ?? [];
-  const proofs = endpoint.handshakes.flatMap(({ proof }) => (typeof proof === "object" ? [proof] : []));
+export function credentialPlaces(proof: Proof, { handshakes }: Pick<EndpointFields, "handshakes">): Places {
+  const { headers, queries, fields } = placesOf(proof);
+  const proofs = handshakes.flatMap(({ proof }) => (typeof proof === "object" ? [proof] : []));
   const secretHeaders = proofs.flatMap((proof) => ("secret_header" in proof ? [proof.secret_header] : []));
   return {
     // Those that hold credentials by their definition too, also where this endpoint does not ask for them.
     headers: [
       ...["authorization", "proxy-authorization", "cookie"],
-      ...credentialHeaders(endpoint),
+      ...headers,
       ...secretHeaders.map((name) => name.toLowerCase()),
     ],
     queries: [
-      ...schemes.flatMap(({ query }) => query ?? []),
+      ...queries,
       ...proofs.flatMap((proof) => ("verify_token" in proof ? [proof.verify_token] : [])),
     ],
-    fields: schemes.flatMap(({ field }) => (field === undefined ? [] : [toPointer(field)])),
+    fields,
   };
 }
 
 /** What part of a credential a part of a template reads; undefined if none. */
-export function credentialRead(
-  part: Part,
-  { headers, queries, fields }: CredentialPlaces,
-): string | undefined {
+export function credentialRead(part: Part, { headers, queries, fields }: Places): string | undefined {
   switch (part.kind) {
     case "header":
       return part.names.some((name) => headers.includes(name)) ? "the credential's header" : undefined;

@@ -1,9 +1,10 @@
+import { AUTHS, placesOf, proofOf, schemesOf } from "../senders/auth.ts";
 import { secretProblem } from "../senders/key.ts";
 import { type Part, toParts, toPointer } from "../senders/template.ts";
 import { isHmac } from "../senders/verifier.ts";
 import { inEach, type Rule } from "./between-keys.ts";
 import { credentialPlaces, credentialRead } from "./credential-places.ts";
-import { type EndpointFields, schemesOf } from "./endpoint-fields.ts";
+import type { EndpointFields } from "./endpoint-fields.ts";
 import { HOP_BY_HOP } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
 
@@ -53,26 +54,35 @@ function callbackProblems({ callback_url, callback_hosts }: CommonFields): Probl
 }
 
 function credentialProblems(parsed: EndpointFields): Problem[] {
-  const { fields } = credentialPlaces(parsed);
-  const problems: Problem[] = [];
-  if (parsed.auth === "token" && (parsed.token_query === undefined) === (parsed.token_field === undefined))
-    problems.push(problem("auth", '"token" needs exactly one of token_query and token_field'));
-  if (parsed.keep_rejected_bodies && fields.length > 0)
+  const proof = proofOf(parsed);
+  const problems: Problem[] = [...alternativeProblems(parsed)];
+  if (parsed.keep_rejected_bodies && placesOf(proof).fields.length > 0)
     problems.push(problem("keep_rejected_bodies", "must be false: the body contains the credential"));
-  if ("signature_over" in parsed && parsed.signature_over === "decoded" && parsed.encoded_bodies === "refuse")
+  if (proof.by === "schemes" && proof.over === "decoded" && parsed.encoded_bodies === "refuse")
     problems.push(
       problem("signature_over", 'is not used: with encoded_bodies = "refuse", no body is decoded'),
     );
   return problems;
 }
 
+/** Keys of which the endpoint's way to authenticate needs exactly one. */
+function alternativeProblems(parsed: EndpointFields): Problem[] {
+  const { oneOf: keys }: { oneOf?: readonly string[] } = AUTHS[parsed.auth];
+  const given = keys?.filter((key) => Reflect.get(parsed, key) !== undefined);
+  if (keys === undefined || given?.length === 1) return [];
+  return [problem("auth", `${JSON.stringify(parsed.auth)} needs exactly one of ${keys.join(" and ")}`)];
+}
+
 function secretProblems(parsed: EndpointFields): Problem[] {
-  if (parsed.auth !== "signature") return [];
-  const { secret, signature, handshakes } = parsed;
-  const comesLater = handshakes.some(({ proof }) => takesSecretFrom(proof));
-  if (secret === undefined) return comesLater ? [] : [problem("secret", "is missing")];
+  const { auth, secret, handshakes } = parsed;
+  if (secret === undefined) {
+    const isMissing =
+      AUTHS[auth].secret === "later" && !handshakes.some(({ proof }) => takesSecretFrom(proof));
+    return isMissing ? [problem("secret", "is missing")] : [];
+  }
+  const schemes = schemesOf(proofOf(parsed));
   return inEach(secret, (each, index) => {
-    const message = secretProblem(each, signature);
+    const message = schemes && secretProblem(each, schemes);
     return message === undefined ? [] : [problem(["secret", index], message)];
   });
 }
@@ -84,14 +94,14 @@ export function takesSecretFrom(proof: EndpointFields["handshakes"][number]["pro
 
 function urlProblems(parsed: EndpointFields): Problem[] {
   const { public_url } = parsed;
-  const signsUrl = (schemesOf(parsed) ?? []).some(({ signed }) => signs(signed, "url"));
+  const signsUrl = (schemesOf(proofOf(parsed)) ?? []).some(({ signed }) => signs(signed, "url"));
   if (signsUrl && public_url === undefined)
     return [
       problem("public_url", "is missing: this sender signs the URL; set it as it is written at the sender"),
     ];
   if (!signsUrl && public_url !== undefined)
     return [problem("public_url", "is not used: this sender does not sign the URL")];
-  const signsForm = (schemesOf(parsed) ?? []).some(({ signed }) => signs(signed, "form"));
+  const signsForm = (schemesOf(proofOf(parsed)) ?? []).some(({ signed }) => signs(signed, "form"));
   if (signsForm && public_url?.endsWith("?") === true)
     return [
       problem(
@@ -121,7 +131,7 @@ function deliveryIdProblems(parsed: EndpointFields): Problem[] {
 
 /** What is read of a request reaches the queue, the log and the runner. No credential may go that way. */
 function readProblems(parsed: EndpointFields): Problem[] {
-  const places = credentialPlaces(parsed);
+  const places = credentialPlaces(proofOf(parsed), parsed);
   const header = (name: string | undefined): Part[] =>
     name === undefined ? [] : [{ kind: "header", names: [name.toLowerCase()] }];
   const field = (pointer: string | undefined): Part[] =>
@@ -152,7 +162,7 @@ const NEVER_FORWARDED = [
 
 function forwardedHeaders(parsed: EndpointFields): Problem[] {
   const { forward_headers } = parsed;
-  const places = credentialPlaces(parsed);
+  const places = credentialPlaces(proofOf(parsed), parsed);
   const names = new Set<string>();
   return inEach(forward_headers, (written, index) => {
     const name = written.toLowerCase();
@@ -167,7 +177,7 @@ function forwardedHeaders(parsed: EndpointFields): Problem[] {
 }
 
 function forwardedQuery(parsed: EndpointFields): Problem[] {
-  const isHandedOn = parsed.forward_query && credentialPlaces(parsed).queries.length > 0;
+  const isHandedOn = parsed.forward_query && credentialPlaces(proofOf(parsed), parsed).queries.length > 0;
   return isHandedOn ? [problem("forward_query", "must be false: the query contains the credential")] : [];
 }
 
@@ -182,11 +192,10 @@ function tokenProblems({ handshakes, verify_token }: EndpointFields): Problem[] 
 
 /** A form is read before the credential is looked for, of a request that has none: so a delivery must show its credential before. */
 function formProblems(parsed: EndpointFields): Problem[] {
-  const { auth, handshakes } = parsed;
-  const { fields } = credentialPlaces(parsed);
-  if (auth !== "none" && fields.length === 0) return [];
+  const proof = proofOf(parsed);
+  if (proof.by !== "nothing" && placesOf(proof).fields.length === 0) return [];
   const message = "is allowed only if deliveries have their credential in a header or the query";
-  return inEach(handshakes, ({ form }, index) =>
+  return inEach(parsed.handshakes, ({ form }, index) =>
     form === undefined ? [] : [problem(["handshakes", index, "form"], message)],
   );
 }
@@ -198,7 +207,7 @@ function handshakeProblems(
 ): Problem[] {
   const problems: Problem[] = [];
   const at = (key: string) => ["handshakes", index, key];
-  const schemes = schemesOf(parsed) ?? [];
+  const schemes = schemesOf(proofOf(parsed)) ?? [];
   const isDelivery = (parsed.methods as readonly string[]).includes(method);
   if (isDelivery && Object.keys(when).length === 0)
     problems.push(problem(at("when"), "is missing: without it, every delivery would match this handshake"));

@@ -1,35 +1,45 @@
 import { z } from "zod";
+import type { Secret } from "../platform/crypto/secret.ts";
+import { mustBe } from "../platform/text/must-be.ts";
 import { didYouMean, wordsLike } from "../platform/text/near.ts";
+import { AUTH_KEYS, AUTH_NAMES, AUTHS, type Proof, proofOf, schemesOf } from "../senders/auth.ts";
 import { isCovered, isTimed } from "../senders/coverage.ts";
 import type { Answer, Description } from "../senders/description.ts";
 import { PRESETS } from "../senders/presets.ts";
 import { toParts } from "../senders/template.ts";
 import { between } from "./between-keys.ts";
-import { type EndpointFields, endpointFields, everyEndpoint, schemesOf } from "./endpoint-fields.ts";
+import { type EndpointFields, endpointFields, everyEndpoint } from "./endpoint-fields.ts";
 import { COMMON_RULES, ENDPOINT_RULES } from "./endpoint-problems.ts";
 import { isTable } from "./fields.ts";
-import { messageFor, mustBe, oneOf, type Problem, problem, problemsOf, report } from "./problem.ts";
+import { messageFor, oneOf, type Problem, problem, problemsOf, report } from "./problem.ts";
 import { type SecretSource, secretValues } from "./secrets.ts";
 
 /** An `[[endpoints]]` table of webhooks.toml, with what its preset says of the sender. */
 export function endpoint(from: SecretSource) {
   const fields = endpointFields(from);
-  const known = {
-    ways: fields.options.flatMap(({ shape }) => [...shape.auth.values]),
-    every: anyEndpoint(from, fields.options),
-  };
+  const every = anyEndpoint(from);
   return z.preprocess(
-    (raw, context) => withPreset(raw, known, context),
-    fields.check(between(...ENDPOINT_RULES)).transform((parsed) => {
-      const { idempotency_header, ...rest } = parsed;
-      // Who is answered with the result gets what is kept.
-      const keep_result = parsed.keep_result || parsed.respond === "result";
-      return { ...rest, keep_result, delivery_id: deliveryIdOf(parsed) };
-    }),
+    (raw, context) => withPreset(raw, every, context),
+    fields.check(between(...ENDPOINT_RULES)).transform(toEndpoint),
   );
 }
 
-export type EndpointToml = z.output<ReturnType<typeof endpoint>>;
+/** An endpoint whose credential is decided: of its own keys only their proof remains. */
+export type EndpointToml = Omit<EndpointFields, "idempotency_header" | "secret"> & {
+  readonly secret: readonly Secret[];
+  readonly proof: Proof;
+};
+
+function toEndpoint({ idempotency_header, secret = [], ...rest }: EndpointFields): EndpointToml {
+  return {
+    ...rest,
+    secret,
+    proof: proofOf(rest),
+    // Who is answered with the result gets what is kept.
+    keep_result: rest.keep_result || rest.respond === "result",
+    delivery_id: deliveryIdOf({ idempotency_header, delivery_id: rest.delivery_id }),
+  };
+}
 
 /** An idempotency header is a delivery id of one header. */
 function deliveryIdOf({
@@ -50,26 +60,17 @@ export function waitSecsOf({
   return respond === "result" ? wait_secs : undefined;
 }
 
-const CREDENTIAL_KEYS = [
-  "auth",
-  "signature",
-  "signature_over",
-  "api_key_header",
-  "token_query",
-  "token_field",
-] as const;
-
 type Row = Readonly<Record<string, unknown>>;
 
-/** The words of `auth`, and the checks of an endpoint whose sender is unknown. */
-type Known = { ways: readonly string[]; every: z.ZodType };
-
-/** An endpoint with what its preset says of the sender. A key of the endpoint wins over the preset's. */
-function withPreset(raw: unknown, known: Known, context: z.RefinementCtx): unknown {
+/**
+ * An endpoint with what its preset says of the sender. A key of the endpoint wins over the preset's. `every` checks an endpoint whose
+ * sender is unknown.
+ */
+function withPreset(raw: unknown, every: z.ZodType, context: z.RefinementCtx): unknown {
   if (!isTable(raw)) return raw;
-  const problems = problemsOfSender(raw, known.ways);
+  const problems = problemsOfSender(raw);
   if (problems !== undefined) {
-    const { error } = known.every.safeParse(raw, { error: messageFor });
+    const { error } = every.safeParse(raw, { error: messageFor });
     report(context, problems);
     report(context, error?.issues.flatMap(problemsOf) ?? []);
     return z.NEVER;
@@ -79,12 +80,11 @@ function withPreset(raw: unknown, known: Known, context: z.RefinementCtx): unkno
   if (preset === undefined) return raw;
   const described: Record<string, unknown> = { ...(preset.endpoint satisfies Description) };
   const { auth = described["auth"], idempotency_header } = raw;
-  if (auth !== described["auth"]) for (const key of CREDENTIAL_KEYS) delete described[key];
+  const { oneOf: alternatives = [] } = AUTHS[preset.endpoint.auth] as { oneOf?: readonly string[] };
+  const isReplaced = alternatives.some((key) => raw[key] !== undefined);
+  if (auth !== described["auth"]) for (const key of ["auth", ...AUTH_KEYS]) delete described[key];
   if (raw["encoded_bodies"] === "refuse") delete described["signature_over"];
-  if (raw["token_query"] !== undefined || raw["token_field"] !== undefined) {
-    delete described["token_query"];
-    delete described["token_field"];
-  }
+  if (isReplaced) for (const key of alternatives) delete described[key];
   if (idempotency_header !== undefined) delete described["delivery_id"];
   if (isTable(raw["answer"]) && raw["answer"]["status"] === 204) {
     described["answer"] = withoutBody(preset.endpoint.answer);
@@ -104,11 +104,11 @@ function hasMisspeltAuth({ preset, auth, ...rest }: Row): boolean {
 }
 
 /** Why an endpoint's sender cannot be told: without a problem here if `auth` is misspelt. Undefined if it can be told. */
-function problemsOfSender(endpoint: Row, ways: readonly string[]): Problem[] | undefined {
+function problemsOfSender(endpoint: Row): Problem[] | undefined {
   const { preset, auth } = endpoint;
   if (hasMisspeltAuth(endpoint)) return [];
   const noPreset = preset === undefined && auth !== undefined ? undefined : whyNoPreset(preset);
-  const noWay = whyNoWay(auth, ways);
+  const noWay = whyNoWay(auth);
   if (noPreset === undefined && noWay === undefined) return undefined;
   return [
     ...(noPreset === undefined ? [] : [problem("preset", noPreset)]),
@@ -117,9 +117,8 @@ function problemsOfSender(endpoint: Row, ways: readonly string[]): Problem[] | u
 }
 
 /** The checks of an endpoint whose sender is unknown: those of the keys and rules that any endpoint has. */
-function anyEndpoint(from: SecretSource, ways: ReturnType<typeof endpointFields>["options"]) {
-  const keys = ways.flatMap(({ shape }) => Object.keys(shape));
-  const unjudged = Object.fromEntries(keys.map((key) => [key, z.unknown().optional()]));
+function anyEndpoint(from: SecretSource) {
+  const unjudged = Object.fromEntries(["auth", ...AUTH_KEYS].map((key) => [key, z.unknown().optional()]));
   return z
     .strictObject({
       ...(unjudged as Record<never, z.ZodOptional>),
@@ -131,10 +130,10 @@ function anyEndpoint(from: SecretSource, ways: ReturnType<typeof endpointFields>
 }
 
 /** Why this is no word for `auth`; undefined if it is one, or none is given. */
-function whyNoWay(auth: unknown, ways: readonly string[]): string | undefined {
-  if (auth === undefined || ways.some((way) => way === auth)) return undefined;
-  const hint = typeof auth === "string" ? didYouMean(auth, ways, (way) => JSON.stringify(way)) : "";
-  return mustBe(oneOf(ways), auth) + hint;
+function whyNoWay(auth: unknown): string | undefined {
+  if (auth === undefined || AUTH_NAMES.some((name) => name === auth)) return undefined;
+  const hint = typeof auth === "string" ? didYouMean(auth, AUTH_NAMES, (name) => JSON.stringify(name)) : "";
+  return mustBe(oneOf(AUTH_NAMES), auth) + hint;
 }
 
 /** What is wrong with the name of a preset, if anything is. */
@@ -158,8 +157,8 @@ function merged(under: unknown, over: unknown): unknown {
  * refused anyway.
  */
 export function rememberedSecsAtLeast(endpoint: EndpointToml): number {
-  const schemes = schemesOf(endpoint) ?? [];
-  const { delivery_id } = endpoint;
+  const { delivery_id, proof } = endpoint;
+  const schemes = schemesOf(proof) ?? [];
   if (delivery_id === undefined || !isCovered(toParts(delivery_id), schemes) || !isTimed(schemes)) return 0;
   const windows = schemes.map(({ timestamp }) => (timestamp?.past_secs ?? 0) + (timestamp?.future_secs ?? 0));
   return Math.max(0, ...windows);

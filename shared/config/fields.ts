@@ -2,7 +2,6 @@ import { z } from "zod";
 import { BODY_BYTES_MAX } from "../call/job-call.ts";
 import { addressRangeProblem } from "../http/ip/address-list.ts";
 import { listenAddressText, readListenAddress } from "../http/ip/listen-address.ts";
-import { isHeaderName } from "../senders/template.ts";
 
 /** `host:port` to listen on, or a port of this machine; it becomes `host:port`. */
 export const address = z
@@ -41,7 +40,6 @@ export const rateLimit = z
     burst: burst ?? Math.max(1, Math.ceil(per_second)),
   }));
 
-export const headerName = z.string().refine(isHeaderName, "must be a header name (RFC 9110)");
 /** Headers that belong to a connection (RFC 9110, section 7.6.1), in lower case. */
 export const HOP_BY_HOP = [
   "connection",
@@ -52,11 +50,6 @@ export const HOP_BY_HOP = [
   "transfer-encoding",
   "upgrade",
 ] as const;
-export const visibleAscii = z.string().regex(/^[!-~]+$/, "must be visible ASCII without spaces");
-/** A header value: visible ASCII, with single spaces inside. */
-export const headerText = z
-  .string()
-  .regex(/^[!-~]+(?: [!-~]+)*$/, "must be visible ASCII, because it becomes a header value");
 
 /** A name or version of an EIP-712 domain. */
 export const domainText = z.string().min(1, "is empty").max(256);

@@ -1,46 +1,15 @@
 import { z } from "zod";
+import { handshake as keys } from "../senders/description.ts";
 import { parseTemplate } from "../senders/template.ts";
 import { between } from "./between-keys.ts";
-import { HOP_BY_HOP, headerName, headerText } from "./fields.ts";
+import { HOP_BY_HOP } from "./fields.ts";
 import { type Problem, problem } from "./problem.ts";
-import { orElse, requestTemplate } from "./template-fields.ts";
 
-/* The key `handshakes` of an endpoint: the requests that set it up at the sender, and their answers. */
+/* The key `handshakes` of an endpoint, with the rules between the keys of each. */
 
-const jsonValue = z.union(
-  [z.literal("{mac}"), requestTemplate, z.number()],
-  orElse('"{mac}", text with placeholders or a number'),
-);
+type HandshakeFields = z.output<typeof keys>;
 
-const fields = z.strictObject({
-  method: z.enum(["GET", "HEAD", "OPTIONS", "POST"]).default("POST"),
-  when: z.record(requestTemplate, z.string()).default({}),
-  form: z.record(z.string(), z.string()).optional(),
-  proof: z.union(
-    [
-      z.enum(["none", "credential"]),
-      z.strictObject({ verify_token: z.string().min(1) }),
-      z.strictObject({ secret_header: headerName }),
-    ],
-    orElse('"none", "credential", { verify_token = … } or { secret_header = … }'),
-  ),
-  status: z.literal([200, 204]).default(200),
-  content_type: headerText.optional(),
-  body: requestTemplate.optional(),
-  json: z.record(z.string(), jsonValue).optional(),
-  headers: z.record(headerName, requestTemplate).default({}),
-  mac: z
-    .strictObject({
-      of: requestTemplate,
-      encoding: z.enum(["hex", "base64"]),
-      prefix: z.string().optional(),
-    })
-    .optional(),
-});
-
-type HandshakeFields = z.output<typeof fields>;
-
-const handshake = fields.check(
+const handshake = keys.check(
   between(answerProblems, headerProblems, macProblems, bodyProblems, formProblems),
 );
 

@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { coversEveryAddress } from "../http/ip/address-list.ts";
+import { headerName } from "../senders/fields.ts";
 import { between, rule } from "./between-keys.ts";
 import { callbackProblems, callbacks } from "./callbacks-toml.ts";
 import { consoleTable } from "./console-toml.ts";
-import { address, addressRange, attempts, headerName, httpUrl, positive } from "./fields.ts";
+import { address, addressRange, attempts, httpUrl, positive } from "./fields.ts";
 import { backoff, jobProblems, jobs, OUTLASTS_LOCK, runnerFields, runners } from "./jobs-toml.ts";
 import { redis, runnerRedis } from "./redis-toml.ts";
 import { results } from "./results-toml.ts";

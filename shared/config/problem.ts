@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { cut } from "../platform/text/cut.ts";
+import { mustBe } from "../platform/text/must-be.ts";
 import { didYouMean, wordsLike } from "../platform/text/near.ts";
 
 /** What is wrong, and at which key of the file. */
@@ -187,11 +188,6 @@ function outOfRange({ origin, input }: Issued & { origin: string }, limit: numbe
       : `must have ${bound} ${limit} ${counted}`;
   const found = typeof input === "number" || typeof input === "bigint" ? `, not ${input}` : "";
   return `must be ${bound} ${limit}${found}`;
-}
-
-/** Says of a key what it must be, or that it is missing. */
-export function mustBe(what: string, input: unknown): string {
-  return `${input === undefined ? "is missing: it " : ""}must be ${what}`;
 }
 
 function valueAt(value: unknown, key: PropertyKey): unknown {

@@ -15,6 +15,8 @@ type Found = { secret: Secret; path: readonly PropertyKey[] };
 function secretsIn(value: unknown, path: readonly PropertyKey[]): Found[] {
   if (value instanceof Secret) return [{ secret: value, path }];
   if (typeof value !== "object" || value === null) return [];
+  if (Array.isArray(value) && value.length === 1 && value[0] instanceof Secret)
+    return secretsIn(value[0], path);
   return Object.entries(value).flatMap(([key, inner]) =>
     secretsIn(inner, [...path, Array.isArray(value) ? Number(key) : key]),
   );

@@ -1,34 +1,21 @@
 import { z } from "zod";
+import { mustBe } from "../platform/text/must-be.ts";
 import { boundaryProblem } from "../senders/boundary.ts";
 import { isCovered } from "../senders/coverage.ts";
+import { orElse } from "../senders/fields.ts";
 import {
-  ALGORITHMS,
   type Algorithm,
-  ENCODINGS,
   type Scheme,
   SECRET_FORMATS,
   type SecretFormat,
-  TIME_UNITS,
-} from "../senders/description.ts";
+  scheme as schemeKeys,
+  timestamp as timestampKeys,
+} from "../senders/scheme.ts";
 import { type Part, parseTemplate, toPointer } from "../senders/template.ts";
 import { between, rule } from "./between-keys.ts";
-import { headerName } from "./fields.ts";
-import { mustBe, oneOf, type Problem, problem, report } from "./problem.ts";
-import { orElse, pointer, REQUEST_PARTS, template } from "./template-fields.ts";
+import { oneOf, type Problem, problem, report } from "./problem.ts";
 
-/* The key `signature` of an endpoint, checked. It comes out as it went in, for the code that reads presets too. */
-
-const signedText = template([
-  ...REQUEST_PARTS,
-  "body",
-  "pair",
-  "named-headers",
-  "timestamp",
-  "method",
-  "url",
-  "form",
-  "secret",
-]);
+/* The key `signature` of an endpoint, with the rules between its keys. */
 
 const anyOfOne = "must have exactly one of";
 
@@ -36,60 +23,24 @@ function countOf(values: readonly unknown[]): number {
   return values.filter((value) => value !== undefined).length;
 }
 
-const timestamp = z
-  .strictObject({
-    header: headerName.optional(),
-    pair: z.string().min(1).optional(),
-    field: pointer.optional(),
-    unit: z.enum(TIME_UNITS),
-    past_secs: z.number().min(0).optional(),
-    future_secs: z.number().min(0).optional(),
-  })
-  .check(
-    between(
-      rule(({ header, pair, field }) => countOf([header, pair, field]) === 1, {
-        path: [],
-        message: `${anyOfOne} header, pair and field`,
-      }),
-    ),
-  );
+const timestamp = timestampKeys.check(
+  between(
+    rule(({ header, pair, field }) => countOf([header, pair, field]) === 1, {
+      path: [],
+      message: `${anyOfOne} header, pair and field`,
+    }),
+  ),
+);
 
-const scheme = z
-  .strictObject({
-    header: z
-      .union([headerName, z.array(headerName).min(1)], orElse("a header name or a list of them"))
-      .optional(),
-    query: z.string().min(1).optional(),
-    field: pointer.optional(),
-    any_header: z.boolean().optional(),
-    prefix: z.string().optional(),
-    prefix_optional: z.boolean().optional(),
-    list: z
-      .strictObject({
-        separator: z.string().min(1),
-        assign: z.string().min(1).optional(),
-        key: z.string().min(1).optional(),
-      })
-      .optional(),
-    encoding: z.enum(ENCODINGS).optional(),
-    algorithm: z.enum(ALGORITHMS),
-    secret_format: z.enum(SECRET_FORMATS).optional(),
-    signed: signedText.optional(),
-    body_sha256_query: z.string().min(1).optional(),
-    form_begins_with: z.string().min(1).optional(),
-    url_port_optional: z.boolean().optional(),
-    timestamp: timestamp.optional(),
-    require: z.record(headerName, z.string()).optional(),
-  })
-  .check(
-    between(
-      rule(({ header, query, field }) => countOf([header, query, field]) === 1, {
-        path: [],
-        message: `${anyOfOne} header, query and field`,
-      }),
-      (parsed) => schemeProblems(parsed as Scheme),
-    ),
-  );
+const scheme = schemeKeys.extend({ timestamp: timestamp.optional() }).check(
+  between(
+    rule(({ header, query, field }) => countOf([header, query, field]) === 1, {
+      path: [],
+      message: `${anyOfOne} header, query and field`,
+    }),
+    schemeProblems,
+  ),
+);
 
 /** What no single key can know: whether the signature covers what it has to, and whether each key has a meaning. */
 function schemeProblems(scheme: Scheme): Problem[] {
@@ -104,8 +55,6 @@ function schemeProblems(scheme: Scheme): Problem[] {
     ...placeProblems(scheme),
     ...messageProblems(scheme, count),
     ...(boundary === undefined ? [] : [problem("signed", boundary)]),
-    ...urlProblems(scheme, count),
-    ...formProblems(scheme, parts),
     ...timeProblems(scheme, count),
   ];
 }
@@ -137,17 +86,17 @@ function placeProblems({ header, prefix, prefix_optional, any_header, list }: Sc
   return problems;
 }
 
-const NOT_OF_TOKENS = [
-  ...["signed", "encoding", "timestamp", "body_sha256_query", "form_begins_with", "url_port_optional"],
-] as const;
+const NOT_OF_TOKENS = [...["signed", "encoding", "timestamp", "twilio"]] as const;
 
 function tokenProblems(scheme: Scheme): Problem[] {
   const message = 'is not used: "equal" compares the secret itself';
   return NOT_OF_TOKENS.filter((key) => scheme[key] !== undefined).map((key) => problem(key, message));
 }
 
-function messageProblems({ algorithm, list, timestamp }: Scheme, count: Count): Problem[] {
+function messageProblems({ algorithm, list, timestamp, signed, twilio }: Scheme, count: Count): Problem[] {
   const problems: Problem[] = [];
+  if (twilio === true && signed !== "{url}{form}")
+    problems.push(problem("twilio", 'is not used: signed is not "{url}{form}"'));
   const bodies = count("body", "form");
   if (bodies === 0 && count("field") === 0)
     problems.push(
@@ -163,28 +112,6 @@ function messageProblems({ algorithm, list, timestamp }: Scheme, count: Count): 
   if (readsPairs && list === undefined)
     problems.push(problem("list", "is missing: the signature uses a pair of it"));
   return problems;
-}
-
-function urlProblems({ body_sha256_query, url_port_optional }: Scheme, count: Count): Problem[] {
-  const problems: Problem[] = [];
-  if (count("url") > 0) return problems;
-  if (body_sha256_query !== undefined)
-    problems.push(
-      problem("body_sha256_query", "must be covered by the signature: signed does not contain {url}"),
-    );
-  if (url_port_optional === true)
-    problems.push(problem("url_port_optional", "is not used: signed does not contain {url}"));
-  return problems;
-}
-
-/** What keeps bytes from moving between the query and the form. */
-function formProblems({ form_begins_with: name }: Scheme, parts: readonly Part[]): Problem[] {
-  if (name === undefined) return [];
-  const follows = parts.some(({ kind }, at) => kind === "form" && parts[at - 1]?.kind === "url");
-  if (!follows) return [problem("form_begins_with", "is not used: in signed, {form} does not follow {url}")];
-  const ends = Array.from(name.slice(1), (_, at) => name.slice(at + 1));
-  if (!ends.some((end) => name.startsWith(end))) return [];
-  return [problem("form_begins_with", "must not end as it starts: it would not mark the start of the form")];
 }
 
 function timeProblems(scheme: Scheme, count: Count): Problem[] {
@@ -227,4 +154,4 @@ const severalSchemes = z
 
 export const signature = z
   .union([scheme, severalSchemes], orElse("a table or a list of tables"))
-  .transform((one) => [one].flat() as readonly Scheme[]);
+  .transform((one) => [one].flat());

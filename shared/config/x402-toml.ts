@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { JOB_INDEX_MAX, jobKey } from "../call/job-ids.ts";
-import { EVENT_ORDERS } from "../chain/eip3009.ts";
+import { EVENT_ORDERS } from "../chain/proof.ts";
+import type { TransferMethod } from "../chain/transfer-methods.ts";
 import { callbackHosts } from "./callbacks-toml.ts";
 import {
   decimals,
@@ -194,20 +195,20 @@ const ofEip3009Alone = z
   .optional();
 
 /** What the contract of a token must have, by the method that moves it. */
-const methods = [
-  {
+const methods = {
+  eip3009: {
     transfer_method: z.literal("eip3009"),
     eip3009_name: tokenDomain("name"),
     eip3009_version: tokenDomain("version"),
     event_order: z.enum(EVENT_ORDERS).default("used_first"),
   },
-  {
+  permit2: {
     transfer_method: z.literal("permit2"),
     eip3009_name: ofEip3009Alone,
     eip3009_version: ofEip3009Alone,
     event_order: ofEip3009Alone,
   },
-] as const;
+};
 
 /** One of `[[accepted_tokens]]`. `x402Problems` checks what lies between its keys. */
 export function acceptedToken(from: SecretSource) {
@@ -227,11 +228,12 @@ export function acceptedToken(from: SecretSource) {
     refund_from: z.array(evmAddress).default([]),
     void_depth: z.int().min(1).max(100_000).default(VOID_DEPTH),
   };
-  const [eip3009, permit2] = methods;
-  const either = z.discriminatedUnion("transfer_method", [
-    z.strictObject({ ...common, ...eip3009 }),
-    z.strictObject({ ...common, ...permit2 }),
-  ]);
+  const tokens = {
+    eip3009: z.strictObject({ ...common, ...methods.eip3009 }),
+    permit2: z.strictObject({ ...common, ...methods.permit2 }),
+  } satisfies Record<TransferMethod, z.ZodObject>;
+  type Token = (typeof tokens)[TransferMethod];
+  const either = z.discriminatedUnion("transfer_method", Object.values(tokens) as [Token, ...Token[]]);
   return z.preprocess(withTransferMethod, either);
 }
 

@@ -6,13 +6,13 @@ import { type CallsApi, createCallsApi } from "./calls.ts";
 import { createReadConfiguredNames, type ReadConfiguredNames } from "./configured-names.ts";
 import { createFailedApi, type FailedApi } from "./failed.ts";
 import { createJobsApi, type JobsApi } from "./jobs.ts";
-import { type AuditMoney, auditSelection, createAuditMoney } from "./money-audit.ts";
 import { createMoneyRunsApi, type MoneyRunsApi } from "./money-runs.ts";
 import { createPaymentsApi, type PaymentsApi } from "./payments.ts";
 import { ALL_PENDING, type CheckRefunds, createCheckRefunds } from "./refund-check.ts";
 import { createRefundsApi, type RefundsApi } from "./refunds.ts";
 import { createRejectedApi, type RejectedApi } from "./rejected.ts";
 import { newRunId } from "./runs/run.ts";
+import { createFindMatches, type FindMatches, matchSelection } from "./transfer-matches.ts";
 
 /** What is done at once, by the console and by commands. */
 type AtOnce = {
@@ -35,7 +35,7 @@ export type OperatorApi = AtOnce & {
 /** All that an operator's commands ask and do. What takes long is waited for. */
 export type Operations = AtOnce & {
   bulk: BulkApi;
-  auditMoney: AuditMoney;
+  findMatches: FindMatches;
   checkRefunds: CheckRefunds;
 };
 
@@ -79,16 +79,16 @@ export function createOperations(deps: OperationsDeps): Operations {
 }
 
 /** Each begins with a line in the audit, as the runs of the console do. */
-function createMoneyCommands(deps: OperationsDeps): Pick<Operations, "auditMoney" | "checkRefunds"> {
+function createMoneyCommands(deps: OperationsDeps): Pick<Operations, "findMatches" | "checkRefunds"> {
   const { partition, tokens, clock, log, by } = deps;
   const audit = createAudit(partition, log);
-  const auditMoney = createAuditMoney(partition, tokens);
+  const findMatches = createFindMatches(partition, tokens);
   const checkRefunds = createCheckRefunds(deps);
   return {
-    async auditMoney(order, work) {
-      const selection = auditSelection(order);
+    async findMatches(order, work) {
+      const selection = matchSelection(order);
       await audit({ at: clock(), action: "begin_audit", run: newRunId(), by, selection });
-      return auditMoney(order, work);
+      return findMatches(order, work);
     },
     async checkRefunds(signal) {
       const run = newRunId();

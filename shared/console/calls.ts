@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CALL_ID } from "../call/call-id.ts";
+import { CALL_ID, NOT_A_CALL_ID } from "../call/call-id.ts";
 import { WEBHOOK_DELIVERY_ID, WEBHOOK_PATH } from "../call/job-call.ts";
 import { idsOfKey, whyNoJobKey } from "../call/job-ids.ts";
 import { ORIGINS } from "../call/origin.ts";
@@ -42,7 +42,7 @@ export type FoundCallView = z.infer<typeof FoundCallView>;
 
 /** Selects calls that meet every field present. */
 export const CallSearch = z.strictObject({
-  id: z.string().regex(CALL_ID).optional(),
+  id: z.string().regex(CALL_ID, NOT_A_CALL_ID).optional(),
   delivery_id: z.string().min(1).max(1024).optional(),
   endpoint: z.string().min(1).max(2048).optional(),
   payer: z
@@ -187,7 +187,7 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
   async function show(id: string): Promise<CallLifeView> {
     const life = await readLife(id);
     if (life !== undefined) return toLifeView(life, decimalsOf);
-    const detail = `${id} is unknown: there was no such call, or it ended longer ago than console.history_secs`;
+    const detail = `${id} is unknown: there was no such call, or it ended so long ago that it is no longer kept (history_secs of [console] in postern.toml)`;
     throw AppError.public("call.unknown", detail);
   }
 

@@ -6,12 +6,18 @@ import { toIso } from "../platform/time/iso.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
-import { AuditOrder, auditSelection, chooseTokens, createAuditMoney, MoneyAudit } from "./money-audit.ts";
 import { ALL_PENDING, createCheckRefunds, RefundCheck } from "./refund-check.ts";
 import { RUN_STATES, type Run } from "./runs/run.ts";
 import { createRunStore } from "./runs/store.ts";
 import type { DoRun } from "./runs/worker.ts";
 import type { TokenSource } from "./tokens.ts";
+import {
+  chooseTokens,
+  createFindMatches,
+  MatchOrder,
+  matchSelection,
+  TransferMatches,
+} from "./transfer-matches.ts";
 import { isoOrNull, isoTime } from "./view.ts";
 
 const RunHead = z.object({
@@ -25,13 +31,13 @@ const RunHead = z.object({
   failure: z.object({ code: z.string(), reason: z.string() }).nullable(),
 });
 
-/** An audit of the money, as far as it is. The last ones are known to every process. */
-export const AuditRunView = RunHead.extend({
-  order: AuditOrder,
+/** A match of transfers with payments, as far as it is. The last ones are known to every process. */
+export const MatchRunView = RunHead.extend({
+  order: MatchOrder,
   /** Of the tokens that it has come to; whole once it is `done`. Null before the first, and in a list. */
-  result: MoneyAudit.nullable(),
+  result: TransferMatches.nullable(),
 });
-export type AuditRunView = z.infer<typeof AuditRunView>;
+export type MatchRunView = z.infer<typeof MatchRunView>;
 
 /** A look for refunds on the chain. */
 export const RefundCheckRunView = RunHead.extend({
@@ -49,21 +55,22 @@ type RunsApi<View> = {
   cancel(id: string): Promise<View>;
 };
 
-/** To begin throws `run.too_many`, and an audit what `AuditMoney` throws, as far as no chain is asked for it. */
+/** To begin throws `run.too_many`, and a match what `FindMatches` throws, as far as no chain is asked for it. */
 export type MoneyRunsApi = {
-  audits: RunsApi<AuditRunView> & { begin(order: AuditOrder): Promise<AuditRunView> };
+  matches: RunsApi<MatchRunView> & { begin(order: MatchOrder): Promise<MatchRunView> };
   refundChecks: RunsApi<RefundCheckRunView> & { begin(): Promise<RefundCheckRunView> };
 };
 
 /** Of each token, so many mismatches are kept. */
 const LISTED_MAX = 200;
 
-const AUDIT = "audit";
+/** The public name of these runs is older than the word. */
+const MATCH = "audit";
 const REFUND_CHECK = "refund-check";
 
-type Kind = typeof AUDIT | typeof REFUND_CHECK;
+type Kind = typeof MATCH | typeof REFUND_CHECK;
 
-const BEGINS = { [AUDIT]: "begin_audit", [REFUND_CHECK]: "begin_refund_check" } as const;
+const BEGINS = { [MATCH]: "begin_audit", [REFUND_CHECK]: "begin_refund_check" } as const;
 
 type Deps = OperateDeps & { tokens: TokenSource; wake: () => void };
 
@@ -99,14 +106,14 @@ export function createMoneyRunsApi({ partition, clock, log, by, wake, tokens }: 
     };
   }
 
-  const { start: startAudit, ...audits } = runsOf(AUDIT, toAuditView);
+  const { start: startMatch, ...matches } = runsOf(MATCH, toMatchView);
   const { start: startCheck, ...refundChecks } = runsOf(REFUND_CHECK, toCheckView);
   return {
-    audits: {
-      ...audits,
+    matches: {
+      ...matches,
       async begin(order) {
         chooseTokens(tokens, order);
-        return startAudit(order, auditSelection(order));
+        return startMatch(order, matchSelection(order));
       },
     },
     refundChecks: {
@@ -126,11 +133,11 @@ export function moneyRuns(deps: {
   clock: Clock;
   log: Logger;
 }): Record<Kind, DoRun> {
-  const auditMoney = createAuditMoney(deps.partition, deps.tokens, { listedMax: LISTED_MAX });
+  const findMatches = createFindMatches(deps.partition, deps.tokens, { listedMax: LISTED_MAX });
   const checkRefunds = createCheckRefunds(deps);
   return {
-    async [AUDIT]({ run, signal, tell, told }) {
-      const result = await auditMoney(AuditOrder.parse(run.request), { signal, tell });
+    async [MATCH]({ run, signal, tell, told }) {
+      const result = await findMatches(MatchOrder.parse(run.request), { signal, tell });
       await told(result);
     },
     async [REFUND_CHECK]({ run, signal, told }) {
@@ -148,9 +155,9 @@ function toHead({ id, state, by, isCancelling, at, endedAt, failure }: Run): z.i
   };
 }
 
-function toAuditView(run: Run): AuditRunView {
-  const result = run.progress === undefined ? null : MoneyAudit.parse(run.progress);
-  return { ...toHead(run), order: AuditOrder.parse(run.request), result };
+function toMatchView(run: Run): MatchRunView {
+  const result = run.progress === undefined ? null : TransferMatches.parse(run.progress);
+  return { ...toHead(run), order: MatchOrder.parse(run.request), result };
 }
 
 function toCheckView(run: Run): RefundCheckRunView {

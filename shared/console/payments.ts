@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { CALL_ID } from "../call/call-id.ts";
 import { isAddress } from "../chain/address.ts";
-import type { EventOrder } from "../chain/eip3009.ts";
+import type { EventOrder } from "../chain/proof.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import { type Found, PaymentJournal } from "../payments/journal.ts";
 import { createPaymentList, type PaymentFilter as Filter } from "../payments/list.ts";

@@ -1,6 +1,6 @@
 import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
 import { createFailedCalls } from "../queue/failed.ts";
-import { inPages, lowestFirst } from "../redis/pages.ts";
+import { inPages, walkScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 
 /**
@@ -33,7 +33,7 @@ export function createRefundCases(partition: Partition) {
   }
 
   async function* listed(key: string) {
-    for await (const page of lowestFirst(redis, key, { size: AT_ONCE }))
+    for await (const page of walkScored(redis, key, { size: AT_ONCE }))
       yield page.map(({ member }) => ({ id: member, failure: undefined }));
   }
 

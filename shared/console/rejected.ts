@@ -5,8 +5,12 @@ import { toIso } from "../platform/time/iso.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
 import { CREDENTIAL_KINDS } from "../senders/advice.ts";
+import {
+  createRejectedList,
+  type RejectedFilter as Filter,
+  type RejectedRequest,
+} from "../telemetry/rejected/list.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
-import { createRejectedList, type RejectedFilter as Filter, type RejectedRequest } from "./rejected/list.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
 /** A request that was refused before it was a call, without its body. It holds no value of a header or of a query. */

@@ -1,9 +1,11 @@
-import { proofOf, secretsOf, secretText } from "../config/endpoint-fields.ts";
 import type { EndpointToml } from "../config/endpoint-toml.ts";
-import { hmacSha256 } from "../platform/crypto/hmac.ts";
-import type { Secret } from "../platform/crypto/secret.ts";
 import { PROGRAM_OF_CLONE } from "../platform/lifecycle/environment.ts";
 import { shellQuote } from "../platform/text/shell-quote.ts";
+import { secretText, showsSecret } from "../senders/auth.ts";
+import { keysFor } from "../senders/key.ts";
+import type { Scheme } from "../senders/scheme.ts";
+import { encodeAs } from "../senders/sent.ts";
+import { isHmac, macOf } from "../senders/verifier.ts";
 
 type CurlOptions = {
   /** `host:port` of the gateway. */
@@ -41,10 +43,11 @@ type ShownCredential = { query?: string; header?: string };
 function shown(endpoint: EndpointToml, body: string): ShownCredential | undefined {
   const header = credentialHeader(endpoint, body);
   if (header !== undefined) return { header: shellQuote(`${header.name}: ${header.value}`) };
-  if (endpoint.auth === "none") return {};
-  if (endpoint.auth !== "token" || endpoint.token_query === undefined) return undefined;
-  const { token_query: name, secret } = endpoint;
-  return { query: `?${encodeURIComponent(name)}=${encodeURIComponent(first(secret))}` };
+  const { proof } = endpoint;
+  if (proof.by === "nothing") return {};
+  const query = proof.by === "schemes" ? queryOfSecret(proof.schemes) : undefined;
+  if (query === undefined) return undefined;
+  return { query: `?${encodeURIComponent(query)}=${encodeURIComponent(firstSecret(endpoint))}` };
 }
 
 function named(
@@ -52,10 +55,15 @@ function named(
   body: string,
   variable: string | undefined,
 ): ShownCredential | undefined {
-  const proof = proofOf(endpoint);
-  if (proof.by !== "secret") return endpoint.auth === "token" ? undefined : shown(endpoint, body);
-  if (variable === undefined || proof.encode !== undefined) return undefined;
+  const { proof } = endpoint;
+  if (!showsSecret(proof)) return shown(endpoint, body);
+  if (proof.by !== "secret" || variable === undefined || proof.encode !== undefined) return undefined;
   return { header: `${shellQuote(`${proof.header}: ${proof.before}`)}"$${variable}"` };
+}
+
+/** The query parameter that holds the secret itself, if that is all that a request needs. */
+function queryOfSecret([scheme, ...more]: readonly Scheme[]): string | undefined {
+  return scheme?.algorithm === "equal" && more.length === 0 ? scheme.query : undefined;
 }
 
 /** A command that signs and sends a sample as the endpoint's sender would, with the secret that the configuration names. */
@@ -84,19 +92,27 @@ const DEVNET_BALANCE = 1_000_000;
 
 type CredentialHeader = { name: string; value: string };
 
-/** The credential header of a webhook with this body, made with the endpoint's first secret; undefined if it has none. */
+/**
+ * The credential header of a webhook with this body, made with the endpoint's first secret. Undefined if it has none, or one that needs
+ * more than the body. A preset may need other headers too.
+ */
 export function credentialHeader(endpoint: EndpointToml, body: string): CredentialHeader | undefined {
-  if (endpoint.auth === "hmac-sha256")
-    return { name: "X-Signature-256", value: `sha256=${signature(endpoint.secret, body)}` };
-  const proof = proofOf(endpoint);
-  if (proof.by !== "secret") return undefined;
-  return { name: proof.header, value: secretText(proof, first(secretsOf(endpoint))) };
+  const { proof, preset } = endpoint;
+  if (proof.by === "secret") return { name: proof.header, value: secretText(proof, firstSecret(endpoint)) };
+  if (proof.by !== "schemes" || preset !== undefined) return undefined;
+  const [scheme, ...more] = proof.schemes;
+  const [key] = keysFor(proof.schemes, endpoint.secret)[0] ?? [];
+  const [name] = [scheme?.header ?? []].flat();
+  if (scheme === undefined || key === undefined || name === undefined) return undefined;
+  if (more.length > 0 || !signsBodyAlone(scheme)) return undefined;
+  const mac = macOf(scheme.algorithm, key, Buffer.from(body));
+  return { name, value: (scheme.prefix ?? "") + encodeAs(mac, scheme.encoding) };
 }
 
-function first([secret]: readonly Secret[]): string {
+function signsBodyAlone({ algorithm, signed = "{body}", list, timestamp, require }: Scheme): boolean {
+  return isHmac(algorithm) && signed === "{body}" && (list ?? timestamp ?? require) === undefined;
+}
+
+function firstSecret({ secret: [secret] }: EndpointToml): string {
   return secret?.reveal() ?? "";
-}
-
-function signature([secret]: readonly Secret[], body: string): string {
-  return secret === undefined ? "" : hmacSha256(secret, Buffer.from(body)).toString("hex");
 }

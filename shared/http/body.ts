@@ -118,7 +118,7 @@ async function collect<Whole>(
   if (isTaken(req)) throw bodyConsumed();
   assertDeclared(req, limitBytes);
   if (req.headers.expect !== undefined) res.writeContinue();
-  return new Promise((resolve, reject) => {
+  return await new Promise((resolve, reject) => {
     let bytes = 0;
     /** Until it is over: the listeners stay as long as the request, and would hold the whole body by it. */
     let waiting: { resolve: typeof resolve; reject: typeof reject } | undefined = { resolve, reject };

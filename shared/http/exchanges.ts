@@ -45,7 +45,7 @@ export class Exchanges {
     known.last = req;
     trackAnswer(res);
     if (this.#isEnding || known.unanswered.size >= PIPELINED_MAX) res.shouldKeepAlive = false;
-    res.once("close", () => {
+    res.on("close", () => {
       known.idle = idleNow(req.socket);
     });
     return true;

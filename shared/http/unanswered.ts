@@ -16,7 +16,7 @@ export function trackAnswer(res: ServerResponse): void {
   const unanswered = known(res.req.socket);
   if (unanswered.has(res)) return;
   unanswered.add(res);
-  res.once("close", () => unanswered.delete(res));
+  res.on("close", () => unanswered.delete(res));
 }
 
 function known(socket: Duplex): Set<ServerResponse> {

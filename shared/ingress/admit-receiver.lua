@@ -1,5 +1,3 @@
--- KEYS registry, ofParty, ofAll
--- ARGV queue, partyMax, allMax, countedMs
 -- `ofParty` has the queues whose receivers the party has named, and `ofAll` those of all parties. Answers 0, or which limit is reached: 1
 -- the party's, 2 that of all. A queue counts as long as it holds callbacks, failed ones included: it is then among the newest again.
 --@include "../redis/now.lua"

@@ -1,7 +1,7 @@
 import type { OpsRoutes } from "../http/ops.ts";
 import { unlessRedis } from "../redis/failure.ts";
 import type { Partition } from "../redis/partition.ts";
-import { createReadCallbackKeys } from "../telemetry/processes/callback-keys.ts";
+import { readCallbackKeys } from "../telemetry/processes/callback-keys.ts";
 
 /** Anybody may ask: Redis is asked once in this time. */
 const ASKED_EVERY_MS = 5000;
@@ -9,12 +9,12 @@ const MAX_AGE_SECS = 300;
 
 /** Answers with a JSON Web Key Set (RFC 7517, RFC 8037). */
 export function createAnswerCallbackKeys(partition: Partition): OpsRoutes {
-  const read = createReadCallbackKeys(partition);
   let asked: { at: number; keys: Promise<string[]> } | undefined;
 
   async function keysNow(): Promise<string[]> {
     const now = performance.now();
-    if (asked === undefined || now - asked.at > ASKED_EVERY_MS) asked = { at: now, keys: read() };
+    if (asked === undefined || now - asked.at > ASKED_EVERY_MS)
+      asked = { at: now, keys: readCallbackKeys(partition) };
     const own = asked;
     const keys = await own.keys.catch(() => []);
     if (keys.length === 0 && asked === own) asked = undefined; // a producer may start at any time

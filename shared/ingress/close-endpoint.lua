@@ -1,5 +1,3 @@
--- KEYS opened, acts, repeats, actCount
--- ARGV line
 -- Answers by, and whether a secret is lost; nothing if the endpoint is not open.
 --@include "../redis/audit/add-act.lua"
 local by, had_secret = redis.call('HGET', KEYS.opened, 'by'), redis.call('HEXISTS', KEYS.opened, 'secret')

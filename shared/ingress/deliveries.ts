@@ -23,6 +23,7 @@ import { AppError, messageOf, toAppError } from "../platform/errors/app-error.ts
 import { createConcurrencyLimit } from "../platform/lifecycle/concurrency-limit.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
 import type { Logger } from "../platform/log/logger.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import type { Partition } from "../redis/partition.ts";
 import type { BeginWrite } from "../redis/retry-write.ts";
@@ -234,15 +235,7 @@ function toDelivery(req: IncomingMessage, status: number, body: Buffer | undefin
 }
 
 function jsonObject(body: Buffer | undefined): string {
-  const value = parsed(body?.toString("utf8") ?? "");
+  const value = parseJson(body?.toString("utf8") ?? "");
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return JSON.stringify(value);
   throw AppError.public("request.malformed", "progress must be a JSON object");
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

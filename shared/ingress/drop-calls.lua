@@ -1,5 +1,3 @@
--- KEYS off, history, size
--- ARGV gateway, prefix
 -- Deletes the oldest blocks of calls that runners took. `prefix` is how the keys of blocks begin. Answers how many blocks went.
 --@include "./one-gateway.lua"
 --@include "../call-search/history/let-go.lua"

@@ -1,5 +1,3 @@
--- KEYS off, rejected
--- ARGV gateway, prefix
 -- Deletes all refused requests. `prefix` is how their keys begin. Answers how many there were.
 --@include "./one-gateway.lua"
 local gone = 0

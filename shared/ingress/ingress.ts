@@ -21,8 +21,7 @@ import { createAwaitResults } from "./await-result.ts";
 import { Backpressure, limitsOf, unsettledBytesMaxOf } from "./backpressure.ts";
 import { createCallStreams } from "./call-streams.ts";
 import type { ResultWrites } from "./deliveries.ts";
-import { watchHistory } from "./history.ts";
-import { watchResults } from "./results-room.ts";
+import { startEviction } from "./evict.ts";
 
 /** A gateway of either kind, as its process holds it. */
 export type Gateway = ComposedServer & ReturnType<typeof openIngress>["gateway"];
@@ -46,8 +45,7 @@ export function openIngress(origin: Origin, partition: Partition, host: IngressH
   const readDepth = createReadDepth(partition, origin);
   const ofQueue = { durable, partition, readDepth, limits: limitsOf(origin, limits) };
   const backpressure = new Backpressure({ ...ofQueue, clock: redisTime, log });
-  const fills = { partition, durable, webhooksAbove: limits.redisMemoryRatioMax, log };
-  const givingWay = [watchHistory(fills), watchResults(fills)];
+  const eviction = startEviction({ partition, durable, webhooksAbove: limits.redisMemoryRatioMax, log });
   const clientAddressOf = createClientAddressOf(toProxyOptions(postern));
   const bodies = createBodyBudget({
     bytesMax: postern.http.body_budget_bytes,
@@ -103,7 +101,7 @@ export function openIngress(origin: Origin, partition: Partition, host: IngressH
       changes.close();
       bodies.flush();
       backpressure.stop();
-      for (const each of givingWay) each.stop();
+      eviction.stop();
       durable.stop();
       large.close();
     },

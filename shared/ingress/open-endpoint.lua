@@ -1,5 +1,3 @@
--- KEYS opened, acts, repeats, actCount
--- ARGV session, by, ms, line
 -- Keeps a secret that nobody has seen, and the time that is left for it.
 --@include "../redis/audit/add-act.lua"
 addAct(ARGV.line)

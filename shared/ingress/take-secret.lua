@@ -1,5 +1,3 @@
--- KEYS opened
--- ARGV secret, address, ms
 -- Answers the hash of the secret that the endpoint has now; nothing if it is not open. The handshake with the same secret may be repeated,
 -- because its answer may be lost.
 --@include "../redis/now.lua"

@@ -1,5 +1,3 @@
--- KEYS off
--- ARGV gateway, pattern, cursor
 -- Deletes all but the newest entry of the calls' logs, in one step of a scan. `pattern` matches their keys. Answers the next cursor, and how
 -- many went.
 --@include "./one-gateway.lua"

@@ -1,10 +1,7 @@
--- KEYS record, payment, money
--- ARGV decision, line
 -- Notes that an operator has seen what contradicts a payment that counts as paid. Answers 1 if there is something that
 -- nobody had seen.
 --@include "../call/change-record.lua"
 --@include "../redis/audit/by-age.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if not st or st == 'SETTLING' or st == 'REVIEW' or st == 'VOID' then return 0 end
 if redis.call('HEXISTS', KEYS.payment, 'reason') == 0 then return 0 end
 if redis.call('HSETNX', KEYS.payment, 'acknowledged', ARGV.decision) == 0 then return 0 end

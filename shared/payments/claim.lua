@@ -1,7 +1,3 @@
--- KEYS record, payment, due, payments, open, identifier, callerNonce, unresolved, quote, idempotencyKey, usage, usageBy,
---   drained
--- ARGV id, bodySha256, route, dueInMs, windowMs, by, openMax, nonceUntil, quoteUntil, clients, unsettledBytesMax,
---   ...fields
 -- Claims a payment. A known payment is answered before any limit is tested. An identifier or an idempotency key that it
 -- does not have repeats the payment. Names that stand for two calls, one of which may be the call that used up the
 -- quote, are refused. NEW comes with how many ms ago the payment was claimed.

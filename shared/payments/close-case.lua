@@ -1,5 +1,3 @@
--- KEYS record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, refundedBy, refunded, money
--- ARGV id, now, transfer, row, amount, line
 -- A transfer closes one case. It is remembered for good, because a case of the same sum may stay open for any time. A
 -- case whose call the runner took after the export is left to an operator. The same step counts the refund.
 -- Answers CLOSED, TRANSFER_TAKEN, or the state found.
@@ -8,14 +6,13 @@
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/by-age.lua"
 --@include "../telemetry/series/add-amounts.lua"
-local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))
+local w, late = unpack(redis.call('HMGET', KEYS.record, 'w', 'late'))
 if st ~= 'REFUND_PENDING' or late then return st end
 local by = redis.call('GET', KEYS.refundedBy)
 if by and by ~= ARGV.id then return TRANSFER_TAKEN end
 addByAge(KEYS.money, ARGV.line)
 redis.call('SET', KEYS.refundedBy, ARGV.id)
-redis.call('HSET', KEYS.record, 'st', 'REFUNDED', 'at', ARGV.now)
-tellChange(ARGV.id)
+changeState(KEYS.record, ARGV.id, 'REFUNDED', ARGV.now)
 redis.call('HSET', KEYS.payment, 'refunded', ARGV.transfer)
 endCase(w)
 addAmounts(KEYS.refunded, {[ARGV.row] = {'1', ARGV.amount}})

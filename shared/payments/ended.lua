@@ -1,10 +1,7 @@
--- KEYS record, payment, due, identifier, unresolved, transfer, idempotencyKey
--- ARGV id
 -- Drops what was needed to finish the call. A key that the payment does not have repeats the payment's own. A payment
 -- whose refund was exported meanwhile is kept until it is paid back.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if st == 'REFUND_PENDING' or st == 'REFUNDED' then return end
 local left = redis.call('PTTL', KEYS.record)
 local w = tonumber(redis.call('HGET', KEYS.record, 'w'))

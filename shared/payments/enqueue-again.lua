@@ -1,9 +1,6 @@
--- KEYS record, payment, job, attempts
--- ARGV prefix, job, queue, id
 -- Adds the call of a QUEUED payment to its queue again. Its takes are counted on from those in its log. Answers the state found.
 --@include "../call/change-record.lua"
 --@include "./add-paid.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 local refused = st == 'QUEUED' and addPaid(redis.call('HGET', KEYS.payment, 'settlement'))
 if st == 'QUEUED' and not refused then
   local newest = redis.call('LINDEX', KEYS.attempts, -1)

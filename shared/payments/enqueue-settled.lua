@@ -1,5 +1,3 @@
--- KEYS record, payment, due, open, unresolved, inReview, discarded, transfer, usage, usageBy, money
--- ARGV prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, line, ...from
 -- Adds the call to its queue, and changes one of the states `from` to QUEUED. If an operator has dropped the call,
 -- nothing is added and the state becomes DISCARDED: the money is due back. `line` is that of an operator in the
 -- audit, or empty. Answers the state found, CALL_DROPPED, or
@@ -9,7 +7,6 @@
 --@include "./take-transfer.lua"
 --@include "./usage.lua"
 --@include "../redis/audit/by-age.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 for i = FIRST.from, #ARGV do
   if st == ARGV[i] then
     if ARGV.hasTransfer == '1' and not takeTransfer(KEYS.transfer, ARGV.id) then return TRANSFER_TAKEN end
@@ -17,8 +14,7 @@ for i = FIRST.from, #ARGV do
     local refused = not isDropped and addPaid(ARGV.settlement)
     if refused then return refused end
     if ARGV.line ~= '' then addByAge(KEYS.money, ARGV.line) end
-    redis.call('HSET', KEYS.record, 'st', isDropped and 'DISCARDED' or 'QUEUED', 'at', now)
-    tellChange(ARGV.id)
+    changeState(KEYS.record, ARGV.id, isDropped and 'DISCARDED' or 'QUEUED', now)
     redis.call('HSET', KEYS.payment, 'settlement', ARGV.settlement, 'proven', ARGV.proven, 'settled_at', now)
     redis.call('ZADD', KEYS.due, now + ARGV.dueInMs, ARGV.id)
     if isDropped then redis.call('ZADD', KEYS.discarded, now, ARGV.id) end

@@ -1,9 +1,5 @@
--- KEYS export, rows, refunds, due, discarded, bytes, money,
---   ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)
--- ARGV now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)
--- Moves the cases to an export. `transfer` is the one that paid, and `job` the call in its queue; a key that a case does
--- not have repeats its payment. `effectUnknown` is 1 if an unknown effect is accepted. `line` is that of the case in the
--- audit.
+-- Moves the cases to an export. `transfer` is the one that paid; a key that a case does not have repeats its payment. `effectUnknown` is 1
+-- if an unknown effect is accepted. `line` is that of the case in the audit.
 --
 -- Each case is tested once more here: it is FAILED and lies among the failed calls, or DISCARDED; it is paid for
 -- certain; and its effect is known, unless an unknown one is accepted. It leaves its queue, and lives until it is
@@ -13,6 +9,8 @@
 --@include "../redis/even-if-full.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/by-age.lua"
+local prefix = ARGV.prefix .. ':'
+--@include "../queue/drop-failed.lua"
 if redis.call('EXISTS', KEYS.export) == 1 then return 0 end
 
 local function isPaid(payment)
@@ -21,41 +19,37 @@ local function isPaid(payment)
   return cjson.decode(settlement).by == 'operator' or (proven == '1' and not reason)
 end
 
-local function isCase(id, record, payment, failed)
+local function isCase(id, queue, record, payment)
   local st, unsure = unpack(redis.call('HMGET', record, 'st', 'unsure'))
-  if st ~= 'DISCARDED' and not (st == 'FAILED' and redis.call('ZSCORE', failed, id)) then return false end
+  if st ~= 'DISCARDED' and not (st == 'FAILED' and redis.call('ZSCORE', prefix .. queue .. ':failed', id)) then return false end
   return (unsure == '0' or ARGV.effectUnknown == '1') and isPaid(payment)
 end
 
 -- The line of each case, by id.
 local lines, at = {}, FIRST.caseKeys
 for i = FIRST.cases, #ARGV, WIDTH.cases do
-  local id, _, _, line = unpack(ARGV, i, i + WIDTH.cases - 1)
-  local record, payment, _, _, _, _, _, failed = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
+  local id, queue, _, line = unpack(ARGV, i, i + WIDTH.cases - 1)
+  local record, payment = unpack(KEYS, at, at + 1)
   at = at + WIDTH.caseKeys
-  if isCase(id, record, payment, failed) then lines[id] = line end
+  if isCase(id, queue, record, payment) then lines[id] = line end
 end
 
 local moved = 0
 at = FIRST.caseKeys
 for i = FIRST.cases, #ARGV, WIDTH.cases do
   local id, queue, row = unpack(ARGV, i, i + WIDTH.cases - 1)
-  local record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
+  local record, payment, attempts, identifier, idempotencyKey, transfer = unpack(KEYS, at, at + WIDTH.caseKeys - 1)
   at = at + WIDTH.caseKeys
   if lines[id] then
-    redis.call('HSET', record, 'st', 'REFUND_PENDING', 'at', ARGV.now)
-    tellChange(id)
+    changeState(record, id, 'REFUND_PENDING', ARGV.now)
     redis.call('HSET', payment, 'refund', ARGV.refund)
     redis.call('HSETNX', payment, 'ended_at', ARGV.now)
     redis.call('HDEL', payment, 'call', 'request')
     for _, key in ipairs({record, payment, attempts, identifier, idempotencyKey, transfer}) do redis.call('PERSIST', key) end
     redis.call('ZREM', KEYS.due, id)
     redis.call('ZREM', KEYS.discarded, id)
-    redis.call('ZREM', since, id)
-    if redis.call('ZREM', failed, id) == 1 then
-      redis.call('HINCRBY', KEYS.bytes, queue, -redis.call('HSTRLEN', job, 'data'))
-      redis.call('DEL', job)
-    end
+    redis.call('ZREM', prefix .. 'since:' .. queue, id)
+    dropFailed(queue, id)
     redis.call('ZADD', KEYS.refunds, ARGV.now, id)
     redis.call('RPUSH', KEYS.rows, row)
     addByAge(KEYS.money, lines[id])

@@ -1,5 +1,3 @@
--- KEYS payments, discarded, ...records
--- ARGV ...ids
 -- Removes ids without a record from the lists. Answers how many payments.
 local gone = 0
 for i, id in ipairs(ARGV) do

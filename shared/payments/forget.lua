@@ -1,5 +1,3 @@
--- KEYS record, payment, due, payments, unresolved, inReview, discarded, usage, usageBy
--- ARGV id, openPrefix
 -- Takes a payment without a record off every list. `openPrefix` is how the keys of the sets of open payments begin.
 --@include "../redis/even-if-full.lua"
 --@include "./usage.lua"

@@ -1,5 +1,6 @@
+import { parseJson } from "../platform/text/parse-json.ts";
 import { defineScript } from "../redis/define-script.ts";
-import { lowestFirst, toBound, toScored } from "../redis/pages.ts";
+import { type Scored, toScored, walkScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, list, optional, text } from "../redis/reply.ts";
 import forgetGoneLua from "./forget-gone.lua";
@@ -198,33 +199,18 @@ async function* newestIn(
   for (let i = 0; i < places.length; i += READ_AT_ONCE) yield places.slice(i, i + READ_AT_ONCE);
 }
 
-/**
- * Places of payments, newest first. A page begins at the time where the one before ended, since payments of one time may be on
- * two pages, and skips those that were in the one before: of one time they come by their ids, the last one first.
- */
 async function* newestFirst(
   { redis, keys }: Partition,
-  { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY }: PaymentFilter,
-  after?: PaymentPlace,
+  { since: min, until: max }: PaymentFilter,
+  after: PaymentPlace | undefined,
 ): AsyncGenerator<PaymentPlace[]> {
-  let last: { at: number; id?: string } = after === undefined || after.at > until ? { at: until } : after;
-  /** How many of that time may have been there before. */
-  let seen = 0;
-  for (;;) {
-    const [max, min] = [toBound(last.at), toBound(since)];
-    const count = READ_AT_ONCE + seen;
-    const reply = await redis.zrevrangebyscore(keys.payments, max, min, "WITHSCORES", "LIMIT", 0, count);
-    const page = toScored(reply);
-    const { at, id } = last;
-    const fresh = page.filter(({ member, score }) => score !== at || id === undefined || member < id);
-    const end = fresh.at(-1);
-    if (end !== undefined) {
-      last = { at: end.score, id: end.member };
-      yield fresh.map(({ member, score }) => ({ at: score, id: member }));
-    } else if (page.length < count) return;
-    seen = page.filter(({ score }) => score === last.at).length;
-  }
+  const walk = { min, max, highestFirst: true, size: READ_AT_ONCE, after: toScoredPlace(after) };
+  for await (const page of walkScored(redis, keys.payments, walk)) yield page.map(toPlace);
 }
+
+const toScoredPlace = (place: PaymentPlace | undefined) => place && { member: place.id, score: place.at };
+
+const toPlace = ({ member, score }: Scored): PaymentPlace => ({ at: score, id: member });
 
 function toSummary(id: string, fields: readonly (string | undefined)[]): PaymentSummary | undefined {
   const [state, changedAt, unsure, late, ...ofPayment] = fields;
@@ -242,7 +228,7 @@ function toSummary(id: string, fields: readonly (string | undefined)[]): Payment
     dropped,
   ] = ofPayment;
   if (state === undefined || terms === undefined) return undefined;
-  const known = PaymentTerms.safeParse(parseIfPossible(terms));
+  const known = PaymentTerms.safeParse(parseJson(terms));
   const isReadable = known.success && PAYMENT_STATES.some((each) => each === state);
   return {
     id,
@@ -252,14 +238,14 @@ function toSummary(id: string, fields: readonly (string | undefined)[]): Payment
     changedAt: Number(changedAt ?? 0),
     sinceBlock: /^\d+$/.test(sinceBlock ?? "") ? BigInt(sinceBlock ?? 0) : 0n,
     dispatches: Number(dispatches ?? 0),
-    settlement: parseIfPossible(settlement) as Settlement | undefined,
+    settlement: parseJson(settlement) as Settlement | undefined,
     proven: proven === "1",
     reason: reason ?? (isReadable ? undefined : "the stored payment cannot be read"),
-    acknowledged: parseIfPossible(acknowledged) as Decision | undefined,
-    dropped: parseIfPossible(dropped) as Decision | undefined,
+    acknowledged: parseJson(acknowledged) as Decision | undefined,
+    dropped: parseJson(dropped) as Decision | undefined,
     effect: toEffect(unsure),
-    refund: parseIfPossible(refund) as Refund | undefined,
-    refunded: parseIfPossible(refunded) as RefundTransfer | undefined,
+    refund: parseJson(refund) as Refund | undefined,
+    refunded: parseJson(refunded) as RefundTransfer | undefined,
     lateAt: late === undefined ? undefined : Number(late),
   };
 }
@@ -283,14 +269,6 @@ const UNKNOWN_TERMS: PaymentTerms = {
 /** Whether the terms of a payment can be read, and so what was paid. */
 export function areTermsKnown({ terms }: Pick<PaymentSummary, "terms">): boolean {
   return terms.network !== UNKNOWN_TERMS.network;
-}
-
-function parseIfPossible(text: string | null | undefined) {
-  try {
-    return text == null ? undefined : JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function matches(payment: PaymentSummary, { states, payer, open, disputed }: PaymentFilter): boolean {
@@ -336,9 +314,8 @@ export function createDue({ redis, keys }: Partition) {
 
     /** The places on the list beyond `after`, those that are due soonest first. One whose time moves meanwhile may come twice. */
     async *soonestFirst(after?: PaymentPlace): AsyncGenerator<PaymentPlace[]> {
-      const beyond = after && { member: after.id, score: after.at };
-      for await (const page of lowestFirst(redis, keys.paymentsDue, { size: READ_AT_ONCE, after: beyond }))
-        yield page.map(({ member, score }) => ({ at: score, id: member }));
+      const walk = { size: READ_AT_ONCE, after: toScoredPlace(after) };
+      for await (const page of walkScored(redis, keys.paymentsDue, walk)) yield page.map(toPlace);
     },
   };
 }

@@ -1,5 +1,3 @@
--- KEYS due
--- ARGV id, ms
 -- Sets when a payment that is on the list is due again. Answers when that is.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"

@@ -1,4 +1,3 @@
--- KEYS record, payment
 -- Answers the record's fields, the payment's, and the time. In place of the call stands its size, `call_bytes`.
 --@include "../redis/now.lua"
 local names = redis.call('HKEYS', KEYS.payment)

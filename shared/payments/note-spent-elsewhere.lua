@@ -1,5 +1,3 @@
--- KEYS times, payments
--- ARGV id, at, payment
 -- The first time that a payment came is the one that is kept.
 if redis.call('HSETNX', KEYS.payments, ARGV.id, ARGV.payment) == 0 then return end
 redis.call('ZADD', KEYS.times, ARGV.at, ARGV.id)

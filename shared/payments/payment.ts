@@ -2,10 +2,13 @@ import { z } from "zod";
 import { callIdFrom } from "../call/call-id.ts";
 import { JobCall, toJson } from "../call/job-call.ts";
 import { STATES, type State, toState } from "../call/record-state.ts";
-import type { EventOrder } from "../chain/eip3009.ts";
-import { PERMIT2 } from "../chain/permit2.ts";
-import type { Proof } from "../chain/proof.ts";
-import { type TokenAuthorization, TRANSFER_METHODS, type TransferMethod } from "../chain/transfer-rules.ts";
+import type { EventOrder, Proof } from "../chain/proof.ts";
+import {
+  methodOnChain,
+  type TokenAuthorization,
+  TRANSFER_METHODS,
+  type TransferMethod,
+} from "../chain/transfer-methods.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import { toObject } from "../redis/pages.ts";
 import { unreadable } from "../redis/unreadable.ts";
@@ -264,9 +267,9 @@ export function toAuthorization(
   terms: Omit<PaymentTerms, "quote_digest" | "x402_version" | "body_bytes">,
   eventOrder: EventOrder = "used_first",
 ): TokenAuthorization {
-  const { transfer_method: method } = terms;
   return {
-    ...(method === "eip3009" ? { method, eventOrder } : { method }),
+    method: terms.transfer_method,
+    eventOrder,
     asset: terms.asset as `0x${string}`,
     from: terms.payer as `0x${string}`,
     to: terms.pay_to as `0x${string}`,
@@ -322,7 +325,7 @@ export function paymentCallId({
   /** 32 bytes in hex. */
   nonce: string;
 }): string {
-  const contract = { eip3009: asset, permit2: PERMIT2 }[method];
+  const contract = methodOnChain(method).nonceContract(asset);
   return callIdFrom(String(chainId), contract.toLowerCase(), payer.toLowerCase(), nonce.toLowerCase());
 }
 

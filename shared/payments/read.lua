@@ -1,4 +1,3 @@
--- KEYS record, payment
 -- Answers the record's fields, the payment's, and the time.
 --@include "../redis/now.lua"
 return {redis.call('HGETALL', KEYS.record), redis.call('HGETALL', KEYS.payment), now}

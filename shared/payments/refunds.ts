@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { jobKey } from "../call/job-ids.ts";
+import { RECORD } from "../call/record-state.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { AUDIT, toLine } from "../redis/audit/audit.ts";
@@ -29,8 +30,8 @@ import withdrawCaseLua from "./withdraw-case.lua";
 /** An export moves all its cases at once, so that no case is ever in two exports, and none that was moved is outside of its export. */
 const EXPORT = defineScript({
   source: exportRefundsLua,
-  keys: "export, rows, refunds, due, discarded, bytes, money, ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer, since, failed, job)",
-  args: "now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)",
+  keys: "export, rows, refunds, due, discarded, money, ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer)",
+  args: "prefix, now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)",
   constants: { AUDIT },
   reply: integer,
 });
@@ -42,7 +43,7 @@ const CLOSE = defineScript({
   source: closeCaseLua,
   keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, refundedBy, refunded, money",
   args: "id, now, transfer, row, amount, line",
-  constants: { AUDIT, CLOSED, TRANSFER_TAKEN, SERIES },
+  constants: { AUDIT, RECORD, CLOSED, TRANSFER_TAKEN, SERIES },
   reply: optional(oneOf(...PAYMENT_STATES, CLOSED, TRANSFER_TAKEN)),
 });
 
@@ -50,7 +51,7 @@ const WITHDRAW = defineScript({
   source: withdrawCaseLua,
   keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, money",
   args: "id, now, line",
-  constants: { AUDIT },
+  constants: { AUDIT, RECORD },
   reply: flag,
 });
 
@@ -121,17 +122,12 @@ type Place = Pick<RefundTransfer, "transaction" | "position">;
 export type Refunds = ReturnType<typeof createRefunds>;
 
 export function createRefunds(partition: Partition) {
-  const { redis, keys } = partition;
+  const { redis, keys, prefix } = partition;
   const toExport = EXPORT.on(redis);
 
   function keysOfCase(payment: Payment) {
-    const { id, terms } = payment;
-    const queue = paidQueueOf(terms);
     const { paidBy: transfer, ...besides } = keysBeside(keys, payment);
-    return {
-      ...{ record: keys.record(id), payment: keys.payment(id), ...besides, transfer },
-      ...{ since: keys.since(queue), failed: keys.inQueue(queue, "failed"), job: keys.inQueue(queue, id) },
-    };
+    return { record: keys.record(payment.id), payment: keys.payment(payment.id), ...besides, transfer };
   }
 
   /** An export as it was made. Undefined if there is none, or all its cases were closed long ago. */
@@ -153,7 +149,7 @@ export function createRefunds(partition: Partition) {
      */
     async export(made: NewExport): Promise<(RefundExport & { isNew: boolean }) | undefined> {
       const { id, at, by, network, block, cases, effectUnknown, lineOf } = made;
-      const { refundsPending: refunds, paymentsDue: due, paymentsDiscarded: discarded, bytes } = keys;
+      const { refundsPending: refunds, paymentsDue: due, paymentsDiscarded: discarded } = keys;
       const caseKeys = cases.map(({ payment }) => keysOfCase(payment));
       const touched = {
         export: keys.refund(id),
@@ -161,7 +157,6 @@ export function createRefunds(partition: Partition) {
         refunds,
         due,
         discarded,
-        bytes,
         money: keys.audit("money"),
         caseKeys,
       };
@@ -172,7 +167,15 @@ export function createRefunds(partition: Partition) {
         row: JSON.stringify(row),
         line: toLine(lineOf(payment.id)),
       }));
-      const moved = await toExport(touched, { now: at, refund, effectUnknown, by, network, cases: words });
+      const moved = await toExport(touched, {
+        prefix,
+        now: at,
+        refund,
+        effectUnknown,
+        by,
+        network,
+        cases: words,
+      });
       const found = await find(id);
       return found && { ...found, isNew: moved > 0 };
     },

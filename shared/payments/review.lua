@@ -1,13 +1,9 @@
--- KEYS record, payment, due, unresolved, inReview
--- ARGV id, reason
 -- Changes SETTLING to REVIEW. The payment still counts as open. Answers the state found.
 --@include "../call/change-record.lua"
 --@include "../redis/now.lua"
 --@include "../call/results/tell-change.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if st == 'SETTLING' then
-  redis.call('HSET', KEYS.record, 'st', 'REVIEW', 'at', now)
-  tellChange(ARGV.id)
+  changeState(KEYS.record, ARGV.id, 'REVIEW', now)
   redis.call('HSET', KEYS.payment, 'reason', ARGV.reason)
   redis.call('ZREM', KEYS.due, ARGV.id)
   redis.call('ZADD', KEYS.inReview, redis.call('ZSCORE', KEYS.unresolved, ARGV.id) or now, ARGV.id)

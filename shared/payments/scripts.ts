@@ -1,4 +1,5 @@
 import { X402_TRANSACTION } from "../call/job-call.ts";
+import { RECORD } from "../call/record-state.ts";
 import { QUEUE_CONSTANTS } from "../queue/lua-constants.ts";
 import { AUDIT } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
@@ -133,7 +134,7 @@ export const VOID = defineScript({
   source: voidLua,
   keys: "record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy, money",
   args: "id, keepMs, reason, decided, dispatches, line, ...from",
-  constants: { AUDIT },
+  constants: { AUDIT, RECORD },
   reply: optional(oneOf(...PAYMENT_STATES)),
 });
 
@@ -141,6 +142,7 @@ export const REVIEW = defineScript({
   source: reviewLua,
   keys: "record, payment, due, unresolved, inReview",
   args: "id, reason",
+  constants: { RECORD },
   reply: optional(oneOf(...PAYMENT_STATES)),
 });
 
@@ -151,7 +153,7 @@ export const DROP = defineScript({
   source: dropLua,
   keys: "record, payment, usage, usageBy, money",
   args: "id, decision, line",
-  constants: { AUDIT, DROPPED },
+  constants: { AUDIT, RECORD, DROPPED },
   reply: optional(oneOf(...PAYMENT_STATES, DROPPED)),
 });
 
@@ -166,6 +168,7 @@ export const DISPATCHING = defineScript({
   source: dispatchingLua,
   keys: "record, payment",
   args: "maxAgeMs",
+  constants: { RECORD },
   reply: flag,
 });
 
@@ -173,7 +176,7 @@ export const PROVEN = defineScript({
   source: provenLua,
   keys: "record, payment, transfer",
   args: "id, settlement",
-  constants: { TRANSFER_TAKEN },
+  constants: { RECORD, TRANSFER_TAKEN },
   reply: optional(oneOf(...PAYMENT_STATES, TRANSFER_TAKEN)),
 });
 
@@ -181,7 +184,7 @@ export const ACKNOWLEDGE = defineScript({
   source: acknowledgeLua,
   keys: "record, payment, money",
   args: "decision, line",
-  constants: { AUDIT },
+  constants: { AUDIT, RECORD },
   reply: flag,
 });
 
@@ -196,6 +199,7 @@ export const ENDED = defineScript({
   source: endedLua,
   keys: "record, payment, due, identifier, unresolved, transfer, idempotencyKey",
   args: "id",
+  constants: { RECORD },
   reply: nothing,
 });
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { parseJson } from "../platform/text/parse-json.ts";
 import { defineScript } from "../redis/define-script.ts";
 import { toScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -51,17 +52,9 @@ export function createSpentElsewhere({ redis, keys }: Partition) {
       if (came.length === 0) return [];
       const texts = await redis.hmget(payments, ...came.map(({ member }) => member));
       return came.flatMap(({ member: id, score: at }, i) => {
-        const stored = readStored(texts[i] ?? null);
+        const stored = SpentElsewhereTerms.safeParse(parseJson(texts[i] ?? undefined)).data;
         return stored === undefined ? [] : [{ id, at, ...stored }];
       });
     },
   };
-}
-
-function readStored(text: string | null): z.infer<typeof SpentElsewhereTerms> | undefined {
-  try {
-    return SpentElsewhereTerms.parse(JSON.parse(text ?? ""));
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,3 @@
--- KEYS due
--- ARGV leaseMs, count
 -- Takes due payments. They are due again after the lease, so that other gateways take others.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"

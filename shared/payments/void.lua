@@ -1,6 +1,3 @@
--- KEYS record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy,
---   money
--- ARGV id, keepMs, reason, decided, dispatches, line, ...from
 -- Changes one of the states `from` to VOID and drops the body. The payer's identifier and idempotency key, the caller's
 -- nonce and the quote can be used again. `decided` is an operator's decision, and `line`
 -- its line of the audit; both may be empty. Answers the state found; nil if
@@ -10,13 +7,11 @@
 --@include "./usage.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/by-age.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if ARGV.dispatches ~= '' and redis.call('HGET', KEYS.payment, 'dispatches') ~= ARGV.dispatches then return nil end
 for i = FIRST.from, #ARGV do
   if st == ARGV[i] then
     if ARGV.line ~= '' then addByAge(KEYS.money, ARGV.line) end
-    redis.call('HSET', KEYS.record, 'st', 'VOID', 'at', now)
-    tellChange(ARGV.id)
+    changeState(KEYS.record, ARGV.id, 'VOID', now)
     redis.call('HSET', KEYS.payment, 'reason', ARGV.reason, 'ended_at', now)
     if ARGV.decided ~= '' then redis.call('HSET', KEYS.payment, 'decided', ARGV.decided) end
     redis.call('HDEL', KEYS.payment, 'call', 'request')

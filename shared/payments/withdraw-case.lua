@@ -1,14 +1,11 @@
--- KEYS record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, money
--- ARGV id, now, line
 -- A call that the runner took after its export becomes INJECTED, and its case ends. Answers 1 if it was such a call.
 --@include "../call/change-record.lua"
 --@include "./end-case.lua"
 --@include "../call/results/tell-change.lua"
 --@include "../redis/audit/by-age.lua"
-local st, w, late = unpack(redis.call('HMGET', KEYS.record, 'st', 'w', 'late'))
+local w, late = unpack(redis.call('HMGET', KEYS.record, 'w', 'late'))
 if st ~= 'REFUND_PENDING' or not late then return 0 end
 addByAge(KEYS.money, ARGV.line)
-redis.call('HSET', KEYS.record, 'st', 'INJECTED', 'at', ARGV.now)
-tellChange(ARGV.id)
+changeState(KEYS.record, ARGV.id, 'INJECTED', ARGV.now)
 endCase(w)
 return 1

@@ -2,7 +2,8 @@ import { jobKey } from "../call/job-ids.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
 import { discoveryOf, resourceOf } from "./discovery.ts";
-import { SCHEME, signingExtra, tokenAmount } from "./prices.ts";
+import { tokenAmount } from "./prices.ts";
+import { signingTerms } from "./signing-terms.ts";
 
 /**
  * What proxies have for the head of an answer, if nobody says otherwise: nginx a page of memory, which is 4 kB on most machines.
@@ -77,9 +78,10 @@ function offerBytes(token: AcceptedToken, priceWei: bigint, maxTimeoutSeconds: n
     rate_per_native_unit: typeof rate === "string" ? rate : max_rate,
   });
   const quote = { quoteDigest: "x".repeat(66), quoteExpiry: 2_000_000_000, quoteMac: "x".repeat(43) };
+  const { scheme, extra } = signingTerms(token);
   const offer = {
-    ...{ scheme: SCHEME, network, asset, amount: String(amount), payTo, maxTimeoutSeconds },
-    extra: { ...signingExtra(token), ...quote },
+    ...{ scheme, network, asset, amount: String(amount), payTo, maxTimeoutSeconds },
+    extra: { ...extra, ...quote },
   };
   return Buffer.byteLength(JSON.stringify(offer));
 }

@@ -1,7 +1,8 @@
 import { type JobIds, jobKey } from "../call/job-ids.ts";
 import { UINT256_MAX } from "../chain/encoding.ts";
 import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
-import type { AcceptedToken, X402Toml } from "../config/x402-toml.ts";
+import type { X402Toml } from "../config/x402-toml.ts";
+import type { SchemeName } from "./signing-terms.ts";
 
 export function toPriceList(jobs: Iterable<JobPrice>): PriceList {
   return new Map([...jobs].map((job) => [jobKey(job), job]));
@@ -92,10 +93,7 @@ export function currentOffers<Token extends Omit<TokenRate, "rate_per_native_uni
 }
 
 /** The part of a token that its payer needs. */
-type SettlementToken = { network: string; asset: string; symbol: string; payTo: string };
-
-/** The x402 scheme of all offers. */
-export const SCHEME = "exact";
+type SettlementToken = { scheme: SchemeName; network: string; asset: string; symbol: string; payTo: string };
 
 /** One way to pay for a job off chain: `amount` in the token's smallest units. */
 export type SettlementOption = {
@@ -104,22 +102,16 @@ export type SettlementOption = {
   symbol: string;
   amount: string;
   pay_to: string;
-  scheme: typeof SCHEME;
+  scheme: SchemeName;
 };
 
 /** An offer in the form of the gateway's price list and of a pricing engine's answer. */
 export function toSettlementOption({ token, amount }: TokenPrice<SettlementToken>): SettlementOption {
-  const { network, asset, symbol, payTo } = token;
-  return { network, asset, symbol, amount: String(amount), pay_to: payTo, scheme: SCHEME };
+  const { scheme, network, asset, symbol, payTo } = token;
+  return { network, asset, symbol, amount: String(amount), pay_to: payTo, scheme };
 }
 
 /** The URL at which a job is paid for; `endpoint` is the gateway's public URL. */
 export function settlementEndpoint(endpoint: string, ids: { [Id in keyof JobIds]: number | bigint }): string {
   return `${endpoint}/x402/jobs/${jobKey(ids)}`;
-}
-
-/** What a client needs of a token to sign, in the `extra` of an offer (x402, scheme exact on EVM). */
-export function signingExtra(token: AcceptedToken): Readonly<Record<string, string>> {
-  if (token.transfer_method === "permit2") return { assetTransferMethod: token.transfer_method };
-  return { name: token.eip3009_name, version: token.eip3009_version };
 }

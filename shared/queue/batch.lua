@@ -1,13 +1,6 @@
 -- The queues of a batch, for a script that knows `prefix`. `endBatch()` writes what all items together have changed.
 --@include "./frame.lua"
 
--- Packs maps that differ in the value of one key: the others are packed once. MessagePack's byte before a small map is its size.
-local function packer(key, others)
-  local packed = cmsgpack.pack(others)
-  local head, rest = string.char(string.byte(packed) + 1) .. cmsgpack.pack(key), string.sub(packed, 2)
-  return function(value) return head .. cmsgpack.pack(value) .. rest end
-end
-
 local queues = {}
 local function opened(jobName, name)
   local q = queues[name]

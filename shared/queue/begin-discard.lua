@@ -1,5 +1,3 @@
--- KEYS record, attempts, since, failed, historyOff, payment, discarded, acts, repeats, actCount
--- ARGV now, id, failedAt, prefix, note, line
 -- A call that the runner took stays INJECTED, and only its place among the failed calls goes. For any other call, what
 -- was delivered goes too, and the reason why it failed stays. If it was paid for, its money is due back. The call's log
 -- says who discarded it first, and why (`note`). Answers 1 if the change was made; 2 if another discard had made it, which
@@ -10,17 +8,15 @@ local prefix = ARGV.prefix .. ':'
 --@include "../redis/now.lua"
 --@include "./call-log.lua"
 --@include "../redis/audit/add-act.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 local isFirst = st ~= 'DISCARDED'
 if isFirst then addAct(ARGV.line) end
 if st ~= 'INJECTED' then
   if isFirst then logDiscard(KEYS.attempts, KEYS.historyOff, whole(now), ARGV.note) end
-  redis.call('HSET', KEYS.record, 'st', 'DISCARDED', 'at', ARGV.now)
+  changeState(KEYS.record, ARGV.id, 'DISCARDED', ARGV.now)
   redis.call('PERSIST', KEYS.record)
   -- A delivery may have come before the call had a record.
   if dropResult(ARGV.id) or redis.call('HEXISTS', KEYS.record, 'rs') == 1 then redis.call('HSET', KEYS.record, 'rs', 'gone') end
   if redis.call('EXISTS', KEYS.payment) == 1 then redis.call('ZADD', KEYS.discarded, ARGV.now, ARGV.id) end
-  tellChange(ARGV.id)
 end
 redis.call('ZREM', KEYS.since, ARGV.id)
 return isFirst and 1 or 2

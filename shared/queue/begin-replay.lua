@@ -1,15 +1,11 @@
--- KEYS record, since, failed, acts, repeats, actCount
--- ARGV now, id, failedAt, line
 -- Answers 1 if the change was made. A replay that was begun before, and died, has its line of the audit already.
 --@include "./while-failed.lua"
 --@include "./is-ended.lua"
 --@include "../redis/audit/add-act.lua"
-local st = redis.call('HGET', KEYS.record, 'st')
 if st ~= 'INJECTED' and isEnded(st) then return 0 end
 if st == 'FAILED' then
-  redis.call('HSET', KEYS.record, 'st', 'QUEUED', 'at', ARGV.now)
+  changeState(KEYS.record, ARGV.id, 'QUEUED', ARGV.now)
   redis.call('PERSIST', KEYS.record)
-  tellChange(ARGV.id)
 end
 if redis.call('ZADD', KEYS.since, ARGV.now, ARGV.id) == 1 then addAct(ARGV.line) end
 return 1

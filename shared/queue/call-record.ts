@@ -1,4 +1,4 @@
-import type { RecordState } from "../call/record-state.ts";
+import { RECORD, type RecordState } from "../call/record-state.ts";
 import type { ProblemText } from "../call/results/result.ts";
 import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
@@ -10,7 +10,6 @@ import beginDiscardLua from "./begin-discard.lua";
 import beginReplayLua from "./begin-replay.lua";
 import { type FailedAttempt, LOG_KEPT, type NewAttempt, noteOf, toCallLog } from "./call-log.ts";
 import endDiscardLua from "./end-discard.lua";
-import { ENDED } from "./lua-constants.ts";
 import { RANDOM_ID_KEEP_MS } from "./protocol.ts";
 import type { QueueName } from "./queue-name.ts";
 import recordAttemptLua from "./record-attempt.lua";
@@ -29,7 +28,7 @@ const FAIL = defineScript({
   source: recordFailureLua,
   keys: "record, since",
   args: "now, id, keepsResult, code, problem",
-  constants: ENDED,
+  constants: { RECORD },
   reply: nothing,
 });
 
@@ -46,7 +45,7 @@ const RECORD_ATTEMPT = defineScript({
   source: recordAttemptLua,
   keys: "record, job, attempts, since, historyOff",
   args: "attempt, take, acceptedAt, id",
-  constants: { ...ENDED, LOG_KEPT },
+  constants: { RECORD, LOG_KEPT },
   reply: nothing,
 });
 
@@ -54,7 +53,7 @@ const UNSURE = defineScript({
   source: recordUnsureLua,
   keys: "record, job, attempts, historyOff",
   args: "take",
-  constants: { ...ENDED, LOG_KEPT },
+  constants: { RECORD, LOG_KEPT },
   reply: nothing,
 });
 
@@ -133,7 +132,7 @@ const REPLAY = defineScript({
   source: beginReplayLua,
   keys: "record, since, failed, acts, repeats, actCount",
   args: "now, id, failedAt, line",
-  constants: { ...ENDED, AUDIT },
+  constants: { AUDIT, RECORD },
   reply: flag,
 });
 
@@ -141,7 +140,7 @@ const DISCARD = defineScript({
   source: beginDiscardLua,
   keys: "record, attempts, since, failed, historyOff, payment, discarded, acts, repeats, actCount",
   args: "now, id, failedAt, prefix, note, line",
-  constants: { AUDIT, LOG_KEPT },
+  constants: { AUDIT, RECORD, LOG_KEPT },
   reply: oneOf(0, 1, 2),
 });
 
@@ -153,7 +152,7 @@ const DISCARDED = defineScript({
   source: endDiscardLua,
   keys: "record, attempts, since",
   args: "now, id, keepMs",
-  constants: ENDED,
+  constants: { RECORD },
   reply: nothing,
 });
 

@@ -18,18 +18,10 @@ local function callbackOf(prepared, ending, own)
 end
 
 --@include "./bullmqs-add.lua"
-local bullmqsAdd
 -- Adds a callback to its queue, where one that is there is left alone.
 local function queueCallback(callback)
-  bullmqsAdd = bullmqsAdd or newBullmqsAdd()
   local q = queueOf(callback.gate, callback.queue)
-  local options = {
-    jobId = callback.id, attempts = JOB_OPTIONS.attempts, removeOnFail = JOB_OPTIONS.removeOnFail
-  }
-  local waited = redis.call('LLEN', q.wait)
-  local args = {q.jobs, callback.id, JOB_NAME, timestamp}
-  bullmqsAdd(keysToAdd(q), {cmsgpack.pack(args), callback.data, cmsgpack.pack(options)})
-  local waits = redis.call('LLEN', q.wait)
-  if waits > waited then redis.call('HINCRBY', prefix .. 'bytes', q.name, #callback.data) end
-  added(q, waits)
+  local grown = addCall(q, callback.id, callback.data)
+  if grown > 0 then redis.call('HINCRBY', prefix .. 'bytes', q.name, grown) end
+  added(q, q.length)
 end

@@ -1,5 +1,3 @@
--- KEYS ...keys
--- ARGV prefix, gate, queue, ...words
 -- A call in hand waits, and is due later.
 --@include "./surround.lua"
 words[2] = timestamp

@@ -1,5 +1,3 @@
--- KEYS ...keys
--- ARGV prefix, gate, queue, ...words
 -- A call, whose key is the first, leaves its queue. It may be in hand, so that a place gets free.
 --@include "./surround.lua"
 local function bullmq(KEYS, ARGV)

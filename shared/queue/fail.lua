@@ -1,5 +1,3 @@
--- KEYS ...keys
--- ARGV prefix, gate, queue, ...words
 -- A call stays as failed, unless another worker has told of a 2xx since its record said so. Its callback is queued, if it has one
 -- (callbacks.ts). If it fails again after a replay, its receiver is told again, under the same id.
 --@include "./surround.lua"
@@ -17,7 +15,7 @@ local prepared = redis.call('HGET', own, PREPARED_FIELD)
 if prepared then redis.call('HDEL', own, PREPARED_FIELD) end
 local st = redis.pcall('HGET', prefix .. 'call:' .. id, 'st')
 if type(st) == 'table' then st = 'UNREADABLE' end
-if st == 'INJECTED' then dropFailed(q, id)
+if st == 'INJECTED' then dropFailed(q.name, id)
 else
   if not isEnded(st) then
     local take = tonumber(redis.call('HGET', own, 'ats') or 0)

@@ -6,6 +6,7 @@ import {
   X402_PAYER,
   X402_TRANSACTION,
 } from "../call/job-call.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 
 /** The field beside the body, in BullMQ's hash of a failed call, that holds its head. */
 export const HEAD_FIELD = "head";
@@ -48,9 +49,5 @@ export function headOfStored(stored: unknown): FailedHead {
 
 /** Reads what `JSON.stringify(head)` has written. It is not checked, because a command reads a million of them. */
 export function decodeHead(text: string): FailedHead {
-  try {
-    return JSON.parse(text) as FailedHead;
-  } catch {
-    return {};
-  }
+  return (parseJson(text) as FailedHead | undefined) ?? {};
 }

@@ -1,9 +1,6 @@
-import { defineScript } from "../redis/define-script.ts";
-import { inPages, toScored } from "../redis/pages.ts";
+import { inPages, mergePages, walkScored } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
-import { list, text } from "../redis/reply.ts";
 import type { FailedRef } from "./call-record.ts";
-import pageOfFailedLua from "./page-of-failed.lua";
 import { jobIdsOf, originOf, type QueueName } from "./queue-name.ts";
 import { openRegistry } from "./registry.ts";
 
@@ -28,18 +25,10 @@ export const REFS_AT_ONCE = 500;
 const REFS_IN_MEMORY = 20_000;
 const REFS_AT_ONCE_MIN = 10;
 
-const PAGE = defineScript({
-  source: pageOfFailedLua,
-  keys: "failed",
-  args: "since, upTo, count, newestFirst, seenAt, seenId",
-  reply: list(text),
-});
-
 /** Where the failed calls are and when they failed, without anything of the calls themselves. All of it comes in pages. */
 export function createFailedIndex(partition: Partition) {
   const { redis, keys } = partition;
   const registry = openRegistry(partition);
-  const readPage = PAGE.on(redis);
 
   async function queuesIn({ origin, serviceId, jobId }: Range): Promise<QueueName[]> {
     return (await registry.names()).filter((queue) => {
@@ -50,19 +39,11 @@ export function createFailedIndex(partition: Partition) {
     });
   }
 
-  async function* pagesOf(queue: QueueName, range: Range, { newest, size, after }: Walk) {
-    const { since = "-inf", until = "+inf" } = range;
-    let last: Place | undefined = after;
-    for (;;) {
-      const seen = { seenAt: last?.failedAt, seenId: last?.id };
-      const words = { since, upTo: until, count: size, newestFirst: newest, ...seen };
-      const page = toScored(await readPage({ failed: keys.inQueue(queue, "failed") }, words)).map(
-        ({ member, score }): FailedRef => ({ id: member, queue, failedAt: score }),
-      );
-      if (page.length > 0) yield page;
-      if (page.length < size) return;
-      last = page.at(-1);
-    }
+  async function* pagesOf(queue: QueueName, { since, until }: Range, { size, ...walk }: Walk) {
+    const after = walk.after && { member: walk.after.id, score: walk.after.failedAt };
+    const wanted = { min: since, max: until, highestFirst: walk.newest, size, after };
+    for await (const page of walkScored(redis, keys.inQueue(queue, "failed"), wanted))
+      yield page.map(({ member, score }): FailedRef => ({ id: member, queue, failedAt: score }));
   }
 
   async function findIn(queue: QueueName, ids: readonly string[], range: Range): Promise<FailedRef[]> {
@@ -87,7 +68,7 @@ export function createFailedIndex(partition: Partition) {
       const share = Math.floor(REFS_IN_MEMORY / queues.length);
       const size = Math.min(REFS_AT_ONCE, Math.max(REFS_AT_ONCE_MIN, share));
       const sources = queues.map((queue) => pagesOf(queue, range, { newest, size, after }));
-      yield* merge(sources, newest ? (a, b) => isLess(b, a) : isLess);
+      yield* mergePages(sources, newest ? (a, b) => isLess(b, a) : isLess, REFS_AT_ONCE);
     },
 
     async count(range: Range): Promise<number> {
@@ -116,40 +97,4 @@ type Walk = { newest: boolean; size: number; after?: Place | undefined };
 /** The order of Redis, over all queues. */
 function isLess(a: Place, b: Place): boolean {
   return a.failedAt < b.failedAt || (a.failedAt === b.failedAt && a.id < b.id);
-}
-
-type Source = { pages: AsyncGenerator<FailedRef[]>; page: readonly FailedRef[]; at: number };
-
-/** Merges sources that are each in order, and whose pages are not empty. */
-async function* merge(
-  given: readonly AsyncGenerator<FailedRef[]>[],
-  isBefore: (a: FailedRef, b: FailedRef) => boolean,
-): AsyncGenerator<FailedRef[]> {
-  const all = given.map((pages): Source => ({ pages, page: [], at: 0 }));
-  await Promise.all(all.map(turnPage));
-  const open = new Set(all.filter(({ page }) => page.length > 0));
-  const head = ({ page, at }: Source) => page[at] as FailedRef;
-  let merged: FailedRef[] = [];
-  while (open.size > 0) {
-    let next: Source | undefined;
-    for (const source of open) {
-      if (next === undefined || isBefore(head(source), head(next))) next = source;
-    }
-    const first = next as Source;
-    merged.push(head(first));
-    first.at += 1;
-    if (first.at === first.page.length && !(await turnPage(first))) open.delete(first);
-    if (merged.length < REFS_AT_ONCE) continue;
-    yield merged;
-    merged = [];
-  }
-  if (merged.length > 0) yield merged;
-}
-
-/** False at the end. */
-async function turnPage(source: Source): Promise<boolean> {
-  const next = await source.pages.next();
-  source.page = next.done ? [] : next.value;
-  source.at = 0;
-  return !next.done;
 }

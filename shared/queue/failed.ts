@@ -1,6 +1,7 @@
 import { type CallHead, JobCall } from "../call/job-call.ts";
 import type { Origin } from "../call/origin.ts";
 import { type ErrorCode, isErrorCode } from "../platform/errors/codes.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, list, numeric, optional, text, tuple } from "../redis/reply.ts";
@@ -244,11 +245,8 @@ function toCall(ref: FailedRef, [, failedReason, timestamp, attempts, stored, bo
 
 /** The text itself if it is no JSON. */
 function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+  const json = parseJson(text);
+  return json === undefined ? text : json;
 }
 
 /** The code of a call that failed for a reason without a code. */

@@ -1,5 +1,3 @@
--- KEYS registry
--- ARGV prefix, id, first
 -- Answers the place of the call. `first` is the queue that probably holds it.
 --@include "./place-of.lua"
 local prefix = ARGV.prefix .. ':'

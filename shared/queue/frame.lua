@@ -28,6 +28,13 @@ local timestamp = string.format('%.0f', now)
 --@include "../call/results/tell-change.lua"
 local wake, due, inHand = prefix .. 'wake', prefix .. 'due', prefix .. 'active'
 
+-- Packs maps that differ in the value of one key: the others are packed once. MessagePack's byte before a small map is its size.
+local function packer(key, others)
+  local packed = cmsgpack.pack(others)
+  local head, rest = string.char(string.byte(packed) + 1) .. cmsgpack.pack(key), string.sub(packed, 2)
+  return function(value) return head .. cmsgpack.pack(value) .. rest end
+end
+
 local function queueOf(jobName, name)
   local jobs = prefix .. name .. ':'
   return {jobName = jobName, name = name, jobs = jobs, wait = jobs .. 'wait', active = jobs .. 'active'}
@@ -152,9 +159,8 @@ local function queued(id, crashes)
   local st, windowMs = unpack(found)
   if st and crashes > 0 then redis.call('HSET', record, 'unsure', 1) end
   if st == 'FAILED' then
-    redis.call('HSET', record, 'st', 'QUEUED', 'at', now)
+    changeState(record, id, 'QUEUED', now)
     redis.call('PERSIST', record)
-    tellChange(id)
   end
   return st or '', windowMs or ''
 end
@@ -186,13 +192,7 @@ local function fetched(q, reply, limits)
   return true
 end
 
--- Takes a call off the failed ones of its queue, with its body. Does nothing if it is not among them.
-local function dropFailed(q, id)
-  if redis.call('ZREM', q.jobs .. 'failed', id) == 0 then return end
-  local own = q.jobs .. id
-  redis.call('HINCRBY', prefix .. 'bytes', q.name, -redis.call('HSTRLEN', own, 'data'))
-  redis.call('DEL', own)
-end
+--@include "./drop-failed.lua"
 
 -- A queue is in the set of those with calls in hand only while it has some.
 local function updateInHand(q)

@@ -1,5 +1,3 @@
--- KEYS job, jobs, registry, wake, taken
--- ARGV name, concurrency, max, duration, ...queues
 -- `queues` are the job's, and an empty limit is none. A new period begins at once: the calls counted so far were
 -- counted for the one before.
 --@include "../redis/even-if-full.lua"

@@ -1,4 +1,3 @@
--- ARGV prefix, queue, count
 -- Answers whether there are more, and for each call id, state, time and attempts.
 local q, count = ARGV.prefix .. ':' .. ARGV.queue .. ':', tonumber(ARGV.count)
 local rows, isCut = {}, 0

@@ -1,5 +1,5 @@
 import { JOB_ORIGINS } from "../call/origin.ts";
-import { ENDED_STATES } from "../call/record-state.ts";
+import { RECORD } from "../call/record-state.ts";
 import { BATCH_BYTES_MAX } from "../redis/batches.ts";
 import { fromScript } from "../redis/unreadable.ts";
 import { LOG_KEPT } from "./call-log.ts";
@@ -13,13 +13,10 @@ const FAILED_ALONE = "ERROR: ";
 /** The answer of a worker's step if the runner has taken a call whose refund was exported meanwhile. */
 export const AFTER_REFUND = "AFTER_REFUND";
 
-/** As is-ended.lua searches them. */
-export const ENDED = { ENDED_STATES: ` ${ENDED_STATES.join(" ")} ` };
-
 /** Constants of the Lua around BullMQ's, for each script that includes it. */
 export const QUEUE_CONSTANTS = {
   ...{ CALLBACKS_GATE, JOB_ORIGINS: JOB_ORIGINS.join(" "), JOB_NAME, JOB_OPTIONS, PREPARED_FIELD },
-  ...{ AWAITED_KEEP_MS, CRASHES, BATCH_BYTES_MAX, FAILED_ALONE, AFTER_REFUND, LOG_KEPT, ...ENDED },
+  ...{ AWAITED_KEEP_MS, CRASHES, BATCH_BYTES_MAX, FAILED_ALONE, AFTER_REFUND, LOG_KEPT, RECORD },
   /** When a worker that may not take calls alone looks again. */
   ALONE_AGAIN_MS: 1000,
 };

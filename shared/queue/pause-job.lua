@@ -1,5 +1,3 @@
--- KEYS job, jobs, acts, repeats, actCount
--- ARGV name, now, by, reason, line
 -- Answers 1 if the job was not paused.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/audit/add-act.lua"

@@ -1,3 +1,4 @@
+import { parseJson } from "../platform/text/parse-json.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, list, numeric, oneOf, text, tuple } from "../redis/reply.ts";
@@ -75,7 +76,7 @@ export function createQueuedCalls(partition: Partition) {
     const heads = await readHeads({ calls: calls.map(({ queue, id }) => keys.inQueue(queue, id)) });
     return calls
       .slice(0, heads.length)
-      .map((call, i) => ({ ...call, head: headOfStored(parsed(heads[i] ?? "")) }));
+      .map((call, i) => ({ ...call, head: headOfStored(parseJson(heads[i] ?? "")) }));
   }
 
   async function queuesOf({ origin, job }: QueuedFilter): Promise<QueueName[]> {
@@ -123,13 +124,4 @@ export function createQueuedCalls(partition: Partition) {
 function matches({ state, queuedAt }: Listed, filter: QueuedFilter): boolean {
   const { since = 0, until = Number.POSITIVE_INFINITY } = filter;
   return (filter.state === undefined || state === filter.state) && queuedAt >= since && queuedAt <= until;
-}
-
-/** Undefined if it is no JSON. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

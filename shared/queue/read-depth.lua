@@ -1,5 +1,3 @@
--- KEYS registry, kept, bytes
--- ARGV prefix, origin
 -- Answers JSON. It is kept for a moment, so that looking costs Redis the same however many gateways look.
 --@include "../redis/even-if-full.lua"
 local kept = redis.call('GET', KEYS.kept)

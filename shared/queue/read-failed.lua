@@ -1,5 +1,3 @@
--- KEYS registry
--- ARGV prefix, budget, reason, texts, countOnly, ...calls(queue, id)
 -- Tells of failed calls without their bodies. `budget` is how many bytes to look through; `reason` is how the reason
 -- of a call begins (empty: any), `texts` a JSON array of what must be in its head as it stands there. Answers how
 -- many of the calls it looked at; if they are only to be counted, a JSON object of those that match, by code; and a
@@ -17,7 +15,8 @@ local function hasTexts(head)
 end
 
 for i = FIRST.calls, #ARGV, WIDTH.calls do
-  local key = ARGV.prefix .. ':' .. ARGV[i] .. ':' .. ARGV[i + 1]
+  local queue, id = ARGV[i], ARGV[i + 1]
+  local key = ARGV.prefix .. ':' .. queue .. ':' .. id
   local row = redis.call('HMGET', key, 'finishedOn', 'failedReason', 'timestamp', 'atm', HEAD_FIELD)
   local head, at, hasLeft = row[5], tonumber(row[1]), not row[1]
   row[1] = done

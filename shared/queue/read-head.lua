@@ -1,4 +1,3 @@
--- KEYS call
 -- Answers the call without its body; nothing if it is no longer there.
 --@include "./bodiless.lua"
 if redis.call('EXISTS', KEYS.call) == 0 then return nil end

@@ -1,4 +1,3 @@
--- KEYS ...calls
 -- Answers the first of the calls without their bodies: as many as can be looked through at once, and at least one.
 --@include "./bodiless.lua"
 local heads, budget = {}, SCANNED_AT_ONCE

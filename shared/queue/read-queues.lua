@@ -1,5 +1,3 @@
--- KEYS registry
--- ARGV prefix, minutes, ...queues
 -- Answers a row for each queue. `minutes` is how many minutes of metrics the rows have; with 0 they have neither
 -- metrics nor the number of adds.
 --@include "./count.lua"

@@ -1,5 +1,3 @@
--- KEYS record, job, attempts, since, historyOff
--- ARGV attempt, take, acceptedAt, id
 -- Adds a failed attempt to the call's log. Of a call that has neither a record nor a job any longer nothing is written: nobody would delete
 -- it.
 --@include "./unless-ended.lua"

@@ -1,5 +1,3 @@
--- KEYS record, job, attempts, historyOff
--- ARGV take
 -- An attempt may have had an effect. If its outcome was not recorded, the call's log says so, while the call has a record or a job. A call
 -- without a record is remembered nowhere, and nobody paid for it.
 --@include "../redis/even-if-full.lua"

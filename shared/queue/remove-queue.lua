@@ -1,5 +1,3 @@
--- KEYS registry, wake, due, active, bytes
--- ARGV prefix, queue, receiver
 -- `receiver` is empty unless the queue has callbacks. Answers 1 if the queue was empty and is gone. With the last
 -- queue of a receiver goes how long it has asked to wait.
 local q = ARGV.prefix .. ':' .. ARGV.queue .. ':'

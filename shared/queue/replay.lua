@@ -1,5 +1,3 @@
--- KEYS ...keys
--- ARGV prefix, gate, queue, note, ...words
 -- A failed call waits again, and its log says who replayed it and why (`note`). One that has ended processes is taken alone. The log of a
 -- call that has ended by now may have expired, and does not begin again.
 --@include "./surround.lua"

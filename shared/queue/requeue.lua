@@ -1,5 +1,3 @@
--- KEYS ...keys
--- ARGV prefix, gate, queue, ...words
 -- A call in hand waits again.
 --@include "./surround.lua"
 local function bullmq(KEYS, ARGV)

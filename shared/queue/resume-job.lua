@@ -1,5 +1,3 @@
--- KEYS job, jobs, registry, wake, acts, repeats, actCount
--- ARGV name, line, ...queues
 -- `queues` are the job's. Answers 1 if the job was paused.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/audit/add-act.lua"

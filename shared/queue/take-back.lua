@@ -1,5 +1,3 @@
--- KEYS ...keys
--- ARGV prefix, gate, queue, ...words
 -- Takes back the calls of dead workers. Nobody knows how far these came.
 --@include "./surround.lua"
 --@include "./call-log.lua"

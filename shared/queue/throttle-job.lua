@@ -1,5 +1,3 @@
--- KEYS job, wake, due
--- ARGV ms, ...queues
 -- `queues` are the job's. A longer throttle stays.
 --@include "../redis/even-if-full.lua"
 --@include "../redis/now.lua"

@@ -1,6 +1,3 @@
--- KEYS registry
--- ARGV prefix, worker, lockMs, minutes, resultMs, resultsBytesMax,
---   ...steps(gate, queue, token, id, keepMs, retried, takes, room, alone, result, callback)
 -- Runs steps of a worker: each ends a call, takes the next one, or does both. `minutes` is how many minutes of metrics BullMQ keeps. Answers
 -- for each step what BullMQ's script does, or ERROR and the error. A step that fails leaves the others alone.
 --
@@ -135,7 +132,7 @@ local function leave(q, id, token, keepMs, retried, takes, room, result, prepare
   local isLate = keepMs ~= '' and injected(q, id, keepMs, retried or isLost, result, isLost, prepared)
   if isLost then
     if isLate then return AFTER_REFUND end
-    if keepMs ~= '' then dropFailed(q, id) end
+    if keepMs ~= '' then dropFailed(q.name, id) end
     return reply
   end
   q.bytes = q.bytes - bytes

@@ -1,5 +1,3 @@
--- KEYS layout, sign
--- ARGV own, refusesSign
 -- Answers the layout that is there. Writes only where there is none, so a full Redis can be asked. `sign` exists wherever a process has
 -- written. With `refusesSign`, it writes nothing beside keys without a layout, and answers ''.
 local found = redis.call('GET', KEYS.layout)

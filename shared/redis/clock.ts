@@ -64,8 +64,9 @@ function createRedisClock(redis: Redis): RedisClock {
   }
 
   function known(): number | undefined {
-    if (performance.now() - askedAt >= READ_EVERY_MS) readAgain();
-    return origin === undefined ? undefined : Math.floor(origin + performance.now());
+    const now = performance.now();
+    if (now - askedAt >= READ_EVERY_MS) readAgain();
+    return origin === undefined ? undefined : Math.floor(origin + now);
   }
 
   redis.on("ready", readAgain);

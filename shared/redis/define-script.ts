@@ -12,7 +12,6 @@ type Constants = Readonly<Record<string, Constant | Readonly<Record<string, Cons
 type Definition<Keys extends string, Args extends string, Value> = {
   /** `import source from "./x.lua"` */
   source: string;
-  /** As the first lines of the Lua have them. */
   keys: Keys;
   args?: Args;
   constants?: Constants;
@@ -50,17 +49,16 @@ export type Script<Keys, Args, Reply> = {
 export type Reply<Of> = Of extends Script<infer _Keys, infer _Args, infer Value> ? Value : never;
 
 /**
- * A Lua script, whose first lines name its KEYS and ARGV as its caller gives them:
+ * Defines a Lua script. `keys` and `args` name its KEYS and ARGV, for the Lua and for each call:
  *
- *   -- KEYS open, ...others
- *   -- ARGV holder, leaseMs, ...runs(id, kind)
+ *   keys: "open, ...others"
+ *   args: "holder, leaseMs, ...runs(id, kind)"
  *
- * Three dots stand before what may come any number of times: a word, or an item of several words. A long list goes on in lines that begin
- * with `--` and three spaces. The Lua writes `KEYS.open` and `ARGV.holder`; `FIRST.runs` is where in ARGV the runs begin, and `WIDTH.runs`
- * how many words each has. A name in capitals is a constant. All of these are replaced once, here, so they cost nothing when the script
- * runs. Throws if the Lua names anything else.
+ * Three dots stand before what may come any number of times: a word, or an item of several words. The Lua reads `KEYS.open` and
+ * `ARGV.holder`; `FIRST.runs` is where in ARGV the runs begin, and `WIDTH.runs` how many words each has, in this order. A name in capitals
+ * is a constant. All of these are replaced once, here, so they cost nothing when the script runs. Throws if the Lua names anything else.
  *
- * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/lua.mjs), which may use the same names.
+ * A line `--@include "./y.lua"` is replaced by the text of another file (services/dev/loader.mjs), which may use the same names.
  */
 export function defineScript<const Keys extends string, Value, const Args extends string = "">({
   source,
@@ -118,23 +116,16 @@ function encode(word: Word): Sent {
   return typeof word === "boolean" ? Number(word) : word;
 }
 
-const HEADER = /^(?:-- KEYS (.*(?:\n-- {3}.*)*)\n)?(?:-- ARGV (.*(?:\n-- {3}.*)*)\n)?/;
-
 /** Comments and strings, in which nothing is replaced; names that the Lua declares; and names in capitals. */
 const TOKEN =
   /--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\blocal (?<locals>[\w, ]+)|(?<![.\w])(?<name>[A-Z][A-Z\d_]+)\b(?<field>\.\w+)?/g;
 
 function withoutNames(source: string, keys: List, args: List, constants: Constants): string {
-  const [header, ...named] = HEADER.exec(source) ?? [""];
-  for (const [i, list] of [keys, args].entries()) {
-    const found = (named[i] ?? "").replaceAll(/\n-- +/g, " ");
-    if (found !== list.text) throw new Error(`the Lua lists "${found}", but its caller lists "${list.text}"`);
-  }
   const names = [...positions("KEYS", keys), ...positions("ARGV", args), ...literals(constants)];
   const known = new Map(names);
   if (known.size < names.length) throw new Error(`a name occurs twice in "${keys.text}" or "${args.text}"`);
   const locals = new Set(["KEYS", "ARGV"]);
-  return source.slice(header.length).replaceAll(TOKEN, (token: string, ...found: unknown[]) => {
+  return source.replaceAll(TOKEN, (token: string, ...found: unknown[]) => {
     const { locals: declared, name, field = "" } = found.at(-1) as Partial<Record<string, string>>;
     for (const local of declared?.split(/\W+/) ?? []) locals.add(local);
     if (name === undefined) return token;

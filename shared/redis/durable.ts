@@ -153,7 +153,7 @@ export class DurableRedis {
   /** Runs a write and resolves once it is on disk. After a rejection, the write may have happened or not. */
   async write<Result>(command: () => Promise<Result>): Promise<Result> {
     this.assertUsable();
-    return command();
+    return await command();
   }
 
   stop(): void {

@@ -171,7 +171,7 @@ function gatewayKeys(prefix: string) {
     limitOfRefusals: (address: string) => `${prefix}:limit:refusals:${address}`,
     /** Sorted set: the last refused requests of an endpoint, or of `unknown` paths, by time. */
     rejected: (path: string) => `${prefix}:rejected:${path}`,
-    /** Hash: how many bytes these hold, by path (shared/console/rejected). */
+    /** Hash: how many bytes these hold, by path (shared/telemetry/rejected). */
     rejectedBytes: `${prefix}:rejected`,
     /**
      * Hash: an endpoint that takes one secret in a handshake, and the secret until it is shown
@@ -192,7 +192,7 @@ function operatorKeys(prefix: string) {
     historySize: `${prefix}:history:size`,
     /** Sorted set: calls that were forgotten lately, so that no producer writes of them. */
     historyForgotten: `${prefix}:history:forgotten`,
-    /** String: the gateway that deletes the history. While it is there, none is kept (shared/ingress/history.ts). */
+    /** String: the gateway that deletes the history. While it is there, none is kept (shared/ingress/evict.ts). */
     historyOff: `${prefix}:history-off`,
     /** String: the newest follower of the events, while there is one (shared/telemetry/events). */
     followed: `${prefix}:followed`,

@@ -1,6 +1,7 @@
 import { createRequire } from "node:module";
 import { z } from "zod";
 import { AppError } from "../platform/errors/app-error.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import claimLayoutLua from "./claim-layout.lua";
 import type { Redis } from "./connect.ts";
 import { defineScript } from "./define-script.ts";
@@ -77,7 +78,7 @@ function unlessUnreadable(error: unknown): string {
 }
 
 function requireOwn(stored: string, own: number, remedyWith: (release: string) => string): void {
-  const found = read(stored);
+  const found = Stored.safeParse(parseJson(stored)).data;
   if (found?.layout === own) return;
   const [what, release] =
     found === undefined
@@ -97,11 +98,3 @@ const drain = (release: string) =>
 const keepKeys = (release: string) =>
   `Run ${release} there, or give this runner a Redis of its own ([runner.redis] url). Do not delete the runner's keys: ` +
   "they keep calls from running twice (docs/upgrade.md)";
-
-function read(stored: string): z.infer<typeof Stored> | undefined {
-  try {
-    return Stored.parse(JSON.parse(stored));
-  } catch {
-    return undefined;
-  }
-}

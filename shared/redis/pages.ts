@@ -1,4 +1,7 @@
 import type { Redis } from "./connect.ts";
+import { defineScript } from "./define-script.ts";
+import pageOfScoredLua from "./page-of-scored.lua";
+import { list, text } from "./reply.ts";
 
 export type Scored = { member: string; score: number };
 
@@ -11,42 +14,79 @@ export function toScored(reply: readonly string[]): Scored[] {
   return pairs;
 }
 
-/** A score as a bound of ZRANGEBYSCORE and ZREVRANGEBYSCORE. */
-export function toBound(score: number): number | string {
+function toBound(score: number): number | string {
   return Number.isFinite(score) ? score : `${score < 0 ? "-" : "+"}inf`;
 }
 
+const PAGE = defineScript({
+  source: pageOfScoredLua,
+  keys: "scored",
+  args: "min, max, count, highestFirst, seenScore, seenMember",
+  reply: list(text),
+});
+
+type Walk = {
+  /** Both inclusive. */
+  min?: number | undefined;
+  max?: number | undefined;
+  /** In place of the lowest. */
+  highestFirst?: boolean;
+  size: number;
+  after?: Scored | undefined;
+};
+
 /**
- * The members of a sorted set beyond `after`, in pages, those with the lowest scores first. A member whose score moves meanwhile may come
- * twice. Members that leave meanwhile do not shift the others.
+ * The members of a sorted set beyond `after`, in pages, in Redis' order: by score, then by member. One whose score moves meanwhile may come
+ * twice. Members that leave or arrive meanwhile do not shift the others.
  */
-export async function* lowestFirst(
-  redis: Redis,
-  key: string,
-  { size, after }: { size: number; after?: Scored | undefined },
-): AsyncGenerator<Scored[]> {
-  let last: Scored = after ?? { score: Number.NEGATIVE_INFINITY, member: "" };
-  /** How many members of that score may have been there before. */
-  let seen = 0;
-  for (;;) {
-    const count = size + seen;
-    const reply = await redis.zrangebyscore(
-      key,
-      toBound(last.score),
-      "+inf",
-      "WITHSCORES",
-      "LIMIT",
-      0,
-      count,
-    );
-    const page = toScored(reply);
-    const { score, member } = last;
-    const fresh = page.filter((each) => each.score !== score || each.member > member);
-    if (fresh.length > 0) yield fresh;
-    if (page.length < count) return;
-    last = fresh.at(-1) ?? last;
-    seen = page.filter((each) => each.score === last.score).length;
+export async function* walkScored(redis: Redis, key: string, walk: Walk): AsyncGenerator<Scored[]> {
+  const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, highestFirst, size, after } = walk;
+  const readPage = PAGE.on(redis);
+  const words = { min: toBound(min), max: toBound(max), count: size, highestFirst };
+  for (let last = after; ; ) {
+    const seen = { seenScore: last?.score, seenMember: last?.member };
+    const page = toScored(await readPage({ scored: key }, { ...words, ...seen }));
+    if (page.length > 0) yield page;
+    if (page.length < size) return;
+    last = page.at(-1);
   }
+}
+
+type Source<Item> = { pages: AsyncIterator<readonly Item[]>; page: readonly Item[]; at: number };
+
+/**
+ * Merges sources that are each in order, and whose pages are not empty, into pages of `size`; only the last page may be shorter. It reads the next page of a source only
+ * after it has yielded the last item of the page before.
+ */
+export async function* mergePages<Item>(
+  sources: readonly AsyncIterator<readonly Item[]>[],
+  isBefore: (a: Item, b: Item) => boolean,
+  size: number,
+): AsyncGenerator<Item[]> {
+  const open = new Set(sources.map((pages): Source<Item> => ({ pages, page: [], at: 0 })));
+  const headOf = ({ page, at }: Source<Item>) => page[at] as Item;
+  async function turn(source: Source<Item>): Promise<void> {
+    const next = await source.pages.next();
+    if (next.done) open.delete(source);
+    else Object.assign(source, { page: next.value, at: 0 });
+  }
+  await Promise.all([...open].map(turn));
+  let merged: Item[] = [];
+  while (open.size > 0) {
+    let first: Source<Item> | undefined;
+    for (const source of open) {
+      if (first === undefined || isBefore(headOf(source), headOf(first))) first = source;
+    }
+    const taken = first as Source<Item>;
+    merged.push(headOf(taken));
+    if (merged.length === size) {
+      yield merged;
+      merged = [];
+    }
+    taken.at += 1;
+    if (taken.at === taken.page.length) await turn(taken);
+  }
+  if (merged.length > 0) yield merged;
 }
 
 /** Groups items into pages of `size`; only the last page may be shorter, and none is empty. */

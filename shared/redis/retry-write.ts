@@ -41,15 +41,21 @@ export function createBeginWrite({ small, large, clock, deadlineMs }: Options): 
     bytes: number,
     deadline: number,
   ): Promise<Outcome<Result>> {
-    const noting = (lane: Lane) => () =>
-      write(lane).catch((error) => {
-        const failure = failureOf(error);
-        if (failure === "full") small.noteFull(messageOf(error));
-        if (failure === "denied") small.noteDenied(error);
-        throw error;
-      });
-    if (!isLarge(bytes)) return within(deadline - clock(), small.write(noting("small")));
-    return settled(large.write(noting("large"), { bytes, until: deadline }));
+    const begin = (lane: Lane) => () => noted(write(lane));
+    if (!isLarge(bytes)) return within(deadline - clock(), small.write(begin("small")));
+    return settled(large.write(begin("large"), { bytes, until: deadline }));
+  }
+
+  /** Tells `small` if Redis has no room for a write, or denies it. */
+  async function noted<Result>(written: Promise<Result>): Promise<Result> {
+    try {
+      return await written;
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure === "full") small.noteFull(messageOf(error));
+      if (failure === "denied") small.noteDenied(error);
+      throw error;
+    }
   }
 
   async function repeat<Result>(

@@ -1,4 +1,5 @@
-import type { Preset, Scheme } from "./description.ts";
+import type { Preset } from "./description.ts";
+import type { Scheme } from "./scheme.ts";
 
 /** `t=<s>,v1=<hex>` over the time, a dot and the body, as Stripe began it. */
 export function stripeLike(header: string, past_secs: number): Scheme {

@@ -2,8 +2,8 @@ import type { KeyObject } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { headerBytes, rawQuery } from "../http/headers.ts";
 import { type Ends, endsOf, isEnded, isToken } from "./boundary.ts";
-import type { Scheme } from "./description.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
+import type { Scheme } from "./scheme.ts";
 import { oneItem, type Sent } from "./sent.ts";
 import { type Part, type RequestValues, toParts } from "./template.ts";
 import { isStreamable } from "./verifier.ts";
@@ -20,6 +20,9 @@ export type Head = {
   readonly hasBodySha256: boolean;
 };
 
+/** The first field of each form of Twilio's. It does not end as it starts, so it marks the start of the form. */
+const FORM_BEGINS_WITH = "AccountSid";
+
 /** With the text of {form}. */
 type Told = Head & { readonly form?: string };
 
@@ -34,6 +37,8 @@ type Piece = { readonly part: Part; readonly ends: Ends };
 export class Message {
   /** Whether it is the body between bytes that the head tells, so that its digest can be computed while the body arrives. */
   readonly isStreamed: boolean;
+  /** The query parameter with the hash of the body, if this sender may send one. */
+  readonly sha256Query: string | undefined;
   readonly #pieces: readonly Piece[];
   /** Those before and after the body. */
   readonly #before: readonly Piece[];
@@ -56,9 +61,10 @@ export class Message {
       bodyAt !== -1 &&
       parts.every(({ kind }, at) => at === bodyAt || !NEEDS_BODY.includes(kind));
     this.#signsForm = parts.some(({ kind }) => kind === "form");
-    this.#formBeginsWith = scheme.form_begins_with;
+    this.sha256Query = scheme.twilio === true ? "bodySHA256" : undefined;
+    this.#formBeginsWith = scheme.twilio === true ? FORM_BEGINS_WITH : undefined;
     const signsUrl = parts.some(({ kind }) => kind === "url");
-    this.#urls = signsUrl ? urlForms(publicUrl, scheme.url_port_optional === true) : NO_URL;
+    this.#urls = signsUrl ? urlForms(publicUrl, scheme.twilio === true) : NO_URL;
   }
 
   /** The URLs of which one is signed, never made of Host; one empty text if none is. Throws `webhook.credential_rejected`. */

@@ -1,4 +1,5 @@
-import type { Preset, Scheme } from "./description.ts";
+import type { Preset } from "./description.ts";
+import type { Scheme } from "./scheme.ts";
 
 const discord: Scheme = {
   header: "X-Signature-Ed25519",
@@ -15,9 +16,7 @@ function twilio(algorithm: "hmac-sha1" | "hmac-sha256"): Scheme {
     encoding: "base64",
     algorithm,
     signed: "{url}{form}",
-    body_sha256_query: "bodySHA256",
-    form_begins_with: "AccountSid",
-    url_port_optional: true,
+    twilio: true,
   };
 }
 

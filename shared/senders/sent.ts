@@ -1,5 +1,5 @@
 import { headerBytes } from "../http/headers.ts";
-import type { Encoding, Scheme } from "./description.ts";
+import type { Encoding, Scheme } from "./scheme.ts";
 import { isDigest, SIGNATURE_BYTES } from "./verifier.ts";
 
 /** What a request sends as its signature. */
@@ -20,7 +20,7 @@ const CANDIDATES_MAX = 8;
  * public key has to verify each.
  */
 function candidatesMax({ header, algorithm }: Scheme): number {
-  const headers = [header ?? []].flat().length;
+  const headers = Array.isArray(header) ? header.length : 1;
   return isDigest(algorithm) ? Math.max(CANDIDATES_MAX, headers) : CANDIDATES_MAX;
 }
 
@@ -111,4 +111,17 @@ function decodeAs(text: string, encoding: Encoding): Buffer | undefined {
   }
   if (HEX[encoding]?.test(text) !== true) return undefined;
   return Buffer.from(encoding === "0x-hex" ? text.slice(2) : text, "hex");
+}
+
+const ENCODERS: Readonly<Record<Encoding, (bytes: Buffer) => string>> = {
+  hex: (bytes) => bytes.toString("hex"),
+  "hex-upper": (bytes) => bytes.toString("hex").toUpperCase(),
+  "hex-any-case": (bytes) => bytes.toString("hex"),
+  "0x-hex": (bytes) => `0x${bytes.toString("hex")}`,
+  base64: (bytes) => bytes.toString("base64"),
+};
+
+/** The text of a signature, as its sender writes it. */
+export function encodeAs(bytes: Buffer, encoding: Encoding = "hex"): string {
+  return ENCODERS[encoding](bytes);
 }

@@ -1,4 +1,5 @@
-import type { Preset, Scheme, SecretFormat } from "./description.ts";
+import type { Preset } from "./description.ts";
+import type { Scheme, SecretFormat } from "./scheme.ts";
 
 /*
  * Standard Webhooks, and senders that are it under other header names.

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { headerText, onlyHeaderValue, rawQuery } from "../http/headers.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import { parseExactJson } from "./exact-json.ts";
 
 /** One piece of a template. */
@@ -144,19 +145,11 @@ export class RequestValues {
   }
 
   #valuesAt(pointer: readonly string[]): readonly unknown[] {
-    this.#json ??= { value: parseJson(this.body), isExact: false };
+    this.#json ??= { value: parseJson(this.body.toString("utf8")), isExact: false };
     const values = valuesAt(this.#json.value, pointer);
     if (this.#json.isExact || !values.some(isTooLarge)) return values;
     this.#json = { value: parseExactJson(this.body), isExact: true };
     return valuesAt(this.#json.value, pointer);
-  }
-}
-
-function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString("utf8"));
-  } catch {
-    return undefined;
   }
 }
 

@@ -4,10 +4,11 @@ import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { loadConfig, loadPostern } from "../../shared/config/load-config.ts";
-import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
+import { loadConfig } from "../../shared/config/config-dir.ts";
 import { toRunnerRedis } from "../../shared/config/postern-toml.ts";
-import type { Config } from "../../shared/config/read-config.ts";
+import { readOperator } from "../../shared/config/read-operator.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
+import { type Config, readWebhooks } from "../../shared/config/read-webhooks.ts";
 import { createAddressList } from "../../shared/http/ip/address-list.ts";
 import { useRedis } from "../fixtures/redis.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -92,8 +93,8 @@ test("compose gives each process a valid configuration, and endpoints to gateway
     if (command === "operator") continue;
     const config: Omit<Config, "webhooks"> & Partial<Config> =
       command === "webhooks"
-        ? loadConfig({ ...mounted(service), reader: "gateway" })
-        : loadPostern({ ...mounted(service), reader: command as "producer" | "runner" });
+        ? loadConfig(readWebhooks, { ...mounted(service), reader: "gateway" })
+        : loadConfig(readPostern, { ...mounted(service), reader: command as "producer" | "runner" });
     const { postern, webhooks, warnings } = config;
     expect([name, warnings, postern.redis.durability]).toEqual([name, [], "strict"]);
     expect(postern.redis.url?.reveal()).toBe("redis://redis:6379");
@@ -111,7 +112,7 @@ test("compose's console has a token and knows no other secret, and only this mac
   const service = services["operator"] as Service;
   const { dir, env } = mounted(service);
   expect(Object.keys(env)).toEqual(["POSTERN_OPERATOR_TOKEN"]);
-  const { postern, operator } = loadOperatorConfig({ dir, env, reader: "operator" });
+  const { postern, operator } = loadConfig(readOperator, { dir, env, reader: "operator" });
   expect(postern.redis.url?.reveal()).toBe("redis://redis:6379");
   expect(operator.tokens.map(({ name, role }) => [name, role])).toEqual([["operator", "operator"]]);
   expect([operator.bind_address, service.ports]).toEqual(["0.0.0.0:9300", ["127.0.0.1:9300:9300"]]);
@@ -132,7 +133,7 @@ test("each process in compose knows the secrets that it needs, and no other", ()
 
 test("compose's gateways trust the address that nginx has, which no other container can get", () => {
   const gateway = mounted(services["webhooks-1"] as Service);
-  const { postern } = loadConfig({ ...gateway, reader: "gateway" });
+  const { postern } = loadConfig(readWebhooks, { ...gateway, reader: "gateway" });
   const attached = services["nginx"]?.networks as { default: { ipv4_address: string } };
   expect(postern.http.trusted_proxies).toEqual([attached.default.ipv4_address]);
   const [{ subnet, ip_range }] = compose.networks.default.ipam.config as [Record<string, string>];

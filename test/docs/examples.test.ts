@@ -5,13 +5,14 @@ import { join } from "node:path";
 import { parse, type TomlTable } from "smol-toml";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { loadConfig } from "../../shared/config/config-dir.ts";
 import { writeConfig } from "../../shared/config/config-tables.ts";
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { readWebhooks } from "../../shared/config/read-webhooks.ts";
 import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { contentDigest, signMessage } from "../../shared/platform/crypto/message-signature.ts";
 import { Secret } from "../../shared/platform/crypto/secret.ts";
-import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
-import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { readPricing } from "../../shared/pricing/read-pricing.ts";
+import { readX402 } from "../../shared/pricing/read-x402.ts";
 import { dirWith, filledExample } from "../shared/config/files.ts";
 import { COMPILER, makeConsumer } from "../support/consumer.ts";
 import { onlyInLongRun, sample } from "../support/long-run.ts";
@@ -188,8 +189,8 @@ test.each(used("loaded"))(
       ...(name !== "postern" && { postern: { callbacks } }),
     };
     writeConfig(dir, { ...others, [name]: table });
-    loadX402Config({ dir, env: ANY_ENV });
-    loadPricingConfig({ dir, env: ANY_ENV });
+    loadConfig(readX402, { dir, env: ANY_ENV });
+    loadConfig(readPricing, { dir, env: ANY_ENV });
   },
 );
 
@@ -199,7 +200,7 @@ test.each(DOCUMENTS.filter((file) => blocksOf(file).some((block) => useOf(block)
     const blocks = blocksOf(file).filter((block) => useOf(block) === "loaded whole");
     const [name = ""] = new Set(blocks.map(({ words }) => words[0]));
     const text = blocks.map((block) => block.text).join("\n");
-    loadConfig({ dir: dirWith({ [name]: text }), env: { ...SENDER_SECRETS } });
+    loadConfig(readWebhooks, { dir: dirWith({ [name]: text }), env: { ...SENDER_SECRETS } });
   },
 );
 

@@ -3,8 +3,10 @@ import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { loadConfig, loadPostern } from "../../shared/config/load-config.ts";
-import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
+import { loadConfig } from "../../shared/config/config-dir.ts";
+import { readOperator } from "../../shared/config/read-operator.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
+import { readWebhooks } from "../../shared/config/read-webhooks.ts";
 import { dirWith } from "../shared/config/files.ts";
 import { blocksOf, readDocument } from "./blocks.ts";
 
@@ -88,9 +90,9 @@ test("each process starts with arguments that the program has, and with its file
     );
     const env = Object.fromEntries(variables.map((variable) => [variable, randomSecret()]));
     const load = {
-      webhooks: () => loadConfig({ dir, env, reader: "gateway" }),
-      producer: () => loadPostern({ dir, env, reader: "producer" }),
-      operator: () => loadOperatorConfig({ dir, env, reader: "operator" }),
+      webhooks: () => loadConfig(readWebhooks, { dir, env, reader: "gateway" }),
+      producer: () => loadConfig(readPostern, { dir, env, reader: "producer" }),
+      operator: () => loadConfig(readOperator, { dir, env, reader: "operator" }),
     }[command];
     const { postern, warnings } = load?.() ?? {};
     expect([name, warnings]).toEqual([name, []]);

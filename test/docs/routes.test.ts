@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { ROUTES as CONSOLE_ROUTES } from "../../services/console/routes/routes.ts";
 import { readDocument } from "./blocks.ts";
 
 /** Each route's row in the documents, and where its tests are. */
@@ -23,8 +24,10 @@ const ROUTES = [
     "x402-gateway/routes/dry-run",
   ],
   ["docs/payments.md", "GET /x402/calls/{call_id}`", "x402-gateway/routes/call-status"],
+  ["docs/payments.md", "GET /x402/calls/{call_id}/events`", "x402-gateway/routes/watch-call"],
   ["docs/payments.md", "GET /x402/calls/{call_id}/result`", "x402-gateway/routes/call-result"],
   ["docs/webhooks.md", "GET /webhooks/calls/{call_id}`", "webhooks-gateway/routes/call-status"],
+  ["docs/webhooks.md", "GET /webhooks/calls/{call_id}/events`", "webhooks-gateway/routes/watch-call"],
   ["docs/webhooks.md", "GET /webhooks/calls/{call_id}/result`", "webhooks-gateway/routes/call-result"],
   ["docs/runner.md", "POST /jobs/{job_id}", "runner/routes/run-job"],
   ["docs/runner.md", "POST /calls/{id}/run", "runner/routes/run-again"],
@@ -115,6 +118,34 @@ test.each(ROUTES)(
     expect(documentedIn(document, route)).toEqual(testedIn(tested));
   },
 );
+
+const listed = ROUTES.map(([document, route]) => `${document} ${route.split("`", 1)}`);
+
+test.each([...new Set(ROUTES.map(([document]) => document))])(
+  "each row of %s that has statuses is listed here",
+  (document) => {
+    const rows = readDocument(document).matchAll(/^\| `((?:GET|POST|PUT|DELETE) \/[^`]*)`.*: \d{3}.*\|$/gm);
+    expect(
+      [...rows].map(([, route]) => `${document} ${route}`).filter((row) => !listed.includes(row)),
+    ).toEqual([]);
+  },
+);
+
+/** The route whose row also describes this one. */
+function describedBy(route: string): string {
+  return route
+    .replace(/^(GET|DELETE) \/session$/, "POST /session")
+    .replace(/jobs\/callback(\/\{host\})?(\/\{port\})?/, "jobs/{service_id}/{job_index}")
+    .replace("failed/discards", "failed/replays")
+    .replace("payments/refund-checks", "payments/audits");
+}
+
+test("each route of the console is listed here, itself or by the row that describes it too, and no other is", () => {
+  const routes = CONSOLE_ROUTES.map(({ method, path }) => `${method} ${path}`);
+  const here = listed.flatMap((each) => (each.startsWith("docs/operator.md ") ? [each.slice(17)] : []));
+  expect(routes.filter((each) => !here.includes(each) && !here.includes(describedBy(each)))).toEqual([]);
+  expect(here.filter((each) => !routes.includes(each))).toEqual([]);
+});
 
 test("docs/webhooks.md lists the statuses that a webhook is answered with, and each has a file of tests", () => {
   const rows = readDocument("docs/webhooks.md").matchAll(/^\| (\d{3}) \|/gm);

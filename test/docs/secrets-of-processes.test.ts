@@ -1,25 +1,27 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { loadAcceptedTokens } from "../../shared/config/accepted-tokens.ts";
+import { loadConfig } from "../../shared/config/config-dir.ts";
 import { type ConfigTables, writeConfig } from "../../shared/config/config-tables.ts";
-import { loadConfig, loadPostern } from "../../shared/config/load-config.ts";
-import { loadOperatorConfig } from "../../shared/config/load-operator-config.ts";
+import { readOperator } from "../../shared/config/read-operator.ts";
+import { readPostern } from "../../shared/config/read-postern.ts";
+import { readWebhooks } from "../../shared/config/read-webhooks.ts";
 import type { Env } from "../../shared/config/secrets.ts";
-import { loadPricingConfig } from "../../shared/pricing/load-pricing-config.ts";
-import { loadX402Config } from "../../shared/pricing/load-x402-config.ts";
+import { readPricing } from "../../shared/pricing/read-pricing.ts";
+import { readX402 } from "../../shared/pricing/read-x402.ts";
 import { CONTRACT, PAY_TO, USDC } from "../shared/config/x402-files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { readDocument } from "./blocks.ts";
 
 /** Loads what each process loads: at its start, and of the console also for its answers. */
 const LOADS: Record<string, (dir: string, env: Env) => unknown> = {
-  webhooks: (dir, env) => loadConfig({ dir, env, reader: "gateway" }),
-  x402: (dir, env) => loadX402Config({ dir, env, reader: "gateway" }),
-  pricing: (dir, env) => loadPricingConfig({ dir, env, reader: "pricing" }),
-  producer: (dir, env) => loadPostern({ dir, env, reader: "producer" }),
-  runner: (dir, env) => loadPostern({ dir, env, reader: "runner" }),
+  webhooks: (dir, env) => loadConfig(readWebhooks, { dir, env, reader: "gateway" }),
+  x402: (dir, env) => loadConfig(readX402, { dir, env, reader: "gateway" }),
+  pricing: (dir, env) => loadConfig(readPricing, { dir, env, reader: "pricing" }),
+  producer: (dir, env) => loadConfig(readPostern, { dir, env, reader: "producer" }),
+  runner: (dir, env) => loadConfig(readPostern, { dir, env, reader: "runner" }),
   operator(dir, env) {
-    loadOperatorConfig({ dir, env, reader: "operator" });
+    loadConfig(readOperator, { dir, env, reader: "operator" });
     for (const use of ["names", "chains", "rates"] as const) loadAcceptedTokens({ dir, env }, use);
   },
 };

@@ -1,9 +1,11 @@
-import type { Answer, Handshake, Scheme, Timestamp } from "../../shared/senders/description.ts";
+import type { Answer, Handshake } from "../../shared/senders/description.ts";
+import type { Scheme, Timestamp } from "../../shared/senders/scheme.ts";
 import {
   ALGORITHM_WORDS,
   ENCODING_WORDS,
   PLACEHOLDER_WORDS,
   SECRET_WORDS,
+  TWILIO_WORDS,
   UNIT_WORDS,
 } from "./sender-words.ts";
 
@@ -32,15 +34,7 @@ const SIGNATURE_KEYS: KeyWords<Scheme> = {
   algorithm: ["required", "algorithm of the signature: see below"],
   secret_format: ["`text`", "form of `secret`: see below"],
   signed: ["`{body}`", "the signed text, with placeholders"],
-  body_sha256_query: [
-    "none",
-    "query parameter with the hex SHA-256 of the body. If the request has it, `{form}` is empty",
-  ],
-  form_begins_with: [
-    "the query must be that of `public_url`",
-    "first field of the sorted form, which must follow `{url}` in `signed`. The query may then continue that of `public_url` after `&`, but must not contain this name",
-  ],
-  url_port_optional: ["`false`", "`true`: the URL may be signed with or without its port"],
+  twilio: ["`false`", `\`true\`, only with \`signed = "{url}{form}"\`: as Twilio signs. ${TWILIO_WORDS}`],
   timestamp: ["no time is checked", "time of signing. The signature must cover it"],
   require: ["none", "headers that must have exactly these values"],
 };

@@ -6,7 +6,7 @@ import type {
   SecretFormat,
   Timestamp,
   TimeUnit,
-} from "../../shared/senders/description.ts";
+} from "../../shared/senders/scheme.ts";
 import type { Part } from "../../shared/senders/template.ts";
 
 /* The words of docs/senders.md for what a description says. The compiler asks for those of whatever is added. */
@@ -110,8 +110,12 @@ function headerList(names: readonly string[]): string {
   return names.length > 4 ? `${code(first)} to ${code(last)}` : names.map(code).join(", ");
 }
 
+/** The rules of the key `twilio`. */
+export const TWILIO_WORDS =
+  "`{url}` may have its port or not. If the query has `bodySHA256`, that must be the SHA-256 of the body, and `{form}` is empty. The query may continue that of `public_url` after `&`. It must not hold `AccountSid`, and without `bodySHA256` the sorted form must begin with that field.";
+
 function extrasOf(scheme: Scheme): string[] {
-  const { list, require, url_port_optional, body_sha256_query, form_begins_with } = scheme;
+  const { list, require, twilio } = scheme;
   const texts: string[] = [];
   if (list !== undefined) {
     const which = list.key === undefined ? "items" : code(list.key);
@@ -121,15 +125,7 @@ function extrasOf(scheme: Scheme): string[] {
   }
   for (const [name, value] of Object.entries(require ?? {}))
     texts.push(`${code(name)} must be ${code(value)}.`);
-  if (url_port_optional === true) texts.push(`${code("{url}")} may have its port or not.`);
-  if (body_sha256_query !== undefined)
-    texts.push(
-      `If the query has ${code(body_sha256_query)}, that must be the SHA-256 of the body, and ${code("{form}")} is empty.`,
-    );
-  if (form_begins_with !== undefined)
-    texts.push(
-      `The query may continue that of ${code("public_url")} after ${code("&")}. It must not hold ${code(form_begins_with)}, and without ${code(body_sha256_query ?? "a hash")} the sorted form must begin with that field.`,
-    );
+  if (twilio === true) texts.push(TWILIO_WORDS);
   return texts;
 }
 

@@ -1,15 +1,16 @@
 import { readFileSync } from "node:fs";
 import { stringify } from "smol-toml";
-import { schemesOf } from "../../shared/config/endpoint-fields.ts";
 import { type EndpointToml, endpoint } from "../../shared/config/endpoint-toml.ts";
+import { namesUser, schemesOf } from "../../shared/senders/auth.ts";
 import { chains } from "../../shared/senders/chains.ts";
 import { codeHosts } from "../../shared/senders/code-hosts.ts";
 import { commerce } from "../../shared/senders/commerce.ts";
 import { isCovered, isTimed } from "../../shared/senders/coverage.ts";
-import type { Preset, Scheme } from "../../shared/senders/description.ts";
+import type { Preset } from "../../shared/senders/description.ts";
 import { documents } from "../../shared/senders/documents.ts";
 import { messaging } from "../../shared/senders/messaging.ts";
 import { monitoring } from "../../shared/senders/monitoring.ts";
+import type { Scheme } from "../../shared/senders/scheme.ts";
 import { standardWebhooks } from "../../shared/senders/standard-webhooks.ts";
 import { toParts } from "../../shared/senders/template.ts";
 import { described } from "../fixtures/senders/endpoints.ts";
@@ -52,7 +53,7 @@ function tableOf(name: string, preset: Preset) {
     path: `/hooks/${name}`,
     job_id: 1,
     preset: name,
-    ...(described.auth === "basic" && { username: name }),
+    ...(namesUser(described.auth) && { username: name }),
     ...(!secretComes && { secret: `env:${secretVariable(name)}` }),
     ...(proofs.some((proof) => "verify_token" in proof) && {
       verify_token: `env:${secretVariable(name).replace("_SECRET", "_VERIFY_TOKEN")}`,
@@ -86,7 +87,7 @@ type Replay = keyof typeof REPLAYS;
 
 /** More than one if the request decides which of the schemes counts. */
 export function replaysOf(config: EndpointToml): Replay[] {
-  const schemes = schemesOf(config);
+  const schemes = schemesOf(config.proof);
   if (schemes === undefined) return ["token"];
   const signing = schemes.filter(({ algorithm }) => algorithm !== "equal");
   const byToken: Replay[] = signing.length < schemes.length ? ["token"] : [];
@@ -202,7 +203,7 @@ function replayFacts(config: EndpointToml): (readonly [string, string])[] {
 }
 
 function credentialFacts(preset: Preset, config: EndpointToml): (readonly [string, string])[] {
-  const schemes = schemesOf(config);
+  const schemes = schemesOf(config.proof);
   if (schemes === undefined) return [["Credential", credentialWords(preset, config)]];
   if (config.auth === "token") return [["Credential", schemes.map(signatureWords).join(" ")]];
   const times = new Set(
@@ -237,7 +238,7 @@ function contentFacts(config: EndpointToml): (readonly [string, string])[] {
   ];
   if (methods.join() !== "POST") facts.push(["Methods", `${methods.join(" and ")}.`]);
   if (encoded_bodies === "decode") {
-    const covered = "signature_over" in config ? config.signature_over : "received";
+    const covered = config.proof.by === "schemes" ? config.proof.over : "received";
     facts.push(["Bodies", `gzip, deflate and br are accepted; the signature covers the body as ${covered}.`]);
   }
   if (forward_headers.length > 0) facts.push(["Forwarded", `${forward_headers.map(code).join(", ")}.`]);
@@ -245,14 +246,14 @@ function contentFacts(config: EndpointToml): (readonly [string, string])[] {
 }
 
 function valueWords(template: string, config: EndpointToml): string {
-  const signing = (schemesOf(config) ?? []).filter(({ algorithm }) => algorithm !== "equal");
+  const signing = (schemesOf(config.proof) ?? []).filter(({ algorithm }) => algorithm !== "equal");
   if (signing.length === 0) return `${code(template)}.`;
   return `${code(template)}, ${isCovered(toParts(template), signing) ? "signed" : "not signed"}.`;
 }
 
 /** What is not covered, beside replays: what follows from the description, and what the preset says. */
 function notCovered({ open = [] }: Preset, config: EndpointToml): string[] {
-  const schemes = (schemesOf(config) ?? []).filter(({ algorithm }) => algorithm !== "equal");
+  const schemes = (schemesOf(config.proof) ?? []).filter(({ algorithm }) => algorithm !== "equal");
   const texts: string[] = [];
   if (schemes.some(({ signed = "{body}" }) => !/\{(?:body|form)\}/.test(signed)))
     texts.push(

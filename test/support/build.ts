@@ -6,7 +6,7 @@ import { build } from "rolldown";
 import type { TestProject } from "vitest/node";
 import { buildIfChanged } from "../../services/dev/build.mjs";
 import { findAnvil } from "../../services/dev/chain/anvil.ts";
-import { luaPlugin } from "../../services/dev/lua.mjs";
+import { loaderPlugin } from "../../services/dev/loader.mjs";
 import { findRedisServer } from "../../shared/dev/redis.ts";
 import { installMissing } from "./needs.ts";
 import { PROGRAMS } from "./programs.ts";
@@ -44,7 +44,7 @@ async function bundlePrograms(): Promise<string> {
     input: PROGRAMS,
     platform: "node",
     external: /^[^./]/, // packages
-    plugins: [luaPlugin],
+    plugins: [loaderPlugin],
     logLevel: "warn",
     output: { dir, entryFileNames: "[name].js", sourcemap: true },
   });

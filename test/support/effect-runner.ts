@@ -1,7 +1,9 @@
 // A runner as a developer writes one, whose jobs leave a trace outside of Redis: one line per effect in EFFECTS_FILE.
+
 import { appendFileSync } from "node:fs";
 import { composeRunner, createRouter } from "../../services/runner/runner.ts";
-import { loadConfig } from "../../shared/config/load-config.ts";
+import { loadConfig } from "../../shared/config/config-dir.ts";
+import { readWebhooks } from "../../shared/config/read-webhooks.ts";
 import { toRedisTarget } from "../../shared/config/redis-toml.ts";
 import { createServedPart } from "../../shared/part/part.ts";
 import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
@@ -13,7 +15,7 @@ const { env } = process;
 const configDir = process.argv[process.argv.indexOf("--config-dir") + 1] ?? "config";
 
 process.exitCode = await runService("runner", { env, pretty: false }, async ({ log, shutdown }) => {
-  const { postern } = loadConfig({ dir: configDir, env });
+  const { postern } = loadConfig(readWebhooks, { dir: configDir, env });
   const redis = connectForRequests(toRedisTarget(postern.redis, runnerPrefixOf(postern.redis.name)), log);
   shutdown.defer("redis", () => redis.disconnect());
   const leaveTrace = (callId: string, body: Buffer) =>

@@ -1,5 +1,3 @@
--- KEYS registry
--- ARGV prefix, queue, id, to, first, count, everyMs
 -- Copies everything that Redis holds of a failed call, each time under another id: in the call itself, its record and
 -- the index of the failed calls. The copies lie in the queue `to`, and `first` is the number of the first one. Their
 -- failures are `everyMs` apart.

@@ -1,15 +1,25 @@
+import { eventually } from "../../shared/dev/wait.ts";
 import { openBackends } from "../../shared/queue/backend.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
 
-/** The call is taken from its worker, as if that had stood still for longer than its lock. */
+/**
+ * The call is taken from its worker, as if that had stood still for longer than its lock. Between the steps the worker may renew the lock: then
+ * they are done again, unless a worker has taken the call back meanwhile.
+ */
 export async function takeBack(
   partition: Partition,
   { id, queue }: { id: string; queue: string },
 ): Promise<void> {
   const { redis, keys } = partition;
-  await redis.del(keys.inQueue(queue, `${id}:lock`), keys.inQueue(queue, "stalled-check"));
-  await redis.sadd(keys.inQueue(queue, "stalled"), id);
+  const lock = keys.inQueue(queue, `${id}:lock`);
   const work = { name: "another", lockDuration: 2000, stalledInterval: 500 };
-  const taken = await openBackends(partition, work)(queue).moveStalledJobsToWait();
-  if (!taken.includes(id)) throw new Error(`${id} was in nobody's hand`);
+  const backend = openBackends(partition, work)(queue);
+  const holder = await redis.get(lock);
+  if (holder === null) throw new Error(`${id} is in nobody's hand`);
+  await eventually(`${id} is taken back`, async () => {
+    if (![holder, null].includes(await redis.get(lock))) return true;
+    await redis.del(lock, keys.inQueue(queue, "stalled-check"));
+    await redis.sadd(keys.inQueue(queue, "stalled"), id);
+    return (await backend.moveStalledJobsToWait()).includes(id);
+  });
 }

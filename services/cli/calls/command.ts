@@ -19,6 +19,21 @@ import type { FindOptions } from "./find.ts";
 import type { ForgetOptions } from "./forget.ts";
 import type { ShowOptions } from "./show.ts";
 
+const STATES = `
+States:
+  waiting         in the queue
+  delayed         in the queue until a time, such as that of its next attempt
+  active          in flight: a producer has sent it to the runner
+  queued          accepted, but not yet in its queue; found only by its id
+  injected        the runner has answered 2xx
+  failed          not attempted again until an operator replays it
+  discarded       ended by an operator without running
+  settling        the payment is being made
+  review          an operator must decide whether the payment was made
+  void            the payment was not made and can no longer be made
+  refund_pending  a refund is exported, but not yet on the chain
+  refunded        a refund is on the chain`;
+
 /** `postern calls ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
 export function addCalls(program: Command, deps: ProgramDeps): void {
   const calls = program.command("calls").description("find, show or forget calls");
@@ -36,17 +51,16 @@ function addFind(calls: Command, deps: ProgramDeps): void {
     .option("--endpoint <path>", "endpoint that received the webhook")
     .option("--payer <address>", "address that paid for the call", parseAddress)
     .option("--transaction <hash>", "transaction that paid for the call", parseTransaction)
-    .addOption(new Option("--origin <origin>", "source of the call").choices(ORIGINS))
+    .addOption(new Option("--origin <origin>", "origin of the call").choices(ORIGINS))
     .option("--job <service/job>", "job of the call, such as 7/1", parseJobKey)
-    .addOption(
-      new Option("--state <state>", "state of the call; active means in flight").choices(CALL_STATES),
-    )
+    .addOption(new Option("--state <state>", "state of the call; see below").choices(CALL_STATES))
     .addOption(sinceOption("updated"))
     .addOption(untilOption("updated"))
     .addOption(limitOption(50))
     .option("--json", "print JSON, one object a line")
     .addOption(operatorUrl())
     .addOption(configDir())
+    .addHelpText("after", STATES)
     .action(async (options: FindOptions) => {
       const { findCalls } = await import("./find.ts");
       deps.exitWith(await findCalls(deps, options));

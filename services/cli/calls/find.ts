@@ -24,7 +24,7 @@ export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<numb
         { heading: "CALL", width: 34 },
         { heading: "UPDATED", width: 20 },
         { heading: "STATE", width: 9, tone: (state) => (state === "failed" ? "bad" : undefined) },
-        { heading: "SOURCE", width: 20, cutTo: 16 },
+        { heading: "ORIGIN", width: 20, cutTo: 16 },
         { heading: "JOB", width: 5 },
         { heading: "DETAILS", cutTo: 24 },
       ],

@@ -25,14 +25,12 @@ export function showCall(deps: ProgramDeps, id: string, options: ShowOptions): P
 }
 
 function inWords(life: CallLifeView): string {
-  const { call_id: id, state, changed_at: changedAt, origin, payment } = life;
-  const since = changedAt === null ? "" : ` since ${changedAt}`;
+  const { call_id: id, origin, payment } = life;
   const known = facts([
     ["call", id],
-    ["state", `${stateWord(state)}${since}`],
-    ["source", origin ?? undefined],
+    ["state", stateText(life)],
+    ["origin", origin ?? undefined],
     ["job", life.job_id === null ? undefined : `${life.service_id}/${life.job_id}`],
-    ["queue", life.queue === null ? undefined : placeText(life.queue)],
     ["body", bodyText(life)],
     ["result", resultText(life.result)],
     ["payer", payment ? `${payment.terms.payer} (postern payments show ${id})` : undefined],
@@ -48,8 +46,12 @@ function inWords(life: CallLifeView): string {
 
 const FORGOTTEN = "by an operator: the data from its sender was deleted, and the call never runs again";
 
-function placeText({ name, as, due_at: dueAt }: NonNullable<CallLifeView["queue"]>): string {
-  return `${name}, ${stateWord(as)}${dueAt === null ? "" : `, due ${dueAt}`}`;
+/** A queued call has the state of its entry in the queue: waiting, delayed or in flight. */
+function stateText({ state, changed_at: changedAt, queue }: CallLifeView): string {
+  const since = changedAt === null ? "" : ` since ${changedAt}`;
+  if (queue === null || queue.as === state) return `${stateWord(state)}${since}`;
+  const due = queue.due_at === null ? "" : ` until ${queue.due_at}`;
+  return `${stateWord(queue.as)}${due}, ${state}${since}`;
 }
 
 function bodyText({
@@ -74,13 +76,10 @@ function attemptsText({ attempts, replays }: CallLifeView): string | undefined {
   return `${attempts}${replays === 0 ? "" : ` (${counted(replays, "replay")})`}`;
 }
 
-function timeline({ timeline: steps, attempts, queue }: CallLifeView): string {
+function timeline({ timeline: steps }: CallLifeView): string {
   const width = Math.max(0, ...steps.map(({ what }) => what.length));
-  // More attempts may follow while it waits for one.
-  const isDecided = queue === null || queue.as === "failed";
-  const total = isDecided && attempts !== null ? ` of ${attempts}` : "";
   const lines = steps.map((step) => {
-    const line = `  ${step.at}  ${`${step.what.padEnd(width)}  ${plain(stepText(step, total))}`.trimEnd()}\n`;
+    const line = `  ${step.at}  ${`${step.what.padEnd(width)}  ${plain(stepText(step))}`.trimEnd()}\n`;
     return `${missingText(step.missing)}${line}`;
   });
   return lines.join("");
@@ -91,12 +90,12 @@ function missingText(missing = 0): string {
   return `  ${counted(missing, "earlier attempt")}, no longer kept\n`;
 }
 
-/** What there is to say of a step beside its name. `total` is said of an attempt. */
-function stepText(step: CallLifeView["timeline"][number], total: string): string {
+/** The details of a step. */
+function stepText(step: CallLifeView["timeline"][number]): string {
   const reason = `${step.code}: ${problemDetail(step.reason ?? "")}`;
   switch (step.what) {
     case "claimed":
-      return `verified by ${step.facilitator}; the whole call is on disk before any money moves`;
+      return `payment verified by ${step.facilitator}; the whole call is on disk before any money moves`;
     case "settle sent again":
       return `${step.dispatches} times in total`;
     case "settled":
@@ -105,11 +104,11 @@ function stepText(step: CallLifeView["timeline"][number], total: string): string
     case "in review":
       return step.reason ?? "";
     case "attempt failed":
-      return `attempt ${step.n}${total}: ${reason} (producer ${step.worker})`;
+      return `attempt ${step.n}: ${reason} (producer ${step.worker})`;
     case "attempt lost":
-      return `attempt ${step.n}${total}: no outcome was recorded; the runner may have received the call`;
+      return `attempt ${step.n}: no outcome was recorded; the runner may have received the call`;
     case "injected":
-      return step.n === undefined ? "" : `attempt ${step.n}${total}`;
+      return step.n === undefined ? "" : `attempt ${step.n}`;
     case "replayed":
     case "discarded":
       return step.by === undefined ? "" : actText(step.by, step.reason);

@@ -52,7 +52,7 @@ function toOrder({ action, filter, ids, limit, force, concurrency, reason }: Bul
     ...(limit !== undefined && { limit }),
     ...(action === "replay" && { force }),
     concurrency,
-    reason: reason ?? `by postern failed ${action}`,
+    reason: reason ?? `postern failed ${action}`,
   };
 }
 

@@ -2,7 +2,7 @@ import type { Operations } from "../../../shared/console/api.ts";
 import { CallLifeView, ForgottenView, FoundCalls } from "../../../shared/console/calls.ts";
 import { ConfiguredNames } from "../../../shared/console/configured-names.ts";
 import { JobChange, JobPage, JobView } from "../../../shared/console/jobs.ts";
-import { AuditRunView, RefundCheckRunView } from "../../../shared/console/money-runs.ts";
+import { MatchRunView, RefundCheckRunView } from "../../../shared/console/money-runs.ts";
 import { PaymentDetail } from "../../../shared/console/payment-view.ts";
 import { PaymentPage, type PaymentsApi } from "../../../shared/console/payments.ts";
 import { InFlightPage, Reconciled } from "../../../shared/console/reconcile.ts";
@@ -28,7 +28,7 @@ export function createConsoleOperations(client: ConsoleClient): Operations {
       page: (page) => ask(JobPage, "GET", "jobs", { query: page }),
       show: (job) => ask(JobView, "GET", `jobs/${job}`),
       pause: (job, reason) => ask(JobChange, "POST", `jobs/${job}/pause`, { body: { reason } }),
-      resume: (job, reason = "by postern jobs resume") =>
+      resume: (job, reason = "postern jobs resume") =>
         ask(JobChange, "POST", `jobs/${job}/resume`, { body: { reason } }),
     },
     failed: createConsoleFailed(client),
@@ -46,11 +46,11 @@ export function createConsoleOperations(client: ConsoleClient): Operations {
       page: (filter, page) => ask(RejectedPage, "GET", "rejected", { query: { ...filter, ...page } }),
       show: (beginning) => ask(RejectedDetail, "GET", `rejected/${beginning}`),
     },
-    async auditMoney(order, { signal } = {}) {
+    async findMatches(order, { signal } = {}) {
       const path = "payments/audits";
       const run = await runAtConsole(
         client,
-        { schema: AuditRunView, path, order },
+        { schema: MatchRunView, path, order },
         { ...(signal && { signal }) },
       );
       const failure = failureOf(run);
@@ -109,7 +109,7 @@ function createConsoleRefunds(client: ConsoleClient): RefundsApi {
     async *report() {
       yield (await bytes("payments/refunds/report")).toString("utf8");
     },
-    async export(order, reason = "by postern payments refund-list") {
+    async export(order, reason = "postern payments refund-list") {
       const asked = { body: { ...order, reason } };
       return ask(RefundExportView, "POST", "payments/refunds/exports", asked).catch((error: unknown) => {
         if (error instanceof AppError && error.code === "payment.undecidable") return undefined;

@@ -10,16 +10,16 @@ const MINUTES = 10;
 export function addEndpoint(program: Command, deps: ProgramDeps): void {
   const endpoint = program
     .command("endpoint")
-    .description("open or close an endpoint for the handshake that brings its secret");
+    .description("receive the secret that a sender, such as Asana, sends in its first request");
   endpoint
     .command("open")
     .description(
-      "open an endpoint for the handshake that brings its secret, wait for the secret and print it once; Ctrl-C closes the endpoint",
+      "wait for the request in which the sender sends its secret (a handshake), and print the secret once; Ctrl-C stops waiting",
     )
     .argument("<path>", "path of the endpoint")
     .option(
       "--minutes <n>",
-      "minutes that the endpoint stays open",
+      "minutes to wait for the secret",
       wholeNumber(MINUTES, { min: 1, max: 120 }),
       MINUTES,
     )
@@ -31,7 +31,7 @@ export function addEndpoint(program: Command, deps: ProgramDeps): void {
     });
   endpoint
     .command("close")
-    .description("close an open endpoint, and delete a secret that was not shown")
+    .description("stop waiting for a secret, and delete one that was not shown")
     .argument("<path>", "path of the endpoint")
     .option("--json", "print one JSON object")
     .addOption(configDir())

@@ -48,7 +48,7 @@ function addShow(failed: Command, deps: ProgramDeps): void {
 function addReplay(failed: Command, deps: ProgramDeps): void {
   addBulkOptions(failed.command("replay"))
     .description(
-      "return failed calls to the queue, oldest first, with a full set of attempts and the same Idempotency-Key",
+      "run failed calls again, oldest first, with the same Idempotency-Key and with all their attempts",
     )
     .option("--force", "include calls that the runner may have forgotten; it may run them twice")
     .option("--reason <text>", "reason for the audit trail")

@@ -1,16 +1,20 @@
 import { type Command, Option } from "commander";
+import { idsOfKey } from "../../../shared/call/job-ids.ts";
 import { ORIGINS, type Origin } from "../../../shared/call/origin.ts";
 import type { FailedFilter } from "../../../shared/console/failed.ts";
 import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
-import { collectCallId, parseCode, sinceOption, untilOption, wholeNumber } from "../options.ts";
+import { collectCallId, parseCode, parseJobKey, sinceOption, untilOption, wholeNumber } from "../options.ts";
+
+/** A job, of any service unless it has one. */
+type Job = { service?: number; job: number };
 
 /** The options by which `list`, `replay` and `discard` choose calls. */
 export type FilterOptions = {
   origin?: Origin;
   endpoint?: string;
   service?: number;
-  job?: number;
+  job?: Job;
   code?: ErrorCode;
   since?: number;
   until?: number;
@@ -21,10 +25,10 @@ export type FilterOptions = {
 
 export function addFilterOptions(command: Command, limit: Option): Command {
   return command
-    .addOption(new Option("--origin <origin>", "source of the call").choices(ORIGINS))
+    .addOption(new Option("--origin <origin>", "origin of the call").choices(ORIGINS))
     .option("--endpoint <path>", "endpoint that received the webhook")
-    .option("--service <id>", "service of the job", wholeNumber(7))
-    .option("--job <id>", "job of the call; without --service, of any service", wholeNumber(1))
+    .option("--service <n>", "service of the job", wholeNumber(7))
+    .option("--job <job>", "job of the call, such as 7/1; 1 alone is job 1 of any service", parseJob)
     .option("--code <code>", "error code of the failure, such as runner.refused", parseCode)
     .addOption(sinceOption("failed"))
     .addOption(untilOption("failed"))
@@ -33,12 +37,19 @@ export function addFilterOptions(command: Command, limit: Option): Command {
 }
 
 export function toFilter(options: FilterOptions): FailedFilter & { ids: string[] | undefined } {
-  const { origin, endpoint, service, job, code, since, until, id } = options;
+  const { origin, endpoint, job, code, since, until, id } = options;
+  const service = job?.service ?? options.service;
   return {
-    ...{ origin, endpoint, service_id: service, job_id: job, code, ids: id },
+    ...{ origin, endpoint, service_id: service, job_id: job?.job, code, ids: id },
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };
+}
+
+function parseJob(text: string): Job {
+  if (!text.includes("/")) return { job: wholeNumber(1)(text) };
+  const { serviceId: service, jobIndex: job } = idsOfKey(parseJobKey(text));
+  return { service, job };
 }
 
 /** Whether the options choose some of the calls. A limit alone does not. */

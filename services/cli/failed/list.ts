@@ -19,7 +19,7 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
       columns: [
         { heading: "CALL", width: 34 },
         { heading: "FAILED", width: 20 },
-        { heading: "SOURCE", width: 20, cutTo: 16 },
+        { heading: "ORIGIN", width: 20, cutTo: 16 },
         { heading: "JOB", width: 5 },
         { heading: "ATTEMPTS" },
         { heading: "CODE", width: 16, tone: () => "bad" },
@@ -49,7 +49,8 @@ type Found = { shown: number; matching: number; total: number };
 
 function foundText({ shown, matching, total }: Found): string {
   const listed = shown < matching ? `; ${counted(shown, "is", "are")} listed (--limit 0 lists all)` : "";
-  return `${matching} of ${counted(total, "failed call")} ${matching === 1 ? "matches" : "match"}${listed}`;
+  const all = counted(total, "failed call");
+  return `${matching === total ? all : `${matching} of ${all} ${matching === 1 ? "matches" : "match"}`}${listed}`;
 }
 
 function toCells({ id, origin, path, service_id, job_id, ...call }: FailedCallView): string[] {

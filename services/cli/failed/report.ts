@@ -67,12 +67,12 @@ function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
   };
 }
 
-const WORDS = { replay: ["returned", " to the queue"], discard: ["discarded", ""] } as const;
+const WORDS = { replay: "replayed", discard: "discarded" } as const;
 
 /** Tells how many calls are done, in the middle of a run and at its end. */
 export function doneText(action: BulkAction, done: number, total: number): string {
-  const [verb, where] = WORDS[action];
-  return `${verb} ${done} of ${total} ${calls(total)}${where}`;
+  const of = done === total ? "" : ` of ${total}`;
+  return `${WORDS[action]} ${done}${of} ${calls(total)}`;
 }
 
 function summary({ action, counted, result }: Outcome, dryRun: boolean): string {
@@ -80,7 +80,7 @@ function summary({ action, counted, result }: Outcome, dryRun: boolean): string 
   if (dryRun) {
     const force = n > chosen ? `; ${n - chosen} of them ${n - chosen === 1 ? "needs" : "need"} --force` : "";
     const codes = Object.entries(by_code).map(([code, count]) => `  ${code}  ${count}\n`);
-    return `${n} ${calls(n)} would be ${WORDS[action].join("")}${force}\n${codes.join("")}${toText(paidLines(paid, "before"))}`;
+    return `${n} ${calls(n)} would be ${WORDS[action]}${force}\n${codes.join("")}${toText(paidLines(paid, "before"))}`;
   }
   if (result === undefined) return `${n} ${calls(n)} ${n === 1 ? "matches" : "match"}; nothing was changed\n`;
   const { left } = result;

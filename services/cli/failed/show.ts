@@ -35,10 +35,9 @@ function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean
     ["failed at", call.failed_at],
     ["code", call.code],
     ["reason", call.reason],
-    ["record", call.record ?? "none (the call has no delivery id)"],
-    ["source", call.origin],
+    ["origin", call.origin],
     ["job", `${call.service_id}/${call.job_id}`],
-    ["accepted at", call.accepted_at],
+    ["created at", call.accepted_at],
     ["traceparent", call.traceparent],
     ["attempts", `${call.attempts} since it was queued or last replayed`],
   ]);

@@ -12,7 +12,7 @@ export function addInit(program: Command, deps: ProgramDeps): void {
     .addOption(new Option("--ways <ways>", "requests to accept").choices(CHOICES.ways))
     .option(
       "--preset <name>",
-      "preset of the sender, from docs/senders.md; none for any sender with HMAC-SHA256",
+      "preset of the sender, from docs/senders.md; 'none' for any other sender that signs with HMAC-SHA256",
     )
     .option("--path <path>", "path of the endpoint (default: /hooks/<preset>)")
     .option("--job <n>", "job to run", wholeNumber(1), 1)

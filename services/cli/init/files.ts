@@ -1,3 +1,4 @@
+import { namesUser } from "../../../shared/senders/auth.ts";
 import type { Preset } from "../../../shared/senders/description.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { toUnits } from "../text.ts";
@@ -91,7 +92,7 @@ function credentialsOf(name: string, preset: Preset | undefined) {
       : []),
   ];
   const lines = [
-    ...(preset?.endpoint.auth === "basic" ? [`username = ${quoted(name)}`] : []),
+    ...(preset !== undefined && namesUser(preset.endpoint.auth) ? [`username = ${quoted(name)}`] : []),
     ...made.map(({ key, reference }) => `${key} = ${reference}`),
     ...(schemes.some(({ signed = "" }) => signed.includes("{url}"))
       ? [

@@ -1,7 +1,8 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
-import type { Preset, Scheme } from "../../../shared/senders/description.ts";
+import type { Preset } from "../../../shared/senders/description.ts";
 import { secretProblem } from "../../../shared/senders/key.ts";
+import type { Scheme } from "../../../shared/senders/scheme.ts";
 
 export function newSecret(): string {
   return randomBytes(32).toString("hex");

@@ -20,7 +20,7 @@ export function addJobs(program: Command, deps: ProgramDeps): void {
     });
   jobs
     .command("pause")
-    .description("stop injecting the calls of these jobs; gateways continue to accept calls")
+    .description("stop sending the calls of these jobs to the runner; gateways continue to accept calls")
     .addArgument(jobKeys())
     .requiredOption("--reason <text>", "reason for the audit trail and the list of jobs")
     .addOption(operatorUrl())
@@ -32,7 +32,7 @@ export function addJobs(program: Command, deps: ProgramDeps): void {
     });
   jobs
     .command("resume")
-    .description("start injecting the calls of these jobs again")
+    .description("send the calls of these jobs to the runner again")
     .addArgument(jobKeys())
     .addOption(operatorUrl())
     .addOption(configDir())

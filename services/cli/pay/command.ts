@@ -26,7 +26,11 @@ export function addPay(program: Command, deps: ProgramDeps): void {
       "content type of the body (default: application/json for JSON, else text/plain)",
     )
     .option("--max <amount>", "highest price to pay, in tokens, such as 5 or 0.25", parseAmount, "1")
-    .option("--token <asset=decimals>", "additional token to pay with, and its decimals", collectToken)
+    .option(
+      "--token <asset=decimals>",
+      "contract address and decimals of another token to pay with, such as 0x7f5c…=6",
+      collectToken,
+    )
     .option("--quote <header>", "quote to use: the X-PLATFORM-QUOTE that postern quote prints", parseHeader)
     .addOption(waitOption("seconds to wait for the output after the payment; 0 does not wait"))
     .option("--timeout <secs>", "seconds to keep trying to pay", wholeNumber(60, { min: 1 }), 120)

@@ -47,29 +47,35 @@ export function createPayer(key: Secret) {
     },
 
     choose: (required: PaymentRequired, limits: Limits): Price =>
-      chooseOffer(required, limits, ({ asset, network }) => scheme.findDefaultAsset?.(asset, network)),
+      chooseOffer(required, limits, {
+        scheme: scheme.scheme,
+        tokenOf: ({ asset, network }) => scheme.findDefaultAsset?.(asset, network),
+      }),
 
     /** Signs a payment of exactly this offer. */
-    async sign(required: PaymentRequired, { offer, cap }: Price): Promise<SignedPayment> {
+    async sign(required: PaymentRequired, { offer, method, cap }: Price): Promise<SignedPayment> {
       const { asset, network } = offer;
       // The client checks the cap itself once more.
       const allowedAssets = [{ asset, network, maxAmountPerPayment: String(cap) }];
       client.setSpendControls({ maxAmountPerPayment: false, allowedAssets });
       const extensions = appendPaymentIdentifierToExtensions(structuredClone(required.extensions ?? {}));
       const payload = await client.createPaymentPayload({ ...required, accepts: [offer], extensions });
-      return { headers: http.encodePaymentSignatureHeader(payload), ...signedIn(payload.payload) };
+      return { headers: http.encodePaymentSignatureHeader(payload), ...signedIn(payload.payload, method) };
     },
   };
 }
 
-/** The nonce, and the end of what was signed, by either method. */
-function signedIn(payload: object): Pick<SignedPayment, "nonce" | "validBefore"> {
-  const { authorization, permit2Authorization } = payload as {
-    authorization?: { nonce: string; validBefore: string };
-    permit2Authorization?: { nonce: string; deadline: string };
-  };
-  const nonce = authorization?.nonce ?? permit2Authorization?.nonce ?? "";
-  return { nonce, validBefore: Number(authorization?.validBefore ?? permit2Authorization?.deadline) };
+/** The transfer methods that the client signs by: the member of `payload` that is signed, and its field for the end. */
+const METHODS: ReadonlyMap<unknown, Method> = new Map([
+  ["eip3009", { member: "authorization", end: "validBefore" }],
+  ["permit2", { member: "permit2Authorization", end: "deadline" }],
+]);
+
+type Method = { member: string; end: string };
+
+function signedIn(payload: object, { member, end }: Method): Pick<SignedPayment, "nonce" | "validBefore"> {
+  const signed = (payload as Record<string, Record<string, string>>)[member];
+  return { nonce: signed?.["nonce"] ?? "", validBefore: Number(signed?.[end]) };
 }
 
 type Limits = {
@@ -82,17 +88,21 @@ type Limits = {
 /** An offer that may be paid. */
 type Price = {
   offer: PaymentRequirements;
+  method: Method;
   /** As people write it: "3.2 USDC". */
   text: string;
   /** The cap, in the token's smallest units. */
   cap: bigint;
 };
 
-/** Looks up a token that the client knows by itself. */
-type KnownToken = (offer: PaymentRequirements) => { symbol: string; decimals: number } | undefined;
+/** The scheme that the client pays by, and the tokens that it knows by itself. */
+type Known = {
+  scheme: string;
+  tokenOf(offer: PaymentRequirements): { symbol: string; decimals: number } | undefined;
+};
 
 /** Returns the first offer that can be paid and is within the cap. Throws if there is none, before anything is signed. */
-function chooseOffer({ accepts }: PaymentRequired, limits: Limits, known: KnownToken): Price {
+function chooseOffer({ accepts }: PaymentRequired, limits: Limits, known: Known): Price {
   const prices = accepts.flatMap((offer) => toPrice(offer, limits, known) ?? []);
   const affordable = prices.find(({ offer, cap }) => BigInt(offer.amount) <= cap);
   if (affordable !== undefined) return affordable;
@@ -103,19 +113,19 @@ function chooseOffer({ accepts }: PaymentRequired, limits: Limits, known: KnownT
 /** An offer says how long its signature is good for. No settlement needs longer than this. */
 const TIMEOUT_SECONDS_MAX = 3600;
 
-function toPrice(offer: PaymentRequirements, { max, tokens }: Limits, known: KnownToken): Price | undefined {
-  const token = known(offer);
+function toPrice(offer: PaymentRequirements, { max, tokens }: Limits, known: Known): Price | undefined {
+  const token = known.tokenOf(offer);
   const decimals = tokens[offer.asset.toLowerCase()] ?? token?.decimals;
-  if (decimals === undefined || !isPayable(offer)) return undefined;
+  const method = METHODS.get(offer.extra?.["assetTransferMethod"] ?? "eip3009");
+  if (decimals === undefined || method === undefined || !isPayable(offer, known.scheme)) return undefined;
   const text = `${inTokens(BigInt(offer.amount), decimals)} ${token?.symbol ?? `of ${offer.asset}`}`;
-  return { offer, text, cap: toUnits(max, decimals) };
+  return { offer, method, text, cap: toUnits(max, decimals) };
 }
 
-function isPayable({ scheme, network, amount, maxTimeoutSeconds, extra }: PaymentRequirements): boolean {
-  const method = extra?.["assetTransferMethod"] ?? "eip3009";
-  const isKnown = method === "eip3009" || method === "permit2";
-  const isExact = scheme === "exact" && isKnown && /^\d{1,78}$/.test(amount);
-  return isExact && network.startsWith("eip155:") && maxTimeoutSeconds <= TIMEOUT_SECONDS_MAX;
+function isPayable(offer: PaymentRequirements, scheme: string): boolean {
+  const { network, amount, maxTimeoutSeconds } = offer;
+  const isOfScheme = offer.scheme === scheme && /^\d{1,78}$/.test(amount);
+  return isOfScheme && network.startsWith("eip155:") && maxTimeoutSeconds <= TIMEOUT_SECONDS_MAX;
 }
 
 function tooDear(prices: readonly Price[], { max }: Limits): string {

@@ -1,4 +1,5 @@
 import { fetch } from "../../../shared/http/fetch.ts";
+import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { delay, systemClock } from "../../../shared/platform/time/clock.ts";
 import { plain } from "../text.ts";
 import { readEvents, type StreamState } from "./read-event-stream.ts";
@@ -65,7 +66,7 @@ export async function watch(followed: URL, watching: Watching): Promise<Watched>
     if (answer === undefined) return { kind: "unwatched" };
     // Whoever leaves the loop closes the connection.
     for await (const { event, data } of readEvents(answer, stream)) {
-      const ended = take(event, parsed(data));
+      const ended = take(event, fieldsOf(parseJson(data)) ?? {});
       if (ended !== undefined) return ended;
     }
     return undefined;
@@ -122,12 +123,4 @@ function textOf(value: unknown): string | undefined {
 
 function fieldsOf(value: unknown): Fields | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
-}
-
-function parsed(text: string): Fields {
-  try {
-    return fieldsOf(JSON.parse(text)) ?? {};
-  } catch {
-    return {};
-  }
 }

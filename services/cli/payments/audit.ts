@@ -1,4 +1,4 @@
-import { MoneyAudit, type TokenAudit } from "../../../shared/console/money-audit.ts";
+import { type TokenMatches, TransferMatches } from "../../../shared/console/transfer-matches.ts";
 import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { readText } from "../../../shared/platform/text/read-text.ts";
@@ -22,9 +22,9 @@ export type AuditOptions = Operated & {
 export async function auditPayments(deps: ProgramDeps, options: AuditOptions): Promise<number> {
   const { fromBlock, toBlock, network, other, json } = options;
   const order = { network, from_block: String(fromBlock), to_block: toBlock?.toString() };
-  return withOperations(deps, options, async ({ auditMoney }) => {
+  return withOperations(deps, options, async ({ findMatches }) => {
     const theirs = other === undefined ? undefined : readOther(other);
-    const audit = await auditMoney(order);
+    const audit = await findMatches(order);
     const compared = theirs && audit.tokens.map((token) => compare(token, theirs));
     const twice = compared?.flatMap(({ counted_twice }) => counted_twice) ?? [];
     if (json) deps.print(jsonLine({ ...audit, ...(compared && { compared }) }));
@@ -34,7 +34,7 @@ export async function auditPayments(deps: ProgramDeps, options: AuditOptions): P
   });
 }
 
-function readOther(file: string): MoneyAudit {
+function readOther(file: string): TransferMatches {
   const refuse = (cause: unknown, problem: string): never => {
     throw AppError.public("request.malformed", `--other ${file}: ${problem}`, { cause });
   };
@@ -45,25 +45,26 @@ function readOther(file: string): MoneyAudit {
     return refuse(error, messageOf(error));
   }
   try {
-    return MoneyAudit.parse(JSON.parse(text));
+    return TransferMatches.parse(JSON.parse(text));
   } catch (error) {
     return refuse(error, "must be the output of `postern payments audit --json`");
   }
 }
 
 type Compared = {
-  token: Pick<TokenAudit, "network" | "asset" | "symbol" | "pay_to">;
-  counted_twice: TokenAudit["matches"];
+  token: Pick<TokenMatches, "network" | "asset" | "symbol" | "pay_to">;
+  counted_twice: TokenMatches["matches"];
   /** Why the comparison may have missed some. */
   gaps: string[];
 };
 
 /** The transfers that pay for a job here and there. */
-function compare(ours: TokenAudit, { tokens }: MoneyAudit): Compared {
+function compare(ours: TokenMatches, { tokens }: TransferMatches): Compared {
   const { network, asset, symbol, pay_to } = ours;
-  const nameOf = (token: TokenAudit) => `${token.network} ${token.asset} ${token.pay_to}`.toLowerCase();
+  const nameOf = (token: TokenMatches) => `${token.network} ${token.asset} ${token.pay_to}`.toLowerCase();
   const theirs = tokens.filter((token) => nameOf(token) === nameOf(ours));
-  const placeOf = ({ transaction, position }: TokenAudit["matches"][number]) => `${transaction} ${position}`;
+  const placeOf = ({ transaction, position }: TokenMatches["matches"][number]) =>
+    `${transaction} ${position}`;
   const places = new Set(theirs.flatMap(({ matches }) => matches).map(placeOf));
   return {
     token: { network, asset, symbol, pay_to },
@@ -72,7 +73,7 @@ function compare(ours: TokenAudit, { tokens }: MoneyAudit): Compared {
   };
 }
 
-function gapsIn(ours: TokenAudit, theirs: readonly TokenAudit[]): string[] {
+function gapsIn(ours: TokenMatches, theirs: readonly TokenMatches[]): string[] {
   const [theirOne] = theirs;
   if (theirOne === undefined) return ["the other audit does not have this token and pay_to"];
   const isCut = [ours, theirOne].some(({ matched, matches }) => matches.length < matched);
@@ -99,12 +100,12 @@ function comparedText({ token: { symbol, network, pay_to }, counted_twice: twice
   ].join("");
 }
 
-function isClean({ orphans, unsettled, missing, surplus_refunds: surplus, more }: TokenAudit): boolean {
+function isClean({ orphans, unsettled, missing, surplus_refunds: surplus, more }: TokenMatches): boolean {
   return orphans.length + unsettled.length + missing.length + surplus.length + more === 0;
 }
 
 /** For people. */
-function tokenText(audit: TokenAudit): string {
+function tokenText(audit: TokenMatches): string {
   const { symbol, asset, network, pay_to, from_block, to_block } = audit;
   const { matched, orphans, unsettled, missing, surplus_refunds: surplus, more } = audit;
   return [
@@ -127,9 +128,9 @@ function tokenText(audit: TokenAudit): string {
   ].join("");
 }
 
-type Transfer = Omit<TokenAudit["orphans"][number], "call_id">;
+type Transfer = Omit<TokenMatches["orphans"][number], "call_id">;
 
-function moneyOf(transfer: Transfer, { decimals, symbol }: TokenAudit): string {
+function moneyOf(transfer: Transfer, { decimals, symbol }: TokenMatches): string {
   const { amount, from, transaction, block, nonce } = transfer;
   const by = nonce === null ? "no authorization" : `nonce ${nonce}`;
   return `${inTokens(BigInt(amount), decimals)} ${symbol} from ${from} in transaction ${transaction}, block ${block}, ${by}`;

@@ -113,7 +113,9 @@ function addReconcile(payments: Command, deps: ProgramDeps): void {
 function addResolve(payments: Command, deps: ProgramDeps): void {
   payments
     .command("resolve")
-    .description("mark a payment in review as paid or not paid, acknowledge a disputed one, or drop a body")
+    .description(
+      "mark a payment in review as paid or not paid, acknowledge a disputed one, or delete the body of one that is not settled",
+    )
     .addArgument(callId())
     .option("--settled", "mark a payment in review as paid: its call runs; requires --transaction")
     .option(
@@ -123,7 +125,7 @@ function addResolve(payments: Command, deps: ProgramDeps): void {
     .option("--acknowledged", "record that you have seen the dispute; nothing else changes")
     .option(
       "--dropped",
-      "drop the body of a payment that is settling or in review; no further settle request is sent, and a refund is due if the money still arrives",
+      "delete the body of a payment that is settling or in review; no further settle request is sent, and a refund is due if the money still arrives",
     )
     .option("--transaction <hash>", "hash of the transaction that made the payment", parseTransaction)
     .requiredOption("--reason <text>", "reason for the audit trail")

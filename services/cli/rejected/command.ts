@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { REJECTED_ID_BEGINNING } from "../../../shared/console/rejected/entry.ts";
+import { REJECTED_ID_BEGINNING } from "../../../shared/telemetry/rejected/entry.ts";
 import { configDir, limitOption, operatorUrl, parseCode, refuseValue, sinceOption } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";

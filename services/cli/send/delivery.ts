@@ -1,11 +1,11 @@
 import { type KeyObject, randomUUID } from "node:crypto";
-import { proofOf, secretText } from "../../../shared/config/endpoint-fields.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
 import { rawQuery } from "../../../shared/http/headers.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
-import type { Scheme } from "../../../shared/senders/description.ts";
+import { type Proof, secretText } from "../../../shared/senders/auth.ts";
 import { keysFor } from "../../../shared/senders/key.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
+import type { Scheme } from "../../../shared/senders/scheme.ts";
 import { bodyIn, bodyOf, isJson } from "../body.ts";
 import { type Draft, withEvent, withHeader, withId } from "./draft.ts";
 import { PLAIN_SAMPLE, SAMPLES, type Sample } from "./samples.ts";
@@ -69,19 +69,26 @@ function typeOf(body: Buffer, sample: Sample): string {
   return typeof sample.body === "string" ? "application/x-www-form-urlencoded" : "text/plain";
 }
 
+type Sign<By extends Proof["by"]> = (
+  draft: Draft,
+  proof: Extract<Proof, { by: By }>,
+  delivery: { target: Target; at: Date; id: string },
+) => Draft;
+
+/** How a delivery gets each kind of proof. */
+const SIGNERS: { readonly [By in Proof["by"]]: Sign<By> } = {
+  nothing: (draft) => draft,
+  secret: (draft, proof, { target: { secrets } }) =>
+    withHeader(draft, [proof.header], secretText(proof, secrets[0]?.reveal() ?? "")),
+  schemes(draft, { schemes }, { target, at, id }) {
+    const { scheme, key } = chooseKey(schemes, target);
+    return signDelivery(draft, { scheme, key, at, id, publicUrl: target.endpoint.public_url });
+  },
+};
+
 function withCredential(draft: Draft, target: Target, at: Date, id: string): Draft {
-  const { endpoint, secrets } = target;
-  const proof = proofOf(endpoint);
-  switch (proof.by) {
-    case "nothing":
-      return draft;
-    case "secret":
-      return withHeader(draft, [proof.header], secretText(proof, secrets[0]?.reveal() ?? ""));
-    case "schemes": {
-      const { scheme, key } = chooseKey(proof.schemes, target);
-      return signDelivery(draft, { scheme, key, at, id, publicUrl: endpoint.public_url });
-    }
-  }
+  const { proof } = target.endpoint;
+  return (SIGNERS[proof.by] as Sign<Proof["by"]>)(draft, proof, { target, at, id });
 }
 
 /** The first way to sign for which there is a key. Throws what is missing. */

@@ -1,4 +1,5 @@
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
+import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { toParts } from "../../../shared/senders/template.ts";
 
 /** A delivery that is being made. */
@@ -27,17 +28,9 @@ export function withQuery(draft: Draft, name: string, value: string): Draft {
  * object or list stays as it is.
  */
 export function withField(draft: Draft, pointer: readonly string[], value: string | number): Draft {
-  const json = parsed(draft.body);
+  const json = parseJson(draft.body.toString("utf8"));
   if (typeof json !== "object" || json === null) return draft;
   return { ...draft, body: Buffer.from(JSON.stringify(changed(json, pointer, value))) };
-}
-
-function parsed(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }
 
 function changed(json: unknown, [token, ...rest]: readonly string[], value: string | number): unknown {

@@ -1,10 +1,11 @@
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { proofOf, secretText } from "../../../shared/config/endpoint-fields.ts";
 import { messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { shellQuote } from "../../../shared/platform/text/shell-quote.ts";
+import { shellLine, shellQuote } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { secretText } from "../../../shared/senders/auth.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
 import { makeDelivery } from "./delivery.ts";
@@ -27,12 +28,13 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
     }
     const hide = createHide(target);
     say(requestText(target, draft, hide));
+    const rejected = `${programName(env)} ${shellLine(["rejected", "list", "--path", path, "--config-dir", options.configDir])}`;
     let isAccepted = true;
     for (let sent = 0; sent <= options.repeat; sent += 1) {
       const answer = await exchange(target.url, draft);
       isAccepted &&= isSuccess(answer);
       if (options.json) print(jsonLine({ request: toJson(target, draft, hide), answer: answerJson(answer) }));
-      say(answerText(path, answer));
+      say(answerText(answer, rejected));
       if (!isSuccess(answer) && (options.json || options.quiet)) printError(`${whyRefused(answer)}\n`);
     }
     return isAccepted ? EXIT.ok : EXIT.failed;
@@ -83,9 +85,8 @@ function isSuccess({ status }: Answer): boolean {
 }
 
 /** Takes out what is a secret itself; a signature is none. */
-function createHide({ endpoint, secrets }: Target): (text: string) => string {
+function createHide({ endpoint: { proof }, secrets }: Target): (text: string) => string {
   const texts = secrets.map((secret) => secret.reveal());
-  const proof = proofOf(endpoint);
   const isEncoded = proof.by === "secret" && proof.encode !== undefined;
   const encoded = isEncoded ? texts.map((text) => secretText(proof, text)) : [];
   const hidden = [...encoded, ...texts, ...texts.map(encodeURIComponent)].filter((text) => text !== "");
@@ -132,12 +133,14 @@ function parsed(text: string): Record<string, unknown> | undefined {
 }
 
 /** The answer, and in words what it means. */
-function answerText(path: string, answer: Answer): string {
+function answerText(answer: Answer, rejected: string): string {
   const json = parsed(answer.text) ?? {};
   const first = `\n${answer.status} ${plain(answer.reason)}${answer.text === "" ? "" : `  ${plain(answer.text)}`}\n`;
   if (isSuccess(answer)) return `${first}${wordsOfSuccess(answer, json)}\n`;
-  const rejected = `postern rejected list --path ${path}`;
-  const hint = answer.status === 401 ? `\nSenders are not told the reason. To see it, run: ${rejected}` : "";
+  const hint =
+    answer.status === 401
+      ? `\nThe answer does not tell senders why. To see the reason, run: ${rejected}`
+      : "";
   return `${first}${whyRefused(answer)}${hint}\n`;
 }
 

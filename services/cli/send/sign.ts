@@ -1,8 +1,9 @@
 import { type KeyObject, sign as signWith } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
-import type { Encoding, Scheme, Timestamp, TimeUnit } from "../../../shared/senders/description.ts";
 import { Message } from "../../../shared/senders/message.ts";
+import type { Scheme, Timestamp, TimeUnit } from "../../../shared/senders/scheme.ts";
+import { encodeAs } from "../../../shared/senders/sent.ts";
 import { fill, RequestValues, toParts, toPointer } from "../../../shared/senders/template.ts";
 import { macOf } from "../../../shared/senders/verifier.ts";
 import { type Draft, placesIn, withField, withHeader, withQuery, withValue } from "./draft.ts";
@@ -24,9 +25,10 @@ export type Signing = {
  */
 export function signDelivery(draft: Draft, signing: Signing): Draft {
   const { scheme, key, at, publicUrl } = signing;
+  const message = new Message(scheme, publicUrl);
   const time = scheme.timestamp && formatTime(at, scheme.timestamp.unit);
   const covered = withCovered(draft, signing, time);
-  const bodySha256 = bodySha256Query(covered, scheme);
+  const bodySha256 = bodySha256Pair(covered, message);
   const asked = bodySha256 === undefined ? covered : withQuery(covered, ...bodySha256);
   const pairs = pairsOf(asked, scheme, time);
 
@@ -34,7 +36,6 @@ export function signDelivery(draft: Draft, signing: Signing): Draft {
   const values = new RequestValues(req, asked.body);
   const sent = { candidates: [], pair: (name: string) => pairs.get(name) };
   const head = { req, values, sent, time, hasBodySha256: bodySha256 !== undefined };
-  const message = new Message(scheme, publicUrl);
   message.checkBounds(head, values, asked.body[0]);
   const [url = ""] = message.urls(head);
   const [whole = asked.body] = message.wholes(head, url, key, values);
@@ -76,7 +77,7 @@ function formatTime(at: Date, unit: TimeUnit): string {
 }
 
 /** The parameter with the hash of the body. A form has none, since its fields are signed one by one. */
-function bodySha256Query(draft: Draft, { body_sha256_query: name }: Scheme): [string, string] | undefined {
+function bodySha256Pair(draft: Draft, { sha256Query: name }: Message): [string, string] | undefined {
   const isForm = draft.headers.some(([, value]) => value.startsWith("application/x-www-form-urlencoded"));
   return name === undefined || isForm ? undefined : [name, sha256Hex(draft.body)];
 }
@@ -110,23 +111,15 @@ function signatureOf({ algorithm }: Scheme, key: KeyObject, message: Buffer): Bu
   }
 }
 
-const ENCODERS: Readonly<Record<Encoding, (bytes: Buffer) => string>> = {
-  hex: (bytes) => bytes.toString("hex"),
-  "hex-upper": (bytes) => bytes.toString("hex").toUpperCase(),
-  "hex-any-case": (bytes) => bytes.toString("hex"),
-  "0x-hex": (bytes) => `0x${bytes.toString("hex")}`,
-  base64: (bytes) => bytes.toString("base64"),
-};
-
 function withSignature(
   draft: Draft,
   scheme: Scheme,
   pairs: ReadonlyMap<string, string>,
   bytes: Buffer,
 ): Draft {
-  const { header, query, field, prefix = "", list, encoding = "hex", algorithm } = scheme;
+  const { header, query, field, prefix = "", list, encoding, algorithm } = scheme;
   const asText = algorithm === "equal" ? bytes.toString(header === undefined ? "utf8" : "latin1") : "";
-  const text = algorithm === "equal" ? asText : ENCODERS[encoding](bytes);
+  const text = algorithm === "equal" ? asText : encodeAs(bytes, encoding);
   const signature = list?.key === undefined ? [text] : [list.key, text];
   const items = list && [...pairs, signature].map((item) => item.join(list.assign ?? "="));
   const value = items === undefined ? prefix + text : items.join(list?.separator);

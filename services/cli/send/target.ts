@@ -1,14 +1,15 @@
-import { secretsOf } from "../../../shared/config/endpoint-fields.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import type { EndpointToml } from "../../../shared/config/endpoint-toml.ts";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { type Env, secretValue } from "../../../shared/config/secrets.ts";
 import { type WebhooksToml, webhooksToml } from "../../../shared/config/webhooks-toml.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { isAbsent } from "../../../shared/platform/text/read-text.ts";
-import type { Scheme } from "../../../shared/senders/description.ts";
+import { namesUser } from "../../../shared/senders/auth.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
+import type { Scheme } from "../../../shared/senders/scheme.ts";
 import { whyUnknown } from "../endpoint/unknown-path.ts";
 
 export type SendOptions = {
@@ -42,14 +43,16 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
   const key = options.key === undefined ? undefined : readSecret("--key", options.key, env);
   const knowsAll = preset !== undefined && options.url !== undefined && (secret ?? key) !== undefined;
   const hasConfig = !knowsAll && !isAbsent(configDir);
-  const webhooks = hasConfig ? loadConfig({ dir: configDir, env, reader: "command" }).webhooks : undefined;
+  const webhooks = hasConfig
+    ? loadConfig(readWebhooks, { dir: configDir, env, reader: "command" }).webhooks
+    : undefined;
   const url = urlOf(path, options.url ?? addressOf(webhooks));
   const configured = webhooks?.endpoints.find((each) => each.path === path);
   if (configured !== undefined && (preset ?? configured.preset) === configured.preset)
     return {
       url,
       endpoint: configured,
-      secrets: secret === undefined ? secretsOf(configured) : [secret],
+      secrets: secret === undefined ? configured.secret : [secret],
       key,
     };
   if (preset === undefined) {
@@ -57,7 +60,7 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
     throw new Error(`${why}; use --preset and --secret to send without configuration`);
   }
   const endpoint = madeUp({ path, preset, url, secret, key });
-  return { url, endpoint, secrets: secretsOf(endpoint), key };
+  return { url, endpoint, secrets: endpoint.secret, key };
 }
 
 function readSecret(option: string, text: string, env: Env): Secret {
@@ -98,7 +101,7 @@ function madeUp({ path, preset, url, secret, key }: MadeUp): EndpointToml {
   const text = secret?.reveal() ?? publicHalfOf(schemes, key);
   return configuredAs({
     ...{ path, preset, job_id: 0 },
-    ...(auth === "basic" ? userAndPassword(text) : { secret: text }),
+    ...(auth !== undefined && namesUser(auth) ? userAndPassword(text) : { secret: text }),
     ...(signsUrl && { public_url: url.href }),
     ...(asksToken && { verify_token: "not used" }),
   });

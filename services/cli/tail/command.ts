@@ -12,7 +12,7 @@ export function addTail(program: Command, deps: ProgramDeps): void {
     .description("follow the events of calls in all gateways and producers until Ctrl-C")
     .option("--endpoint <path>", "endpoint that received the webhook")
     .option("--job <service/job>", "job of the call, such as 7/1", parseJobKey)
-    .addOption(new Option("--origin <origin>", "source of the call").choices([...ORIGINS]))
+    .addOption(new Option("--origin <origin>", "origin of the call").choices([...ORIGINS]))
     .option(
       "--outcome <list>",
       `outcomes of the events, separated by commas: ${OUTCOMES.join(", ")}`,

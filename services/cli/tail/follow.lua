@@ -1,5 +1,3 @@
--- KEYS followed
--- ARGV id, leaseMs, isNew
 -- The id of a new follower makes every process say hello; the lease of others is only renewed.
 --@include "../../../shared/redis/even-if-full.lua"
 if ARGV.isNew == '1' or redis.call('PEXPIRE', KEYS.followed, ARGV.leaseMs) == 0 then

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { delay, within } from "../../../shared/platform/time/clock.ts";
 import { connectBeside } from "../../../shared/redis/connect.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
@@ -62,7 +63,7 @@ export async function follow(partition: Partition, follower: Follower): Promise<
   connection.on("message", (_channel: string, text: string) => take(text));
 
   function take(text: string): void {
-    const told = parseTold(text);
+    const told = Told.safeParse(parseJson(text)).data;
     if (told === undefined) {
       follower.onUnreadable();
       return;
@@ -113,12 +114,4 @@ export async function follow(partition: Partition, follower: Follower): Promise<
 async function endLease({ redis, keys }: Partition): Promise<void> {
   const [, others] = await redis.pubsub("NUMSUB", keys.events);
   if (Number(others) === 0) await redis.del(keys.followed);
-}
-
-function parseTold(text: string): Told | undefined {
-  try {
-    return Told.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { AuditOrder } from "../../../shared/console/money-audit.ts";
-import { AuditRunView, type MoneyRunsApi, RefundCheckRunView } from "../../../shared/console/money-runs.ts";
+import { MatchRunView, type MoneyRunsApi, RefundCheckRunView } from "../../../shared/console/money-runs.ts";
+import { MatchOrder } from "../../../shared/console/transfer-matches.ts";
 import { type Route, route } from "../route.ts";
 import { runRoutes } from "./runs.ts";
 
@@ -14,18 +14,18 @@ export const moneyRunRoutes: readonly Route[] = [
     path: AUDITS,
     access: "operator",
     summary: "Start an audit, which matches the transfers on the chain with the payments",
-    body: AuditOrder,
+    body: MatchOrder,
     answers: {
-      202: { description: "The bulk operation was started. Location has its URL.", schema: AuditRunView },
+      202: { description: "The bulk operation was started. Location has its URL.", schema: MatchRunView },
     },
     audit: ["begin_audit"],
     problems: ["token.unconfigured", "start.config_invalid", "run.too_many"],
     async answer({ body }, { api }) {
-      const run = await api.moneyRuns.audits.begin(body);
+      const run = await api.moneyRuns.matches.begin(body);
       return { status: 202, json: run, headers: { Location: `${AUDITS}/${run.id}` } };
     },
   }),
-  ...routesOf("audits", AUDITS, { one: "an audit", many: "audits" }, AuditRunView),
+  ...routesOf("matches", AUDITS, { one: "an audit", many: "audits" }, MatchRunView),
   route({
     method: "POST",
     path: CHECKS,

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { REJECTED_ID_BEGINNING } from "../../../shared/console/rejected/entry.ts";
 import { RejectedDetail, RejectedFilter, RejectedPage } from "../../../shared/console/rejected.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import { REJECTED_ID_BEGINNING } from "../../../shared/telemetry/rejected/entry.ts";
 import { flag, page } from "../parameters.ts";
 import { type Route, route } from "../route.ts";
 import { toBytes } from "./calls.ts";

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { secretsOf } from "../../../shared/config/endpoint-fields.ts";
 import { exampleBody, newSecret } from "../../../shared/dev/config.ts";
 import type { LoggedEvent } from "../../../shared/dev/process.ts";
 import { untilReady } from "../../../shared/dev/stack.ts";
@@ -161,7 +160,7 @@ export const recordedRequest: Chapter = {
   async show(demo) {
     const path = "/hooks/stripe";
     const endpoint = endpointAt(demo, path);
-    const [secret] = secretsOf(endpoint);
+    const [secret] = endpoint.secret;
     if (secret === undefined) throw new Error("the Stripe endpoint has no secret");
     /** https://docs.stripe.com/webhooks/signature. The key is the whole secret, with its prefix. */
     const signedAt = (at: number) => {

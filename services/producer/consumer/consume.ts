@@ -2,6 +2,7 @@ import type { ResultLimits } from "../../../shared/call/results/limits.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
+import { parseJson } from "../../../shared/platform/text/parse-json.ts";
 import { delay, within } from "../../../shared/platform/time/clock.ts";
 import {
   type Backends,
@@ -275,9 +276,5 @@ function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
 function parsed(fetched: FetchedCall): unknown {
   const text = fetched.data;
   fetched.data = "";
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return parseJson(text);
 }

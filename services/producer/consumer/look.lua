@@ -1,5 +1,3 @@
--- KEYS wake, due, active, registry
--- ARGV prefix, cursor
 -- Looks at a part of the registry for what nobody was told of: a process may have died with a name in its hand.
 -- Answers the queues with calls in hand, the new cursor, and empty queues with how long ago their last call ended.
 --@include "../../../shared/redis/even-if-full.lua"

@@ -1,5 +1,3 @@
--- KEYS wake, due
--- ARGV prefix
 -- Moves the queues that are due to `wake`, sets when each is due again, and answers in how many ms the next one is.
 --@include "../../../shared/redis/even-if-full.lua"
 --@include "../../../shared/redis/now.lua"

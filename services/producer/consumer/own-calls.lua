@@ -1,5 +1,3 @@
--- KEYS active
--- ARGV prefix, tokenPrefix
 -- Answers id and token of each call in the list whose token begins so. `prefix` is how the keys of the queue begin.
 local own = {}
 for _, id in ipairs(redis.call('LRANGE', KEYS.active, 0, -1)) do

@@ -1,3 +1,1 @@
--- KEYS alone
--- ARGV worker, ms
 if redis.call('GET', KEYS.alone) == ARGV.worker then redis.call('PEXPIRE', KEYS.alone, ARGV.ms) end

@@ -1,5 +1,3 @@
--- KEYS ...callKeys(job, lock, stalled, active)
--- ARGV lockMs, ...calls(token, id, crashes)
 -- Renews the locks on the calls, also those that have run out, if nobody has taken the call back yet; and takes the
 -- calls off the list of those that may be stalled, or a call would be moved although its lock holds. Answers the
 -- positions of the calls that are no longer in hand. If one was taken back, that has counted this worker as one that

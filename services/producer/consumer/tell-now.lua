@@ -1,4 +1,2 @@
--- KEYS wake
--- ARGV ...queues
 --@include "../../../shared/redis/even-if-full.lua"
 for _, queue in ipairs(ARGV) do redis.call('ZADD', KEYS.wake, 'NX', 0, queue) end

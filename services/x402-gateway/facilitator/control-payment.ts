@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { chainIdOf, isEvmNetwork, toHex } from "../../../shared/chain/encoding.ts";
 import { createSigner } from "../../../shared/chain/signatures.ts";
-import type { TransferMethod } from "../../../shared/chain/transfer-rules.ts";
 import type { FacilitatorRequest } from "../../../shared/payments/payment.ts";
-import { DEFAULT_SCHEME, schemeOf } from "../schemes/schemes.ts";
+import type { SchemeName } from "../../../shared/pricing/signing-terms.ts";
+import type { Extra } from "../schemes/scheme.ts";
+import { SCHEMES } from "../schemes/schemes.ts";
 import { chainIdOfV1 } from "../schemes/v1-networks.ts";
 
 const VALID_SECS = 60;
@@ -30,21 +31,21 @@ export function toControl(
     validBefore: BigInt(Math.floor(now / 1000) + VALID_SECS),
     nonce: toHex(randomBytes(32)),
   };
-  const by = schemeOf(extra?.assetTransferMethod ?? DEFAULT_SCHEME.method);
-  const separator = by.separatorOf({ chainId, asset, extra: { name: "", version: "", ...extra } }) ?? "";
-  const signature = toHex(signer.sign(by.digest(transfer, separator)));
-  const payload = { signature, [by.member]: by.toMember(transfer) };
+  const method = SCHEMES[scheme].methodIn(extra ?? {});
+  const separator = method.separatorOf({ chainId, asset, extra: { name: "", version: "", ...extra } }) ?? "";
+  const signature = toHex(signer.sign(method.digest(transfer, separator)));
+  const payload = { signature, [method.member]: method.toMember(transfer) };
   const envelope = x402Version === 1 ? { scheme, network } : { accepted: offer };
   return { x402Version, paymentPayload: { x402Version, ...envelope, payload }, paymentRequirements };
 }
 
 /** What both versions have of an offer of ours. */
 type Offer = {
-  scheme: string;
+  scheme: SchemeName;
   network: string;
   asset: `0x${string}`;
   payTo: `0x${string}`;
   amount?: string;
   maxAmountRequired?: string;
-  extra?: { name?: string; version?: string; assetTransferMethod?: TransferMethod };
+  extra?: Extra;
 };

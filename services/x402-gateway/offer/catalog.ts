@@ -4,13 +4,14 @@ import type { JobPrice, PriceList } from "../../../shared/config/job-pricing-tom
 import type { AcceptedToken, X402Toml } from "../../../shared/config/x402-toml.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
-import { currentOffers, type RateOf, signingExtra } from "../../../shared/pricing/prices.ts";
+import { currentOffers, type RateOf } from "../../../shared/pricing/prices.ts";
 import { isLive } from "../../../shared/pricing/rates/source.ts";
 import { fixedRateOf } from "../../../shared/pricing/rates/sources/fixed.ts";
+import { type SchemeName, signingTerms } from "../../../shared/pricing/signing-terms.ts";
 import type { Kinds } from "../facilitator/kinds.ts";
 import { createPolicies, type JobPolicy } from "../policy/caller.ts";
-import type { Scheme } from "../schemes/scheme.ts";
-import { schemeOf } from "../schemes/schemes.ts";
+import type { AssetTransferMethod } from "../schemes/scheme.ts";
+import { METHODS } from "../schemes/schemes.ts";
 import { V1_NETWORKS } from "../schemes/v1-networks.ts";
 import type { OperatorQuote } from "./operator-quote.ts";
 
@@ -23,7 +24,8 @@ export type Token = {
   asset: string;
   symbol: string;
   payTo: string;
-  scheme: Scheme;
+  scheme: SchemeName;
+  method: AssetTransferMethod;
   /** What a client needs to sign, beside our quote: an offer's `extra`. */
   extra: Readonly<Record<string, string>>;
   /** The separator of the EIP-712 domain that payers sign for, in hex without 0x. */
@@ -88,7 +90,7 @@ export function toCatalog(
       },
     );
     const isOffered = ({ versions }: Job["prices"][number]) => versions.v1 || versions.v2;
-    const kindOf = ({ token: { scheme, network } }: Job["prices"][number]) => `${scheme.name} on ${network}`;
+    const kindOf = ({ token: { scheme, network } }: Job["prices"][number]) => `${scheme} on ${network}`;
     const unsupported = all.filter((price) => !isOffered(price)).map(kindOf);
     return { prices: all.filter(isOffered), unsupported };
   }
@@ -184,7 +186,7 @@ function createRatesNow(
 }
 
 /** The versions in which somebody could settle a payment in this token. */
-function versionsOf({ network, v1, v1Network, scheme: { name: scheme } }: Token, kinds: Kinds): Versions {
+function versionsOf({ network, v1, v1Network, scheme }: Token, kinds: Kinds): Versions {
   return {
     v1: v1 && v1Network !== undefined && kinds.takes({ x402Version: 1, scheme, network: v1Network }),
     v2: kinds.takes({ x402Version: 2, scheme, network }),
@@ -239,10 +241,10 @@ export function jobPath(ids: JobIds): string {
 function toToken(config: AcceptedToken): Token {
   const { network, asset, symbol, pay_to: payTo, transfer_method, v1 } = config;
   const chainId = chainIdOf(network);
-  const scheme = schemeOf(transfer_method);
-  const extra = signingExtra(config);
-  const separator = scheme.separatorOf({ chainId, asset, extra });
+  const method = METHODS[transfer_method];
+  const { scheme, extra } = signingTerms(config);
+  const separator = method.separatorOf({ chainId, asset, extra });
   if (separator === undefined) throw new Error(`the domain of ${symbol} on ${network} is incomplete`);
-  const v1Network = scheme.hasV1 ? V1_NETWORKS[chainId] : undefined;
-  return { network, chainId, asset, symbol, payTo, scheme, v1, extra, separator, v1Network };
+  const v1Network = method.hasV1 ? V1_NETWORKS[chainId] : undefined;
+  return { network, chainId, asset, symbol, payTo, scheme, method, v1, extra, separator, v1Network };
 }

@@ -76,7 +76,7 @@ export function toOffersV1(job: Job, settings: OfferSettings): PaymentRequiremen
 export function toRequirements(terms: OfferTerms, token: Token, extra: OfferExtra | undefined) {
   const { network, asset, payTo, amount, maxTimeoutSeconds } = terms;
   return {
-    scheme: token.scheme.name,
+    scheme: token.scheme,
     network: network as PaymentRequirements["network"],
     asset,
     amount,
@@ -96,7 +96,7 @@ export function toRequirementsV1(
   const { url, description, mimeType } = resourceOf(job, publicUrl);
   const outputSchema = discoveryOf(job.input)?.outputSchema;
   return {
-    scheme: token.scheme.name,
+    scheme: token.scheme,
     network: token.v1Network as PaymentRequirementsV1["network"],
     maxAmountRequired: amount,
     resource: url,

@@ -41,7 +41,7 @@ export function createNoteSpent({ spentElsewhere, clock, log }: Deps) {
         service_id: ids.serviceId,
         job_index: ids.jobIndex,
         ...{ network, asset, symbol, pay_to, payer, nonce: nonce.toLowerCase() },
-        transfer_method: token.scheme.method,
+        transfer_method: token.method.name,
         amount: String(value),
         valid_after: String(validAfter),
         valid_before: String(validBefore),

@@ -1,7 +1,7 @@
 import { type Chain, type ChainOptions, createChain } from "../../../shared/chain/chain.ts";
-import type { EventOrder } from "../../../shared/chain/eip3009.ts";
 import { chainIdOf } from "../../../shared/chain/encoding.ts";
 import { PERMIT2 } from "../../../shared/chain/permit2.ts";
+import type { EventOrder } from "../../../shared/chain/proof.ts";
 import type { AcceptedToken, X402Toml } from "../../../shared/config/x402-toml.ts";
 import { AppError, messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
 import { createShortCache, keepFailures } from "../../../shared/platform/lifecycle/short-cache.ts";
@@ -152,7 +152,7 @@ async function askSince(its: TokenChain, signed: AcceptedPayment, party: string)
   const { token, payer, decoded } = signed;
   const { nonce, value } = decoded.authorization;
   const asset = token.asset as `0x${string}`;
-  const authorization = { method: token.scheme.method, asset, from: payer, nonce };
+  const authorization = { method: token.method.name, asset, from: payer, nonce };
   await its.watch.assertSound().catch(asUnavailable);
   const reading = its.turns.within(party, () => its.chain.stateOf(authorization));
   const { isSpent, balance, allowance, head } = await reading.catch(asUnavailable);

@@ -50,9 +50,9 @@ export class ContractSigners {
     const its = chains.of(token);
     if (typeof its === "string") throw notSigned("no node of its chain can check a contract's signature");
     const giveBack = ofSigners.use(party);
-    const { authorization, scheme, signature } = decoded;
+    const { authorization, method, signature } = decoded;
     const asset = token.asset as `0x${string}`;
-    const transfer = { method: scheme.method, ...authorization, asset };
+    const transfer = { method: method.name, ...authorization, asset };
     const question = { transfer, digest: digestOf(decoded, token), signature };
     const asking = its.turns.within(party, () => its.chain.askContract(question));
     const verdict = await asking.catch(asUnavailable);

@@ -11,8 +11,8 @@ import { paymentCallId } from "../../../shared/payments/payment.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Token } from "../offer/catalog.ts";
-import type { Scheme, SignedTransfer } from "../schemes/scheme.ts";
-import { DEFAULT_SCHEME, SCHEMES } from "../schemes/schemes.ts";
+import type { AssetTransferMethod, Scheme, SignedTransfer } from "../schemes/scheme.ts";
+import { DEFAULT_SCHEME, METHODS, SCHEMES } from "../schemes/schemes.ts";
 import { chainIdOfV1 } from "../schemes/v1-networks.ts";
 import { isPaymentIdentifier, PAYMENT_IDENTIFIER } from "./payment-identifier.ts";
 
@@ -34,13 +34,14 @@ const otherWay = z.never("must be absent, because a payment has one transfer met
  * Some clients write members into `payload` that the protocol does not have. They are ignored, and no facilitator gets them
  * (`forFacilitator`). Each way of paying is strict inside.
  */
-function payloadOf(scheme: Scheme) {
-  const others = SCHEMES.filter((other) => other !== scheme).map(({ member }) => [member, otherWay] as const);
-  const { member, transfer } = scheme;
+function payloadOf(method: AssetTransferMethod) {
+  const { member, transfer } = method;
+  const members = Object.values(METHODS).map((each) => each.member);
+  const others = members.filter((other) => other !== member).map((other) => [other, otherWay] as const);
   return z
     .object({ signature, ...Object.fromEntries(others), [member]: transfer })
     .transform(({ signature, ...ways }: { signature: Hex; [member: string]: unknown }) => {
-      return { scheme, signature, authorization: ways[member] as SignedTransfer };
+      return { method, signature, authorization: ways[member] as SignedTransfer };
     });
 }
 
@@ -84,11 +85,25 @@ const v1 = {
   asset: text.nullish(),
 };
 
-const toV2 = (scheme: Scheme) => z.looseObject({ ...v2, payload: payloadOf(scheme) });
-const toV1 = (scheme: Scheme) => z.looseObject({ ...v1, payload: payloadOf(scheme) });
-const V2 = new Map(SCHEMES.map((scheme) => [scheme, toV2(scheme)]));
-const V1 = new Map(SCHEMES.filter(({ hasV1 }) => hasV1).map((scheme) => [scheme, toV1(scheme)]));
-const [DEFAULT_V2, DEFAULT_V1] = [toV2(DEFAULT_SCHEME), toV1(DEFAULT_SCHEME)];
+const toV2 = (method: AssetTransferMethod) => z.looseObject({ ...v2, payload: payloadOf(method) });
+const toV1 = (method: AssetTransferMethod) => z.looseObject({ ...v1, payload: payloadOf(method) });
+
+/** The schemas of a scheme's payments by the member of `payload`, and the one for a payload with none of these members. */
+type Schemas<Schema> = { byMember: ReadonlyMap<string, Schema>; otherwise: Schema };
+
+function schemasOf({ methods, methodIn }: Scheme) {
+  const all = Object.values(methods);
+  const inV1 = all.filter(({ hasV1 }) => hasV1);
+  return {
+    v2: { byMember: new Map(all.map((each) => [each.member, toV2(each)])), otherwise: toV2(methodIn({})) },
+    v1: { byMember: new Map(inV1.map((each) => [each.member, toV1(each)])), otherwise: toV1(methodIn({})) },
+  };
+}
+
+const BY_SCHEME = new Map<unknown, ReturnType<typeof schemasOf>>(
+  Object.entries(SCHEMES).map(([name, scheme]) => [name, schemasOf(scheme)]),
+);
+const BY_DEFAULT = schemasOf(DEFAULT_SCHEME);
 
 type Signed = z.output<ReturnType<typeof payloadOf>>;
 
@@ -99,13 +114,13 @@ export type DecodedPayment = {
   raw: object;
   /** The name that the request's `Idempotency-Key` stands for, or why it is none. That is thrown only if the payment turns out to be new. */
   idempotencyKey: string | undefined | AppError;
-  scheme: Scheme;
+  method: AssetTransferMethod;
   /** The transfer that the payer signs. The nonce of a permit is a word here. */
   authorization: SignedTransfer;
 } & (
   | {
       version: 1;
-      schemeName: string;
+      scheme: string;
       network: string;
       asset: string | undefined;
       /** Finds the payment again once its token, which it does not name, was taken out of the configuration: it stands for the signature. */
@@ -142,7 +157,7 @@ export function readPayment(req: IncomingMessage): DecodedPayment {
 
 function decodeV2(header: string) {
   const raw = decode(header);
-  const schema = schemaIn(V2, raw) ?? DEFAULT_V2;
+  const schema = schemaIn(schemasFor(isTable(raw.accepted) ? raw.accepted["scheme"] : undefined).v2, raw);
   const { accepted, resource, extensions, payload: signed, ...beside } = checked(schema, raw);
   assertAgreement(beside, accepted);
   return {
@@ -151,21 +166,24 @@ function decodeV2(header: string) {
     accepted,
     resourceUrl: resource?.url,
     identifier: extensions?.[PAYMENT_IDENTIFIER]?.info.id,
-    raw: forFacilitator(raw, signed.scheme),
+    raw: forFacilitator(raw, signed.method),
   } as const;
 }
 
-/** The schema by the member of `payload`; undefined if it has none that is known. */
-function schemaIn<Schema>(schemas: ReadonlyMap<Scheme, Schema>, { payload }: { payload?: unknown }) {
-  const found = [...schemas].find(([{ member }]) => isTable(payload) && Object.hasOwn(payload, member));
-  return found?.[1];
+function schemasFor(scheme: unknown) {
+  return BY_SCHEME.get(scheme) ?? BY_DEFAULT;
+}
+
+function schemaIn<Schema>({ byMember, otherwise }: Schemas<Schema>, { payload }: Raw) {
+  const found = [...byMember].find(([member]) => isTable(payload) && Object.hasOwn(payload, member));
+  return found?.[1] ?? otherwise;
 }
 
 /**
  * The payment with a `payload` of the signature and the one way of paying, both as sent. A member that we ignore could mean something to
  * a facilitator.
  */
-function forFacilitator(raw: { payload?: unknown }, { member }: Scheme): object {
+function forFacilitator(raw: Raw, { member }: AssetTransferMethod): object {
   const { signature, [member]: way } = raw.payload as Record<string, unknown>;
   return { ...raw, payload: { signature, [member]: way } };
 }
@@ -186,16 +204,16 @@ function assertAgreement(
 
 function decodeV1(header: string) {
   const raw = decode(header);
-  const schema = schemaIn(V1, raw) ?? DEFAULT_V1;
-  const { scheme: schemeName, network, asset, payload: signed } = checked(schema, raw);
+  const schema = schemaIn(schemasFor(raw.scheme).v1, raw);
+  const { scheme, network, asset, payload: signed } = checked(schema, raw);
   return {
     version: 1,
     ...signed,
-    schemeName,
+    scheme,
     network,
     asset: asset ?? undefined,
     identifier: identifierV1(network, signed),
-    raw: forFacilitator(raw, signed.scheme),
+    raw: forFacilitator(raw, signed.method),
   } as const;
 }
 
@@ -222,7 +240,9 @@ function readIdempotencyKey(req: IncomingMessage): string | undefined | AppError
   return AppError.public("request.malformed", detail);
 }
 
-function decode(header: string): object {
+type Raw = { payload?: unknown; accepted?: unknown; scheme?: unknown };
+
+function decode(header: string): Raw {
   const decoded = decodeBase64Json(header);
   if ("problem" in decoded) throw malformed(`the payment header ${decoded.problem}`);
   for (const name of Object.keys(decoded.value)) {
@@ -298,7 +318,7 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
     return { callId, payer, isProven, signedSha256, decoded, token };
   };
 
-  const paid = candidates.find((token) => token.scheme === decoded.scheme && isSigned(token));
+  const paid = candidates.find((token) => token.method === decoded.method && isSigned(token));
   if (paid !== undefined) return toSigned(paid, paid, true);
   const token = unrecovered(decoded, candidates);
   if (described !== undefined && isSigned(described)) {
@@ -335,8 +355,8 @@ function unrecovered(decoded: DecodedPayment, candidates: readonly Token[]): Tok
   const [first, ...others] = offered;
   if (first === undefined) return notAccepted();
   if (others.length > 0) return notSigned("version 1 does not say which token a contract pays in");
-  if (first.scheme === decoded.scheme) return first;
-  const detail = `this token must be paid by ${first.scheme.method}, as extra in its offer says`;
+  if (first.method === decoded.method) return first;
+  const detail = `this token must be paid by ${first.method.name}, as extra in its offer says`;
   return AppError.public("payment.not_offered", detail);
 }
 
@@ -349,21 +369,21 @@ function describedDomain(decoded: DecodedPayment): Domain | undefined {
   const { network, asset, extra } = decoded.accepted;
   if (!/^eip155:[1-9]\d{0,15}$/.test(network) || !isAddress(asset)) return undefined;
   const chainId = chainIdOf(network);
-  const separator = decoded.scheme.separatorOf({ chainId, asset, extra });
+  const separator = decoded.method.separatorOf({ chainId, asset, extra });
   return separator === undefined ? undefined : { chainId, asset, separator };
 }
 
-function callIdIn({ chainId, asset }: Domain, { scheme: { method }, authorization }: DecodedPayment): string {
+function callIdIn({ chainId, asset }: Domain, { method, authorization }: DecodedPayment): string {
   const { from: payer, nonce } = authorization;
-  return paymentCallId({ chainId, method, asset, payer, nonce });
+  return paymentCallId({ chainId, method: method.name, asset, payer, nonce });
 }
 
 /** The 32 bytes that the payer signs. */
 export function digestOf(
-  { scheme, authorization }: Pick<DecodedPayment, "scheme" | "authorization">,
+  { method, authorization }: Pick<DecodedPayment, "method" | "authorization">,
   { asset, separator }: Pick<Domain, "asset" | "separator">,
 ): Uint8Array {
-  return scheme.digest({ asset: asset as Hex, ...authorization }, separator);
+  return method.digest({ asset: asset as Hex, ...authorization }, separator);
 }
 
 function signedBytes(decoded: DecodedPayment, domain: Domain): Buffer {

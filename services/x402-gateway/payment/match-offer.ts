@@ -99,13 +99,8 @@ function inOurWords(raw: Described, job: Job, { publicUrl }: OfferSettings): obj
 }
 
 /** A payment of version 1 repeats nothing of its offer, so today's offer counts. */
-function matchV1(
-  { schemeName, raw }: PaymentV1,
-  token: Token,
-  job: Job,
-  settings: OfferSettings,
-): MatchedOffer {
-  if (schemeName !== token.scheme.name) throw notOffered("its scheme is not supported");
+function matchV1({ scheme, raw }: PaymentV1, token: Token, job: Job, settings: OfferSettings): MatchedOffer {
+  if (scheme !== token.scheme) throw notOffered("its scheme is not supported");
   const terms = todaysTerms(job, token, settings, "v1");
   const requirements = toRequirementsV1(job, token, terms.amount, settings);
   if (requirements === undefined) throw notSold();

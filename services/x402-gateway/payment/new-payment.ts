@@ -37,7 +37,7 @@ export function toNewPayment(
     valid_before: String(authorization.validBefore),
     quote_digest: offer.digest,
     x402_version: version,
-    transfer_method: token.scheme.method,
+    transfer_method: token.method.name,
     body_bytes: body.length,
   };
   const keepsResult = job.keepsResult !== false;

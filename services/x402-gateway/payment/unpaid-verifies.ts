@@ -89,7 +89,7 @@ export class Verifier {
       () => allowances.ofAddresses.use(party),
     );
     const network = decoded.version === 1 ? decoded.network : token.network;
-    const offered = { scheme: token.scheme.name, network, token };
+    const offered = { scheme: token.scheme, network, token };
     const facilitator = await facilitators
       .verify(request, offered, { payer, address: party })
       .catch((error: unknown) => {

@@ -2,15 +2,16 @@ import { type AnswerCallDeps, createAnswerCall } from "../../../shared/ingress/c
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { SignIn } from "../sign-in/sign-in.ts";
 
-type Deps = Pick<AnswerCallDeps, "results" | "streams" | "refusalOf" | "partyOf"> & {
+type Deps = Pick<AnswerCallDeps, "results" | "streams" | "partyOf"> & {
   journal: Pick<PaymentJournal, "look">;
-  signIn: Pick<SignIn, "ask">;
+  signIn: SignIn;
 };
 
 /** Answers requests that read a paid call. Its state has the transaction that has paid it back, which the chain shows anyway. */
 export function createAnswerPaidCall({ journal, signIn, ...others }: Deps) {
   return createAnswerCall({
     ...others,
+    refusalOf: signIn.refusalOf,
     demandProof: signIn.ask,
     async ownMembersOf(callId) {
       const payment = await journal.look(callId);

@@ -2,18 +2,24 @@ import { z } from "zod";
 import { type Address, isAddress } from "../../../shared/chain/address.ts";
 import { UINT256_MAX } from "../../../shared/chain/encoding.ts";
 import type { AuthorizedTransfer } from "../../../shared/chain/proof.ts";
-import type { TransferMethod } from "../../../shared/chain/transfer-rules.ts";
+import type { TransferMethod } from "../../../shared/chain/transfer-methods.ts";
 import type { Authorization } from "../../../shared/chain/typed-data.ts";
+
+/** A scheme of x402. */
+export type Scheme = {
+  /** Its methods. A payload with the members of several is read by the first of them. */
+  methods: Readonly<Record<string, AssetTransferMethod>>;
+  /** The method that the `extra` of an offer names, or the one that is meant if it names none. */
+  methodIn(extra: Extra): AssetTransferMethod;
+};
 
 /** The transfer that a payer signs. `asset` is set if the signed text names the token itself; otherwise its domain does. */
 export type SignedTransfer = Authorization & { asset?: Address };
 
-/** A scheme of x402 with one way to transfer: what reading, checking and making its payments needs. */
-export type Scheme = {
-  /** The name in offers and payments. */
-  name: string;
-  /** The name in an offer's `extra.assetTransferMethod` and in the journal. */
-  method: TransferMethod;
+/** A method of a scheme: how its payments are read, checked and made. */
+export type AssetTransferMethod = {
+  /** The name in the journal. */
+  name: TransferMethod;
   /** Whether version 1 of the protocol has it. */
   hasV1: boolean;
   /** The member of `payload` beside the signature. */

@@ -1,16 +1,12 @@
-import type { TransferMethod } from "../../../shared/chain/transfer-rules.ts";
-import { eip3009 } from "./exact/eip3009.ts";
-import { permit2 } from "./exact/permit2.ts";
-import type { Scheme } from "./scheme.ts";
+import type { TransferMethod } from "../../../shared/chain/transfer-methods.ts";
+import type { SchemeName } from "../../../shared/pricing/signing-terms.ts";
+import { exact } from "./exact/exact.ts";
+import type { AssetTransferMethod, Scheme } from "./scheme.ts";
 
-const BY_METHOD: Readonly<Record<TransferMethod, Scheme>> = { permit2, eip3009 };
+export const SCHEMES: Readonly<Record<SchemeName, Scheme>> = { exact };
 
-/** A payload with the members of several is read as the first of them. */
-export const SCHEMES: readonly Scheme[] = Object.values(BY_METHOD);
+/** A payment of an unknown scheme is read as one of this scheme, and is refused because no offer has its scheme. */
+export const DEFAULT_SCHEME: Scheme = exact;
 
-/** A payload or an offer that names none means this one. */
-export const DEFAULT_SCHEME: Scheme = eip3009;
-
-export function schemeOf(method: TransferMethod): Scheme {
-  return BY_METHOD[method];
-}
+/** Each method of a token belongs to one scheme. */
+export const METHODS: Readonly<Record<TransferMethod, AssetTransferMethod>> = exact.methods;

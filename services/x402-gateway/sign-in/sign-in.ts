@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { X402Toml } from "../../../shared/config/x402-toml.ts";
+import type { Proves } from "../../../shared/ingress/ask-result.ts";
 import type { RefusalOf } from "../../../shared/ingress/call-routes.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
@@ -13,6 +14,8 @@ import { createSignInNonces, createUseNonce } from "./nonce.ts";
 import { createAssertSignedIn, createSignInAllowances } from "./payer.ts";
 
 type Deps = {
+  /** Whether a request shows the result token, which needs no sign-in. */
+  provesByToken: Proves;
   journal: Pick<PaymentJournal, "look">;
   chains: Pick<Chains, "of">;
   partition: Partition;
@@ -25,12 +28,12 @@ type Deps = {
 /** How whoever has paid for a call proves it with his wallet: the x402 extension sign-in-with-x (CAIP-122, EIP-4361). */
 export type SignIn = {
   ask: AskForSignIn;
-  /** Returns why a request does not prove it: it has no sign-in, or a bad one. Throws what else `assertSignedIn` throws. */
+  /** Returns why a request does not prove it: it has no result token, and no sign-in or a bad one. Throws what else `assertSignedIn` throws. */
   refusalOf: RefusalOf;
 };
 
 export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
-  const { journal, chains, partition, partyOf, clock, redisTime } = deps;
+  const { provesByToken, journal, chains, partition, partyOf, clock, redisTime } = deps;
   const nonces = createSignInNonces(x402.quote_secret as [Secret, ...Secret[]], redisTime);
   const termsOf = createTermsOf(x402.public_url);
   const networks = [...new Set(x402.accepted_tokens.map(({ network }) => network))];
@@ -46,6 +49,7 @@ export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
   return {
     ask: createAskForSignIn({ nonces, termsOf, networks }),
     async refusalOf(req, callId) {
+      if (await provesByToken(req, callId)) return undefined;
       try {
         await assertSignedIn(req, callId);
         return undefined;

@@ -1,5 +1,3 @@
--- KEYS ...blocks
--- ARGV line
 -- Takes a call out of these blocks. `line` is how its line begins. The size counted for a block stays. Answers how many blocks had the
 -- call.
 local found = 0

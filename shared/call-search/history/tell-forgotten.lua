@@ -1,5 +1,3 @@
--- KEYS forgotten
--- ARGV line
 -- `line` is how the line of the call begins.
 --@include "../../redis/now.lua"
 redis.call('ZADD', KEYS.forgotten, 'NX', now, ARGV.line)

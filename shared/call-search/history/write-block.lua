@@ -1,5 +1,3 @@
--- KEYS block, index, size, forgotten, off
--- ARGV id, text, calls, newest, keptMs, callsMax, bytesMax, prefix
 -- A block that is written again is the same one. The lines of calls that were forgotten meanwhile are left out. `prefix` is how the keys
 -- of blocks begin.
 --@include "../../redis/now.lua"

@@ -1,4 +1,3 @@
--- KEYS record, result, progress, attempts
 -- Answers the newest entry of the call's log, and then what read.lua answers, with the first line of the result alone.
 --@include "./read-record.lua"
 local result = redis.call('GETRANGE', KEYS.result, 0, HEAD_BYTES_MAX - 1)

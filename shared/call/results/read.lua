@@ -1,4 +1,3 @@
--- KEYS record, result, progress
 -- Answers what they hold.
 --@include "./read-record.lua"
 return {redis.call('GET', KEYS.result), redis.call('GET', KEYS.progress), unpack(record, 1, 6)}

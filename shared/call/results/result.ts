@@ -1,3 +1,4 @@
+import { parseJson } from "../../platform/text/parse-json.ts";
 import { unreadable } from "../../redis/unreadable.ts";
 
 /*
@@ -86,17 +87,9 @@ const DETAIL_CHARS_MAX = 1000;
 /** The title and the detail of a problem document; undefined if there is none, or it says neither. */
 export function problemTextOf(contentType: string | undefined, body: Buffer): ProblemText | undefined {
   if (!/^application\/problem\+json\s*(?:;|$)/i.test(contentType ?? "")) return undefined;
-  const document = parsedOrNot(body.toString("utf8"));
+  const document = parseJson(body.toString("utf8"));
   const said = typeof document === "object" && document !== null ? textOf(document) : {};
   return Object.keys(said).length > 0 ? said : undefined;
-}
-
-function parsedOrNot(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** What of these members is text, cut, and without control characters. */

@@ -2,7 +2,7 @@ import { defineScript } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { bytes, list, oneOf, optional } from "../../redis/reply.ts";
 import { readFailed } from "../../redis/unreadable.ts";
-import { toState } from "../record-state.ts";
+import { RECORD, toState } from "../record-state.ts";
 import { RESULT_LIMITS, type ResultLimits } from "./limits.ts";
 import readLua from "./read.lua";
 import readStatusLua from "./read-status.lua";
@@ -56,6 +56,7 @@ const TELL_PROGRESS = defineScript({
   source: tellProgressLua,
   keys: "record",
   args: "prefix, id, resultMs, bytesMax, progress",
+  constants: { RECORD },
   reply: oneOf("stored", "ended"),
 });
 

@@ -2,3 +2,8 @@
 local function tellChange(ids)
   redis.call('PUBLISH', string.match(KEYS[1], '^[^:]*:') .. 'changes', ids)
 end
+
+local function changeState(record, id, st, at)
+  redis.call('HSET', record, 'st', st, 'at', at)
+  tellChange(id)
+end

@@ -1,5 +1,3 @@
--- KEYS record
--- ARGV prefix, id, resultMs, bytesMax, progress
 --@include "./change.lua"
 if isClosed then return 'ended' end
 if deliveredAs(headOf(id)) or (resultRank[rs] or 0) > 1 then return 'ended' end

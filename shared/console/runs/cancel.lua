@@ -1,5 +1,3 @@
--- KEYS run, open, acts, repeats, actCount
--- ARGV id, line
 -- Asks that the run end, with a line of the audit the first time. A run that nobody holds can be taken at once, and whoever takes it ends it.
 --@include "../../redis/even-if-full.lua"
 --@include "../../redis/now.lua"

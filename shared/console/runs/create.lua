@@ -1,5 +1,3 @@
--- KEYS run, runs, open, acts, repeats, actCount
--- ARGV id, kind, by, request, prefix, line
 -- Adds a run, with its line of the audit unless that is empty. Answers 1, or 0 if too many are open.
 --@include "../../redis/now.lua"
 --@include "../../redis/audit/add-act.lua"

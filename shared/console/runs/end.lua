@@ -1,13 +1,8 @@
--- KEYS run, open
--- ARGV id, holder, state, progress, code, reason
 -- Ends the run in this state. Progress, code and reason may be empty. Answers 0 if somebody else holds the run, else
 -- 1.
---@include "../../redis/even-if-full.lua"
---@include "../../redis/now.lua"
-if redis.call('HGET', KEYS.run, 'holder') ~= ARGV.holder then return 0 end
+--@include "./while-held.lua"
 redis.call('HDEL', KEYS.run, 'holder', 'cancel', 'code', 'reason')
 redis.call('HSET', KEYS.run, 'st', ARGV.state, 'ended_at', string.format('%.0f', now))
-if ARGV.progress ~= '' then redis.call('HSET', KEYS.run, 'progress', ARGV.progress) end
 if ARGV.code ~= '' then redis.call('HSET', KEYS.run, 'code', ARGV.code, 'reason', ARGV.reason) end
 redis.call('ZREM', KEYS.open, ARGV.id)
 redis.call('PEXPIRE', KEYS.run, RUN_KEPT_MS)

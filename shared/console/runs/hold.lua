@@ -1,10 +1,5 @@
--- KEYS run, open
--- ARGV id, holder, leaseMs, progress
 -- Renews the lease, and stores the progress unless it is empty. Answers 0 if somebody else holds the run, 2 if the
 -- run must end, else 1.
---@include "../../redis/even-if-full.lua"
---@include "../../redis/now.lua"
-if redis.call('HGET', KEYS.run, 'holder') ~= ARGV.holder then return 0 end
-if ARGV.progress ~= '' then redis.call('HSET', KEYS.run, 'progress', ARGV.progress) end
+--@include "./while-held.lua"
 redis.call('ZADD', KEYS.open, now + ARGV.leaseMs, ARGV.id)
 return redis.call('HEXISTS', KEYS.run, 'cancel') == 1 and 2 or 1

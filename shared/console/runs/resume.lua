@@ -1,5 +1,3 @@
--- KEYS run, open, acts, repeats, actCount
--- ARGV id, by, line
 -- Has a cancelled or stopped run wait again, with a line of the audit. Answers 1; 0 if too many are open; 2 if the run is in another state.
 --@include "../../redis/now.lua"
 --@include "../../redis/audit/add-act.lua"

@@ -1,5 +1,3 @@
--- KEYS open
--- ARGV prefix, holder, leaseMs, ...kinds
 -- Gives the holder a run of these kinds that nobody holds. Answers its id and its fields, or nothing. Leaves a run
 -- of another kind to others.
 --@include "../../redis/even-if-full.lua"

@@ -26,7 +26,7 @@ export function createProcessLogger(
       messageKey: "event",
       level: options.level ?? "info",
       formatters: { level: (label) => ({ level: label }) },
-      timestamp: pino.stdTimeFunctions.isoTime,
+      timestamp: createIsoTime(),
     },
     destination,
   );
@@ -35,6 +35,20 @@ export function createProcessLogger(
     warn: (event, fields: Fields = {}) => log.warn(fields, event),
     error: (event, fields: Fields = {}) => log.error(fields, event),
     flush,
+  };
+}
+
+/** Makes the time of a line, as `pino.stdTimeFunctions.isoTime` does. Lines of one millisecond share its text, which costs as much as the rest. */
+function createIsoTime(): () => string {
+  let at = Number.NaN;
+  let text = "";
+  return () => {
+    const now = Date.now();
+    if (now !== at) {
+      at = now;
+      text = `,"time":"${new Date(now).toISOString()}"`;
+    }
+    return text;
   };
 }
 

@@ -1,5 +1,3 @@
--- KEYS rate
--- ARGV readAt, refreshMs, keepMs, retryMs, reason
 -- Stores why the read that began at `readAt` failed. `retryMs` is the first wait, which doubles with each further failure up to
 -- `refreshMs`. A slow read does not undo a later one.
 --@include "./stored-value.lua"

@@ -1,5 +1,3 @@
--- KEYS rate, ...histories
--- ARGV readAt, refreshMs, keepMs, value
 -- Stores a value whose read began at `readAt`, also in the histories of the rate's tokens. A slow read does not undo a later one.
 --@include "./stored-value.lua"
 if read_at > tonumber(ARGV.readAt) then return end

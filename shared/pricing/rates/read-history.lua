@@ -1,4 +1,3 @@
--- KEYS history
 -- Answers Redis' time, and the history.
 --@include "../../redis/now.lua"
 return {now, redis.call('HGETALL', KEYS.history)}

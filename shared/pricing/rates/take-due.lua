@@ -1,5 +1,3 @@
--- KEYS rate
--- ARGV leaseMs, dueMsMax, keepMs
 -- Answers what peek.lua answers. If a read is due, the caller has the lease of it. `dueMsMax` is the longest time until the next read is due.
 --@include "./stored-value.lua"
 local due = not due_at or due_at <= now or due_at > now + tonumber(ARGV.dueMsMax)

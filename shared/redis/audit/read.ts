@@ -1,5 +1,5 @@
 import { AppError } from "../../platform/errors/app-error.ts";
-import { toObject } from "../pages.ts";
+import { mergePages, toObject } from "../pages.ts";
 import type { Partition } from "../partition.ts";
 import { ACTIONS, type AuditStream, isAuditAction } from "./actions.ts";
 
@@ -42,12 +42,13 @@ const ENTRY_ID = /^(\d{1,16})-(\d{1,16})\.(acts|repeats|money|reads)$/;
  * `next` even a page without lines is not the last.
  */
 export function createReadAudit({ redis, keys }: Partition) {
-  async function* newestIn(place: Place, after: string | undefined): AsyncGenerator<ReadEntry> {
+  async function* newestIn(place: Place, after: string | undefined): AsyncGenerator<ReadEntry[]> {
     for (let end = endBeyond(place, after); ; ) {
       const found = await redis.xrevrange(keys.audit(place), end, "-", "COUNT", READ_AT_ONCE);
-      for (const [id, flat] of found) yield toEntry(id, place, flat);
       const last = found.at(-1)?.[0];
-      if (last === undefined || found.length < READ_AT_ONCE) return;
+      if (last === undefined) return;
+      yield found.map(([id, flat]) => toEntry(id, place, flat));
+      if (found.length < READ_AT_ONCE) return;
       end = `(${last}`;
     }
   }
@@ -57,15 +58,7 @@ export function createReadAudit({ redis, keys }: Partition) {
     after: string | undefined,
   ): AsyncGenerator<ReadEntry> {
     const sources = places.map((place) => newestIn(place, after));
-    const heads = await Promise.all(sources.map((source) => source.next()));
-    for (;;) {
-      const entries = heads.flatMap(({ done, value }, i) => (done ? [] : [{ entry: value as ReadEntry, i }]));
-      const [first, ...others] = entries;
-      if (first === undefined) return;
-      const { entry, i } = others.reduce((a, b) => (isNewer(b.entry, a.entry) ? b : a), first);
-      yield entry;
-      heads[i] = (await sources[i]?.next()) ?? { done: true, value: undefined };
-    }
+    for await (const page of mergePages(sources, isNewer, READ_AT_ONCE)) yield* page;
   }
 
   return async function readAudit(

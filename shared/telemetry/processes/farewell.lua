@@ -1,5 +1,3 @@
--- KEYS process, processes
--- ARGV id
 --@include "../../redis/even-if-full.lua"
 redis.call('DEL', KEYS.process)
 redis.call('ZREM', KEYS.processes, ARGV.id)

@@ -1,18 +1,8 @@
 import { z } from "zod";
-import { defineScript } from "../../redis/define-script.ts";
-import { toScored } from "../../redis/pages.ts";
+import { lastSeen } from "../../redis/last-seen.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { integer, list, text, tuple } from "../../redis/reply.ts";
-import listLua from "./list.lua";
 import { KINDS, type Process, REPORT_KEPT_MS } from "./process.ts";
 import { StoredRunners } from "./runner-health.ts";
-
-const LIST = defineScript({
-  source: listLua,
-  keys: "processes",
-  args: "keptMs",
-  reply: tuple(integer, list(text)),
-});
 
 const Stored = z
   .object({
@@ -43,19 +33,17 @@ export type ReadProcesses = () => Promise<Processes>;
 
 /** Reads which processes run: those that have reported lately, and have not stopped. */
 export function createReadProcesses({ redis, keys }: Partition): ReadProcesses {
-  const listed = LIST.on(redis);
   return async () => {
-    const [now, reply] = await listed({ processes: keys.processes }, { keptMs: REPORT_KEPT_MS });
-    const seen = toScored(reply);
+    const seen = await lastSeen(redis, keys.processes, REPORT_KEPT_MS);
     const records = await Promise.all(seen.map(({ member }) => redis.hgetall(keys.process(member))));
     const processes: Process[] = [];
     let unreadable = 0;
-    for (const [i, { member: id, score }] of seen.entries()) {
+    for (const [i, { member: id, ageMs: silentMs }] of seen.entries()) {
       const record = records[i] ?? {};
       if (Object.keys(record).length === 0) continue; // it has just stopped
       const stored = Stored.safeParse(record).data;
       if (stored === undefined) unreadable += 1;
-      else processes.push({ id, ...stored, silentMs: Math.max(0, now - score) });
+      else processes.push({ id, ...stored, silentMs });
     }
     return { processes: processes.sort(inOrder), unreadable };
   };

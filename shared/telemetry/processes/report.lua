@@ -1,5 +1,3 @@
--- KEYS process, processes, layout, ...counts
--- ARGV id, number, batch, keptMs, ...fields(name, value)
 -- `counts` are the keys of the batch, and `keptMs` is how long the record with these fields is kept. Nothing is told where another layout
 -- is: the process ends by that, or takes nothing more. A batch that was counted before is not counted again. It is noted before it is
 -- counted, so that one which fails half way is not either.

@@ -1,5 +1,3 @@
--- KEYS ...counts
--- ARGV batch
 --@include "../../redis/even-if-full.lua"
 --@include "./add-counted.lua"
 addCounted(cjson.decode(ARGV.batch), FIRST.counts)

@@ -39,9 +39,9 @@ test("postern check-config says how many jobs are sold, and for how many tokens"
 
 test("postern check-config says which Redis the runner has", async () => {
   postern.configure({ webhooks });
-  expect((await checkConfig()).stdout).toContain("runner: shared Redis");
+  expect((await checkConfig()).stdout).toContain("runner: the Redis of the other processes");
   postern.configure({ postern: { runner: { redis: { url: "redis://127.0.0.1:1" } } }, webhooks });
-  expect((await checkConfig()).stdout).toContain("runner: separate Redis");
+  expect((await checkConfig()).stdout).toContain("runner: its own Redis");
 });
 
 test("postern check-config says who may ask the operator's console, and what is wrong with operator.toml", async () => {

@@ -1,12 +1,13 @@
 import type { Hex } from "viem";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
 import { createRates } from "../../../shared/pricing/rates/rates.ts";
 import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
 import { isLive } from "../../../shared/pricing/rates/source.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { usePostern } from "../../fixtures/postern.ts";
@@ -50,7 +51,7 @@ function configure(token: Rate, redisUrl = asUser(redis.url, "operator")): void 
 
 /** As a gateway does: reads once and shares. */
 async function shareOnce(): Promise<void> {
-  const { x402 } = loadX402Config({ dir: postern.configDir, env: {} });
+  const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
   const connection = connectForWork({ url: new Secret(redis.url) }, silentLogger);
   const tokens = x402?.accepted_tokens ?? [];
   const partition = partitionOf(connection);
@@ -67,7 +68,7 @@ test("postern rates shows fixed rates, and needs no Redis for it", async () => {
   configure({}, "redis://127.0.0.1:1");
   expect(await rates()).toMatchObject({
     code: 0,
-    stdout: "USDC (eip155:8453): 3200 per native unit\n  fixed; no bounds; offered\n",
+    stdout: "USDC (eip155:8453): 3200 per native coin\n  fixed; no bounds; offered\n",
   });
 });
 
@@ -82,7 +83,7 @@ test("postern rates exits with 1 for a rate that nobody has read yet, and shows 
   const { code, stdout } = await rates();
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^USDC \(eip155:8453\): 3200 per native unit\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
+    /^USDC \(eip155:8453\): 3200 per native coin\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
   );
   const json = JSON.parse((await ratesHere("--json")).stdout) as { rates: object[] };
   expect(json.rates).toEqual([
@@ -116,7 +117,7 @@ test("postern rates exits with 1 for a rate that is too old", async () => {
 
 test("postern rates says why and when the last read failed, of a rate that still counts and of one that does not", async () => {
   configure({ rate_per_native_unit: chainlink() });
-  const { x402 } = loadX402Config({ dir: postern.configDir, env: {} });
+  const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
   const [token] = (x402?.accepted_tokens ?? []).filter(isLive);
   const shared = createSharedValue(redis.partition, token!);
   const { now } = await shared.takeDue();
@@ -145,7 +146,7 @@ test("postern rates --test asks every source now, tells the verdict of each, and
   await fixture.write(feeds[1]!, { answer: 1n });
   const one = await rates("--test");
   expect(one.code).toBe(0);
-  expect(one.stdout).toMatch(/^USDC \(eip155:8453\): 3200 per native unit\n {2}median of 3; /);
+  expect(one.stdout).toMatch(/^USDC \(eip155:8453\): 3200 per native coin\n {2}median of 3; /);
   expect(
     one.stdout.match(/^ {4}chainlink 0x\w+: (.*)$/gm)?.map((line) => line.replace(/.*: (?=\d)/, "")),
   ).toEqual([

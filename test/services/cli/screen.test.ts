@@ -45,7 +45,7 @@ describe("on a screen", needs("script"), () => {
       expect(text).not.toMatch(CONTROL);
       for (const line of text.split("\n")) expect([line, stringWidth(line) <= columns]).toEqual([line, true]);
       for (const id of ids) expect(text).toContain(id);
-      expect(text).toContain("2 of 2 failed calls match");
+      expect(text).toContain("2 failed calls");
     },
   );
 
@@ -83,7 +83,7 @@ describe("on a screen", needs("script"), () => {
     });
     expect(ran.code).toBe(0);
     expect(ran.shown.replaceAll("\r\x1b[K", "|")).toMatch(
-      /\|\[#{30}\] 100 % 5\/5 \d+\/s\|returned 5 of 5 calls to the queue\n$/,
+      /\|\[#{30}\] 100 % 5\/5 \d+\/s\|replayed 5 calls\n$/,
     );
     expect(ran.shown).not.toContain('"event"');
   });
@@ -121,10 +121,10 @@ onlyInLongRun(() => {
   test("a long replay in a pipe tells each tenth of it in a line", async () => {
     await fixture.fail(Array.from({ length: 120 }, () => ({ path: "/long" })));
     const ran = await postern.run(["failed", "replay", "--endpoint", "/long"]);
-    expect(ran.stdout).toBe("returned 120 of 120 calls to the queue\n");
+    expect(ran.stdout).toBe("replayed 120 calls\n");
     const lines = ran.stderr.trimEnd().split("\n");
     expect(lines.length).toBeLessThanOrEqual(9);
-    for (const line of lines) expect(line).toMatch(/^returned \d+ of 120 calls to the queue \([1-9]0 %\)$/);
+    for (const line of lines) expect(line).toMatch(/^replayed \d+ of 120 calls \([1-9]0 %\)$/);
   });
 
   test("a long replay with --quiet says nothing, and its exit code tells", async () => {

@@ -126,6 +126,12 @@ test.each([
   expect(problem).toMatch(HAS_EXAMPLE);
 });
 
+test("the help of a command says which options are required", async () => {
+  const { stdout } = await runHere(["failed", "discard", "--help"]);
+  expect(stdout).toMatch(/--reason <text> +reason for the audit trail \(required\)\n/);
+  expect(stdout.match(/\(required\)/g)).toHaveLength(1);
+});
+
 test("the help of each command fits a screen of 80 columns", async () => {
   const program = buildProgram({ version: "0", env: {} } as Surroundings);
   const linesOf = async (command: Command, words: readonly string[]): Promise<string[]> => {
@@ -134,7 +140,7 @@ test("the help of each command fits a screen of 80 columns", async () => {
     return [...stdout.split("\n"), ...(await Promise.all(below)).flat()];
   };
   const lines = await linesOf(program, []);
-  expect(lines).toContain("  resume [options] <service/job...>  start injecting the calls of these jobs");
+  expect(lines).toContain("  resume [options] <service/job...>  send the calls of these jobs to the runner");
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
 });
 

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { unconfigured } from "../../../services/cli/with-redis.ts";
 import { LAYOUT } from "../../../shared/redis/layout.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useRedis } from "../../fixtures/redis.ts";
@@ -18,6 +19,13 @@ test("postern failed list, failed replay and status exit with 1 without Redis, a
       stderr: expect.stringMatching(/^Redis at 127\.0\.0\.1:1 cannot be reached: .*\n$/),
     });
   }
+});
+
+test("the message that Redis cannot be reached says that a directory without configuration files was read", async () => {
+  expect(unconfigured(postern.configDir)).toBe("");
+  expect(unconfigured("config")).toBe(
+    "; config has no configuration files: name the right directory with --config-dir",
+  );
 });
 
 test("postern failed list exits with 3 on a configuration that is not there", async () => {

@@ -36,15 +36,15 @@ describe("the page of calls", needs("chromium"), () => {
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");
     await page.getByText(`Runner refused the call: ${REFUSAL}`).first().waitFor();
-    await page.getByText("Attempt 1 of 1 failed").waitFor();
+    await page.getByText("Attempt 1 failed").waitFor();
     expect(await page.locator(".timeline .step-title").first().textContent()).toBe("Created");
     await shoot(page, "call-failed");
     await page.getByRole("button", { name: "Replay…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner takes EURO now");
     await page.getByRole("button", { name: "Replay 1 call" }).click();
-    await page.getByText("1 of 1 replayed").waitFor();
+    await page.getByText("1 call replayed").waitFor();
     await page.keyboard.press("Escape");
-    await page.getByText("queued", { exact: true }).first().waitFor();
+    await page.getByText("waiting", { exact: true }).first().waitFor();
     await calls.startProducer();
     await page.getByText("Injected into the runner").waitFor();
     await page.getByText("injected", { exact: true }).first().waitFor();

@@ -47,7 +47,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await flush();
     const page = await open({ hash: "#/endpoints" });
     const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
-    await row.getByText("3 times").waitFor();
+    await row.getByText("3 requests").waitFor();
     await row.getByText("the credential does not match").waitFor();
     const newest = row.getByText("2 min ago");
     expect(await newest.getAttribute("datetime")).toBe(new Date(at).toISOString());

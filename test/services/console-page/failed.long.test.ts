@@ -135,7 +135,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await dialog.getByLabel("Reason").fill("the runner is mended");
     await shoot(page, "replay-asked");
     await go.click();
-    await dialog.getByText("2 of 2 replayed").waitFor();
+    await dialog.getByText("2 calls replayed").waitFor();
     await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
     await page.getByText("No matching calls").waitFor();
     const audited = await calls.audited();
@@ -157,7 +157,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.getByPlaceholder("Test orders, agreed with the shop").waitFor();
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await page.getByRole("button", { name: "Discard 2 calls" }).click();
-    await page.getByText("2 of 2 discarded").waitFor();
+    await page.getByText("2 calls discarded").waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
     expect(await calls.find(String(kept))).toBeDefined();
@@ -187,7 +187,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await violationsOf(page)).toEqual([]);
     await dialog.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await dialog.getByRole("button", { name: "Discard 7 calls" }).click();
-    await dialog.getByText("7 of 7 discarded").waitFor();
+    await dialog.getByText("7 calls discarded").waitFor();
     await dialog
       .getByText(
         /^Refunds became due: .*for 3 calls; 6 smallest units of WIDE, not confirmed on chain, for 1 call/,
@@ -271,7 +271,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner is mended");
     await page.getByRole("button", { name: "Replay 9,000 calls" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByText(/^[1-9][\d,]* of 9,000 replayed$/).waitFor();
+    await dialog.getByText(/^[1-9][\d,]* of 9,000 calls replayed$/).waitFor();
     await dialog.getByRole("button", { name: "Cancel" }).click();
     await dialog.getByText("cancelled", { exact: true }).waitFor();
     const done = CALLS - (await calls.calls.count({}));
@@ -280,10 +280,10 @@ describe("the page of failed calls", needs("chromium"), () => {
     await shoot(page, "replay-cancelled");
     await page.keyboard.press("Escape");
     // It stands on the page too, for whoever comes next.
-    const runs = page.getByRole("region", { name: "Recent bulk operations" });
+    const runs = page.getByRole("region", { name: "Recent replays and discards" });
     await runs.getByText("by otto: the runner is mended").waitFor();
     await runs.getByRole("button", { name: "Resume" }).click();
-    await runs.getByText("9,000 of 9,000 replayed").waitFor({ timeout: 120_000 });
+    await runs.getByText("9,000 calls replayed", { exact: true }).waitFor({ timeout: 120_000 });
     expect(await calls.calls.count({})).toBe(0);
   });
 
@@ -298,7 +298,7 @@ describe("the page of failed calls", needs("chromium"), () => {
       const [later = ""] = await calls.fail([{}]);
       await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
       await go.click();
-      await page.getByText("2 of 2 discarded").waitFor();
+      await page.getByText("2 calls discarded").waitFor();
       expect(await calls.find(later)).toBeDefined();
     },
   );
@@ -315,7 +315,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await multiplyFailed(redis.partition, { of, copies: 3, everyMs: -7 });
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await go.click();
-    await page.getByText("1 of 1 discarded").waitFor();
+    await page.getByText("1 call discarded").waitFor();
     expect(await calls.calls.count({})).toBe(3);
   });
 
@@ -346,7 +346,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     expect(await dialog.getByRole("alert").count()).toBe(0);
     await force.check();
     await dialog.getByRole("button", { name: "Replay 3 calls" }).click();
-    await dialog.getByText("3 of 3 replayed").waitFor();
+    await dialog.getByText("3 calls replayed").waitFor();
   });
 
   test("the count of a job's failed calls leads to just these, as does that of all callbacks; that of one receiver leads nowhere", async () => {

@@ -105,7 +105,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await page.getByRole("button", { name: "Replay all…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner takes EURO since deploy 12");
     await page.getByRole("button", { name: "Replay 3 calls" }).click();
-    await page.getByText("3 of 3 replayed").waitFor();
+    await page.getByText("3 calls replayed").waitFor();
     await page.keyboard.press("Escape");
     await page.getByText("No failed calls").waitFor();
     await expect.poll(() => orders().length).toBe(6);
@@ -126,7 +126,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     for (let i = 0; i < 6; i++) expect((await push(NEW)).status).toBe(401);
     await page.getByRole("link", { name: "6 of 7 webhooks were refused in the last 10 min" }).click(COUNTED);
     const row = page.getByRole("row").filter({ hasText: "/hooks/github" });
-    await row.getByText("6 times").waitFor();
+    await row.getByText("6 requests").waitFor();
     await shoot(page, "incident-rotated");
     await row.getByRole("link", { name: "6", exact: true }).click();
     await page.getByRole("heading", { name: "6 refused requests" }).waitFor();

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
-import { REJECTED_KEPT, REJECTED_KEPT_MS } from "../../../shared/console/rejected/record.ts";
+import { REJECTED_KEPT, REJECTED_KEPT_MS } from "../../../shared/telemetry/rejected/record.ts";
 import { shoot } from "../../fixtures/chromium.ts";
 import { useOperatorPage } from "../../fixtures/console-page.ts";
 import { useRedis } from "../../fixtures/redis.ts";
@@ -63,7 +63,7 @@ describe("the page of refused requests", needs("chromium"), () => {
     await flush();
     const page = await open({ hash: "#/endpoints" });
     const endpoint = rows(page).filter({ hasText: "/a" });
-    await endpoint.getByText("2 times").waitFor();
+    await endpoint.getByText("2 requests").waitFor();
     await endpoint.getByRole("link", { name: "2", exact: true }).click();
     await page.getByRole("heading", { name: "2 refused requests" }).waitFor();
     const path = page.getByLabel("Endpoint");

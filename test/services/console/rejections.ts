@@ -1,13 +1,13 @@
 import { beforeEach } from "vitest";
-import type { Rejection } from "../../../shared/console/rejected/entry.ts";
-import { createRejectedList, type RejectedRequest } from "../../../shared/console/rejected/list.ts";
-import { createRecordRejected } from "../../../shared/console/rejected/record.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { connectForRequests } from "../../../shared/redis/connect.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { whenReady } from "../../../shared/redis/ready.ts";
+import type { Rejection } from "../../../shared/telemetry/rejected/entry.ts";
+import { createRejectedList, type RejectedRequest } from "../../../shared/telemetry/rejected/list.ts";
+import { createRecordRejected } from "../../../shared/telemetry/rejected/record.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import type { TestRedis } from "../../fixtures/redis.ts";
 import { sentRequest } from "../../support/sent-request.ts";

@@ -1,12 +1,12 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Inject } from "../../../services/producer/producer.ts";
-import { createRejectedList } from "../../../shared/console/rejected/list.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { createOpenedEndpoints } from "../../../shared/ingress/opened-endpoints.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { createCallRecords, createFailedRecords } from "../../../shared/queue/call-record.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
+import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
 import { useInjecting } from "../../fixtures/injecting.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { openRaw, send, sendRaw } from "../../support/http.ts";
@@ -159,7 +159,7 @@ describe("401", () => {
       expect(answer.status).toBe(401);
       expect(answer.headers["www-authenticate"]).toMatch(/realm="postern"/);
       expect(answer.json()).toMatchObject({
-        detail: expect.stringMatching(/^unauthorized; expected: [a-z0-9, -]+; found: [a-z0-9, -]+$/),
+        detail: expect.stringMatching(/^unauthorized; required: [a-z0-9, -]+; received: [a-z0-9, -]+$/),
         code: "webhook.credential_rejected",
       });
       expect(answer.text).not.toContain(reason);

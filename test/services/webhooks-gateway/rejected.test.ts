@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeAll, expect, test } from "vitest";
-import { createRejectedList } from "../../../shared/console/rejected/list.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { send, sendRaw } from "../../support/http.ts";
 import { SECRET } from "./deliver/credentials.ts";
@@ -56,7 +56,7 @@ test("a refused signature leaves who sent it, which signature headers came and w
     body: "hidden body",
   });
   expect(answer.json()["detail"]).toBe(
-    "unauthorized; expected: x-hub-signature-256; found: authorization, x-hub-signature",
+    "unauthorized; required: x-hub-signature-256; received: authorization, x-hub-signature",
   );
   const entry = await newest();
   expect(entry).toMatchObject({
@@ -79,14 +79,14 @@ test("a refused signature of one's own names the header that came, and the one o
     body: "b",
   });
   expect(answer.json()["detail"]).toBe(
-    "unauthorized; expected: x-own-signature, x-own-time; found: x-own-signature",
+    "unauthorized; required: x-own-signature, x-own-time; received: x-own-signature",
   );
   expect(await newest()).toMatchObject({ endpoint: "/own", came: ["x-own-signature"] });
 });
 
 test("a refused token names the place in which it was wanted", async () => {
   const answer = await send(gateway.address, { path: "/token?other=1", body: "b" });
-  expect(answer.json()["detail"]).toBe("unauthorized; expected: query parameter token; found: none");
+  expect(answer.json()["detail"]).toBe("unauthorized; required: query parameter token; received: none");
 });
 
 test.each([

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { createSignatureCheck } from "../../../services/webhooks-gateway/signature.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
-import type { Scheme } from "../../../shared/senders/description.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
+import type { Scheme } from "../../../shared/senders/scheme.ts";
 import { RequestValues } from "../../../shared/senders/template.ts";
 
 const SECRET = "a secret of one's own";

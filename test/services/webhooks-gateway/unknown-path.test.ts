@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createRejectedList } from "../../../shared/console/rejected/list.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
 import { useWebhooks } from "../../fixtures/webhooks.ts";
 import { send } from "../../support/http.ts";
 

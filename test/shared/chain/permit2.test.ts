@@ -7,8 +7,9 @@ import { usdtAbi } from "../../../services/dev/chain/contracts/usdt.ts";
 import { type Chain, createChain } from "../../../shared/chain/chain.ts";
 import { uintWord } from "../../../shared/chain/encoding.ts";
 import { addressTopic } from "../../../shared/chain/logs.ts";
-import { EXACT_PROXY, PERMIT2, type Permit2Transfer, permit2Rule } from "../../../shared/chain/permit2.ts";
+import { EXACT_PROXY, PERMIT2, permit2 } from "../../../shared/chain/permit2.ts";
 import { createReads, createRpc, type Log, type Receipt } from "../../../shared/chain/rpc.ts";
+import type { TokenAuthorization } from "../../../shared/chain/transfer-methods.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { useDevnet } from "../../fixtures/devnet.ts";
 import { useEnds } from "../../fixtures/ends.ts";
@@ -52,7 +53,7 @@ async function permit(choice: Partial<Permit2Choice> = {}) {
   return { signed, its: toTransfer(signed) };
 }
 
-function toTransfer({ permit2Authorization }: SignedPermit2): Permit2Transfer {
+function toTransfer({ permit2Authorization }: SignedPermit2): TokenAuthorization {
   const { from, permitted, nonce, deadline, witness } = permit2Authorization;
   return {
     ...{ method: "permit2", asset: permitted.token, from, to: witness.to, value: BigInt(permitted.amount) },
@@ -62,7 +63,7 @@ function toTransfer({ permit2Authorization }: SignedPermit2): Permit2Transfer {
 }
 
 /** Makes what has happened final, long after the end of the permit. */
-async function longAfter({ validBefore }: Permit2Transfer): Promise<void> {
+async function longAfter({ validBefore }: TokenAuthorization): Promise<void> {
   const now = await devnet.chain.now();
   await devnet.chain.increaseTime(Number(validBefore - now) + LONG_AFTER);
   await devnet.chain.finalize();
@@ -128,7 +129,7 @@ test("a call of the proxy does not prove a permit that differs from its own in a
   const { signed, its } = await permit();
   const transaction = await devnet.chain.permit2.settle(signed);
   const other = devnet.payers[0]?.address as Hex;
-  const changes: Partial<Permit2Transfer>[] = [
+  const changes: Partial<TokenAuthorization>[] = [
     { asset: devnet.permit2Tokens.dai },
     { from: other },
     { to: other },
@@ -164,10 +165,10 @@ test("a permit that was never used is expired once a final block is past its dea
 });
 
 test.each([
-  ["was invalidated", (its: Permit2Transfer) => devnet.chain.permit2.invalidate(payer, BigInt(its.nonce))],
+  ["was invalidated", (its: TokenAuthorization) => devnet.chain.permit2.invalidate(payer, BigInt(its.nonce))],
   [
     "was used for a permit to the payer himself",
-    (its: Permit2Transfer) =>
+    (its: TokenAuthorization) =>
       devnet.chain.permit2.spendOtherwise(payer, {
         token: its.asset,
         value: VALUE,
@@ -206,10 +207,9 @@ test("a wrapped call may not have paid if the payer also invalidates the nonce, 
     const transaction = await devnet.chain.permit2.invalidate(payer, BigInt(nonce));
     const log = (await reads.receipt(transaction))?.logs[0] as Log;
     const topics = [log.topics[0] as Hex, addressTopic(owner)];
-    return permit2Rule(its).proofIn(
-      { ...receipt, logs: [...receipt.logs, { ...log, topics }] },
-      reads.transaction,
-    );
+    return permit2
+      .ruleOf(its)
+      .proofIn({ ...receipt, logs: [...receipt.logs, { ...log, topics }] }, reads.transaction);
   };
   expect(await proofBeside(payer.address, its.nonce)).toEqual({ kind: "none" });
   expect(await proofBeside(payer.address, later.its.nonce)).toMatchObject({ kind: "wrapped" });

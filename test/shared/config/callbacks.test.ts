@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { loadConfig, loadPostern } from "../../../shared/config/load-config.ts";
-import type { Reader } from "../../../shared/config/read-postern.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { type Reader, readPostern } from "../../../shared/config/read-postern.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { dirWith, problemsOf } from "./files.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, "s").toString("base64")}`;
@@ -15,7 +16,7 @@ function problems(
     "postern.toml": table,
     ...(endpoint && { "webhooks.toml": `${ENDPOINT}${endpoint}` }),
   });
-  return problemsOf(() => loadConfig({ dir, env: {}, reader })).map((line) =>
+  return problemsOf(() => loadConfig(readWebhooks, { dir, env: {}, reader })).map((line) =>
     line.replace(/^.*?\.toml:?\d*: /, ""),
   );
 }
@@ -28,7 +29,7 @@ test.each([undefined, "producer", "gateway", "command", "runner"] as const)(
     expect(problems("[callbacks]\n", { reader })).toEqual([
       "callbacks.secret: is missing: receivers verify callbacks with it",
     ]);
-    const { postern } = loadPostern({ dir: dirWith({ "postern.toml": on() }), env: {}, reader });
+    const { postern } = loadConfig(readPostern, { dir: dirWith({ "postern.toml": on() }), env: {}, reader });
     expect(postern.callbacks?.secret?.length).toBe(
       reader === undefined || reader === "producer" ? 1 : undefined,
     );
@@ -132,7 +133,7 @@ test.each([
 test("a wildcard below a public suffix is warned of, with its port or without, and no other entry", () => {
   const hosts =
     '["*.github.io", "*.co.uk:8443", "*.example.org", "a.github.io", "*.a.github.io", "*.internal.lan"]';
-  const { warnings } = loadConfig({
+  const { warnings } = loadConfig(readWebhooks, {
     dir: dirWith({ "postern.toml": on(), "webhooks.toml": `${ENDPOINT}callback_hosts = ${hosts}\n` }),
     env: {},
   });

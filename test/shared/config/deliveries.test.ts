@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import type { Reader } from "../../../shared/config/read-postern.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { dirWith, problemsOf } from "./files.ts";
 
 const WEBHOOKS = '[[endpoints]]\npath = "/a"\njob_id = 1\nauth = "none"\n';
@@ -17,7 +18,7 @@ runner = "reports"
 
 const files = (postern: string) => ({ "postern.toml": postern, "webhooks.toml": WEBHOOKS });
 const load = (postern: string, env = {}, reader?: Reader) =>
-  loadConfig({ dir: dirWith(files(postern)), env, reader }).postern;
+  loadConfig(readWebhooks, { dir: dirWith(files(postern)), env, reader }).postern;
 const problems = (postern: string, env = {}, reader?: Reader) => problemsOf(() => load(postern, env, reader));
 
 const ON = `${RUNNERS}[results]\ndeliveries = true\n`;

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { dirWith, endpointProblems, onlyProblem } from "./files.ts";
 
 const SECRET = 'secret = "0123456789abcdef"';
@@ -40,7 +41,7 @@ test.each([
 
 const endpointOf = (lines: string) => {
   const files = { "webhooks.toml": `[[endpoints]]\npath = "/a"\njob_id = 1\n${SECRET}\n${lines}\n` };
-  return loadConfig({ dir: dirWith(files), env: {} }).webhooks?.endpoints[0];
+  return loadConfig(readWebhooks, { dir: dirWith(files), env: {} }).webhooks?.endpoints[0];
 };
 
 test("an answer of 204 takes the preset's body and its type away", () => {

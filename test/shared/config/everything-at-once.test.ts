@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
-import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readOperator } from "../../../shared/config/read-operator.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
 
-const load = (files: Files) => problemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));
+const load = (files: Files) => problemsOf(() => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }));
 const endpoint = (lines: string) => `[[endpoints]]\n${lines}\n`;
 const GOOD = 'path = "/a"\njob_id = 1\nauth = "bearer"\nsecret = "a secret of our own 0123"';
 
@@ -98,7 +99,7 @@ test("a wrong token of operator.toml hides neither an open address nor a name th
     "operator.toml":
       'session_secs = 1\n[[tokens]]\nname = "a"\nrole = "viewer"\ntoken = "env:ABSENT"\n[[tokens]]\nname = "a"\nrole = "viewer"\ntoken = "a-token-of-our-own-0123"',
   });
-  expect(problemsOf(() => loadOperatorConfig({ dir, env: {} }))).toEqual([
+  expect(problemsOf(() => loadConfig(readOperator, { dir, env: {} }))).toEqual([
     expect.stringContaining("session_secs: must be at least 60"),
     expect.stringContaining("tokens[0].token: names the environment variable"),
     expect.stringContaining("tokens[1].name: must be unique: another token has this name"),
@@ -110,7 +111,7 @@ test("a missing secret of postern.toml hides no job that calls back without [cal
     "postern.toml": '[runner]\nsecret = "env:ABSENT"',
     "job_pricing.toml": '[1]\n7 = { price_wei = "1000000000000000", callback_url = "https://example.com/" }',
   });
-  expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
+  expect(problemsOf(() => loadConfig(readX402, { dir, env: {} }))).toEqual([
     expect.stringContaining("postern.toml: runner.secret: names the environment variable"),
     expect.stringContaining("job_pricing.toml: 1.7.callback_url: needs [callbacks]"),
   ]);
@@ -146,13 +147,13 @@ test("a wrong key of x402.toml hides no body limit that is above the budget in p
     "postern.toml": "[http]\nbody_budget_bytes = 1000",
     "x402.toml": "typo_key = 1\nbody_limit_bytes = 60000000",
   });
-  const found = problemsOf(() => loadX402Config({ dir, env: {} }));
+  const found = problemsOf(() => loadConfig(readX402, { dir, env: {} }));
   expect(found).toContainEqual(expect.stringContaining("http.body_budget_bytes: must be at least 60000000"));
   const wrong = dirWith({
     "postern.toml": "[http]\nbody_budget_bytes = 1000",
     "x402.toml": 'body_limit_bytes = "1"',
   });
-  expect(problemsOf(() => loadX402Config({ dir: wrong, env: {} })).join("\n")).not.toContain("http.");
+  expect(problemsOf(() => loadConfig(readX402, { dir: wrong, env: {} })).join("\n")).not.toContain("http.");
 });
 
 test.each([
@@ -216,7 +217,7 @@ test("a wrong token of operator.toml hides no secret that other tokens share", (
     (token, at) => `[[tokens]]\nname = "t${at}"\nrole = "viewer"\ntoken = ${token}\n`,
   );
   const dir = dirWith({ "operator.toml": tokens.join("") });
-  expect(problemsOf(() => loadOperatorConfig({ dir, env: {} }))).toEqual([
+  expect(problemsOf(() => loadConfig(readOperator, { dir, env: {} }))).toEqual([
     expect.stringContaining("tokens[0].token: names the environment variable"),
     expect.stringContaining("tokens[2].token: must be unique: another name has this token"),
   ]);
@@ -228,7 +229,7 @@ test("a wrong key of a job that is sold hides nothing else of the job", () => {
     "postern.toml": '[callbacks]\nsecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="',
     "job_pricing.toml": `[1]\n1 = ${job("descripton = 'x'")}\n2 = ${job("keep_result = 1")}`,
   });
-  expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
+  expect(problemsOf(() => loadConfig(readX402, { dir, env: {} }))).toEqual([
     expect.stringContaining("1.1.descripton: unknown key"),
     expect.stringContaining("1.1.callback_url: must be an https URL of a public address"),
     expect.stringContaining("1.2.keep_result: must be true or false"),
@@ -247,7 +248,7 @@ test("a wrong price or id of a job that is sold hides nothing else of the job", 
     "postern.toml": '[callbacks]\nsecret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="',
     "job_pricing.toml": table.join("\n"),
   });
-  const found = problemsOf(() => loadX402Config({ dir, env: {} }));
+  const found = problemsOf(() => loadConfig(readX402, { dir, env: {} }));
   expect(found).toHaveLength(9);
   for (const problem of [
     "1.1.price_wei: must be quoted",
@@ -268,7 +269,7 @@ test.each([
   ["facilitatr_url = 1", "facilitatr_url"],
 ])("who settles is not missing too if its key is misspelt: %s", (line, key) => {
   const dir = dirWith({ "x402.toml": line });
-  const found = problemsOf(() => loadX402Config({ dir, env: {} })).join("\n");
+  const found = problemsOf(() => loadConfig(readX402, { dir, env: {} })).join("\n");
   expect(found).toContain(`${key}: unknown key`);
   expect(found).not.toContain("set facilitator_url or [[facilitators]]");
 });

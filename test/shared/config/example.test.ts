@@ -1,14 +1,16 @@
 import { expect, test } from "vitest";
 import type { JobIds } from "../../../shared/call/job-ids.ts";
 import type { CallbacksToml } from "../../../shared/config/callbacks-toml.ts";
-import { endpointFields } from "../../../shared/config/endpoint-fields.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { everyEndpoint } from "../../../shared/config/endpoint-fields.ts";
 import type { JobPrice } from "../../../shared/config/job-pricing-toml.ts";
-import { loadConfig } from "../../../shared/config/load-config.ts";
-import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
 import type { PosternToml } from "../../../shared/config/postern-toml.ts";
+import { readOperator } from "../../../shared/config/read-operator.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { PLACEHOLDERS } from "../../../shared/config/secrets.ts";
 import type { WebhooksToml } from "../../../shared/config/webhooks-toml.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
+import { AUTH_KEYS } from "../../../shared/senders/auth.ts";
 import { dirWith, exampleFile, type Files, filledExample, problemsOf } from "./files.ts";
 
 /** The compiler wants every key here. What is in the tables of a description, docs/senders.md says. */
@@ -40,12 +42,12 @@ const PRICED_JOB_KEYS: Readonly<
 
 const names = ["postern.toml", "webhooks.toml", "x402.toml", "job_pricing.toml", "operator.toml"];
 const files = (read = exampleFile): Files => Object.fromEntries(names.map((name) => [name, read(name)]));
-const loadAll = (all: Files) => loadX402Config({ dir: dirWith(all), env: {} });
+const loadAll = (all: Files) => loadConfig(readX402, { dir: dirWith(all), env: {} });
 const filled = () => files(filledExample);
 
 test("the example configuration is refused for every placeholder in it, and for nothing else", () => {
   const dir = dirWith(files());
-  const ofOperator = problemsOf(() => loadOperatorConfig({ dir, env: {}, reader: "operator" }));
+  const ofOperator = problemsOf(() => loadConfig(readOperator, { dir, env: {}, reader: "operator" }));
   const found = [...problemsOf(() => loadAll(files())), ...ofOperator];
   const [recipients, secrets] = [
     /pay_to: must not be the zero address/,
@@ -59,7 +61,7 @@ test("the example configuration is refused for every placeholder in it, and for 
 
 test("the example configuration is valid once its secrets are replaced, and states the true defaults", () => {
   const found = loadAll(filled());
-  expect(found.postern).toEqual(loadConfig({ dir: dirWith({}), env: {} }).postern);
+  expect(found.postern).toEqual(loadConfig(readWebhooks, { dir: dirWith({}), env: {} }).postern);
   expect(found.x402).toMatchObject(x402Defaults());
   expect(found.warnings).toEqual([]);
 });
@@ -80,8 +82,8 @@ function x402Defaults() {
 }
 
 test("the example of operator.toml is valid once its tokens are replaced, and states the true defaults and every key", () => {
-  const { operator, warnings } = loadOperatorConfig({ dir: dirWith(filled()), env: {} });
-  const { tokens: none, ...defaults } = loadOperatorConfig({ dir: dirWith({}), env: {} }).operator;
+  const { operator, warnings } = loadConfig(readOperator, { dir: dirWith(filled()), env: {} });
+  const { tokens: none, ...defaults } = loadConfig(readOperator, { dir: dirWith({}), env: {} }).operator;
   expect([operator, warnings, none]).toMatchObject([defaults, [], []]);
   for (const key of [...Object.keys(operator), "public_url", ...operator.tokens.flatMap(Object.keys)])
     expect(exampleFile("operator.toml")).toMatch(new RegExp(`\\b${key}\\b`));
@@ -96,9 +98,9 @@ test("the example configuration names every key there is", () => {
     ]);
   const { x402 } = loadAll(filled());
   for (const key of [
-    ...keys(loadConfig({ dir: dirWith({}), env: {} }).postern),
+    ...keys(loadConfig(readWebhooks, { dir: dirWith({}), env: {} }).postern),
     ...Object.keys(WEBHOOKS_KEYS),
-    ...endpointFields({ env: {} }).options.flatMap(({ shape }) => Object.keys(shape)),
+    ...["auth", "secret", ...Object.keys(everyEndpoint({ env: {} })), ...AUTH_KEYS],
     ...Object.keys(CALLBACKS_KEYS),
     ...Object.keys(JOB_KEYS),
     ...Object.values(PRICED_JOB_KEYS).flat(),
@@ -125,7 +127,8 @@ test("the table of callbacks that the example shows in comments is valid, and st
   const [, shown = ""] = CALLBACKS_TABLE.exec(exampleFile("postern.toml")) ?? [];
   const text = shown.replaceAll(/^# /gm, "");
   const secret = 'secret = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="';
-  const load = (table: string) => loadConfig({ dir: dirWith({ "postern.toml": table }), env: {} });
+  const load = (table: string) =>
+    loadConfig(readWebhooks, { dir: dirWith({ "postern.toml": table }), env: {} });
   const { callbacks } = load(text.replace(/^secret = .*$/m, secret)).postern;
   expect(callbacks).toEqual(load(`[callbacks]\n${secret}`).postern.callbacks);
   expect(Object.keys(callbacks ?? {}).sort()).toEqual(Object.keys(CALLBACKS_KEYS).sort());
@@ -139,7 +142,7 @@ test("the tables of jobs and runners that the example shows in comments are vali
       "",
     )
     .replaceAll(/"env:\w+"/g, '"a secret of the test"');
-  const { postern } = loadConfig({ dir: dirWith({ "postern.toml": shown }), env: {} });
+  const { postern } = loadConfig(readWebhooks, { dir: dirWith({ "postern.toml": shown }), env: {} });
   expect(Object.keys(postern.runners)).toEqual(["reports"]);
   expect(Object.keys(postern.jobs["7/1"] ?? {})).toEqual(Object.keys(JOB_KEYS));
 });

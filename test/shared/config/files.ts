@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 /** Texts by the name of their file. */
@@ -48,7 +49,7 @@ export function placedProblemsOf(load: () => unknown): string[] {
 /** The problems of a webhooks.toml with one endpoint, at the path `/a`. */
 export function endpointProblems(lines: string): string[] {
   const files = { "webhooks.toml": `[[endpoints]]\npath = "/a"\n${lines}\n` };
-  return problemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));
+  return problemsOf(() => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }));
 }
 
 /** Tells that a configuration has this problem of the endpoint `/a`, and no other. */

@@ -1,10 +1,11 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { readTables, writeConfig } from "../../../shared/config/config-tables.ts";
 import { parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
-import { loadPricingConfig } from "../../../shared/pricing/load-pricing-config.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { readPricing } from "../../../shared/pricing/read-pricing.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { problemsOf } from "./files.ts";
 import { load, problems, x402, x402Dir } from "./x402-files.ts";
@@ -119,7 +120,7 @@ input_example = { text = "hello" }
   mkdirSync(join(dir, "schemas"));
   writeFileSync(join(dir, "schemas/text.json"), JSON.stringify(SCHEMA));
   writeFileSync(join(dir, "schemas/text.example.json"), '{"text":"hello"}');
-  const { prices } = loadX402Config({ dir, env: {} });
+  const { prices } = loadConfig(readX402, { dir, env: {} });
   expect(prices.get("1/1")).toEqual({ serviceId: 1, jobIndex: 1, priceWei: 10n ** 15n });
   const input = { schema: SCHEMA, example: { text: "hello" } };
   expect(prices.get("1/7")).toMatchObject({
@@ -127,11 +128,11 @@ input_example = { text = "hello" }
     input,
   });
   expect(prices.get("2/7")).toMatchObject({ priceWei: 3n * 10n ** 15n, input });
-  expect(loadPricingConfig({ dir, env: {} }).jobs.get("1/7")?.priceWei).toBe(2n * 10n ** 15n);
+  expect(loadConfig(readPricing, { dir, env: {} }).jobs.get("1/7")?.priceWei).toBe(2n * 10n ** 15n);
 
   const copy = tempDir();
   writeConfig(copy, readTables(dir));
-  expect(loadX402Config({ dir: copy, env: {} }).prices.get("1/7")).toMatchObject({ input });
+  expect(loadConfig(readX402, { dir: copy, env: {} }).prices.get("1/7")).toMatchObject({ input });
 });
 
 test("every problem of the jobs' tables is reported at once, with file, key and what is wrong", () => {
@@ -153,7 +154,7 @@ name = "echo"
   });
   writeFileSync(join(dir, "long.json"), JSON.stringify({ title: "x".repeat(64 * 1024) }));
   writeFileSync(join(dir, "broken.json"), "{");
-  expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
+  expect(problemsOf(() => loadConfig(readX402, { dir, env: {} }))).toEqual([
     expect.stringMatching(/^job_pricing\.toml: 1\.2\.price_wei: must be above 0$/),
     expect.stringMatching(/^job_pricing\.toml: 1\.2\.name: must be 1 to 32/),
     expect.stringMatching(

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { readDocument } from "../../docs/blocks.ts";
 import { dirWith, type Files, filledExample, placedProblemsOf } from "./files.ts";
 
@@ -14,7 +15,8 @@ function documentedWays(): string {
   return `${ways.slice(0, -1).join(", ")} or ${ways.at(-1)}`;
 }
 
-const said = (files: Files) => placedProblemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));
+const said = (files: Files) =>
+  placedProblemsOf(() => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }));
 const endpoint = (...lines: string[]) => ["[[endpoints]]", ...lines, ""].join("\n");
 const open = (path: string) => endpoint(`path = "${path}"`, "job_id = 1", 'auth = "none"');
 
@@ -179,7 +181,7 @@ test.each([
       "x402.toml": example.replace(right, wrong),
       "job_pricing.toml": filledExample("job_pricing.toml"),
     };
-    expect(placedProblemsOf(() => loadX402Config({ dir: dirWith(files), env: {} }))).toEqual([
+    expect(placedProblemsOf(() => loadConfig(readX402, { dir: dirWith(files), env: {} }))).toEqual([
       expect.stringMatching(
         new RegExp(
           `^x402\\.toml:${line}: accepted_tokens\\[\\d\\]\\.network: must be "eip155:" and a decimal chain id, such as ${end.replace("?", "\\?")}$`,
@@ -222,6 +224,6 @@ test.each([
     "x402.toml": example.replace(right, wrong),
     "job_pricing.toml": filledExample("job_pricing.toml"),
   };
-  const [first] = placedProblemsOf(() => loadX402Config({ dir: dirWith(files), env: {} }));
+  const [first] = placedProblemsOf(() => loadConfig(readX402, { dir: dirWith(files), env: {} }));
   expect(first).toMatch(new RegExp(`^x402\\.toml:${line}: [\\w.[\\]]+: ${problem.replace("?", "\\?")}$`));
 });

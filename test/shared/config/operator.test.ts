@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readOperator } from "../../../shared/config/read-operator.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { dirWith } from "./files.ts";
 
@@ -7,7 +8,7 @@ const TOKEN = "5f0c4f8e7d1a6b2393ce1f6a0d78b54e";
 const token = (name: string, role = "viewer", secret = `"${TOKEN}-${name}"`) =>
   `[[tokens]]\nname = "${name}"\nrole = "${role}"\ntoken = ${secret}\n`;
 const load = (text: string, env: NodeJS.ProcessEnv = {}) =>
-  loadOperatorConfig({ dir: dirWith({ "operator.toml": text }), env });
+  loadConfig(readOperator, { dir: dirWith({ "operator.toml": text }), env });
 
 function problemsOf(text: string): string[] {
   try {
@@ -20,7 +21,7 @@ function problemsOf(text: string): string[] {
 }
 
 test("operator.toml may be absent: then it serves this machine, without a token", () => {
-  expect(loadOperatorConfig({ dir: dirWith({}), env: {} }).operator).toEqual({
+  expect(loadConfig(readOperator, { dir: dirWith({}), env: {} }).operator).toEqual({
     ...{ bind_address: "127.0.0.1:9300", allowed_hosts: [], session_secs: 14_400, tokens: [] },
   });
 });

@@ -1,12 +1,14 @@
 import { expect, test } from "vitest";
 import { createRetryPolicy } from "../../../services/producer/outcomes.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { toJobs } from "../../../shared/config/jobs-toml.ts";
-import { loadConfig } from "../../../shared/config/load-config.ts";
 import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
 
-const problems = (files: Files) => problemsOf(() => loadConfig({ dir: dirWith(files), env: {} }));
+const problems = (files: Files) =>
+  problemsOf(() => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }));
 
 test("a forwarded_header that no proxy may set is refused", () => {
   expect(problems({ "postern.toml": '[http]\nforwarded_header = "Forwarded"' })).toEqual([
@@ -16,7 +18,7 @@ test("a forwarded_header that no proxy may set is refused", () => {
 
 test("a forwarded_header is X-Forwarded-For, if nothing else is said", () => {
   const http = (lines: string) =>
-    loadConfig({
+    loadConfig(readWebhooks, {
       dir: dirWith({ "postern.toml": `[http]\ntrusted_proxies = ["10.0.0.1"]\n${lines}` }),
       env: {},
     }).postern.http.forwarded_header;
@@ -124,7 +126,7 @@ test("what a job does not say of its backoff is the producer's, and its rate is 
     rate = { per_second = 50, burst = 100 }
     [jobs."7/2"]
     rate = { per_second = 0.1 }`;
-  const jobs = toJobs(loadConfig({ dir: dirWith({ "postern.toml": toml }), env: {} }).postern);
+  const jobs = toJobs(loadConfig(readWebhooks, { dir: dirWith({ "postern.toml": toml }), env: {} }).postern);
   expect(jobs.get("7/1")).toMatchObject({
     backoff: { baseMs: 5, capMs: 60_000 },
     rate: { max: 100, periodMs: 2000 },
@@ -133,7 +135,7 @@ test("what a job does not say of its backoff is the producer's, and its rate is 
 });
 
 const runner = (lines: string) => ({ "postern.toml": `[runner]\n${lines}` });
-const loaded = (files: Files) => loadConfig({ dir: dirWith(files), env: {} }).postern;
+const loaded = (files: Files) => loadConfig(readWebhooks, { dir: dirWith(files), env: {} }).postern;
 
 test("the runner has the Redis of all, unless it has one of its own, which is strict unless it says otherwise", () => {
   const all = '[redis]\nurl = "redis://all"\ndurability = "relaxed"\n';

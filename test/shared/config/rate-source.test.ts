@@ -2,8 +2,9 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import type { TomlTable } from "smol-toml";
 import { describe, expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { writeConfig } from "../../../shared/config/config-tables.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const FEED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
@@ -50,7 +51,7 @@ function load(
     },
     job_pricing: { "1": { "7": "1000000000000000", ...jobs } },
   });
-  return loadX402Config({ dir, env: env as Record<string, string> });
+  return loadConfig(readX402, { dir, env: env as Record<string, string> });
 }
 
 const rateOf = (...args: Parameters<typeof load>) =>

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { toRunnerRedis } from "../../../shared/config/postern-toml.ts";
+import { readPostern } from "../../../shared/config/read-postern.ts";
 import { toRedisTarget } from "../../../shared/config/redis-toml.ts";
 import { PREFIX, prefixOf } from "../../../shared/redis/keys.ts";
 import { TEST_TLS } from "../../support/tls.ts";
@@ -8,7 +9,7 @@ import { dirWith, placedProblemsOf } from "./files.ts";
 
 const ENV = { CERT: TEST_TLS.cert, KEY: TEST_TLS.key };
 const load = (lines: string, table = "redis") =>
-  loadConfig({ dir: dirWith({ "postern.toml": `[${table}]\n${lines}` }), env: ENV }).postern;
+  loadConfig(readPostern, { dir: dirWith({ "postern.toml": `[${table}]\n${lines}` }), env: ENV }).postern;
 const problems = (lines: string, table?: string) =>
   placedProblemsOf(() => load(lines, table)).map((line) => line.replace(/^postern\.toml:\d+: /, ""));
 

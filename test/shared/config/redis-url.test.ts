@@ -1,10 +1,13 @@
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { dirWith, placedProblemsOf } from "./files.ts";
 
 const said = (url: string) => {
   const toml = `[redis]\nurl = ${JSON.stringify(url)}\n[runner]\nredis.url = ${JSON.stringify(url)}\n`;
-  return placedProblemsOf(() => loadConfig({ dir: dirWith({ "postern.toml": toml }), env: {} }));
+  return placedProblemsOf(() =>
+    loadConfig(readWebhooks, { dir: dirWith({ "postern.toml": toml }), env: {} }),
+  );
 };
 
 test.each([

@@ -2,12 +2,13 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
 import { type ConfigTables, readTables, writeConfig } from "../../../shared/config/config-tables.ts";
-import { loadConfig } from "../../../shared/config/load-config.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { dirWith, type Files, problemsOf } from "./files.ts";
 
-const load = (files: Files, env = {}) => loadConfig({ dir: dirWith(files), env });
+const load = (files: Files, env = {}) => loadConfig(readWebhooks, { dir: dirWith(files), env });
 const problems = (files: Files, env = {}) => problemsOf(() => load(files, env));
 const endpoint = (lines: string) => `[[endpoints]]\npath = "/a"\njob_id = 1\n${lines}\n`;
 
@@ -87,7 +88,7 @@ test.each([
   const { warnings } = load({
     "webhooks.toml": endpoint(`auth = "bearer"\nsecret = ${JSON.stringify(secret)}`),
   });
-  expect(warnings).toEqual([expect.stringContaining(`webhooks.toml: endpoint /a: secret[0]: `)]);
+  expect(warnings).toEqual([expect.stringContaining(`webhooks.toml: endpoint /a: secret: `)]);
   expect(warnings[0]).toContain(warned);
   expect(warnings[0]).not.toContain(secret.trim());
 });

@@ -1,10 +1,11 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/load-config.ts";
-import { loadOperatorConfig } from "../../../shared/config/load-operator-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readOperator } from "../../../shared/config/read-operator.ts";
+import { readWebhooks } from "../../../shared/config/read-webhooks.ts";
 import { environmentWarnings, requireUtf8 } from "../../../shared/platform/lifecycle/environment.ts";
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { dirWith, problemsOf } from "./files.ts";
 
@@ -26,7 +27,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
     const dir = tempDir();
     writeFileSync(join(dir, "postern.toml"), make("drain_secs = 1\n"));
     writeFileSync(join(dir, "webhooks.toml"), make(withSecret(TEXT)));
-    expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
+    expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
       expect.stringMatching(/^postern\.toml: (?:is|contains) /),
       expect.stringContaining(remedy),
     ]);
@@ -35,10 +36,10 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
   test("a secret's file that is not UTF-8 text is refused with the remedy", () => {
     const dir = dirWith({ "webhooks.toml": withSecret("file:secret") });
     writeFileSync(join(dir, "secret"), make(TEXT));
-    expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
+    expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
       expect.stringMatching(/^webhooks\.toml: endpoint \/a: secret: names a file that (?:is|contains) /),
     ]);
-    expect(problemsOf(() => loadConfig({ dir, env: {} }))[0]).toContain(remedy);
+    expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))[0]).toContain(remedy);
   });
 
   test("a job's schema that is not UTF-8 text is refused", () => {
@@ -46,7 +47,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
       "job_pricing.toml": '[1]\n7 = { price_wei = "1000000000000000", input_schema = "s.json" }',
     });
     writeFileSync(join(dir, "s.json"), make('{"type":"object"}'));
-    expect(problemsOf(() => loadX402Config({ dir, env: {} }))).toEqual([
+    expect(problemsOf(() => loadConfig(readX402, { dir, env: {} }))).toEqual([
       expect.stringMatching(/^job_pricing\.toml: 1\.7\.input_schema: must be JSON \((?:is|contains) /),
     ]);
   });
@@ -55,7 +56,7 @@ describe.each(NOT_TEXT)("%s", (_what, make, remedy) => {
 test("a key file of 32 raw bytes is refused, and told to be written as hex or base64", () => {
   const dir = dirWith({ "webhooks.toml": withSecret("file:key") });
   writeFileSync(join(dir, "key"), Buffer.alloc(32, 0xa7));
-  expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
+  expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
     expect.stringContaining("write raw bytes as hex or base64"),
   ]);
 });
@@ -64,7 +65,7 @@ test("a byte order mark of UTF-8 is no part of a file or of a secret, as little 
   const dir = tempDir();
   writeFileSync(join(dir, "webhooks.toml"), `\ufeff${withSecret("file:secret").replaceAll("\n", "\r\n")}`);
   writeFileSync(join(dir, "secret"), `\ufeff${TEXT}\r\n`);
-  const [endpoint] = loadConfig({ dir, env: {} }).webhooks?.endpoints ?? [];
+  const [endpoint] = loadConfig(readWebhooks, { dir, env: {} }).webhooks?.endpoints ?? [];
   expect(endpoint?.auth === "bearer" && endpoint.secret[0]?.reveal()).toBe(TEXT);
 });
 
@@ -73,12 +74,14 @@ test("a secret that holds U+FFFD or NUL is refused as a variable, as text and as
   for (const value of ["env:HOOK", "caf\ufffd", "nul\0 nul 0123456789"]) {
     const dir = dirWith({ "webhooks.toml": withSecret(value) });
     expect(
-      problemsOf(() => loadConfig({ dir, env })),
+      problemsOf(() => loadConfig(readWebhooks, { dir, env })),
       value,
     ).toHaveLength(1);
   }
   const dir = dirWith({ "webhooks.toml": withSecret("X").replace('"X"', '"a \\uFFFD of our own 0123456"') });
-  expect(problemsOf(() => loadConfig({ dir, env }))).toEqual([expect.stringContaining("U+FFFD")]);
+  expect(problemsOf(() => loadConfig(readWebhooks, { dir, env }))).toEqual([
+    expect.stringContaining("U+FFFD"),
+  ]);
 });
 
 test("a variable of the program that is not UTF-8 is refused by its name, one of somebody else is not", () => {
@@ -101,15 +104,15 @@ const CANNOT_BE_READ: [what: string, put: (path: string) => void, why: string][]
 
 describe.each(CANNOT_BE_READ)("%s", (_what, put, why) => {
   test.each([
-    ["postern.toml", loadConfig],
-    ["webhooks.toml", loadConfig],
-    ["operator.toml", loadOperatorConfig],
-    ["x402.toml", loadX402Config],
-    ["job_pricing.toml", loadX402Config],
-  ] as const)("in the place of %s is a problem, and not a file that is absent", (name, load) => {
+    ["postern.toml", readWebhooks],
+    ["webhooks.toml", readWebhooks],
+    ["operator.toml", readOperator],
+    ["x402.toml", readX402],
+    ["job_pricing.toml", readX402],
+  ] as const)("in the place of %s is a problem, and not a file that is absent", (name, read) => {
     const dir = tempDir();
     put(join(dir, name));
-    expect(problemsOf(() => load({ dir, env: {} }))).toEqual([
+    expect(problemsOf(() => loadConfig<unknown>(read, { dir, env: {} }))).toEqual([
       expect.stringMatching(new RegExp(`^${name}: .*${why}`)),
     ]);
   });
@@ -117,7 +120,9 @@ describe.each(CANNOT_BE_READ)("%s", (_what, put, why) => {
   test("in the place of a secret's file is a problem", () => {
     const dir = dirWith({ "webhooks.toml": withSecret("file:secret") });
     put(join(dir, "secret"));
-    expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([expect.stringContaining(why)]);
+    expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
+      expect.stringContaining(why),
+    ]);
   });
 
   test("does not fail the look for variables that nothing reads", () => {
@@ -131,17 +136,19 @@ test("a configuration directory that is a link to nothing, or a file, is a probl
   const [dangling, file] = [join(tempDir(), "config"), join(tempDir(), "config")];
   symlinkSync("/does/not/exist", dangling);
   writeFileSync(file, "");
-  expect(() => loadConfig({ dir: dangling, env: {} })).toThrow("config: cannot be read (ENOENT");
-  expect(() => loadConfig({ dir: file, env: {} })).toThrow("config: cannot be read (ENOTDIR");
+  expect(() => loadConfig(readWebhooks, { dir: dangling, env: {} })).toThrow(
+    "config: cannot be read (ENOENT",
+  );
+  expect(() => loadConfig(readWebhooks, { dir: file, env: {} })).toThrow("config: cannot be read (ENOTDIR");
 });
 
 test("hidden files of editors and of macOS do not stop a start, and a misspelt file does", () => {
   const dir = dirWith({ "webhooks.toml": withSecret(TEXT), "._webhooks.toml": "\0\x05\x16\x07" });
   symlinkSync("me@host.123:456", join(dir, ".#webhooks.toml"));
-  expect(loadConfig({ dir, env: {} }).webhooks?.endpoints).toHaveLength(1);
+  expect(loadConfig(readWebhooks, { dir, env: {} }).webhooks?.endpoints).toHaveLength(1);
   expect(environmentWarnings({ POSTERN_ODD: "x" }, dir)).toHaveLength(1);
   writeFileSync(join(dir, "webhook.toml"), "");
-  expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
+  expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
     expect.stringContaining("is not a Postern file"),
   ]);
 });
@@ -157,7 +164,7 @@ describe("a relative path of a secret's file", () => {
     writeFileSync(join(home, "real", "webhooks.toml"), withSecret("file:secrets/../../hook"));
     mkdirSync(join(home, "real", "secrets"));
     writeFileSync(join(home, "hook"), TEXT);
-    const { webhooks } = loadConfig({ dir: join(home, "config"), env: {} });
+    const { webhooks } = loadConfig(readWebhooks, { dir: join(home, "config"), env: {} });
     expect(webhooks?.endpoints[0]).toHaveProperty("secret.length", 1);
   });
 
@@ -167,15 +174,15 @@ describe("a relative path of a secret's file", () => {
     onTestFinished(() => rmSync(here, { force: true }));
     const dir = dirWith({ "webhooks.toml": withSecret(`file:${NAME}`) });
     writeFileSync(here, "a secret of the working directory");
-    expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
+    expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
       expect.stringContaining(`start at the configuration directory, so ${here} is not read`),
     ]);
     writeFileSync(join(dir, NAME), TEXT);
-    expect(problemsOf(() => loadConfig({ dir, env: {} }))).toEqual([
+    expect(problemsOf(() => loadConfig(readWebhooks, { dir, env: {} }))).toEqual([
       expect.stringContaining(`names two files, ${join(dir, NAME)} and ${here}`),
     ]);
     rmSync(here);
     symlinkSync(join(dir, NAME), here);
-    expect(loadConfig({ dir, env: {} }).webhooks?.endpoints).toHaveLength(1);
+    expect(loadConfig(readWebhooks, { dir, env: {} }).webhooks?.endpoints).toHaveLength(1);
   });
 });

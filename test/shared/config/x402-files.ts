@@ -1,4 +1,5 @@
-import { loadX402Config } from "../../../shared/pricing/load-x402-config.ts";
+import { loadConfig } from "../../../shared/config/config-dir.ts";
+import { readX402 } from "../../../shared/pricing/read-x402.ts";
 import { dirWith, problemsOf as problemsThrown } from "./files.ts";
 
 export const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
@@ -60,7 +61,7 @@ type X402Files = { x402?: string; jobs?: string; postern?: string };
 export const x402Dir = ({ x402, jobs, postern }: X402Files): string =>
   dirWith({ "x402.toml": x402, "job_pricing.toml": jobs, "postern.toml": postern });
 
-export const load = (files: X402Files, env = {}) => loadX402Config({ dir: x402Dir(files), env });
+export const load = (files: X402Files, env = {}) => loadConfig(readX402, { dir: x402Dir(files), env });
 
 export const problems = (files: X402Files): string[] => problemsThrown(() => load(files));
 

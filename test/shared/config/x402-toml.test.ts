@@ -208,11 +208,7 @@ test.each([
   ["a rate with commas", { rate_per_native_unit: '"3,200"' }, /must be a decimal number/],
   ["a fractional markup", { markup_bps: "1.5" }, /markup_bps/],
   ["a markup over 10,000 %", { markup_bps: "1000001" }, /markup_bps/],
-  [
-    "an unknown transfer_method",
-    { transfer_method: '"approve"' },
-    /transfer_method: must be "eip3009" or "permit2"/,
-  ],
+  ["an unknown transfer_method", { transfer_method: '"approve"' }, /transfer_method: must be "eip3009"/],
   ["no EIP-712 name", { eip3009_name: '""' }, /eip3009_name: is empty/],
   ["no EIP-712 version", { eip3009_version: undefined }, /eip3009_version/],
   [

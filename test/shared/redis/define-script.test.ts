@@ -18,10 +18,7 @@ const redis = useRedis();
 
 /** Answers everything that the script gets. */
 const ECHO = defineScript({
-  source: `-- KEYS one, two, ...others
--- ARGV first, second,
---   ...items(a, b)
-return {{KEYS.one, KEYS.two, KEYS[FIRST.others] or ''}, {ARGV.first, ARGV.second, ARGV[FIRST.items] or ''},
+  source: `return {{KEYS.one, KEYS.two, KEYS[FIRST.others] or ''}, {ARGV.first, ARGV.second, ARGV[FIRST.items] or ''},
   #KEYS, #ARGV, WIDTH.items, MOST, NAMES.of, 'MOST of KEYS.two'} -- MOST
 `,
   keys: "one, two, ...others",
@@ -76,23 +73,18 @@ test("Redis learns a script that it does not know, each time that it has forgott
 
 const define = (source: string) => () =>
   defineScript({ source, keys: "one, two", args: "first", reply: nothing });
-const HEADER = "-- KEYS one, two\n-- ARGV first\n";
 
 test.each([
-  ["whose header has them in another order", "-- KEYS two, one\n-- ARGV first\n", '"two, one"'],
-  ["whose header has one less", "-- KEYS one\n-- ARGV first\n", '"one"'],
-  ["whose header has no ARGV", "-- KEYS one, two\n", '""'],
-  ["that reads a key of another name", `${HEADER}return KEYS.three`, "KEYS.three"],
-  ["that reads a word of another name", `${HEADER}return ARGV.two`, "ARGV.two"],
-  ["that reads a constant that is not there", `${HEADER}return MOST`, "MOST"],
-  ["that counts items it does not have", `${HEADER}return FIRST.items`, "FIRST.items"],
+  ["that reads a key of another name", "return KEYS.three", "KEYS.three"],
+  ["that reads a word of another name", "return ARGV.two", "ARGV.two"],
+  ["that reads a constant that is not there", "return MOST", "MOST"],
+  ["that counts items it does not have", "return FIRST.items", "FIRST.items"],
 ])("a script %s is refused when it is defined", (_, source, reason) => {
   expect(define(source)).toThrow(reason);
 });
 
 test("items of KEYS and of ARGV have different names, because FIRST and WIDTH are of both", () => {
-  const source = "-- KEYS ...items\n-- ARGV ...items\n";
-  expect(() => defineScript({ source, keys: "...items", args: "...items", reply: nothing })).toThrow(
+  expect(() => defineScript({ source: "", keys: "...items", args: "...items", reply: nothing })).toThrow(
     "a name occurs twice",
   );
 });
@@ -101,7 +93,7 @@ test("names that the Lua declares itself, and those in texts and comments, are i
   const own =
     "local OPEN, FREE = 0, {} -- SOME COMMENT\nreturn redis.call('GET', KEYS.one), OPEN, FREE, \"OTHER 'TEXT'\"\n";
   const { lua } = defineScript({
-    source: HEADER + own,
+    source: own,
     keys: "one, two",
     args: "first",
     reply: nothing,
@@ -131,7 +123,7 @@ test("what Lua leaves out of a reply is undefined where that may be", () => {
 
 test("strings of a script that answers bytes come as they are", async () => {
   const read = defineScript({
-    source: "-- KEYS one\nreturn '\\255'",
+    source: "return '\\255'",
     keys: "one",
     strings: "bytes",
     reply: bytes,

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, expect, test } from "vitest";
 import type { z } from "zod";
 import type { Hex, Oddities } from "../../../services/dev/chain/chain.ts";
 import type { NodeIlls } from "../../../services/dev/chain/node.ts";
-import type { EventOrder } from "../../../shared/chain/eip3009.ts";
+import type { EventOrder } from "../../../shared/chain/proof.ts";
 import { devToken } from "../../../shared/dev/config.ts";
 import type { Part } from "../../../shared/dev/process.ts";
 import { untilReady, untilSelling } from "../../../shared/dev/stack.ts";

@@ -18,7 +18,7 @@ import { problemWords } from "../../ui/why.tsx";
 import { type Act, ActDialog } from "../failed/act.tsx";
 import { wordsOf } from "../payments/words.ts";
 import { ForgetDialog } from "./forget.tsx";
-import { CallState, wordOf } from "./state.tsx";
+import { CallState } from "./state.tsx";
 import { Timeline } from "./timeline.tsx";
 
 const EVERY_MS = 2000;
@@ -40,7 +40,7 @@ export function CallPage() {
       </PageHead>
       <div class="call-title">
         <Copyable text={id} />
-        {data !== undefined && <CallState state={data.state} />}
+        {data !== undefined && <CallState state={placeOf(data)} />}
       </div>
       {data === undefined && refused?.status === 404 ? (
         <Empty title="Call not found">
@@ -54,6 +54,11 @@ export function CallPage() {
       {act !== undefined && act !== "forget" && <ActDialog act={act} onClose={close} />}
     </>
   );
+}
+
+/** A queued call has the state of its entry in the queue: waiting, delayed or in flight. */
+function placeOf({ state, queue }: CallLife): string {
+  return queue?.as ?? state;
 }
 
 const IN_HAND = ["waiting", "active", "delayed", "queued", "settling", "review"];
@@ -85,20 +90,13 @@ function Actions({ life, onAct }: { life: CallLife; onAct: (act: Act | "forget")
 }
 
 function Life({ life }: { life: CallLife }) {
-  const { timeline, attempts, payment, queue, metadata } = life;
-  // More attempts may follow while it waits for one.
-  const isDecided = queue === null || queue.as === "failed";
+  const { timeline, payment, queue, metadata } = life;
   return (
     <>
       <Summary life={life} />
       <div class="columns">
         <Card title="Timeline">
-          <Timeline
-            steps={timeline}
-            attempts={isDecided ? (attempts ?? undefined) : undefined}
-            network={payment?.terms.network}
-            dueAt={queue?.due_at ?? undefined}
-          />
+          <Timeline steps={timeline} network={payment?.terms.network} dueAt={queue?.due_at ?? undefined} />
         </Card>
         <div>
           <Card title="Details">
@@ -143,19 +141,18 @@ function Summary({ life: { state, timeline } }: { life: CallLife }) {
 }
 
 function About({ life }: { life: CallLife }) {
-  const { origin, service_id, job_id, queue, content_type, sha256, traceparent, payment, changed_at } = life;
+  const { origin, service_id, job_id, content_type, sha256, traceparent, payment, changed_at } = life;
   const job = service_id === null ? undefined : `${service_id}/${job_id}`;
   return (
     <Facts
       facts={[
-        ["State", <CallState state={life.state} />],
+        ["State", <CallState state={placeOf(life)} />],
         ["State since", changed_at === null ? undefined : <Time at={changed_at} form="exact" />],
-        ["Source", origin],
+        ["Origin", origin],
         ["Endpoint", life.path === null ? undefined : <span class="mono">{life.path}</span>],
         ["Delivery", life.delivery_id === null ? undefined : <Copyable text={life.delivery_id} />],
         ["Job", job && <a href={linkTo(["flow"], { job })}>{job}</a>],
         ["Attempts", attemptsText(life)],
-        ["Queue", queue === null ? undefined : `${queue.name}, ${wordOf(queue.as)}`],
         ["Content type", content_type],
         ["Size", life.bytes === null ? undefined : bytes(life.bytes)],
         ["SHA-256", sha256 === null ? undefined : <Copyable text={sha256} shown={shortened(sha256)} />],

@@ -49,7 +49,7 @@ export function CallsPage() {
         <div class="call-row row-head" aria-hidden="true">
           <span>Call</span>
           <span>State</span>
-          <span>Source</span>
+          <span>Origin</span>
           <span>Job</span>
           <span>Details</span>
           <span>Updated</span>
@@ -178,15 +178,18 @@ function NothingFound({ hasSearch }: { hasSearch: boolean }) {
   if (!hasSearch) {
     return (
       <Empty title="No calls yet">
-        Send one to an endpoint, for example with <code>postern send</code>. Injected calls stay listed for{" "}
-        <code>history_secs</code>, by default one day.
+        Send one to an endpoint, for example with <code>postern send</code>. A call stays listed for one day
+        after the runner has answered 2xx, unless <code>[console] history_secs</code> in{" "}
+        <code>postern.toml</code> says otherwise.
       </Empty>
     );
   }
   return (
     <Empty title="No calls found">
-      The request may have been refused: check <a href={linkTo(["endpoints"])}>Endpoints and jobs</a>. Or the
-      call was injected longer ago than <code>history_secs</code>.
+      Check the spelling and the state. A refused request is no call: it is listed under{" "}
+      <a href={linkTo(["endpoints"], { view: "rejected" })}>Refused requests</a>. A call that ended long ago
+      is no longer listed (<code>[console] history_secs</code> in <code>postern.toml</code>, by default one
+      day).
     </Empty>
   );
 }

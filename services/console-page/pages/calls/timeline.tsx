@@ -13,15 +13,13 @@ type Told = { title: string; tone: Tone; text?: ComponentChildren };
 
 type Props = {
   steps: readonly LifeStep[];
-  /** How many there were in all, unless more may follow. */
-  attempts: number | undefined;
   network: string | undefined;
   /** When a call that waits for its next attempt is due. */
   dueAt: string | undefined;
 };
 
 /** What happened to a call, the oldest first, with the time between. */
-export function Timeline({ steps, attempts, network, dueAt }: Props) {
+export function Timeline({ steps, network, dueAt }: Props) {
   return (
     <ol class="timeline">
       {steps.map((step, i) => (
@@ -29,7 +27,7 @@ export function Timeline({ steps, attempts, network, dueAt }: Props) {
           key={`${step.at} ${step.what} ${i}`}
           step={step}
           day={dayOf(step) === dayOf(steps[i - 1]) ? undefined : dayOf(step)}
-          told={tell(step, { network, attempts })}
+          told={tell(step, { network })}
           since={i === 0 ? undefined : Date.parse(step.at) - Date.parse(steps[i - 1]?.at ?? step.at)}
         />
       ))}
@@ -82,7 +80,7 @@ function Step({ step, told: { title, tone, text }, day, since }: StepProps) {
   );
 }
 
-type Of = Pick<Props, "network" | "attempts">;
+type Of = Pick<Props, "network">;
 
 function tell(step: LifeStep, of: Of): Told {
   const say = TELL[step.what];
@@ -96,16 +94,12 @@ const BY: Readonly<Record<string, string>> = {
 
 type Tell = (step: LifeStep, of: Of) => Told;
 
-function attempt({ n }: LifeStep, { attempts }: Of): string {
-  return attempts === undefined ? `Attempt ${n}` : `Attempt ${n} of ${attempts}`;
-}
-
 const TELL: Readonly<Record<string, Tell>> = {
   created: () => ({ title: "Created", tone: "good", text: "A gateway verified the request." }),
   claimed: ({ facilitator }) => ({
     title: "Payment claimed",
     tone: "accent",
-    text: `Verified by ${facilitator}. The whole call is on disk before any money moves.`,
+    text: `The facilitator ${facilitator} verified the payment. The whole call is on disk before any money moves.`,
   }),
   "settle sent again": ({ dispatches = 0 }) => ({
     title: "Settle request repeated",
@@ -127,10 +121,9 @@ const TELL: Readonly<Record<string, Tell>> = {
   void: ({ reason }) => ({ title: "Not paid", tone: "neutral", text: reason }),
   "in review": ({ reason }) => ({ title: "In review", tone: "bad", text: reason }),
   queued: () => ({ title: "Queued", tone: "accent" }),
-  "attempt failed": (step, of) => {
-    const { code = "", reason = "", worker } = step;
+  "attempt failed": ({ n, code = "", reason = "", worker }) => {
     return {
-      title: `${attempt(step, of)} failed`,
+      title: `Attempt ${n} failed`,
       tone: "warn",
       text: (
         <>
@@ -140,8 +133,8 @@ const TELL: Readonly<Record<string, Tell>> = {
       ),
     };
   },
-  "attempt lost": (step, of) => ({
-    title: `${attempt(step, of)} has no known outcome`,
+  "attempt lost": ({ n }) => ({
+    title: `Attempt ${n} has no known outcome`,
     tone: "warn",
     text: "Its producer stopped or lost the call before it recorded an outcome. The runner may have received the call.",
   }),
@@ -155,11 +148,10 @@ const TELL: Readonly<Record<string, Tell>> = {
     ),
   }),
   replayed: ({ by, reason }) => ({ title: `Replayed by ${by}`, tone: "accent", text: reason }),
-  injected: (step, of) => ({
+  injected: ({ n }) => ({
     title: "Injected into the runner",
     tone: "good",
-    text:
-      step.n === undefined ? "The runner answered 2xx." : `${attempt(step, of)}: the runner answered 2xx.`,
+    text: n === undefined ? "The runner answered 2xx." : `Attempt ${n}: the runner answered 2xx.`,
   }),
   discarded: ({ by = "an operator", reason }) => ({
     title: `Discarded by ${by}`,

@@ -91,7 +91,7 @@ function Row({ endpoint }: { endpoint: Endpoint }) {
         {unauthorized.length === 0 && <span class="muted">none</span>}
         {unauthorized.map(([reason, times]) => (
           <span class="step-aside" key={reason}>
-            <Badge tone="bad">{counted(times, "time")}</Badge> {saidOf(reason)}
+            <Badge tone="bad">{counted(times, "request")}</Badge> {saidOf(reason)}
             <Newest at={counts.unauthorized_newest[reason]} />
           </span>
         ))}

@@ -114,7 +114,7 @@ function Ask({ act: { action, selection }, title, onStarted, onClose }: AskProps
         <label class="check">
           <input type="checkbox" checked={force} onChange={() => setForce(!force)} />
           <span>
-            Include calls whose key the runner may have forgotten
+            Include calls whose id the runner may have forgotten
             {run !== undefined && !force && ` (${counted(run.needs_force_count ?? 0, "call")})`}. The runner
             may run them <strong>a second time</strong>.
           </span>
@@ -187,8 +187,8 @@ const EXAMPLE = {
 
 const EFFECT = {
   replay:
-    "The calls return to the queue with a full set of attempts and the same keys. A runner that has already run a call does not run it again.",
-  discard: "The calls end without running, and their bodies are deleted. This cannot be undone.",
+    "A replayed call waits in the queue again, with its id and with all its attempts. A runner that remembers the id as done does not run the call again.",
+  discard: "A discarded call ends without running, and its body is deleted. This cannot be undone.",
 } as const;
 
 /** As much room while the calls are counted as afterwards for the usual few reasons. */

@@ -70,7 +70,7 @@ export function Filters({ filter, groups }: { filter: FailedFilter; groups: read
     >
       {choice("job", "Job", "all jobs")}
       {choice("code", "Reason", "all reasons")}
-      {choice("origin", "Source", "all sources")}
+      {choice("origin", "Origin", "all origins")}
       <TextFilter
         title="Endpoint"
         placeholder="/hooks/…"

@@ -164,7 +164,7 @@ function Head() {
       <span />
       <span>Call</span>
       <span>Reason</span>
-      <span>Source</span>
+      <span>Origin</span>
       <span>Job</span>
       <span>Attempts</span>
       <span>Failed</span>

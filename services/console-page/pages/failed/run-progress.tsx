@@ -3,7 +3,7 @@ import { type Refused, toRefused } from "../../api/ask.ts";
 import { cancelRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
-import { count } from "../../ui/number.ts";
+import { count, counted } from "../../ui/number.ts";
 import { BecameDue } from "./paid.tsx";
 import { useRun } from "./use-run.ts";
 
@@ -65,7 +65,9 @@ function Line({ run, onCancel, onResume }: LineProps) {
     <div class="run-line">
       <Badge tone={tone}>{word}</Badge>
       <span role="status">
-        {count(done)} {total === undefined ? "" : `of ${count(total)} `}
+        {total === undefined || total === done
+          ? counted(done, "call")
+          : `${count(done)} of ${counted(total, "call")}`}{" "}
         {action === "replay" ? "replayed" : "discarded"}
         {left > 0 && `, ${count(left)} ${left === 1 ? "was" : "were"} no longer failed`}
       </span>

@@ -22,7 +22,7 @@ export function Runs({ turn, onEnd }: { turn: number; onEnd: () => void }) {
     .sort((a, b) => Date.parse(b.begun_at) - Date.parse(a.begun_at));
   if (runs.length === 0) return null;
   return (
-    <Card title="Recent bulk operations" isBare>
+    <Card title="Recent replays and discards" isBare>
       <ul class="runs">
         {runs.map((run) => (
           <li key={run.id}>

@@ -27,10 +27,7 @@ export function Attention({ overview, flow, job }: Props) {
   const matters = overview.data === undefined ? [] : mattersOf(overview.data, flow.data);
   return (
     <section class="attention" aria-labelledby="attention">
-      <h2 id="attention">
-        Needs attention{job !== undefined && ", all jobs"}
-        {matters.length > 0 && ` (${count(matters.length)})`}
-      </h2>
+      <h2 id="attention">Needs attention{job !== undefined && ", all jobs"}</h2>
       {matters.length === 0 && <NoMatter overview={overview} flow={flow} />}
       {matters.length > 0 && (
         <ul>
@@ -142,7 +139,7 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
       {
         tone: "bad",
         word: "no producer",
-        text: "No producer is running: calls are accepted but not injected.",
+        text: "No producer is running: calls are accepted, but none reaches its runner.",
       },
     ];
   }

@@ -62,7 +62,7 @@ export function FlowPage() {
           </button>
         )}
         <Segments
-          label="Source"
+          label="Origin"
           options={ORIGINS}
           value={origin}
           onChange={(value) => change({ origin: value })}

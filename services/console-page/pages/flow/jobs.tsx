@@ -19,7 +19,7 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
           <thead>
             <tr>
               <th scope="col">Job</th>
-              <th scope="col">Source</th>
+              <th scope="col">Origin</th>
               <th scope="col" class="number">
                 Accepted
               </th>
@@ -27,7 +27,7 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
                 Injected
               </th>
               <th scope="col" class="number">
-                Failed attempts
+                Retried
               </th>
               <th scope="col" class="number">
                 Failed
@@ -53,14 +53,14 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
                     <a href={linkTo(["flow"], { ...Object.fromEntries(query), job })}>{job}</a>
                   )}
                 </td>
-                <td data-label="Source">{origin}</td>
+                <td data-label="Origin">{origin}</td>
                 <td class="number" data-label="Accepted">
                   {count(accepted)}
                 </td>
                 <td class="number" data-label="Injected">
                   {count(injected)}
                 </td>
-                <td data-label="Failed attempts" class={`number ${delayed > 0 ? "warn-text" : "muted"}`}>
+                <td data-label="Retried" class={`number ${delayed > 0 ? "warn-text" : "muted"}`}>
                   {count(delayed)}
                 </td>
                 <td data-label="Failed" class={`number ${failed > 0 ? "bad-text" : "muted"}`}>

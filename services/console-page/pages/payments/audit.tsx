@@ -42,8 +42,8 @@ export function AuditView() {
       <Card title="Latest audit" tools={<BeginRun runs={runs} verb="Run audit" />}>
         {newest === null && (
           <Empty title="No audits yet">
-            An audit matches every transfer to <code>pay_to</code> in the last 50,000 blocks of each chain
-            with a payment.
+            An audit looks for the payment of each transfer to <code>pay_to</code>, your address for payments,
+            in the last 50,000 blocks of each chain.
           </Empty>
         )}
         <RunState runs={runs} />

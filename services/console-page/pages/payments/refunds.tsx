@@ -42,7 +42,9 @@ export function RefundsView() {
       <Card title="Refunds" isBare tools={<ReportLink />}>
         {due.length === 0 && found.isLooking && <p class="card-body muted">Loading</p>}
         {due.length === 0 && !found.isLooking && found.isWhole && (
-          <Empty title="No refund is due">A payment is listed here when its call fails.</Empty>
+          <Empty title="No refund is due">
+            A payment is listed here when its call has failed or was discarded.
+          </Empty>
         )}
         {due.length === 0 && !found.isLooking && !found.isWhole && (
           <p class="card-body muted">

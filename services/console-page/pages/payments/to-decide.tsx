@@ -52,7 +52,7 @@ export function ToDecide() {
         {found.length === 0 && !isLooking && isWhole && (
           <p>
             <Badge tone="good">none</Badge> No payment is in review or disputed, and no refund is exported for
-            a job that was done.
+            a call that succeeded later.
           </p>
         )}
         {found.length === 0 && !isLooking && !isWhole && (

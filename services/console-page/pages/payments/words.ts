@@ -27,13 +27,13 @@ const STATES: Readonly<Record<string, Words>> = {
   injected: {
     word: "paid, injected",
     tone: "good",
-    meaning: "The payment was made, and its call was injected.",
+    meaning: "The payment was made, and the runner has answered 2xx.",
   },
   discarded: {
     word: "paid, discarded",
     tone: "warn",
     meaning:
-      "The payment was made, but an operator discarded its call or dropped its body. A refund may be due.",
+      "The payment was made, but an operator discarded its call or deleted its body. A refund may be due.",
   },
   refund_pending: {
     word: "refund exported",

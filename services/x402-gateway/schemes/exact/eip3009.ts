@@ -1,8 +1,7 @@
 import { z } from "zod";
 import type { Hex } from "../../../../shared/chain/encoding.ts";
 import { authorizationDigest, domainSeparator } from "../../../../shared/chain/typed-data.ts";
-import { SCHEME } from "../../../../shared/pricing/prices.ts";
-import { address, type Scheme, uint256 } from "../scheme.ts";
+import { type AssetTransferMethod, address, uint256 } from "../scheme.ts";
 
 const transfer = z.strictObject({
   from: address,
@@ -17,9 +16,8 @@ const transfer = z.strictObject({
 });
 
 /** Exact amounts of tokens with EIP-3009: the payer signs for the token's own domain. */
-export const eip3009: Scheme = {
-  name: SCHEME,
-  method: "eip3009",
+export const eip3009: AssetTransferMethod = {
+  name: "eip3009",
   hasV1: true,
   member: "authorization",
   transfer,

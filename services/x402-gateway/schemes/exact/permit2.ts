@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { type Hex, uintWord } from "../../../../shared/chain/encoding.ts";
 import { EXACT_PROXY, permit2Separator, permitDigest } from "../../../../shared/chain/permit2.ts";
-import { SCHEME } from "../../../../shared/pricing/prices.ts";
-import { address, type Scheme, type SignedTransfer, uint256 } from "../scheme.ts";
+import { type AssetTransferMethod, address, type SignedTransfer, uint256 } from "../scheme.ts";
 
 const transfer = z
   .strictObject({
@@ -24,9 +23,8 @@ const transfer = z
   });
 
 /** Exact amounts of any token: the payer permits Permit2 a transfer for the x402 proxy. */
-export const permit2: Scheme = {
-  name: SCHEME,
-  method: "permit2",
+export const permit2: AssetTransferMethod = {
+  name: "permit2",
   hasV1: false,
   member: "permit2Authorization",
   transfer,

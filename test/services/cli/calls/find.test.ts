@@ -55,7 +55,7 @@ test("postern calls find tells of each call where it is: waiting, failed, or tak
   }
   const shown = await postern.run(["calls", "find", "--endpoint", "/a", "--limit", "2"]);
   expect(shown.stdout).toMatch(
-    /^CALL +UPDATED +STATE +SOURCE +JOB +DETAILS\n(?:c_.*\n){2}2 calls found; there are more/,
+    /^CALL +UPDATED +STATE +ORIGIN +JOB +DETAILS\n(?:c_.*\n){2}2 calls found; there are more/,
   );
   expect((await here(["calls", "find", "--state", "failed"])).stdout).toContain("runner.refused: ");
   const life = await here(["calls", "show", injected, "--json"]);

@@ -22,9 +22,8 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
   const lines = [
     `call +${id}`,
     `state +failed since ${TIME}`,
-    "source +webhook",
+    "origin +webhook",
     "job +7/1",
-    "queue +webhook/7/1, failed",
     String.raw`body +5 bytes, application/json, sha256 2cf24d\w+ \(--body-only prints it\)`,
     "result +its job does not keep results",
     "endpoint +/hooks/a",
@@ -35,7 +34,7 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
     `  ${TIME}  created`,
     `  ${TIME}  queued`,
     // What the runner said cannot control a terminal.
-    String.raw`  ${TIME}  attempt failed  attempt 1 of 1: runner\.refused: the runner said no  \[31m \(producer .+\)`,
+    String.raw`  ${TIME}  attempt failed  attempt 1: runner\.refused: the runner said no  \[31m \(producer .+\)`,
     String.raw`  ${TIME}  failed          runner\.refused: the runner said no  \[31m`,
     "",
     "metadata",
@@ -61,7 +60,7 @@ test("postern calls show says who replayed or discarded a call and why, with the
   await fixture.discard(await fixture.find(id), { selection: "by id", reason: "sent twice" });
   const { stdout } = await show(id);
   const attempt = (n: number, reason: string) =>
-    String.raw`attempt failed  attempt ${n} of 6: runner\.failed: ${reason} \(producer .+\)`;
+    String.raw`attempt failed  attempt ${n}: runner\.failed: ${reason} \(producer .+\)`;
   const failed = (reason: string) => String.raw`failed          runner\.failed: ${reason}`;
   const lines = [
     ...[1, 2, 3].map((n) => attempt(n, "500 no")),
@@ -93,7 +92,7 @@ test("postern calls show --json has the same as one object, and no body", async 
 
 test("postern calls show --body-only prints the bytes of a call that waits too, while they are kept", async () => {
   const id = await fixture.add({ body: Buffer.from("as it came\n") });
-  expect((await show(id)).stdout).toContain("queue        webhook/7/1, waiting");
+  expect((await show(id)).stdout).toMatch(/^state +waiting, queued since /m);
   expect(await show(id, "--body-only")).toMatchObject({ code: 0, stdout: "as it came\n" });
   expect(await show(id, "--result-only")).toMatchObject({ code: 1, stdout: "" });
   await fixture.startProducer();
@@ -115,12 +114,14 @@ test("postern calls show prints the life of a paid call, and the bytes of its re
     "it has ended",
     async () => (await payments.gateway.journal.look(id))?.state === "INJECTED",
   );
-  expect(meanwhile).toMatch(/^queue +x402\/1\/7, in flight$/m);
+  expect(meanwhile).toMatch(/^state +in flight, queued since /m);
   const { stdout } = await show(id);
   expect(stdout).toMatch(/state +injected since /);
   expect(stdout).toMatch(/result +10 bytes \(--result-only prints it\)/);
   expect(stdout).toContain(`${payments.payer.address.toLowerCase()} (postern payments show ${id})`);
-  expect(stdout).toMatch(/claimed +verified by http.+; the whole call is on disk before any money moves\n/);
+  expect(stdout).toMatch(
+    /claimed +payment verified by http.+; the whole call is on disk before any money moves\n/,
+  );
   expect(stdout).toMatch(
     /settled +transaction 0x[0-9a-f]{64}, reported by the facilitator, not yet confirmed on chain\n/,
   );

@@ -42,7 +42,7 @@ const expectNoBody = async () => expect((await sentBytes()) - sentBefore).toBeLe
 test(`postern failed list lists and counts ${CALLS} calls of 20 MiB by endpoint and code, and reads none of their bodies`, async () => {
   const filter = ["--endpoint", "/large", "--code", "runner.refused"];
   const ran = await run(["failed", "list", ...filter, "--limit", "2", "--json"]);
-  expect(ran.stderr).toBe(`${CALLS} of ${CALLS} failed calls match; 2 are listed (--limit 0 lists all)\n`);
+  expect(ran.stderr).toBe(`${CALLS} failed calls; 2 are listed (--limit 0 lists all)\n`);
   expect(ran.code).toBe(0);
   expect(jsonLines(ran)[1]).toMatchObject({ id: copyId(1), bytes: LARGE, path: "/large" });
   await expectNoBody();
@@ -53,7 +53,7 @@ onlyInLongRun(() => {
     const calls = await redis.client.zrange(keys.inQueue("webhook/7/1", "failed"), "0", "-1");
     for (const id of calls) await redis.client.hdel(keys.inQueue("webhook/7/1", id), "head");
     const ran = await run(["failed", "list", "--endpoint", "/large", "--json"]);
-    expect(ran).toMatchObject({ code: 0, stderr: `${CALLS} of ${CALLS} failed calls match\n` });
+    expect(ran).toMatchObject({ code: 0, stderr: `${CALLS} failed calls\n` });
     expect(jsonLines(ran)[0]).toMatchObject({ bytes: LARGE, path: "/large" });
     await expectNoBody();
   });
@@ -61,14 +61,14 @@ onlyInLongRun(() => {
 
 test(`postern failed replay puts ${CALLS} calls of 20 MiB back, and reads none of their bodies`, async () => {
   const ran = await run(["failed", "replay", "--endpoint", "/large"]);
-  expect(ran).toMatchObject({ code: 0, stdout: `returned ${CALLS} of ${CALLS} calls to the queue\n` });
+  expect(ran).toMatchObject({ code: 0, stdout: `replayed ${CALLS} calls\n` });
   expect(await fixture.calls.count({})).toBe(0);
   await expectNoBody();
 });
 
 test(`postern failed discard ends ${CALLS} calls of 20 MiB, and reads none of their bodies`, async () => {
   const ran = await run(["failed", "discard", "--all", "--yes", "--reason", "too large"]);
-  expect(ran).toMatchObject({ code: 0, stdout: `discarded ${CALLS} of ${CALLS} calls\n` });
+  expect(ran).toMatchObject({ code: 0, stdout: `discarded ${CALLS} calls\n` });
   expect(await redis.client.keys(keys.inQueue("webhook/7/1", "c_*"))).toEqual([]);
   await expectNoBody();
 });

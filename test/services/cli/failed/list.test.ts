@@ -27,10 +27,20 @@ test("postern failed list --json prints one object a line on stdout, and nothing
   expect(ran.stderr).toBe("2 of 3 failed calls match\n");
 });
 
+test("postern failed list --job takes a job as every table shows it, and its number alone", async () => {
+  const [id = ""] = await fixture.fail([{}]);
+  const listed = async (job: string) => (await here(["failed", "list", "--job", job])).stdout.includes(id);
+  expect(await Promise.all(["7/1", "1", "8/1", "7/2", "2"].map(listed))).toEqual([
+    ...[true, true],
+    ...[false, false, false],
+  ]);
+  expect(await here(["failed", "list", "--job", "7/x"])).toMatchObject({ code: 2 });
+});
+
 test.each([
-  [1, 1, "1 of 1 failed call matches"],
-  [2, 1, "2 of 2 failed calls match; 1 is listed (--limit 0 lists all)"],
-  [2, 2, "2 of 2 failed calls match"],
+  [1, 1, "1 failed call"],
+  [2, 1, "2 failed calls; 1 is listed (--limit 0 lists all)"],
+  [2, 2, "2 failed calls"],
 ])("of %i failed calls with --limit %i the last line says: %s", async (failed, limit, words) => {
   await fixture.fail(Array.from({ length: failed }, () => ({})));
   const { stdout } = await here(["failed", "list", "--limit", String(limit)]);
@@ -46,5 +56,5 @@ test("postern failed list prints a line a call, free of terminal codes, and says
   expect(lines[1]).toMatch(
     /^c_[0-9a-f]{32} {2}\S+Z {2}webhook \/hooks\/a +7\/1 +1 +runner\.refused +the runner said no {2}\[31m$/,
   );
-  expect(lines[3]).toBe("3 of 3 failed calls match; 2 are listed (--limit 0 lists all)");
+  expect(lines[3]).toBe("3 failed calls; 2 are listed (--limit 0 lists all)");
 });

@@ -25,12 +25,12 @@ test("postern failed replay finds 1,000 named calls among 300 queues", async () 
   const ids = Array.from({ length: 1000 }, (_, i) => copyId(3 * i + 1));
   const ran = await here(["failed", "replay", "--dry-run", ...ids]);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
-  expect(ran.stdout).toBe("1000 calls would be returned to the queue\n  runner.refused  1000\n");
+  expect(ran.stdout).toBe("1000 calls would be replayed\n  runner.refused  1000\n");
 });
 
 test("postern failed list lists the newest calls of 300 queues", async () => {
   const ran = await here(["failed", "list", "--endpoint", "/many", "--limit", "4"]);
   const [, , ...rows] = ran.stdout.trimEnd().split("\n");
   expect(rows.map((row) => row.split(" ")[0])).toEqual([1, 2, 3].map(copyId).concat(`${CALLS}`));
-  expect(rows.at(-1)).toBe(`${CALLS} of ${CALLS} failed calls match; 4 are listed (--limit 0 lists all)`);
+  expect(rows.at(-1)).toBe(`${CALLS} failed calls; 4 are listed (--limit 0 lists all)`);
 });

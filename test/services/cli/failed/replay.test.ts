@@ -15,13 +15,11 @@ test("postern failed replay puts back what its filter picks, and with --dry-run 
   await fixture.fail([{}], "runner.failed");
   const dry = await here(["failed", "replay", "--all", "--dry-run"]);
   expect(dry).toMatchObject({ code: 0, stderr: "" });
-  expect(dry.stdout).toMatch(
-    /^3 calls would be returned to the queue\n {2}runner\.(refused {2}2|failed {2}1)\n/,
-  );
+  expect(dry.stdout).toMatch(/^3 calls would be replayed\n {2}runner\.(refused {2}2|failed {2}1)\n/);
   expect(await fixture.calls.count({})).toBe(3);
   const some = await here(["failed", "replay", "--code", "runner.refused"]);
   expect(some).toMatchObject({ code: 0 });
-  expect(some.stdout).toBe("returned 2 of 2 calls to the queue\n");
+  expect(some.stdout).toBe("replayed 2 calls\n");
   const [begun, entry] = await fixture.redis.client.xrange(keys.audit("acts"), "-", "+");
   const how = /by \S+@\S+ selection --code runner\.refused --until \S+Z/;
   expect(begun?.[1].join(" ")).toMatch(/ action begin_replay run run_\w+ by /);
@@ -34,7 +32,7 @@ test("postern failed replay leaves a call older than the runner's memory of keys
   const [old = "", young = ""] = await fixture.fail([{ acceptedAt: Date.now() - 31 * DAY_MS }, {}]);
   const ran = await here(["failed", "replay", "--all"]);
   expect(ran.code).toBe(1);
-  expect(ran.stdout).toBe("returned 1 of 2 calls to the queue\n");
+  expect(ran.stdout).toBe("replayed 1 of 2 calls\n");
   expect(ran.stderr).toContain(
     "1 call needs --force: it was accepted more than runner.memory_secs ago, so the runner may have forgotten it and may run it twice",
   );
@@ -56,16 +54,16 @@ test("postern failed replay exits with 1 for a named call that has not failed, a
   const unknown = `c_${"0".repeat(32)}`;
   const ran = await here(["failed", "replay", unknown, "--id", id]);
   expect(ran.code).toBe(1);
-  expect(ran.stdout).toBe("returned 1 of 1 call to the queue\n");
+  expect(ran.stdout).toBe("replayed 1 call\n");
   expect(ran.stderr).toContain(`${unknown} is unknown: there was no such call, or it is no longer kept`);
 });
 
 test("postern failed replay ended by Ctrl-C says what is done and how to go on, which does exactly the rest", async () => {
   const ids = await fixture.fail(Array.from({ length: 1500 }, () => ({ path: "/it's" })));
   const one = ["failed", "replay", "--endpoint", "/it's", "--concurrency", "1"];
-  const first = await postern.run(one, { interruptAt: /returned \d+ of 1500/ });
+  const first = await postern.run(one, { interruptAt: /replayed \d+ of 1500/ });
   expect(first.code).toBe(1);
-  const done = Number(/^returned (\d+) of 1500 calls to the queue\n$/.exec(first.stdout)?.[1]);
+  const done = Number(/^replayed (\d+) of 1500 calls\n$/.exec(first.stdout)?.[1]);
   expect(done).toBeGreaterThan(0);
   expect(done).toBeLessThan(1500);
   expect(await fixture.calls.count({})).toBe(1500 - done);
@@ -80,7 +78,7 @@ test("postern failed replay ended by Ctrl-C says what is done and how to go on, 
   await fixture.stopProducer();
   const until = / --until (\S+)/.exec(line)?.[1] ?? "";
   const rest = await here(["failed", "replay", "--endpoint", "/it's", "--until", until]);
-  expect(rest.stdout).toBe(`returned ${1500 - done} of ${1500 - done} calls to the queue\n`);
+  expect(rest.stdout).toBe(`replayed ${1500 - done} calls\n`);
   expect(await fixture.calls.count({})).toBe(done);
   const replayed = (await fixture.audited()).filter(({ action }) => action === "replay");
   expect(replayed.map(({ call_id: id }) => id).toSorted()).toEqual(ids.toSorted());

@@ -11,11 +11,12 @@ import {
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
-import { loadConfig } from "../../../../shared/config/load-config.ts";
+import { loadConfig } from "../../../../shared/config/config-dir.ts";
+import { readWebhooks } from "../../../../shared/config/read-webhooks.ts";
 import { freePort } from "../../../../shared/dev/free-port.ts";
 import { builtEntry } from "../../../../shared/dev/process.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { loadX402Config } from "../../../../shared/pricing/load-x402-config.ts";
+import { readX402 } from "../../../../shared/pricing/read-x402.ts";
 import { PRESETS } from "../../../../shared/senders/presets.ts";
 import { useDevnet } from "../../../fixtures/devnet.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
@@ -55,7 +56,7 @@ test("postern init asks three questions and writes webhooks of the sender that w
     ],
   ]);
   expect(readdirSync(dir).sort()).toEqual([".gitignore", "postern.toml", "secrets", "webhooks.toml"]);
-  const { postern: common, webhooks } = loadConfig({ dir, env: {} });
+  const { postern: common, webhooks } = loadConfig(readWebhooks, { dir, env: {} });
   expect(common.runner.url).toBe("http://127.0.0.1:7000");
   expect(webhooks?.endpoints).toMatchObject([{ path: "/hooks/github", job_id: 1, auth: "signature" }]);
   expect(stdout).toContain("the configuration is valid");
@@ -94,7 +95,7 @@ test("postern init makes a valid configuration for every preset", async () => {
     const dir = newDir();
     const ran = await runHere(["init", dir, "--yes", "--preset", preset]);
     expect([preset, ran.code, ran.stderr]).toEqual([preset, 0, ""]);
-    expect(loadConfig({ dir, env: {} }).webhooks?.endpoints[0]?.path).toBe(`/hooks/${preset}`);
+    expect(loadConfig(readWebhooks, { dir, env: {} }).webhooks?.endpoints[0]?.path).toBe(`/hooks/${preset}`);
   }
 });
 
@@ -103,7 +104,7 @@ test("postern init sells a job for what was said, in tokens of the devnet or of 
   const { questions, terminal } = answering("payments", "0.25", "");
   expect(await runHere(["init", own, "--job", "7"], {}, terminal)).toMatchObject({ code: 0 });
   expect(questions[1]).toBe("What is the price of a call, in USDC? [0.05] ");
-  const { prices, x402, webhooks } = loadX402Config({ dir: own, env: {} });
+  const { prices, x402, webhooks } = loadConfig(readX402, { dir: own, env: {} });
   expect([prices.get("0/7")?.priceWei, webhooks]).toEqual([250_000_000_000_000_000n, undefined]);
   expect(x402?.accepted_tokens[0]?.rate_per_native_unit).toBe("1");
 
@@ -111,7 +112,7 @@ test("postern init sells a job for what was said, in tokens of the devnet or of 
   const test = newDir();
   const args = ["init", test, "--yes", "--ways", "payments", "--token", "base-sepolia", "--pay-to", payTo];
   expect(await runHere(args)).toMatchObject({ code: 0 });
-  expect(loadX402Config({ dir: test, env: {} }).x402?.accepted_tokens[0]?.pay_to).toBe(payTo);
+  expect(loadConfig(readX402, { dir: test, env: {} }).x402?.accepted_tokens[0]?.pay_to).toBe(payTo);
 });
 
 test("postern init asks again after an answer that is none, and says what was meant", async () => {
@@ -257,5 +258,5 @@ test("postern init asks at a real terminal", needs("script"), async () => {
   });
   const code = await new Promise((resolve) => terminal.on("close", resolve));
   expect([code, said]).toEqual([0, expect.stringContaining("the configuration is valid")]);
-  expect(loadConfig({ dir, env: {} }).webhooks?.endpoints[0]?.path).toBe("/hooks/stripe");
+  expect(loadConfig(readWebhooks, { dir, env: {} }).webhooks?.endpoints[0]?.path).toBe("/hooks/stripe");
 });

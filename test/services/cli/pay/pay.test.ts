@@ -259,7 +259,7 @@ test("postern pay tells a payer without money that the payment is refused, and b
 test("postern pay pays nothing to a URL that sells nothing", async () => {
   const ran = await payAs({ path: "/x402/jobs/1/8" });
   expect(ran).toMatchObject({ code: 1, stdout: "" });
-  expect(ran.stderr).toContain("did not ask for a payment, but answered 404 job.not_found");
+  expect(ran.stderr).toContain("it answered 404 job.not_found");
 });
 
 const TEXT = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };

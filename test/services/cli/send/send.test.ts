@@ -90,9 +90,11 @@ test("a refusal ends postern send with 1, in words, and with what tells more", a
   const ran = await sendHere("/hooks/github", "--secret", "another");
   expect(ran).toMatchObject({ code: 1, stderr: "" });
   expect(ran.stdout).toMatch(
-    /\n401 Unauthorized .*\nrefused: Credential is not valid: unauthorized; expected:/,
+    /\n401 Unauthorized .*\nrefused: Credential is not valid: unauthorized; required:/,
   );
-  expect(ran.stdout).toContain("postern rejected list --path /hooks/github");
+  expect(ran.stdout).toContain(
+    `postern rejected list --path /hooks/github --config-dir ${postern.configDir}\n`,
+  );
 });
 
 test("postern send for an endpoint that no configuration has asks for its secret", async () => {

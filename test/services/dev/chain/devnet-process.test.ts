@@ -1,11 +1,12 @@
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
 import { findAnvil } from "../../../../services/dev/chain/anvil.ts";
+import { loadConfig } from "../../../../shared/config/config-dir.ts";
 import type { Devnet } from "../../../../shared/dev/devnet.ts";
 import { freePort } from "../../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../../shared/dev/process.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
-import { loadX402Config } from "../../../../shared/pricing/load-x402-config.ts";
+import { readX402 } from "../../../../shared/pricing/read-x402.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { connectDevnet, type DevnetChain, startTestDevnet } from "../../../support/devnet.ts";
 
@@ -58,7 +59,7 @@ test("a devnet serves on the ports that it is given, and its control port says w
 });
 
 test("config/devnet sells three jobs for the devnet's token, paid to its seller", () => {
-  const { x402, prices } = loadX402Config({ dir: DEVNET_CONFIG, env: {} });
+  const { x402, prices } = loadConfig(readX402, { dir: DEVNET_CONFIG, env: {} });
   const { network, token: asset, seller: pay_to } = places;
   expect(x402?.accepted_tokens).toEqual([expect.objectContaining({ network, asset, pay_to, decimals: 6 })]);
   expect([...prices.keys()]).toEqual(["1/1", "1/2", "1/3"]);

@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { listenGrpc } from "../../../../services/pricing/grpc.ts";
 import { AppError } from "../../../../shared/platform/errors/app-error.ts";
 import { ENGINE, usePricing, wireRequest } from "../../../fixtures/pricing.ts";
+import { FROM_SOURCE } from "../../../support/from-source.ts";
 
 const pricing = usePricing();
 
@@ -54,7 +55,7 @@ test("a process whose engine cannot listen for gRPC is not kept from ending", as
   const module = new URL("../../../../services/pricing/grpc.ts", import.meta.url);
   const program = `import { listenGrpc } from "${module}";
     await listenGrpc("${address}", { isReady: () => true }).catch(({ code }) => console.log(code));`;
-  const args = ["--import", "tsx", "--input-type=module", "-e", program];
+  const args = [...FROM_SOURCE, "--input-type=module", "-e", program];
   const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 15_000 });
   expect(stdout).toBe("start.address_unavailable\n");
   taken.close();

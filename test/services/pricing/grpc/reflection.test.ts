@@ -1,7 +1,4 @@
-import { fileURLToPath } from "node:url";
-import { loadSync } from "@grpc/proto-loader";
 import { expect, test } from "vitest";
-import { PROTO_OPTIONS, pricingEngineProto } from "../../../../services/pricing/pricing-engine-proto.ts";
 import { ENGINE, usePricing } from "../../../fixtures/pricing.ts";
 
 const pricing = usePricing();
@@ -59,16 +56,3 @@ test("a client that knows the engine only by reflection is told the number and t
     ["network", "asset", "symbol", "amount", "pay_to", "scheme"].map((name, i) => `${i + 1} ${name} string`),
   );
 });
-
-test("the .proto file says what the engine serves", () => {
-  const url = new URL("../../../../services/pricing/pricing-engine.proto", import.meta.url);
-  const file = loadSync(fileURLToPath(url), PROTO_OPTIONS);
-  expect(describeAll(pricingEngineProto())).toEqual(describeAll(file));
-});
-
-function describeAll(definition: ReturnType<typeof pricingEngineProto>) {
-  const files = Object.values(definition).flatMap((each) =>
-    "format" in each ? (each.fileDescriptorProtos as Buffer[]) : [],
-  );
-  return [Object.keys(definition), files];
-}

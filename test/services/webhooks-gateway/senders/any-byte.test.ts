@@ -5,10 +5,10 @@ import {
   createSignatureCheck,
   type SignatureCheck,
 } from "../../../../services/webhooks-gateway/signature.ts";
-import { schemesOf } from "../../../../shared/config/endpoint-fields.ts";
 import { webhooksToml } from "../../../../shared/config/webhooks-toml.ts";
 import { AppError } from "../../../../shared/platform/errors/app-error.ts";
-import type { Scheme } from "../../../../shared/senders/description.ts";
+import { schemesOf } from "../../../../shared/senders/auth.ts";
+import type { Scheme } from "../../../../shared/senders/scheme.ts";
 import { RequestValues, toParts } from "../../../../shared/senders/template.ts";
 import { described, endpointFor } from "../../../fixtures/senders/endpoints.ts";
 import type { Sender, Signed } from "../../../fixtures/senders/sender.ts";
@@ -26,13 +26,13 @@ function endpointOf(sender: Sender) {
 }
 
 function schemesFor(sender: Sender): readonly Scheme[] {
-  return schemesOf(endpointOf(sender)) ?? [];
+  return schemesOf(endpointOf(sender).proof) ?? [];
 }
 
 function checkOf(sender: Sender): SignatureCheck {
   const endpoint = endpointOf(sender);
   const secrets = "secret" in endpoint ? (endpoint.secret ?? []) : [];
-  return createSignatureCheck(schemesOf(endpoint) ?? [], secrets, {
+  return createSignatureCheck(schemesOf(endpoint.proof) ?? [], secrets, {
     publicUrl: endpoint.public_url,
     clock: () => NOW,
   });

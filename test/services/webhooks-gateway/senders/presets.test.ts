@@ -39,7 +39,7 @@ test("every preset has a sender that signs by itself, against which it is tested
 });
 
 describe.each(described.map((sender) => [sender.name, sender] as const))("%s", (_name, sender) => {
-  const endpoint: Description = PRESETS[sender.preset]?.endpoint ?? {};
+  const endpoint: Partial<Description> = PRESETS[sender.preset]?.endpoint ?? {};
 
   test.each(["new", "old"])("is accepted under each live secret: the %s one", async (key) => {
     const on = occasion(sender, { key });

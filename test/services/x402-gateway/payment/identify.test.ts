@@ -9,11 +9,11 @@ import {
   readPayment,
   type SignedPayment,
 } from "../../../../services/x402-gateway/payment/header.ts";
-import { schemeOf } from "../../../../services/x402-gateway/schemes/schemes.ts";
+import { METHODS } from "../../../../services/x402-gateway/schemes/schemes.ts";
 import { toHex } from "../../../../shared/chain/encoding.ts";
 import { permit2Separator } from "../../../../shared/chain/permit2.ts";
 import { createSigner } from "../../../../shared/chain/signatures.ts";
-import type { TransferMethod } from "../../../../shared/chain/transfer-rules.ts";
+import type { TransferMethod } from "../../../../shared/chain/transfer-methods.ts";
 import { domainSeparator } from "../../../../shared/chain/typed-data.ts";
 import { signPermit2Payment } from "../../../support/permit2.ts";
 import { encodeHeader, signPayment } from "../../../support/sign-payment.ts";
@@ -36,7 +36,8 @@ function token(method: TransferMethod, name = "USDC"): Token {
       asset: ASSET,
       symbol: "USDC",
       payTo: SELLER,
-      scheme: schemeOf(method),
+      scheme: "exact",
+      method: METHODS[method],
       separator,
     },
     extra: method === "permit2" ? { assetTransferMethod: "permit2" } : domain,

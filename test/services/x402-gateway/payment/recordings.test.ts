@@ -24,7 +24,15 @@ function tokenOf({ network, asset, payTo, extra }: PaymentRequirements): Token {
   const domain = { name: String(extra["name"]), version: String(extra["version"]) };
   const chainId = Number(network.split(":")[1]);
   return {
-    ...{ network, chainId, asset, symbol: "USDC", payTo: payTo as `0x${string}`, scheme: eip3009 },
+    ...{
+      network,
+      chainId,
+      asset,
+      symbol: "USDC",
+      payTo: payTo as `0x${string}`,
+      scheme: "exact",
+      method: eip3009,
+    },
     separator: domainSeparator({ ...domain, chainId, verifyingContract: asset }),
     extra: domain,
     ...{ v1Network: undefined, v1: false },

@@ -49,6 +49,7 @@ export function useDoors() {
     const partition = partitionOf(redis);
     const chains = new Chains(x402, { clock, log });
     const signIn = createSignIn(x402, {
+      provesByToken: async () => false,
       journal: new PaymentJournal(partition),
       chains,
       partition,

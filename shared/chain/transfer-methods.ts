@@ -1,0 +1,52 @@
+import { type Eip3009Token, eip3009 } from "./eip3009.ts";
+import type { Hex } from "./encoding.ts";
+import { permit2 } from "./permit2.ts";
+import type { AuthorizedTransfer, EventOrder, MethodOnChain, StateCall, TransferRule } from "./proof.ts";
+import type { Reads } from "./rpc.ts";
+
+/**
+ * How a token moves by its owner's signature. Those of the scheme `exact` have the names of x402 (`assetTransferMethod`). A method of
+ * another scheme that shows otherwise on the chain gets a name of its own: the journal has no other word for how to look for a payment.
+ */
+export const TRANSFER_METHODS = ["eip3009", "permit2"] as const;
+export type TransferMethod = (typeof TRANSFER_METHODS)[number];
+
+type TokenBy = { eip3009: Eip3009Token; permit2: unknown };
+type TokenOf<Method extends TransferMethod> = TokenBy[Method] & { transfer_method: Method };
+
+/** The part of a token in x402.toml that depends on its method. */
+export type MethodToken = { [Method in TransferMethod]: TokenOf<Method> }[TransferMethod];
+
+/** Everything that depends on the method in what is read of a chain. */
+const METHODS: { readonly [Method in TransferMethod]: MethodOnChain<TokenBy[Method]> } = { eip3009, permit2 };
+
+/** A transfer that its sender has authorized by one of the methods. `eventOrder` is that of a token of EIP-3009. */
+export type TokenAuthorization = AuthorizedTransfer & {
+  method: TransferMethod;
+  eventOrder?: EventOrder | undefined;
+};
+
+/** Names an authorization: at most one of a name is ever used. */
+export type AuthorizationName = Pick<TokenAuthorization, "method" | "asset" | "from" | "nonce">;
+
+export function methodOnChain(method: TransferMethod): Omit<MethodOnChain<never>, "tokenProblems"> {
+  return METHODS[method];
+}
+
+export function ruleOf(authorization: TokenAuthorization): TransferRule {
+  return METHODS[authorization.method].ruleOf(authorization);
+}
+
+export function stateCallOf(name: AuthorizationName): StateCall {
+  return METHODS[name.method].stateCallOf(name);
+}
+
+/** Why a token must not be sold for by its method; undefined entries are no problem. */
+export function methodProblems<Method extends TransferMethod>(
+  reads: Reads,
+  token: TokenOf<Method> & { asset: Hex },
+  chainId: number,
+): Promise<(string | undefined)[]> {
+  const method: Method = token.transfer_method;
+  return METHODS[method].tokenProblems(reads, token, chainId);
+}

@@ -1,0 +1,37 @@
+import { looksRandom } from "../platform/crypto/random-secret.ts";
+import type { CheckedTables } from "./checked-tables.ts";
+import { isInTheClear, type OperatorToml, operatorToml } from "./operator-toml.ts";
+import { type PosternConfig, type Reader, readPostern } from "./read-postern.ts";
+import { secretWarnings } from "./secret-warnings.ts";
+import type { Env } from "./secrets.ts";
+
+const OPERATOR = "operator.toml";
+
+export type OperatorConfig = PosternConfig & { operator: OperatorToml };
+
+/** Reads `operator.toml`, if it is there, and `postern.toml`. Problems go to `files`. */
+export function readOperator(files: CheckedTables, env: Env, reader: Reader | undefined): OperatorConfig {
+  const operator = files.read({ name: OPERATOR, schema: operatorToml({ env, dir: files.dir }) });
+  const config = readPostern(files, env, reader);
+  return files.checked(
+    config && operator && { ...config, operator, warnings: [...config.warnings, ...warningsOf(operator)] },
+  );
+}
+
+function warningsOf(operator: OperatorToml): string[] {
+  const clear = isInTheClear(operator, operator.bind_address)
+    ? [
+        `${OPERATOR}: bind_address: tokens and sessions cross the network unencrypted; put a TLS proxy in front, and set public_url to its https URL`,
+      ]
+    : [];
+  return [...secretWarnings(OPERATOR, operator), ...guessable(operator), ...clear];
+}
+
+/** A warning for each name with a token that the console lets in only while its address has tries left. */
+function guessable({ tokens }: OperatorToml): string[] {
+  const warning =
+    "does not look like 128 random bits, so it could be guessed: an address that sent too many wrong tokens is refused with this one too. Use the output of openssl rand -hex 32";
+  return tokens.flatMap(({ token }, at) =>
+    token.every(looksRandom) ? [] : [`${OPERATOR}: tokens[${at}].token: ${warning}`],
+  );
+}

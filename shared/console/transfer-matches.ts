@@ -1,0 +1,219 @@
+import { z } from "zod";
+import type { Chain } from "../chain/chain.ts";
+import type { Transfer } from "../chain/transfers.ts";
+import type { AcceptedToken } from "../config/x402-toml.ts";
+import { createPaymentList } from "../payments/list.ts";
+import { createMatchTransfers, type Finding, type Mismatch } from "../payments/match-transfers.ts";
+import { createRefunds } from "../payments/refunds.ts";
+import { AppError } from "../platform/errors/app-error.ts";
+import { shellLine } from "../platform/text/shell-quote.ts";
+import type { Partition } from "../redis/partition.ts";
+import { PaymentView, toPaymentView } from "./payment-view.ts";
+import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
+import { count } from "./view.ts";
+
+const block = z.string().regex(/^\d{1,18}$/, "must be a block number in decimal digits");
+
+/** Which transfers are matched with the payments. */
+export const MatchOrder = z.strictObject({
+  /** CAIP-2; needed with a block, if the tokens are on several networks. */
+  network: z.string().max(64).optional(),
+  /** Without it the last 50,000 blocks. */
+  from_block: block.optional(),
+  /** Without it the newest. */
+  to_block: block.optional(),
+});
+export type MatchOrder = z.infer<typeof MatchOrder>;
+
+/** A transfer to us. The amount is in the token's smallest unit. */
+const TransferView = z.object({
+  transaction: z.string(),
+  block: z.string(),
+  from: z.string(),
+  amount: z.string(),
+  nonce: z.string().nullable(),
+});
+
+/** What the chain shows of one token, against the journal. */
+export const TokenMatches = z.object({
+  network: z.string(),
+  asset: z.string(),
+  symbol: z.string(),
+  decimals: count,
+  pay_to: z.string(),
+  from_block: z.string(),
+  to_block: z.string(),
+  matched: count,
+  /** The matched transfers that are listed, to compare with those of another deployment. */
+  matches: z.array(z.object({ transaction: z.string(), position: z.int(), call_id: z.string() })),
+  /** Money that no payment explains; `call_id` is the payment that its authorization names, which is unknown here. */
+  orphans: z.array(TransferView.extend({ call_id: z.string().nullable() })),
+  /** Money for payments that do not count as paid. */
+  unsettled: z.array(TransferView.extend({ payment: PaymentView })),
+  /** Payments that count as paid, and whose money the chain does not show. */
+  missing: z.array(z.object({ payment: PaymentView })),
+  /** Refunds beyond the one that closed the payment's case. `from` is the sender in `refund_from`. */
+  surplus_refunds: z.array(TransferView.extend({ payment: PaymentView })),
+  /** So many more do not result, and are not listed. */
+  more: count,
+});
+export type TokenMatches = z.infer<typeof TokenMatches>;
+
+export const TransferMatches = z.object({ tokens: z.array(TokenMatches) });
+export type TransferMatches = z.infer<typeof TransferMatches>;
+
+/**
+ * Matches transfers with payments. Throws `request.malformed` if the network is to be chosen, `token.unconfigured` if a chain cannot be asked,
+ * `start.config_invalid` and `payment.unavailable`; and something else once the signal is aborted.
+ */
+export type FindMatches = (order: MatchOrder, work?: MatchWork) => Promise<TransferMatches>;
+
+type MatchWork = { signal?: AbortSignal; tell?: (soFar: TransferMatches) => void };
+
+const BLOCKS = 50_000n;
+
+type Chosen = { token: AcceptedToken; chain: Chain };
+
+/** `listedMax`: how many mismatches of each token are listed. */
+export function createFindMatches(
+  partition: Partition,
+  tokens: TokenSource,
+  { listedMax = Number.POSITIVE_INFINITY } = {},
+): FindMatches {
+  const payments = createPaymentList(partition);
+  const refunds = createRefunds(partition);
+  const decimalsOf = decimalsFrom(tokens);
+
+  async function matchToken(result: TokenMatches, { token, chain }: Chosen, work: MatchWork): Promise<void> {
+    const { network, asset, transfer_method: method, event_order: eventOrder } = token;
+    const { pay_to: payTo, refund_from: refundFrom } = token;
+    const [fromBlock, toBlock] = [BigInt(result.from_block), BigInt(result.to_block)];
+    const matchTransfers = createMatchTransfers({ chain, payments, refunds });
+    const money = { network, asset, method, eventOrder, payTo, refundFrom };
+    const range = { ...money, fromBlock, toBlock, signal: work.signal };
+    for await (const found of matchTransfers(range)) {
+      if (found.kind === "matched") noteMatch(result, found, listedMax);
+      else if (listedIn(result) >= listedMax) result.more += 1;
+      else note(result, found, decimalsOf);
+    }
+  }
+
+  return async function findMatches(order, work = {}) {
+    const chosen = chooseTokens(tokens, order);
+    const soFar: TransferMatches = { tokens: [] };
+    for (const network of new Set(chosen.map(({ token }) => token.network))) {
+      const ofNetwork = chosen.filter(({ token }) => token.network === network);
+      const range = await rangeOf(order, ofNetwork);
+      for (const each of ofNetwork) {
+        work.signal?.throwIfAborted();
+        const result = emptyResult(each.token, range);
+        soFar.tokens.push(result);
+        work.tell?.(soFar);
+        await matchToken(result, each, work);
+      }
+    }
+    return soFar;
+  };
+}
+
+/** The range, as the options of a command. */
+export function matchSelection({ network, from_block: from, to_block: to }: MatchOrder): string {
+  const given = [
+    ["--network", network],
+    ["--from-block", from],
+    ["--to-block", to],
+  ].flatMap(([flag, value]) => (flag === undefined || value === undefined ? [] : [flag, value]));
+  return given.length === 0 ? "the newest blocks" : shellLine(given);
+}
+
+/** The configured tokens that the order selects, with their chains. Throws as `FindMatches` does. */
+export function chooseTokens(source: TokenSource, { network, ...blocks }: MatchOrder): Chosen[] {
+  assertInOrder(blocks);
+  const accepted = source.chains();
+  const networks = [...new Set(accepted.map((token): string => token.network))];
+  const hasBlock = Object.values(blocks).some((each) => each !== undefined);
+  if (network === undefined ? hasBlock && networks.length > 1 : !networks.includes(network))
+    throw AppError.public("request.malformed", `network: must be one of ${networks.join(", ")}`);
+  const tokens = accepted.filter((token) => network === undefined || token.network === network);
+  const chosen = tokens.flatMap((token) => {
+    const chain = source.chainOf(token);
+    return chain === undefined ? [] : [{ token, chain }];
+  });
+  if (chosen.length === tokens.length) return chosen;
+  const detail = "x402.toml: a token has no rpc_url, so its chain cannot be queried; set rpc_url";
+  if (chosen.length === 0 || network !== undefined || networks.length === 1)
+    throw AppError.public("token.unconfigured", detail);
+  return chosen;
+}
+
+/** Nodes differ by some blocks: the range ends where all have been. */
+async function rangeOf({ from_block, to_block }: MatchOrder, chosen: readonly Chosen[]) {
+  const heads = await Promise.all(chosen.map(({ chain }) => chain.freshHead()));
+  const latest = heads.reduce(
+    (least, { number }) => (number < least ? number : least),
+    heads[0]?.number ?? 0n,
+  );
+  const toBlock = to_block === undefined ? latest : BigInt(to_block);
+  const first = toBlock < BLOCKS ? 0n : toBlock - BLOCKS + 1n;
+  const fromBlock = from_block === undefined ? first : BigInt(from_block);
+  assertInOrder({ from_block: String(fromBlock), to_block: String(toBlock) });
+  return { fromBlock, toBlock };
+}
+
+function assertInOrder({
+  from_block: from,
+  to_block: to,
+}: Pick<MatchOrder, "from_block" | "to_block">): void {
+  if (from === undefined || to === undefined || BigInt(from) <= BigInt(to)) return;
+  throw AppError.public(
+    "request.malformed",
+    `from_block: must not be after to_block: ${from} is after ${to}`,
+  );
+}
+
+function emptyResult(
+  { network, asset, symbol, decimals, pay_to }: AcceptedToken,
+  { fromBlock, toBlock }: { fromBlock: bigint; toBlock: bigint },
+): TokenMatches {
+  return {
+    ...{ network, asset, symbol, decimals, pay_to },
+    ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0, matches: [] },
+    ...{ orphans: [], unsettled: [], missing: [], surplus_refunds: [], more: 0 },
+  };
+}
+
+function listedIn({ orphans, unsettled, missing, surplus_refunds }: TokenMatches): number {
+  return orphans.length + unsettled.length + missing.length + surplus_refunds.length;
+}
+
+function noteMatch(
+  result: TokenMatches,
+  { transfer: { transaction, position }, payment }: Extract<Finding, { kind: "matched" }>,
+  listedMax: number,
+): void {
+  result.matched += 1;
+  if (result.matches.length < listedMax) result.matches.push({ transaction, position, call_id: payment.id });
+}
+
+function note(result: TokenMatches, found: Mismatch, decimalsOf: DecimalsOf): void {
+  switch (found.kind) {
+    case "orphan":
+      result.orphans.push({ ...toTransferView(found.transfer), call_id: found.callId ?? null });
+      return;
+    case "missing":
+      result.missing.push({ payment: toPaymentView(found.payment, decimalsOf) });
+      return;
+    case "unsettled":
+    case "surplus": {
+      const list = found.kind === "surplus" ? result.surplus_refunds : result.unsettled;
+      list.push({ ...toTransferView(found.transfer), payment: toPaymentView(found.payment, decimalsOf) });
+    }
+  }
+}
+
+function toTransferView({ transaction, block: at, from, value, authorization }: Transfer) {
+  return {
+    ...{ transaction, block: String(at), from, amount: String(value) },
+    nonce: authorization?.nonce ?? null,
+  };
+}

@@ -1,0 +1,115 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "../platform/log/logger.ts";
+import { defineScript } from "../redis/define-script.ts";
+import type { DurableRedis } from "../redis/durable.ts";
+import { GiveWay, givesWayAbove, type LetGo } from "../redis/give-way.ts";
+import type { Partition } from "../redis/partition.ts";
+import { integer, optional, text, tuple } from "../redis/reply.ts";
+import dropCallsLua from "./drop-calls.lua";
+import dropRefusedLua from "./drop-refused.lua";
+import evictResultsLua from "./evict-results.lua";
+import trimAttemptsLua from "./trim-attempts.lua";
+
+/*
+ * One gateway evicts results and history while Redis is nearly full. Its keys tell all writers to keep no more (one-gateway.lua). History
+ * helps an operator to understand, and no call needs it: the refused requests (shared/telemetry/rejected), the calls that runners took
+ * (shared/call-search/history), and the log of a call but its newest entry (shared/queue/call-log.ts).
+ */
+
+const EVICT_RESULTS = defineScript({
+  source: evictResultsLua,
+  keys: "off, results, bytes",
+  args: "gateway, prefix, bytesToFree",
+  reply: optional(integer),
+});
+
+const DROP_REFUSED = defineScript({
+  source: dropRefusedLua,
+  keys: "off, rejected",
+  args: "gateway, prefix",
+  reply: optional(integer),
+});
+
+const DROP_CALLS = defineScript({
+  source: dropCallsLua,
+  keys: "off, history, size",
+  args: "gateway, prefix",
+  reply: optional(integer),
+});
+
+const TRIM_ATTEMPTS = defineScript({
+  source: trimAttemptsLua,
+  keys: "off",
+  args: "gateway, pattern, cursor",
+  reply: optional(tuple(text, integer)),
+});
+
+type Options = { partition: Partition; durable: DurableRedis; webhooksAbove: number; log: Logger };
+
+/** Evicts results, then history too, while Redis uses more of its `maxmemory` than it may, before webhooks are refused above `webhooksAbove`. */
+export function startEviction({ partition, durable, webhooksAbove, log }: Options): { stop(): void } {
+  const above = givesWayAbove(webhooksAbove);
+  const gateway = randomUUID();
+  const watches = [
+    new GiveWay({
+      what: "results",
+      durable,
+      above: above.results,
+      begin: evictResults(partition, gateway),
+      log,
+    }),
+    new GiveWay({
+      what: "history",
+      durable,
+      above: above.history,
+      begin: evictHistory(partition, gateway),
+      log,
+    }),
+  ];
+  return {
+    stop() {
+      for (const watch of watches) watch.stop();
+    },
+  };
+}
+
+/** Evicts the oldest results first. */
+function evictResults({ redis, keys }: Partition, gateway: string): () => LetGo {
+  const evict = EVICT_RESULTS.on(redis);
+  const touched = { off: keys.resultsOff, results: keys.results, bytes: keys.resultsBytes };
+  const args = { gateway, prefix: keys.result("") };
+  return () => async (bytesToFree) => (await evict(touched, { ...args, bytesToFree })) ?? 0;
+}
+
+/** Goes through all history once: what is written meanwhile is no more than may stay. After that, only the key is held. */
+function evictHistory({ redis, keys }: Partition, gateway: string): () => LetGo {
+  const dropRefused = DROP_REFUSED.on(redis);
+  const dropCalls = DROP_CALLS.on(redis);
+  const trimAttempts = TRIM_ATTEMPTS.on(redis);
+  const off = keys.historyOff;
+
+  return () => {
+    let cursor: string | undefined = "0";
+
+    async function trim(): Promise<number> {
+      while (cursor !== undefined) {
+        const trimmed = await trimAttempts({ off }, { gateway, pattern: keys.attempts("*"), cursor });
+        if (trimmed === undefined) return 0;
+        const [next, gone] = trimmed;
+        cursor = next === "0" ? undefined : next;
+        if (gone > 0) return gone;
+      }
+      return 0;
+    }
+
+    return async () => {
+      const refused = { off, rejected: keys.rejectedBytes };
+      const calls = { off, history: keys.history, size: keys.historySize };
+      return (
+        (await dropRefused(refused, { gateway, prefix: keys.rejected("") })) ||
+        (await dropCalls(calls, { gateway, prefix: keys.historyBlock("") })) ||
+        trim()
+      );
+    };
+  };
+}

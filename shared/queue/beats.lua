@@ -1,5 +1,0 @@
--- KEYS workers
--- ARGV freshMs
--- Answers Redis' time and the fresh beats, oldest first.
---@include "../redis/now.lua"
-return {now, redis.call('ZRANGEBYSCORE', KEYS.workers, now - ARGV.freshMs, '+inf', 'WITHSCORES')}

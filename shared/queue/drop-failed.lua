@@ -1,0 +1,9 @@
+-- Defines `dropFailed(queue, id)` for a script that knows `prefix`: it takes a call off the failed ones of its queue, with its body. Returns
+-- whether the call was among them.
+local function dropFailed(queue, id)
+  if redis.call('ZREM', prefix .. queue .. ':failed', id) == 0 then return false end
+  local own = prefix .. queue .. ':' .. id
+  redis.call('HINCRBY', prefix .. 'bytes', queue, -redis.call('HSTRLEN', own, 'data'))
+  redis.call('DEL', own)
+  return true
+end

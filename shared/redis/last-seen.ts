@@ -1,0 +1,41 @@
+import type { Redis } from "ioredis";
+import { defineScript } from "./define-script.ts";
+import lastSeenLua from "./last-seen.lua";
+import noteSeenLua from "./note-seen.lua";
+import { toScored } from "./pages.ts";
+import { integer, list, nothing, text, tuple } from "./reply.ts";
+
+/* A sorted set whose members say again and again that they are there, by the time of the last word. Each time is by Redis' clock. */
+
+const NOTE = defineScript({
+  source: noteSeenLua,
+  keys: "seen",
+  args: "keptMs, ...members",
+  reply: nothing,
+});
+
+const READ = defineScript({
+  source: lastSeenLua,
+  keys: "seen",
+  args: "freshMs",
+  reply: tuple(integer, list(text)),
+});
+
+/** Notes that the members are there now, also in a full Redis. Forgets those that were silent for `keptMs`. */
+export function noteSeen(
+  redis: Redis,
+  key: string,
+  given: { keptMs: number; members: readonly string[] },
+): Promise<void> {
+  return NOTE.on(redis)({ seen: key }, given);
+}
+
+/** The members that were seen in the last `freshMs`, the most silent first, and how long ago each was seen. */
+export async function lastSeen(
+  redis: Redis,
+  key: string,
+  freshMs: number,
+): Promise<{ member: string; ageMs: number }[]> {
+  const [now, seen] = await READ.on(redis)({ seen: key }, { freshMs });
+  return toScored(seen).map(({ member, score }) => ({ member, ageMs: Math.max(0, now - score) }));
+}

@@ -1,0 +1,5 @@
+-- Notes that the members are there now, and forgets those that were silent for `keptMs`.
+--@include "./even-if-full.lua"
+--@include "./now.lua"
+for i = FIRST.members, #ARGV do redis.call('ZADD', KEYS.seen, now, ARGV[i]) end
+redis.call('ZREMRANGEBYSCORE', KEYS.seen, '-inf', now - ARGV.keptMs)

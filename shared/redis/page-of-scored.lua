@@ -1,0 +1,20 @@
+-- A page of a sorted set between two scores, in Redis' order: by score, then by member. It begins beyond the member seen last, which is
+-- empty, as its score, for the first page. That member may have left meanwhile, as may any number of members before it, also among those
+-- of the same score. So its place is searched for, and no position is remembered.
+local low = redis.call('ZCOUNT', KEYS.scored, '-inf', '(' .. ARGV.min)
+local high = redis.call('ZCOUNT', KEYS.scored, '-inf', ARGV.max) - 1
+local count, highest, score, last = tonumber(ARGV.count), ARGV.highestFirst == '1', ARGV.seenScore, ARGV.seenMember
+if last ~= '' then
+  local from = redis.call('ZCOUNT', KEYS.scored, '-inf', '(' .. score)
+  local to = redis.call('ZCOUNT', KEYS.scored, '-inf', score)
+  while from < to do
+    local middle = math.floor((from + to) / 2)
+    local member = redis.call('ZRANGE', KEYS.scored, middle, middle)[1]
+    if member < last or (member == last and not highest) then from = middle + 1 else to = middle end
+  end
+  if highest then high = math.min(high, from - 1) else low = math.max(low, from) end
+end
+if low > high then return {} end
+if not highest then return redis.call('ZRANGE', KEYS.scored, low, math.min(high, low + count - 1), 'WITHSCORES') end
+local cardinality = redis.call('ZCARD', KEYS.scored)
+return redis.call('ZREVRANGE', KEYS.scored, cardinality - 1 - high, cardinality - 1 - math.max(low, high - count + 1), 'WITHSCORES')

@@ -1,0 +1,72 @@
+import type { ErrorCode } from "../../platform/errors/codes.ts";
+import { type Clock, systemClock } from "../../platform/time/clock.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { type RejectedEntry, timesOf } from "./entry.ts";
+import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
+
+/** A refused request as it was recorded. */
+export type RejectedRequest = RejectedEntry & {
+  /** The path of the endpoint that refused it; undefined if no endpoint had the request's path. */
+  endpoint: string | undefined;
+};
+
+/** A request matches if it matches everything that is given. */
+export type RejectedFilter = {
+  /** Refused by the endpoint with this path. */
+  path?: string | undefined;
+  /** Sent to a path that no endpoint has. */
+  unknown?: boolean | undefined;
+  /** Unix ms. */
+  since?: number | undefined;
+  code?: ErrorCode | undefined;
+};
+
+/** Reads what record.ts has written. */
+export function createRejectedList({ redis, keys }: Partition, clock: Clock = systemClock) {
+  async function placesOf({ path, unknown }: RejectedFilter): Promise<string[]> {
+    if (unknown) return [UNKNOWN];
+    if (path === UNKNOWN) return []; // it is no path
+    return path === undefined ? redis.hkeys(keys.rejectedBytes) : [path];
+  }
+
+  /** The entries of one place, newest first. */
+  async function read(place: string, from: number, to: number): Promise<RejectedRequest[]> {
+    const stored = await redis.zrevrangebyscore(keys.rejected(place), to, from);
+    return stored.map((text) => ({
+      ...(JSON.parse(text) as RejectedEntry),
+      endpoint: place === UNKNOWN ? undefined : place,
+    }));
+  }
+
+  return {
+    /** How many match, and the newest `limit` of them beyond `after`, the newest first. */
+    async matching(filter: RejectedFilter, limit: number, after?: Pick<RejectedEntry, "at" | "id">) {
+      const from = Math.max(filter.since ?? 0, clock() - REJECTED_KEPT_MS);
+      let newest: RejectedRequest[] = [];
+      let count = 0;
+      for (const place of await placesOf(filter)) {
+        const found = await read(place, from, Number.MAX_SAFE_INTEGER);
+        const matching = found.filter(({ code }) => filter.code === undefined || code === filter.code);
+        count += matching.length;
+        const beyond = matching.filter((each) => after === undefined || newestFirst(after, each) < 0);
+        newest = [...newest, ...beyond].sort(newestFirst).slice(0, limit);
+      }
+      return { count, newest };
+    },
+
+    /** Finds the entries whose id begins so: at most one for a whole id, and none once the entry is gone. */
+    async find(beginning: string): Promise<RejectedRequest[]> {
+      const { from, to } = timesOf(beginning);
+      const found: RejectedRequest[] = [];
+      for (const place of await placesOf({})) {
+        const ofTheTime = await read(place, from, to);
+        found.push(...ofTheTime.filter(({ id }) => id.startsWith(beginning)));
+      }
+      return found;
+    },
+  };
+}
+
+function newestFirst(a: Pick<RejectedEntry, "at" | "id">, b: Pick<RejectedEntry, "at" | "id">): number {
+  return b.at - a.at || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
+}
