@@ -13,7 +13,7 @@ import {
   connectForWork,
   type Redis,
 } from "../../../shared/redis/connect.ts";
-import type { Found, Login, ServerAddress } from "../../../shared/redis/connector.ts";
+import type { Login, PrimaryLookup, ServerAddress } from "../../../shared/redis/connector.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { MASTER_NAME, startSentinel } from "../../fixtures/redis-topology.ts";
@@ -33,12 +33,12 @@ async function startSilent(): Promise<number> {
   return (server.address() as { port: number }).port;
 }
 
-const sentinels = (ports: readonly number[], more: Partial<Found> = {}): Found => ({
+const sentinels = (ports: readonly number[], more: Partial<PrimaryLookup> = {}): PrimaryLookup => ({
   finder: { kind: "sentinels", servers: ports.map(here), masterName: MASTER_NAME, login: {} },
   ...more,
 });
 
-function open(target: Found, connect = connectForRequests) {
+function open(target: PrimaryLookup, connect = connectForRequests) {
   const reasons: string[] = [];
   const connection = connect(target, silentLogger);
   connection.on("error", ({ message }: Error) => reasons.push(message));
@@ -98,12 +98,13 @@ test("a server that is named and is a replica, or is not ready in time, is not u
   const named = `127.0.0.1:${redis.server.port}`;
   const mapped = (port: number) =>
     open(sentinels([sentinel.port], { natMap: { [named]: here(port) } }), connectForWork);
-  const [toReplica, toSilent] = [mapped(replica.port), mapped(silent)];
+  const [toReplica, toSilent, toNowhere] = [mapped(replica.port), mapped(silent), mapped(70_000)];
   const said = (reasons: readonly string[], reason: string) =>
     eventually(reason, () => reasons.includes(reason));
   await said(toReplica.reasons, `127.0.0.1:${replica.port} was named as the primary, but is a replica`);
   await said(toSilent.reasons, `127.0.0.1:${silent} was not ready within 3000 ms`);
-  await replica.kill("SIGKILL");
+  await eventually("it tries again", () => toNowhere.reasons.length >= 2);
+  expect(toNowhere.reasons[0]).toMatch(/port/i);
 });
 
 test("connections beside it and for work find the primary too, and commands of work wait for it", async () => {
@@ -153,14 +154,14 @@ async function startSecured() {
 test("TLS and logins of the sentinels and of the primary are two things, and each fault is told by its reason", async () => {
   const { primary, ofPrimary, ofSentinel } = await startSecured();
   const login = { password: new Secret("of the sentinels"), tls: { ...TLS, serverName: "hooks.example" } };
-  const target = (more: Partial<Found>, ofSentinels: Login = login): Found => ({
+  const target = (more: Partial<PrimaryLookup>, ofSentinels: Login = login): PrimaryLookup => ({
     ...{ ...LOGIN, tls: TLS, natMap: { [`127.0.0.1:${primary.port}`]: here(ofPrimary) } },
     finder: { kind: "sentinels", servers: [here(ofSentinel)], masterName: MASTER_NAME, login: ofSentinels },
     ...more,
   });
   const { connection } = open(target({}));
   await isReady(connection);
-  const faults: [Found, RegExp][] = [
+  const faults: [PrimaryLookup, RegExp][] = [
     [target({ tls: { ca: TLS.ca } }), /certificate required/],
     [target({ tls: { cert: TLS.cert, key: TLS.key } }), /self.signed certificate/],
     [target({ tls: { ...TLS, serverName: "other.test" } }), /other\.test.* is not in the cert's altnames/],
