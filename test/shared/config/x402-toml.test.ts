@@ -308,7 +308,7 @@ test("an x402.toml where all is well has no warning", () => {
 test.each([
   ["http on a public host", { public_url: '"http://jobs.example.com"' }, "", /public_url: uses http/],
   ["a trusted facilitator", { trust_facilitator: "true" }, "", /trust_facilitator: is on/],
-  ["a short secret", { quote_secret: '"short"' }, "", /quote_secret\[0\]: the secret has only 5 bytes/],
+  ["a short secret", { quote_secret: '"short"' }, "", /quote_secret: the secret has only 5 bytes/],
   [
     "a policy of a job that has no price",
     {},

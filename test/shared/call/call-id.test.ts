@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { callIdFrom, callIdOfDelivery, callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
+
+// Computed by Python's hashlib. These ids are in Redis and in what clients keep, so no release may change them.
+test.each([
+  [["a", "b"], "c_facdde7abf1eac5b301273ab2e282f79"],
+  [["", "ü", "日本語"], "c_f04dd7512e184b30ef7806f353fba4ad"],
+] as const)("the id of the call of %j is for ever %s", (parts, id) => {
+  expect(callIdFrom(...parts)).toBe(id);
+});
+
+test("the id of a delivery says whether a signature covers the delivery's id", () => {
+  expect(callIdOfDelivery("/hooks/a", "evt_1")).toBe("c_edb25bc9f2a9ab98f912dadfd5b94290");
+  expect(callIdOfSignedDelivery("/hooks/a", "evt_1")).toBe("c_832b647bc41099df00dea939cc962a8d");
+});
