@@ -122,7 +122,7 @@ export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""
   };
 }
 
-/** The address that a majority of the sentinels names, or that most of the nodes name. Throws what each has said if there is none. */
+/** The address that a majority of the sentinels names, or that most of the nodes name. Otherwise throws what each has said. */
 async function findPrimary(lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
   const { servers, kind } = lookup.finder;
   const votes = new Map<string, ServerAddress[]>();
