@@ -7,6 +7,7 @@ import { startRedis } from "../../../shared/dev/redis.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
 import {
   connectBeside,
   connectForRequests,
@@ -14,9 +15,11 @@ import {
   type Redis,
 } from "../../../shared/redis/connect.ts";
 import type { Login, PrimaryLookup, ServerAddress } from "../../../shared/redis/connector.ts";
+import { DurableRedis } from "../../../shared/redis/durable.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { MASTER_NAME, startSentinel } from "../../fixtures/redis-topology.ts";
+import { recordingLog } from "../../support/recording-log.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { TEST_TLS } from "../../support/tls.ts";
 
@@ -113,6 +116,41 @@ test("connections beside it and for work find the primary too, and commands of w
   const beside = connectBeside(connection, {});
   ends.defer(() => beside.disconnect());
   expect(await Promise.all([connection.ping(), beside.ping()])).toEqual(["PONG", "PONG"]);
+});
+
+test("a process is warned once of a failover and of a Cluster that stops with any shard, which one server of a URL is not", async () => {
+  const node = await startRedis({
+    env: process.env,
+    dir: tempDir(),
+    args: ["--cluster-enabled", "yes", "--cluster-port", String(await freePort())],
+  });
+  ends.defer(() => node.stop());
+  const finder = { kind: "nodes", servers: [here(node.port)], key: "{any}" } as const;
+  const { connection, reasons } = open({ finder });
+  await eventually("no node has the slot", () =>
+    reasons.some((reason) => /cluster_state is not ok/.test(reason)),
+  );
+  const direct = connectForWork({ url: new Secret(node.url) }, silentLogger);
+  ends.defer(() => direct.disconnect());
+  await direct.cluster("ADDSLOTSRANGE", 0, 16_383);
+  await isReady(connection);
+
+  const warnings = async (of: Redis): Promise<string[]> => {
+    const log = recordingLog();
+    const durable = new DurableRedis({ redis: of, mode: "strict", log, checkEveryMs: 20 });
+    await durable.firstCheck;
+    await delay(100);
+    durable.stop();
+    return log.events.map(({ event }) => event).filter((event) => event !== "redis.ready");
+  };
+  expect(await warnings(connection)).toEqual([
+    "redis.unbounded",
+    "redis.full_coverage",
+    "redis.failover_unproven",
+  ]);
+  await direct.config("SET", "cluster-require-full-coverage", "no");
+  expect(await warnings(connection)).toEqual(["redis.unbounded", "redis.failover_unproven"]);
+  expect(await warnings(redis.client)).toEqual(["redis.unbounded"]);
 });
 
 const TLS = { ca: TEST_TLS.cert, cert: TEST_TLS.cert, key: new Secret(TEST_TLS.key) };
