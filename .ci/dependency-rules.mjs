@@ -26,20 +26,24 @@ function pageImports() {
     .filter((name) => /\.tsx?$/.test(name))
     .map((name) => join(page, name));
   return files.flatMap((file) =>
-    importsOf(file).map((target) => ({ file, target, isAllowed: isOfPage(page, file, target) })),
+    importsOf(file).map(({ target, isType }) => ({
+      ...{ file, target },
+      isAllowed: isOfPage(page, file, { target, isType }),
+    })),
   );
 }
 
 function importsOf(file) {
   const found = readFileSync(file, "utf8").matchAll(/^(?:import\b[^"]*|export\b[^"]*\bfrom )"([^"]+)";$/gm);
-  return [...found].map(([, target]) => target);
+  return [...found].map(([statement, target]) => ({ target, isType: /^\w+ type /.test(statement) }));
 }
 
-/** Of what is shared only what runs anywhere: it imports nothing itself. */
-function isOfPage(page, file, target) {
+/** Of what is shared: the types of what the console answers, and what runs anywhere, since it imports nothing itself. */
+function isOfPage(page, file, { target, isType }) {
   if (!target.startsWith(".")) return /^(preact|uplot)(\/|$)/.test(target);
   const found = relative(".", resolve(dirname(file), target));
   if (found.startsWith(`${page}/`)) return true;
+  if (isType && found.startsWith("shared/console/")) return true;
   return (
     /^shared\/(platform\/errors\/codes|call\/job-ids|senders\/advice|platform\/text\/[^/]+)\.ts$/.test(
       found,

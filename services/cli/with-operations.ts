@@ -2,11 +2,18 @@ import { join } from "node:path";
 import { openConfigDir } from "../../shared/config/config-dir.ts";
 import { isLoopback, isPrivateUrl } from "../../shared/config/fields.ts";
 import { operatorToml } from "../../shared/config/operator-toml.ts";
-import { createOperations, type Operations } from "../../shared/console/api.ts";
+import { toDurability } from "../../shared/config/redis-toml.ts";
+import { bulkWorkers } from "../../shared/console/bulk-operations.ts";
+import { OPERATIONS, type Operations } from "../../shared/console/contract/contract.ts";
+import { createHandlers } from "../../shared/console/contract/handlers.ts";
+import { clientOf } from "../../shared/console/contract/operation.ts";
+import { createOverview } from "../../shared/console/overview/overview.ts";
+import { createLocalRuns } from "../../shared/console/runs/local.ts";
 import { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
+import { createAudit } from "../../shared/redis/audit/audit.ts";
 import type { ProgramDeps } from "./program-deps.ts";
-import { exitCodeOf, withRedis } from "./with-redis.ts";
+import { exitCodeOf, type Session, withRedis } from "./with-redis.ts";
 
 /** Where an operator's command looks and acts: in Redis, or by the console at this URL. */
 export type Operated = { configDir: string; operator?: URL };
@@ -17,20 +24,26 @@ export function withOperations(
   { configDir, operator: url }: Operated,
   work: (operations: Operations) => Promise<number>,
 ): Promise<number> {
-  if (url === undefined) return withRedis(deps, { configDir }, (session) => work(createOperations(session)));
+  if (url === undefined)
+    return withRedis(deps, { configDir }, (session) => work(onRedis(session, deps, configDir)));
   return exitCodeOf(deps, async () => {
-    const [{ createConsoleClient }, { createConsoleOperations }] = await Promise.all([
-      import("./console/client.ts"),
-      import("./console/operations.ts"),
-    ]);
+    const { createConsoleClient } = await import("./console/client.ts");
     const { token, from } = tokenFor(url, deps, configDir);
     if (token !== undefined && !isPrivateUrl(url.href))
       deps.note(`warning: the token is sent unencrypted, because ${url.origin} does not use TLS\n`);
-    const operations = createConsoleOperations(createConsoleClient({ url, token }));
-    return work(operations).catch((error: unknown) => {
+    return work(createConsoleClient({ url, token })).catch((error: unknown) => {
       throw withAdvice(error, from);
     });
   });
+}
+
+/** The operations on Redis. A bulk operation is done by this process. */
+function onRedis(session: Session, { env }: ProgramDeps, configDir: string): Operations {
+  const { partition, clock, log, postern } = session;
+  const kinds = bulkWorkers({ ...session, listedMax: Number.POSITIVE_INFINITY });
+  const runs = createLocalRuns({ kinds, audit: createAudit(partition, log), clock });
+  const overview = createOverview({ partition, clock, configDir, env, ...toDurability(postern.redis) });
+  return clientOf(OPERATIONS, createHandlers({ ...session, runs, overview }));
 }
 
 /** Adds where the token is from, and what to do, to the error of a refused token. */

@@ -20,7 +20,7 @@ import { whenReady } from "../../shared/redis/ready.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { operatorName } from "./terminal.ts";
 
-type Session = {
+export type Session = {
   redis: Redis;
   partition: Partition;
   /** The same: every answer may take long. */

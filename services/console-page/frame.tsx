@@ -8,7 +8,7 @@ import { notDoneIn } from "./api/payments.ts";
 import { type Session, signOut, useSession } from "./api/session.ts";
 import { PLACES } from "./places.ts";
 import { linkTo } from "./route.ts";
-import { Icon } from "./ui/icons.tsx";
+import { Drawing, Icon } from "./ui/icons.tsx";
 import { NavCount, type Waiting } from "./ui/nav-count.tsx";
 import { Notice } from "./ui/notice.tsx";
 import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
@@ -44,14 +44,14 @@ export function Frame({ current, onSignedOut, children }: Props) {
         </a>
         <nav aria-label="Pages">
           <ul>
-            {PLACES.map(({ name, title, letter }) => (
+            {PLACES.map(({ name, title, letter, icon }) => (
               <li key={name}>
                 <a
                   href={linkTo([name])}
                   aria-current={name === current ? "page" : undefined}
                   aria-keyshortcuts={`g ${letter}`}
                 >
-                  <Icon name={name} />
+                  <Drawing path={icon} />
                   <span>{title}</span>
                   <NavCount waiting={overview.data && waitingAt(name, overview.data)} />
                 </a>

@@ -1,10 +1,18 @@
-/** The pages, in the order of the navigation. `letter` after `g` leads there; `name` is the first part of the address. */
+/**
+ * The pages, in the order of the navigation. `letter` after `g` leads there; `name` is the first part of the address; `icon` is a path in a
+ * square of 20.
+ */
 export const PLACES = [
-  { name: "flow", title: "Flow", letter: "f" },
-  { name: "calls", title: "Calls", letter: "c" },
-  { name: "failed", title: "Failed", letter: "x" },
-  { name: "payments", title: "Payments", letter: "p" },
-  { name: "endpoints", title: "Endpoints and jobs", letter: "e" },
+  { name: "flow", title: "Flow", letter: "f", icon: "M2 10h3l2.5-6 4 12L14 10h4" },
+  { name: "calls", title: "Calls", letter: "c", icon: "M4 5h12M4 10h12M4 15h7" },
+  { name: "failed", title: "Failed", letter: "x", icon: "M10 3 2.5 16.5h15zM10 8v4M10 14.2v.3" },
+  { name: "payments", title: "Payments", letter: "p", icon: "M2.5 5.5h15v9h-15zM2.5 8.5h15M5.5 12h3" },
+  {
+    name: "endpoints",
+    title: "Endpoints and jobs",
+    letter: "e",
+    icon: "M3 6h8m0 0a2.5 2.5 0 1 0 5 0 2.5 2.5 0 1 0-5 0M17 14H9m0 0a2.5 2.5 0 1 0-5 0 2.5 2.5 0 1 0 5 0",
+  },
 ] as const;
 
 export type PlaceName = (typeof PLACES)[number]["name"];

@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FlowSpan } from "../../shared/console/overview/flow.ts";
+import type { Overview } from "../../shared/console/overview/overview.ts";
 import { openEventStream, RETRY_MS, retrySoon, sendNothingYet } from "../../shared/http/event-stream.ts";
 import { hasInputEnded } from "../../shared/http/input-end.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -7,8 +9,6 @@ import type { ConcurrencyLimit } from "../../shared/platform/lifecycle/concurren
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
 import type { Who } from "./auth/who.ts";
-import type { FlowSpan } from "./overview/flow.ts";
-import type { Overview } from "./overview/overview.ts";
 
 /*
  * What is live on the page: a stream of server-sent events that says how the deployment is, each time in the form in which a GET answers

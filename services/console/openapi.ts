@@ -1,15 +1,22 @@
 import { z } from "zod";
 import { AuditEntryView } from "../../shared/console/audit-trail.ts";
-import { BulkRunView } from "../../shared/console/bulk-runs.ts";
+import { AuditView, BulkView, RefundCheckView } from "../../shared/console/bulk-operations.ts";
 import { CallLifeView, FoundCallView } from "../../shared/console/calls.ts";
+import { CONTRACT } from "../../shared/console/contract/contract.ts";
+import { type Operation, statusOf, type Table } from "../../shared/console/contract/operation.ts";
 import {
   FailedCallDetail,
   FailedCallView,
   FailedFilter,
   FailedGroupView,
 } from "../../shared/console/failed.ts";
+import { FailedBulkView } from "../../shared/console/failed-bulk.ts";
 import { JobView } from "../../shared/console/jobs.ts";
-import { MatchRunView, RefundCheckRunView } from "../../shared/console/money-runs.ts";
+import { EndpointView } from "../../shared/console/overview/endpoints.ts";
+import { FlowView } from "../../shared/console/overview/flow.ts";
+import { OverviewView } from "../../shared/console/overview/overview.ts";
+import { SoldJobView } from "../../shared/console/overview/prices.ts";
+import { EarnedView } from "../../shared/console/overview/revenue.ts";
 import { PaidSum } from "../../shared/console/paid-sum.ts";
 import { PaymentDetail, PaymentView } from "../../shared/console/payment-view.ts";
 import { RateView, ReadingView } from "../../shared/console/rates.ts";
@@ -19,13 +26,6 @@ import { RejectedView } from "../../shared/console/rejected.ts";
 import { SpentElsewhereView } from "../../shared/console/spent-elsewhere.ts";
 import { TokenMatches } from "../../shared/console/transfer-matches.ts";
 import { CODES, type ErrorCode } from "../../shared/platform/errors/codes.ts";
-import { EndpointView } from "./overview/endpoints.ts";
-import { FlowView } from "./overview/flow.ts";
-import { OverviewView } from "./overview/overview.ts";
-import { SoldJobView } from "./overview/prices.ts";
-import { EarnedView } from "./overview/revenue.ts";
-import type { Route } from "./route.ts";
-import { nameOf } from "./router.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -42,11 +42,18 @@ const Problem = z.object({
 
 /** What has a name of its own in the document. */
 const COMPONENTS = {
-  ...{ AuditEntry: AuditEntryView, AuditRun: MatchRunView, BulkRun: BulkRunView, CallLife: CallLifeView },
-  ...{ Earned: EarnedView, Endpoint: EndpointView, FailedCall: FailedCallView, FailedCallDetail },
-  ...{ FailedFilter, FailedGroup: FailedGroupView, Flow: FlowView, FoundCall: FoundCallView, Job: JobView },
+  ...{ Audit: AuditView, AuditEntry: AuditEntryView, Bulk: BulkView, CallLife: CallLifeView },
+  ...{ Earned: EarnedView, Endpoint: EndpointView, FailedBulk: FailedBulkView, FailedCall: FailedCallView },
+  ...{
+    FailedCallDetail,
+    FailedFilter,
+    FailedGroup: FailedGroupView,
+    Flow: FlowView,
+    FoundCall: FoundCallView,
+    Job: JobView,
+  },
   ...{ Overview: OverviewView, PaidSum, Payment: PaymentView, PaymentDetail, Problem, Rate: RateView },
-  ...{ RateReading: ReadingView, RefundCase, RefundCheck, RefundCheckRun: RefundCheckRunView },
+  ...{ RateReading: ReadingView, RefundCase, RefundCheck: RefundCheckView, RefundFindings: RefundCheck },
   ...{ RefundExport: RefundExportView, Rejected: RejectedView, SoldJob: SoldJobView },
   ...{ SpentElsewhere: SpentElsewhereView, TokenAudit: TokenMatches },
 } as const;
@@ -65,17 +72,27 @@ const WITH_BODY: readonly ErrorCode[] = [
   ...(["request.too_large", "request.media_type_unsupported", "request.encoding_unsupported"] as const),
 ];
 
-/** The OpenAPI document of these routes: what each says of itself, and nothing that is said twice. */
-export function toOpenApi(routes: readonly Route[], version: string): Json {
+/** Answers the document of the API. */
+export function createOpenApi(version: string) {
+  let document: ReturnType<typeof toOpenApi> | undefined;
+  return async () => {
+    document ??= toOpenApi(CONTRACT, version);
+    return document;
+  };
+}
+
+/** The OpenAPI document of these operations. */
+export function toOpenApi(table: Table, version: string) {
   const components: Record<string, unknown> = {};
   const paths: Record<string, Record<string, unknown>> = {};
-  for (const route of routes) {
-    const operation = { [route.method.toLowerCase()]: toOperation(route, components) };
-    paths[route.path] = { ...paths[route.path], ...operation };
+  for (const [name, operation] of Object.entries(table)) {
+    const path = operation.path.replaceAll("+}", "}");
+    const own = { [operation.method.toLowerCase()]: toOperation(name, operation, components) };
+    paths[path] = { ...paths[path], ...own };
   }
   schemaOf(Problem, "output", components);
   return {
-    openapi: "3.1.0",
+    openapi: "3.1.0" as const,
     info: {
       title: "Postern console",
       version,
@@ -96,13 +113,13 @@ export function toOpenApi(routes: readonly Route[], version: string): Json {
 
 type Components = Record<string, unknown>;
 
-function toOperation(route: Route, components: Components): Json {
-  const { summary, access, params, query, body } = route;
+function toOperation(operationId: string, operation: Operation, components: Components): Json {
+  const { summary, role, params, query, body } = operation;
   const parameters = [...parametersOf(params, "path"), ...parametersOf(query, "query")];
   return {
-    operationId: operationId(route),
+    operationId,
     summary,
-    ...(access === "anybody" ? { security: [] } : { "x-postern-role": access }),
+    ...(role === "anybody" ? { security: [] } : { "x-postern-role": role }),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== undefined && {
       requestBody: {
@@ -110,19 +127,12 @@ function toOperation(route: Route, components: Components): Json {
         content: { "application/json": { schema: schemaOf(body, "input", components) } },
       },
     }),
-    responses: responsesOf(route, components),
+    responses: responsesOf(operation, components),
   };
 }
 
-/** As `getApiV1FailedCallId`. */
-function operationId(route: Route): string {
-  const [first = "", ...rest] = nameOf(route).match(/[A-Za-z0-9]+/g) ?? [];
-  return first.toLowerCase() + rest.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join("");
-}
-
-function parametersOf(schema: z.ZodType | undefined, place: "path" | "query"): Json[] {
-  if (!(schema instanceof z.ZodObject)) return [];
-  return Object.entries<z.ZodType>(schema.shape).map(([name, each]) => {
+function parametersOf(schema: z.ZodObject | undefined, place: "path" | "query"): Json[] {
+  return Object.entries<z.ZodType>(schema?.shape ?? {}).map(([name, each]) => {
     const { asParameter, ...plain } = z.toJSONSchema(each, { io: "input", unrepresentable: "any" }) as Json;
     const { $schema: _, default: __, ...own } = plain;
     const otherwise: unknown = each instanceof z.ZodDefault ? each.def.defaultValue : undefined;
@@ -134,14 +144,14 @@ function parametersOf(schema: z.ZodType | undefined, place: "path" | "query"): J
   });
 }
 
-function responsesOf({ answers, problems = [], params, body }: Route, components: Components) {
-  const responses: Record<string, unknown> = {};
-  for (const [status, { description, schema, contentType }] of Object.entries(answers)) {
-    const content = schema
-      ? { "application/json": { schema: schemaOf(schema, "output", components) } }
-      : contentType && { [contentType]: { schema: { type: "string", format: "binary" } } };
-    responses[status] = { description, ...(content && { content }) };
-  }
+function responsesOf(operation: Operation, components: Components) {
+  const { answer, file, stream, says, problems = [], params, body } = operation;
+  const [type] = (file ?? stream ?? "").split(";");
+  const content = answer
+    ? { "application/json": { schema: schemaOf(answer, "output", components) } }
+    : type && { [type]: { schema: { type: "string", format: "binary" } } };
+  const good = { description: says, ...(content && { content }) };
+  const responses: Record<string, unknown> = { [statusOf(operation)]: good };
   const codes = new Set<ErrorCode>([
     ...ANY,
     ...(params === undefined ? [] : (["request.not_found"] as const)),

@@ -3,9 +3,12 @@ import type { OperatorToml } from "../../shared/config/operator-toml.ts";
 import { toConnectionLimits, toProxyOptions } from "../../shared/config/postern-toml.ts";
 import { toDurability } from "../../shared/config/redis-toml.ts";
 import type { Env } from "../../shared/config/secrets.ts";
-import { createOperatorApi, type OperatorApi } from "../../shared/console/api.ts";
-import { bulkRuns } from "../../shared/console/bulk-runs.ts";
-import { moneyRuns } from "../../shared/console/money-runs.ts";
+import { bulkWorkers } from "../../shared/console/bulk-operations.ts";
+import type { OPERATIONS } from "../../shared/console/contract/contract.ts";
+import { createHandlers, type HandlersDeps } from "../../shared/console/contract/handlers.ts";
+import type { Handlers, Work } from "../../shared/console/contract/operation.ts";
+import { createOverview } from "../../shared/console/overview/overview.ts";
+import { createRunStore } from "../../shared/console/runs/store.ts";
 import { startRunWorker } from "../../shared/console/runs/worker.ts";
 import { createTokenSource } from "../../shared/console/tokens.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
@@ -31,11 +34,9 @@ import { createLockout } from "./auth/lockout.ts";
 import { createAssertSameSite } from "./auth/same-site.ts";
 import { createSessions } from "./auth/sessions.ts";
 import { createLive, type LiveTimes } from "./live.ts";
-import { createOverview } from "./overview/overview.ts";
 import { createServePage } from "./page.ts";
-import type { Context } from "./route.ts";
-import { createRouter } from "./router.ts";
-import { ROUTES } from "./routes/routes.ts";
+import { wholeReport } from "./report.ts";
+import { createRequests } from "./requests.ts";
 import { PACE, type Pace } from "./send.ts";
 import { createServer } from "./server.ts";
 
@@ -89,35 +90,34 @@ export function composeOperator(options: Options): ComposedOperator {
   });
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
-  const runnerMemoryMs = postern.runner.memory_secs * 1000;
-  const common = { partition, clock, log, runnerMemoryMs, ...configuredBy(options, clock) };
+  const common = { partition, clock, log, ...configuredBy(options, clock) };
   const work = partitionOf(options.workRedis, prefixOf(postern.redis.name));
-  const worker = startRunWorker({ partition: work, kinds: kindsOf({ ...common, partition: work }), log });
+  const worker = startRunWorker({ partition: work, kinds: bulkWorkers({ ...common, partition: work }), log });
   const overview = createOverview({
     ...{ partition, clock, configDir: options.configDir, env: options.env },
     ...toDurability(postern.redis),
   });
   const places = { lists: createConcurrencyLimit(LISTS), bodies: createConcurrencyLimit(BODIES) };
-  const apiOf = createApis({ ...common, patient: work, wake: worker.wake });
+  const runs = createRunStore(partition);
+  const operationsOf = createOperationsOf({ ...common, overview, patient: work, runs, wake: worker.wake });
   const live = createLive({
     ...{ overview, heavy: places.lists, clock, times: options.liveTimes },
-    listJobs: () => apiOf("").jobs.page({ limit: LIVE_JOBS }),
+    listJobs: () => operationsOf("").listJobs({ limit: LIVE_JOBS, cursor: undefined }, {}),
     assertUsable: () => durable.assertUsable(),
     note: (error) => refusals.note(error, { route: "GET /api/v1/live" }),
   });
+  const audit = createAuditSession(partition, clock, log);
   let ending = false;
 
   return {
     handler: createServer({
-      router: createRouter(ROUTES),
+      requests: createRequests({ sessions, checkToken, live, audit }),
       servePage: createServePage(options.pageDir),
       assertHost: assertHostOf(options),
       assertSameSite: createAssertSameSite(publicUrl),
       identify: createIdentify({ tokens, checkToken, sessions }),
-      ...{ checkToken, sessions, addressOf, apiOf, answered, refusals },
-      ...{ overview, live, places, pace: options.pace ?? PACE },
+      ...{ addressOf, operationsOf, answered, refusals, places, pace: options.pace ?? PACE },
       assertUsable: () => durable.assertUsable(),
-      audit: createAuditSession(partition, clock, log),
     }),
     readiness() {
       const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
@@ -148,7 +148,11 @@ export function composeOperator(options: Options): ComposedOperator {
  * Writes lines about sessions. An operator signs in also while Redis takes no writes, to see that it takes none. Wrong tokens leave no line,
  * so that strangers cannot write to Redis.
  */
-function createAuditSession(partition: Partition, clock: Clock, log: Logger): Context["audit"] {
+function createAuditSession(
+  partition: Partition,
+  clock: Clock,
+  log: Logger,
+): Parameters<typeof createRequests>[0]["audit"] {
   const audit = createAudit(partition, log);
   return (action, entry) =>
     audit({ at: clock(), action, ...entry }).catch((error: unknown) => {
@@ -167,20 +171,25 @@ function configuredBy({ configDir, env, postern }: Options, clock: Clock) {
     tokens: createTokenSource({ configDir, env, clock }),
     paths: () => endpointPaths(configDir),
     countsEarned: postern.console.report,
+    runnerMemoryMs: postern.runner.memory_secs * 1000,
   };
 }
 
-/** What an operator of a name sees and does. There are as many names as tokens. */
-function createApis(deps: Omit<Parameters<typeof createOperatorApi>[0], "by">): (by: string) => OperatorApi {
-  const apis = new Map<string, OperatorApi>();
+/** The operations under a name. There are as many names as tokens. */
+function createOperationsOf(
+  deps: Omit<HandlersDeps, "by">,
+): (by: string) => Handlers<typeof OPERATIONS, Work> {
+  const known = new Map<string, Handlers<typeof OPERATIONS, Work>>();
   return (by) => {
-    const api = apis.get(by) ?? createOperatorApi({ ...deps, by });
-    apis.set(by, api);
-    return api;
+    const found = known.get(by);
+    if (found !== undefined) return found;
+    const handlers = createHandlers({ ...deps, by });
+    const own = {
+      ...handlers,
+      getRefundReport: (asked: unknown, work: Work) =>
+        wholeReport(() => handlers.getRefundReport(asked, work)),
+    };
+    known.set(by, own);
+    return own;
   };
-}
-
-/** The runs that a replica does, whoever began them. */
-function kindsOf(deps: Parameters<typeof bulkRuns>[0] & Parameters<typeof moneyRuns>[0]) {
-  return { ...bulkRuns(deps), ...moneyRuns(deps) };
 }

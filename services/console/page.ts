@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import { dirname, extname, join, relative, sep } from "node:path";
 import { gzipSync } from "node:zlib";
+import { methodNotAllowed } from "../../shared/http/router.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { isAbsent } from "../../shared/platform/text/read-text.ts";
 import { PAGE_POLICY } from "./headers.ts";
@@ -48,8 +49,7 @@ export function createServePage(dir: string): ServePage {
         "the page is not built; the API is at /api/v1, and its description at /openapi.json",
       );
     }
-    if (req.method !== "GET" && req.method !== "HEAD")
-      throw AppError.public("request.method_not_allowed", "use GET or HEAD");
+    if (req.method !== "GET" && req.method !== "HEAD") throw methodNotAllowed(req, res, ["GET", "HEAD"]);
     const isZipped = file.zipped !== undefined && /\bgzip\b/.test(String(req.headers["accept-encoding"]));
     const body = (isZipped && file.zipped) || file.bytes;
     res.setHeader("Content-Security-Policy", PAGE_POLICY);

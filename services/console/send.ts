@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { Answer } from "./route.ts";
+import { bytesOf, type File, type Operation, statusOf } from "../../shared/console/contract/operation.ts";
 
 /** Least that a reader must take of an answer in each span, unless less is left. */
 export type Pace = { spanMs: number; bytesMin: number };
@@ -16,19 +16,20 @@ type Sending = {
   leave: () => void;
 };
 
-/** Sends an answer. A large one keeps its place until its reader has it, or is cut off. */
-export function sendAnswer(res: ServerResponse, answer: Answer, { pace, leave }: Sending): void {
-  if ("stream" in answer) {
-    leave();
-    answer.stream(res);
-    return;
-  }
-  const content = contentOf(answer);
+/** Sends what an operation has answered. A large answer keeps its place until its reader has it, or is cut off. */
+export async function sendAnswer(
+  res: ServerResponse,
+  operation: Operation,
+  answered: unknown,
+  { pace, leave }: Sending,
+): Promise<void> {
+  if (operation.stream !== undefined) return leave(); // it goes on by itself
+  const content = await contentOf(operation, answered);
   if (content !== undefined && content.bytes.length > PIECE_BYTES && !res.destroyed) res.once("close", leave);
   else leave();
   keepToPace(res, pace);
-  res.writeHead(answer.status, {
-    ...answer.headers,
+  res.writeHead(statusOf(operation), {
+    ...headersOf(operation, answered),
     ...(content && { "Content-Type": content.type, "Content-Length": content.bytes.length }),
   });
   if (content === undefined) res.end();
@@ -52,11 +53,22 @@ export function keepToPace(res: ServerResponse, { spanMs, bytesMin }: Pace): voi
   res.once("close", () => clearInterval(timer));
 }
 
-function contentOf(
-  answer: Exclude<Answer, { stream: unknown }>,
-): { bytes: Uint8Array; type: string } | undefined {
-  if ("json" in answer) return { bytes: Buffer.from(JSON.stringify(answer.json)), type: "application/json" };
-  return "bytes" in answer ? { bytes: answer.bytes, type: answer.contentType } : undefined;
+function headersOf({ location, file }: Operation, answered: unknown): Record<string, string> {
+  // A stranger has written the bytes of a file: no browser is to show them.
+  if (file !== undefined)
+    return { "Content-Disposition": `attachment; filename="${(answered as File).name}"` };
+  const members = answered as Readonly<Record<string, string>>;
+  if (location === undefined) return {};
+  return { Location: location.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(members[name])) };
+}
+
+async function contentOf(
+  { answer, file }: Operation,
+  answered: unknown,
+): Promise<{ bytes: Uint8Array; type: string } | undefined> {
+  if (file !== undefined) return { bytes: await bytesOf(answered as File), type: file };
+  if (answer === undefined) return undefined;
+  return { bytes: Buffer.from(JSON.stringify(answered)), type: "application/json" };
 }
 
 /** Writes each piece once the system has taken the one before. */

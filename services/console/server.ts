@@ -1,7 +1,11 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import type { z } from "zod";
-import { firstProblem, messageForJson } from "../../shared/config/problem.ts";
-import type { OperatorApi } from "../../shared/console/api.ts";
+import { CONTRACT, type OPERATIONS } from "../../shared/console/contract/contract.ts";
+import {
+  checked,
+  type Handlers,
+  type Operation,
+  type Work,
+} from "../../shared/console/contract/operation.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { assertNotEncoded } from "../../shared/http/content-coding.ts";
@@ -9,6 +13,7 @@ import { rawPath, rawQuery } from "../../shared/http/headers.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
 import { markProven } from "../../shared/http/proof.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
+import { createRouter, type Found, nameOf } from "../../shared/http/router.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import type { ConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
 import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
@@ -18,31 +23,23 @@ import { percentDecoded } from "../../shared/platform/text/percent-decoded.ts";
 import { wellFormedJson } from "../../shared/platform/text/well-formed-json.ts";
 import { unlessRedis } from "../../shared/redis/failure.ts";
 import type { createAssertHost } from "./auth/hosts.ts";
-import type { CheckToken, Identify } from "./auth/identify.ts";
+import type { Identify } from "./auth/identify.ts";
 import type { createAssertSameSite } from "./auth/same-site.ts";
-import type { Sessions } from "./auth/sessions.ts";
 import type { Who } from "./auth/who.ts";
 import { SECURITY_HEADERS } from "./headers.ts";
-import type { Live } from "./live.ts";
-import type { Overview } from "./overview/overview.ts";
 import type { ServePage } from "./page.ts";
-import type { Context, Route } from "./route.ts";
-import { nameOf, type Router } from "./router.ts";
+import type { Context } from "./requests.ts";
 import { keepToPace, type Pace, sendAnswer } from "./send.ts";
 
 type Deps = {
-  router: Router;
   servePage: ServePage;
   assertHost: ReturnType<typeof createAssertHost>;
   assertSameSite: ReturnType<typeof createAssertSameSite>;
   identify: Identify;
-  checkToken: CheckToken;
-  sessions: Sessions;
   addressOf: ClientAddressOf;
-  /** What an operator of this name sees and does. */
-  apiOf: (name: string) => OperatorApi;
-  overview: Overview;
-  live: Live;
+  requests: Omit<ContractHandlers, keyof typeof OPERATIONS>;
+  /** The operations under a client's name, which the audit has. */
+  operationsOf: (name: string) => Handlers<typeof OPERATIONS, Work>;
   /** Throws if nothing can be asked of Redis now. */
   assertUsable: () => void;
   /** Limits on long readings of Redis and on bodies in memory. The client's name is the party. */
@@ -50,10 +47,13 @@ type Deps = {
   pace: Pace;
   answered: EventCounter;
   refusals: RefusalLog;
-  audit: Context["audit"];
 };
 
-type Found = NonNullable<ReturnType<Router["find"]>>;
+type ContractHandlers = Handlers<typeof CONTRACT, Context>;
+type Route = Operation & { name: keyof typeof CONTRACT };
+
+const NAMES = Object.keys(CONTRACT) as Route["name"][];
+const ROUTES = NAMES.map((name): Route => ({ name, ...CONTRACT[name] }));
 
 /** A reason, a thousand ids and a filter. */
 const BODY_BYTES_MAX = 128 * 1024;
@@ -63,14 +63,15 @@ const NOBODY_WAITS = new Error("the client has gone");
 
 /** One request, top to bottom: whose host, which route, who asks and whether he may, what he asks, the answer. */
 export function createServer(deps: Deps): RequestListener {
-  const { router, servePage, assertHost, addressOf } = deps;
+  const { servePage, assertHost, addressOf } = deps;
+  const router = createRouter(ROUTES);
   const admit = createAdmit(deps);
   const answer = createAnswer(deps);
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<string> {
     assertHost(req);
     const path = rawPath(req.url ?? "");
-    const found = router.find(req.method ?? "", path);
+    const found = router.find(req, res);
     if (found === undefined) {
       if (servePage(req, res, path)) {
         keepToPace(res, deps.pace);
@@ -82,33 +83,8 @@ export function createServer(deps: Deps): RequestListener {
     const address = addressOf(req);
     const who = await admit(req, route, address);
     if (route.path.startsWith("/api/")) deps.assertUsable();
-    await answer(found, contextOf(req, res, who, address), res);
+    await answer(found, { req, res, who, address, signal: whileOpen(res) });
     return nameOf(route);
-  }
-
-  function contextOf(
-    req: IncomingMessage,
-    res: ServerResponse,
-    who: Who | undefined,
-    address: string,
-  ): Context {
-    const { apiOf, overview, live, sessions, checkToken, audit } = deps;
-    const left = new AbortController();
-    const abort = () => left.abort(NOBODY_WAITS);
-    if (res.destroyed) abort();
-    else res.once("close", abort);
-    return {
-      api: apiOf(who?.name ?? ""),
-      overview,
-      live,
-      who,
-      address,
-      req,
-      signal: left.signal,
-      sessions,
-      checkToken,
-      audit,
-    };
   }
 
   return async (req, res) => {
@@ -124,48 +100,57 @@ export function createServer(deps: Deps): RequestListener {
   };
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: AppError): void {
-    const path = rawPath(req.url ?? "");
     keepToPace(res, deps.pace);
-    sendProblem(req, res, error, { headers: headersOf(error, router.methodsAt(path)) });
+    sendProblem(req, res, error, { headers: headersOf(error) });
     // Not the path itself: somebody may have put a token there.
-    deps.refusals.note(error, { route: router.nameOf(req.method ?? "", path), address: addressOf(req) });
+    deps.refusals.note(error, { route: router.nameOf(req), address: addressOf(req) });
   }
 }
 
 /** Throws unless this route may be asked by whoever asks. Undefined if anybody may. */
 function createAdmit({ identify, assertSameSite }: Pick<Deps, "identify" | "assertSameSite">) {
-  return async (req: IncomingMessage, { access }: Route, address: string): Promise<Who | undefined> => {
-    if (access === "anybody") {
+  return async (req: IncomingMessage, { role }: Route, address: string): Promise<Who | undefined> => {
+    if (role === "anybody") {
       assertSameSite(req, { by: "nothing" });
       return undefined;
     }
     const who = await identify(req, address);
     assertSameSite(req, who);
-    if (access === "operator" && who.role !== "operator")
+    if (role === "operator" && who.role !== "operator")
       throw AppError.public("operator.forbidden", `${who.name} is a viewer; this needs an operator`);
     markProven(req);
     return who;
   };
 }
 
-/** Asks a route and sends its answer. A long reading or a body holds a place until that is done. */
-function createAnswer({ places, pace }: Pick<Deps, "places" | "pace">) {
-  function enter({ isHeavy, answers }: Route, who: Who | undefined): () => void {
-    if (!isHeavy) return () => {};
-    return places[answers[200]?.contentType === undefined ? "lists" : "bodies"].enter(who?.name);
+/** Aborted once nobody waits for the answer any more. */
+function whileOpen(res: ServerResponse): AbortSignal {
+  const left = new AbortController();
+  const abort = () => left.abort(NOBODY_WAITS);
+  if (res.destroyed) abort();
+  else res.once("close", abort);
+  return left.signal;
+}
+
+/** Does an operation and sends its answer. A long reading or a file holds a place until that is done. */
+function createAnswer({ places, pace, requests, operationsOf }: Deps) {
+  function enter({ isHeavy, file }: Route, who: Who | undefined): () => void {
+    return isHeavy ? places[file === undefined ? "lists" : "bodies"].enter(who?.name) : () => {};
   }
 
-  return async ({ route, params }: Found, context: Context, res: ServerResponse): Promise<void> => {
-    const { req, who } = context;
+  return async ({ route, params }: Found<Route>, context: Context): Promise<void> => {
+    const { req, res, who } = context;
     const asked = {
-      params: parsed(route.params, decoded(params), "path"),
-      query: parsed(route.query, queryOf(req), "query"),
-      body: route.body && parsed(route.body, await jsonOf(req, res), "body"),
+      ...checked(route, "params", decoded(route, params)),
+      ...checked(route, "query", queryOf(req)),
+      ...(route.body && checked(route, "body", await jsonOf(req, res))),
     };
+    const handlers = { ...requests, ...operationsOf(who?.name ?? "") };
+    const handle = handlers[route.name] as (asked: object, context: Context) => Promise<unknown>;
     // Not before the body is there: it may come slowly.
     const leave = enter(route, who);
     try {
-      sendAnswer(res, await route.answer(asked, context), { pace, leave });
+      await sendAnswer(res, route, await handle(asked, context), { pace, leave });
     } catch (error) {
       leave();
       throw error;
@@ -173,37 +158,30 @@ function createAnswer({ places, pace }: Pick<Deps, "places" | "pace">) {
   };
 }
 
-function headersOf({ code }: AppError, methods: readonly string[]): Record<string, string> {
-  if (code === "operator.unauthorized") return { "WWW-Authenticate": 'Bearer realm="postern operator"' };
-  if (code !== "request.method_not_allowed") return {};
-  return { Allow: methods.length === 0 ? "GET, HEAD" : methods.join(", ") };
-}
-
-/** Throws `request.malformed`, or `request.not_found` for a path that names nothing. */
-function parsed(schema: z.ZodType | undefined, value: unknown, what: "path" | "query" | "body"): unknown {
-  if (schema === undefined) {
-    if (what !== "query" || Object.keys(value as object).length === 0) return undefined;
-    throw AppError.public("request.malformed", "this route has no query parameters");
-  }
-  const result = schema.safeParse(value, { error: messageForJson });
-  if (result.success) return result.data;
-  const detail = firstProblem(result.error, what);
-  throw AppError.public(what === "path" ? "request.not_found" : "request.malformed", detail);
+function headersOf({ code }: AppError): Record<string, string> {
+  return code === "operator.unauthorized" ? { "WWW-Authenticate": 'Bearer realm="postern operator"' } : {};
 }
 
 /**
- * Decodes each parameter of a path once. What a second decoding, another split at slashes or a log would read as something else is
- * refused.
+ * Decodes each segment of a parameter once. What a second decoding, another split at slashes or a log would read as something else is
+ * refused. A parameter of several segments begins with a word, as a path does: none is named by an encoded one.
  */
-function decoded(params: Found["params"]): Record<string, string> {
+function decoded({ path }: Route, params: Found<Route>["params"]): Record<string, string> {
   return Object.fromEntries(
     Object.entries(params).map(([name, raw]) => {
-      const text = percentDecoded(raw);
-      if (text !== undefined && !/[/%\p{Cc}]/u.test(text)) return [name, text];
-      const rule = 'must be percent-encoded UTF-8 without "/", "%" or control characters';
-      throw AppError.public("request.malformed", `path: ${name} ${rule}`);
+      const [first = "", ...more] = raw.split("/");
+      if (path.includes(`{${name}+}`) && first.includes("%"))
+        throw new AppError("request.not_found", { reason: "no such path" });
+      return [name, [first, ...more].map((segment) => decodedSegment(name, segment)).join("/")];
     }),
   );
+}
+
+function decodedSegment(name: string, raw: string): string {
+  const text = percentDecoded(raw);
+  if (text !== undefined && !/[/%\p{Cc}]/u.test(text)) return text;
+  const rule = 'must be percent-encoded UTF-8 without "/", "%" or control characters';
+  throw AppError.public("request.malformed", `path: ${name} ${rule}`);
 }
 
 /** Each parameter once, as text. */

@@ -43,7 +43,7 @@ export function readReceiver(text: string): { receiver: string } | { problem: st
   const isPlain = !/[\s\p{Cc}%?#@*\\]/u.test(host);
   const url =
     isPlain && URL.canParse(`https://${written}:${port}`) ? new URL(`https://${written}:${port}`) : undefined;
-  if (host === "" || url === undefined || hasEmptyLabel(url))
+  if (host === "" || Number(port) === 0 || url === undefined || hasEmptyLabel(url))
     return {
       problem:
         "must be a host, such as hooks.example.com, or a host and a port, such as hooks.example.com/8443",

@@ -9,11 +9,9 @@ import { createFailedCalls, type FailedCall } from "../queue/failed.ts";
 import { type ManyResult, type OperateDeps, operateMany, type Progress, select } from "../queue/operate.ts";
 import { originOf } from "../queue/queue-name.ts";
 import { createReplay } from "../queue/replay.ts";
-import { createAudit } from "../redis/audit/audit.ts";
 import { inPages } from "../redis/pages.ts";
 import { type FailedFilter, isTooOld, toCallFilter, whereIs } from "./failed.ts";
 import { type Adding, createPaidSum, PaidSum, type PartialSum } from "./paid-sum.ts";
-import { newRunId } from "./runs/run.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { count } from "./view.ts";
 
@@ -21,7 +19,12 @@ export const BULK_ACTIONS = ["replay", "discard"] as const;
 export type BulkAction = (typeof BULK_ACTIONS)[number];
 
 /** The lines in the audit with which they begin. */
-export const BEGINS = { replay: "begin_replay", discard: "begin_discard" } as const;
+export const BEGINS = {
+  replay: "begin_replay",
+  discard: "begin_discard",
+  audit: "begin_audit",
+  "refund-check": "begin_refund_check",
+} as const;
 
 /** Which failed calls are to be replayed or discarded, and how. */
 export type BulkRequest = {
@@ -55,8 +58,6 @@ export const Counted = z.object({
   needs_force: z.array(z.string()),
   /** Where each call is that was named and is not among the failed ones. */
   missing: z.array(z.object({ code: z.string(), detail: z.string() })),
-  /** Those of the named calls that are chosen. */
-  named: z.array(z.string()),
 });
 export type Counted = z.infer<typeof Counted>;
 
@@ -174,22 +175,6 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
   };
 }
 
-/** The same for a command, which has no run in Redis: it begins with a line in the audit all the same, under an id of its own. */
-export function createBulkCommand(deps: Deps): BulkApi {
-  const { partition, clock, log, by } = deps;
-  const bulk = createBulk(deps);
-  const audit = createAudit(partition, log);
-  return {
-    ...bulk,
-    async operate(request, ...more) {
-      const { action, reason } = request;
-      const run = newRunId();
-      await audit({ at: clock(), action: BEGINS[action], run, by, selection: selectionOf(request), reason });
-      return bulk.operate({ ...request, run }, ...more);
-    },
-  };
-}
-
 /** Of a run that begins. */
 export const NOTHING_BEFORE = { done: 0, left: 0, refundsDue: null } as const;
 
@@ -205,7 +190,7 @@ async function countAll(
   isNamed: boolean,
 ): Promise<Counting> {
   const counted: Counting = {
-    ...{ matched: 0, chosen: 0, newest: 0, by_code: {}, needs_force: [], named: [], found: new Set() },
+    ...{ matched: 0, chosen: 0, newest: 0, by_code: {}, needs_force: [], found: new Set() },
   };
   for await (const call of selected) {
     const { id, failedAt, code } = call;
@@ -213,10 +198,8 @@ async function countAll(
     counted.newest = Math.max(counted.newest, failedAt);
     counted.by_code[code] = (counted.by_code[code] ?? 0) + 1;
     if (isNamed) counted.found.add(id);
-    if (!needsForce(call)) {
-      counted.chosen += 1;
-      if (isNamed) counted.named.push(id);
-    } else if (counted.needs_force.length < NAMED_MAX) counted.needs_force.push(id);
+    if (!needsForce(call)) counted.chosen += 1;
+    else if (counted.needs_force.length < NAMED_MAX) counted.needs_force.push(id);
   }
   return counted;
 }

@@ -100,13 +100,8 @@ const Place = z.strictObject({ failedAt: z.number(), id: z.string().regex(CALL_I
 export type FailedApi = {
   /** The newest first. */
   page(filter: FailedFilter, page: PageAsked): Promise<FailedPage>;
-  /** The newest first, only some in memory at a time. */
-  list(filter: FailedFilter & { ids?: readonly string[] | undefined }): AsyncIterable<FailedCallView>;
   /** How many match, and how many there are. */
-  count(
-    filter: FailedFilter & { ids?: readonly string[] | undefined },
-    signal?: AbortSignal,
-  ): Promise<{ matched: number; total: number }>;
+  count(filter: FailedFilter, signal?: AbortSignal): Promise<{ matched: number; total: number }>;
   groups(filter: FailedFilter, signal?: AbortSignal): Promise<FailedGroupView[]>;
   /** Throws `call.not_failed`, `call.forgotten` or `call.unknown`, which say where the call is. So do the others that take an id. */
   show(id: string): Promise<FailedCallDetail>;
@@ -150,14 +145,9 @@ export function createFailedApi(deps: Deps): FailedApi {
       return { calls: page.calls.map(toView), next: toCursor(page.next) };
     },
 
-    async *list({ ids, ...filter }) {
-      const wanted = { ...toCallFilter(filter), ids };
-      for await (const call of calls.matching(wanted, { newestFirst: true })) yield toView(call);
-    },
-
-    async count({ ids, ...filter }, signal) {
+    async count(filter, signal) {
       const [matched, total] = await Promise.all([
-        calls.count({ ...toCallFilter(filter), ids }, signal),
+        calls.count(toCallFilter(filter), signal),
         calls.count({}),
       ]);
       return { matched, total };

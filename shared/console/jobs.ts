@@ -66,7 +66,7 @@ export type JobsApi = {
   /** No producer takes calls of the job any more. Unchanged if it is paused already. */
   pause(job: string, reason: string): Promise<JobChange>;
   /** The calls of the job are taken again. Unchanged if it is not paused. */
-  resume(job: string, reason?: string): Promise<JobChange>;
+  resume(job: string, reason: string): Promise<JobChange>;
 };
 
 /** What an operator sees of jobs, and does to them, with a line in the audit. */

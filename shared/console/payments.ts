@@ -20,7 +20,7 @@ import { type PaymentDetail, PaymentView, toPaymentDetail, toPaymentView } from 
 import { createReconcile, type InFlightPage, type Reconciled } from "./reconcile.ts";
 import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsewhere.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
-import { askedMs, askedTime } from "./view.ts";
+import { askedMs, askedTime, reason } from "./view.ts";
 
 const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", reply: text });
 
@@ -41,14 +41,23 @@ export const PaymentFilter = z.strictObject({
 });
 export type PaymentFilter = z.infer<typeof PaymentFilter>;
 
-/**
- * What an operator says of a payment in review, or that he has seen what contradicts a disputed one; or that the body of one whose outcome
- * is open is dropped.
- */
-export type Decide = { reason: string } & (
-  | { verdict: "settled"; transaction: string }
-  | { verdict: "void" | "acknowledged" | "dropped" }
-);
+const transaction = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
+  .transform((text) => text.toLowerCase());
+
+/** An operator's decision about a payment. */
+export const Decision = z.discriminatedUnion("verdict", [
+  /** The money is there: its call runs. */
+  z.strictObject({ verdict: z.literal("settled"), transaction, reason }),
+  /** It was not paid, and is not going to be: its body is deleted. */
+  z.strictObject({ verdict: z.literal("void"), reason }),
+  /** Of a disputed one: it was seen. */
+  z.strictObject({ verdict: z.literal("acknowledged"), reason }),
+  /** Of one that is settling or in review: its body is deleted and no settle is sent. Money that comes all the same is due back. */
+  z.strictObject({ verdict: z.literal("dropped"), reason }),
+]);
+export type Decision = z.infer<typeof Decision>;
 
 export const PaymentPage = z.object({
   payments: z.array(PaymentView),
@@ -62,15 +71,13 @@ export const PaymentPlace = z.strictObject({ at: z.number(), id: z.string().rege
 export type PaymentsApi = {
   /** The newest first. */
   page(filter: PaymentFilter, page: PageAsked): Promise<PaymentPage>;
-  /** The newest first, only some in memory at a time. */
-  list(filter: PaymentFilter): AsyncIterable<PaymentView>;
   /** Throws `payment.unknown`. */
   show(id: string): Promise<PaymentDetail>;
   /**
    * Throws `payment.unknown`; `payment.undecidable` if its state does not allow the decision; `payment.not_shown` if the chain does not show
    * the transaction as its payment; `payment.transfer_taken` if that pays for another call.
    */
-  resolve(id: string, decide: Decide): Promise<void>;
+  resolve(id: string, decide: Decision): Promise<void>;
   /** Makes the payment due, and waits at most so long until a gateway has looked at it. */
   reconcile(id: string, waitMs: number): Promise<Reconciled>;
   /**
@@ -120,11 +127,6 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
       const found = await payments.page(toFilter(filter), { after, limit });
       const views = found.payments.map((each) => toPaymentView(each, decimalsOf));
       return { payments: views, next: toCursor(found.next) };
-    },
-
-    async *list(filter) {
-      for await (const payment of payments.matching(toFilter(filter)))
-        yield toPaymentView(payment, decimalsOf);
     },
 
     async show(id) {

@@ -36,17 +36,14 @@ export const RefundCheck = z.object({
 });
 export type RefundCheck = z.infer<typeof RefundCheck>;
 
-/** Once the signal is aborted it looks no further, and resolves with what was found. */
-export type CheckRefunds = (signal?: AbortSignal) => Promise<RefundCheck>;
-
 /** What a refund check looks for, as its line in the audit says it. */
 export const ALL_PENDING = "all pending refunds";
 
 type Deps = { partition: Partition; tokens: TokenSource; clock: Clock; log: Logger };
 
 /**
- * Looks on the chain for what the senders in `refund_from` have paid back, and closes those cases, each with its line in the audit. Throws
- * `start.config_invalid`.
+ * Looks on the chain for what the senders in `refund_from` have paid back, and closes those cases, each with its line in the audit. Once the
+ * signal is aborted it stops, and resolves with what was found. Throws `start.config_invalid`.
  */
 export function createCheckRefunds({ partition, tokens, clock, log }: Deps) {
   const journal = new PaymentJournal(partition);

@@ -72,16 +72,14 @@ export type RefundExportView = z.infer<typeof RefundExportView>;
 export type RefundsApi = {
   /** The newest first. */
   page(page: PageAsked): Promise<RefundPage>;
-  /** The same, only some in memory at a time. */
-  list(): AsyncIterable<RefundCase>;
   /** All of them as a table for bookkeeping, in pieces of CSV. It changes nothing. */
   report(signal?: AbortSignal): AsyncIterable<string>;
   /**
-   * Exports those of these payments that are still cases, in one step with their lines of the audit; undefined if none is. Asked for again
-   * under its id it is the same. Throws `payment.undecidable` if that export is of other payments, `token.unconfigured` if their refunds
-   * could never be seen, `request.malformed` if they are on several networks, and `payment.unavailable`.
+   * Exports those of these payments whose refund is still due, in one step with their lines of the audit. Asked for again under its id it is
+   * the same. Throws `payment.undecidable` if none is due or if that export is of other payments, `token.unconfigured` if their refunds could
+   * never be seen, `request.malformed` if they are on several networks, and `payment.unavailable`.
    */
-  export(order: ExportOrder, reason: string | undefined): Promise<RefundExportView | undefined>;
+  export(order: ExportOrder, reason: string): Promise<RefundExportView>;
   /** Throws `refund.unknown`. */
   show(exportId: string): Promise<RefundExportView>;
   /** Throws `payment.unknown`, and `payment.undecidable` if its runner has not taken the call since its export. */
@@ -124,10 +122,6 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       return { payments: found.payments.map(toCase), next: toCursor(found.next) };
     },
 
-    async *list() {
-      for await (const payment of payments.matching({ states: STATES })) yield toCase(payment);
-    },
-
     report: createRefundReport(partition, decimalsOf),
 
     async export({ id = newExportId(), call_ids: ids, effect_unknown: effectUnknown }, reason) {
@@ -137,7 +131,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       const chosen = (await payments.read(ids)).filter((payment) => payment !== undefined);
       requireClosable(chosen, accepted);
       const network = networkOf(chosen);
-      if (network === undefined) return undefined;
+      if (network === undefined) throw noneDue();
       const found = await Promise.all(ids.map((id) => journal.look(id)));
       const cases = found.flatMap((payment) => toExported(payment, accepted));
       const block = await headOf(tokens, new Set(cases.map(({ token }) => token)));
@@ -151,7 +145,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
           const detail = `${why}; print it with --export ${id} before you make another one`;
           throw AppError.public("queue.unavailable", detail, { cause });
         });
-      if (made === undefined) return undefined;
+      if (made === undefined) throw noneDue();
       failpoint("money.after_exported");
       if (made.isNew) for (const { call } of made.rows) logAudited(log, lineOf(call));
       return toExportView(requireSame(made, ids));
@@ -175,6 +169,11 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
       logAudited(log, act);
     },
   };
+}
+
+function noneDue(): AppError {
+  const detail = "no refund is due for these payments; nothing was exported";
+  return AppError.public("payment.undecidable", detail);
 }
 
 const WITHDRAWABLE = "only a pending refund whose call was injected after the export can be withdrawn";

@@ -11,6 +11,9 @@ export const isoTime = z.iso.datetime();
 /** As it is asked for, of any zone. */
 export const askedTime = z.iso.datetime({ offset: true });
 
+/** Why something is done, for the audit. */
+export const reason = z.string().trim().min(1, "is empty").max(1000);
+
 /** Unix ms as they are shown, and what is asked for as unix ms. */
 export function isoOrNull(at: number | undefined): string | null {
   return at === undefined ? null : toIso(at);

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { z } from "zod";
+import { FoundCallView } from "../../shared/console/calls.ts";
 import { FailedCallView } from "../../shared/console/failed.ts";
 import { JobView } from "../../shared/console/jobs.ts";
 import { PaymentView } from "../../shared/console/payment-view.ts";
@@ -8,6 +9,7 @@ import { readDocument } from "./blocks.ts";
 
 /** The commands that print a view as it is. */
 const LISTED: readonly [command: string, view: z.ZodObject][] = [
+  ["calls find", FoundCallView],
   ["failed list", FailedCallView],
   ["jobs list", JobView],
   ["rejected list", RejectedView],

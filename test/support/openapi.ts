@@ -1,6 +1,6 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { toOpenApi } from "../../services/console/openapi.ts";
-import { ROUTES } from "../../services/console/routes/routes.ts";
+import { CONTRACT } from "../../shared/console/contract/contract.ts";
 import type { Answer } from "./http.ts";
 
 type Json = Record<string, unknown>;
@@ -9,7 +9,7 @@ type Operation = { responses: Record<string, Response>; operationId: string };
 export type OpenApi = { paths: Record<string, Record<string, Operation>>; components: { schemas: Json } };
 
 /** What the service says of itself. */
-export const openApi = toOpenApi(ROUTES, "0.0.0") as unknown as OpenApi;
+export const openApi = toOpenApi(CONTRACT, "0.0.0") as unknown as OpenApi;
 
 /** So that a member that the document does not have is an error here, though readers are to expect new ones. */
 function closed(value: unknown): unknown {
@@ -31,7 +31,12 @@ function operationAt(method: string, path: string): { operation: Operation; at: 
   const wanted = method === "HEAD" ? "get" : method.toLowerCase();
   const found = Object.entries(openApi.paths)
     .filter(([each]) =>
-      new RegExp(`^${each.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}$`).test(path),
+      new RegExp(
+        `^${each
+          .replaceAll(".", "\\.")
+          .replace("{job}", ".+")
+          .replace(/\{\w+\}/g, "[^/]+")}$`,
+      ).test(path),
     )
     .sort(([a], [b]) => Number(a.includes("{")) - Number(b.includes("{")));
   for (const [at, operations] of found) {

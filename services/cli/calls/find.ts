@@ -1,4 +1,3 @@
-import { idsOfKey } from "../../../shared/call/job-ids.ts";
 import type { CallSearch } from "../../../shared/call-search/found-call.ts";
 import type { FoundCallView, CallSearch as Search } from "../../../shared/console/calls.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
@@ -18,8 +17,8 @@ const PAGE_MAX = 500;
 export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<number> {
   const { limit, json } = options;
   const search = toSearch(options);
-  return withOperations(deps, options, async ({ calls, configuredNames }) => {
-    const listing = createListing(deps, json, {
+  return withOperations(deps, options, async (operations) => {
+    const listing = createListing<FoundCallView>(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
         { heading: "UPDATED", width: 20 },
@@ -29,19 +28,19 @@ export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<numb
         { heading: "DETAILS", cutTo: 24 },
       ],
       toCells,
-      toJson,
+      toJson: (call) => call,
     });
     const found: Found = { shown: 0, next: null, isComplete: true };
     do {
       const wanted = limit === 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.shown);
-      const page = await calls.find(search, { limit: wanted, cursor: found.next ?? undefined });
+      const page = await operations.listCalls({ ...search, limit: wanted, cursor: found.next ?? undefined });
       for (const call of page.calls) listing.add(call);
       found.shown += page.calls.length;
       found.next = page.next;
       found.isComplete &&= page.is_complete;
     } while (found.next !== null && found.shown !== limit);
     if (found.shown === 0) {
-      const refused = await refuseUnknownPath(deps, options.endpoint, { configuredNames });
+      const refused = await refuseUnknownPath(deps, options.endpoint, operations);
       if (refused !== undefined) return refused;
     }
     listing.end(foundText(found));
@@ -83,17 +82,4 @@ export function stateWord(state: string): string {
 function knownBy({ code, reason, delivery_id: deliveryId, payer, transaction }: FoundCallView): string {
   if (code !== null) return `${code}: ${problemDetail(reason ?? "")}`;
   return deliveryId ?? transaction ?? payer ?? "-";
-}
-
-/** Without what is not known. */
-function toJson({ at, job, endpoint, ...call }: FoundCallView) {
-  const ids = job === null ? undefined : idsOfKey(job);
-  const { id, state, origin, ...known } = call;
-  const json = {
-    ...{ id, state, origin, since: at, path: endpoint },
-    service_id: ids?.serviceId,
-    job_id: ids?.jobIndex,
-    ...known,
-  };
-  return Object.fromEntries(Object.entries(json).filter(([, value]) => value !== null));
 }

@@ -7,12 +7,12 @@ export type ForgetOptions = Operated & { reason: string; yes?: boolean; json?: b
 
 /** `postern calls forget`: deletes what is kept of a call's sender. 1 if it is not done, because nobody said yes or the call is not at its end. */
 export function forgetCall(deps: ProgramDeps, id: string, options: ForgetOptions): Promise<number> {
-  return withOperations(deps, options, async ({ calls }) => {
+  return withOperations(deps, options, async (operations) => {
     if (!options.yes && !(await isConfirmed(deps, id))) {
       deps.say("nothing was changed\n");
       return EXIT.failed;
     }
-    const forgotten = await calls.forget(id, options.reason);
+    const forgotten = await operations.forgetCall({ call_id: id, reason: options.reason });
     const { forgotten_before: before } = forgotten;
     if (options.json) deps.print(jsonLine({ call_id: id, ...forgotten }));
     deps.say(before === null ? `${id} is forgotten\n` : `${id} was already forgotten at ${before}\n`);

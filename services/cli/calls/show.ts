@@ -1,5 +1,6 @@
 import type { CallLifeView } from "../../../shared/console/calls.ts";
 import { RESULT_WORDS } from "../../../shared/console/calls.ts";
+import { bytesOf } from "../../../shared/console/contract/operation.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { writeBody } from "../body.ts";
@@ -13,11 +14,12 @@ export type ShowOptions = Operated & { json?: boolean; bodyOnly?: boolean; resul
 
 /** `postern calls show`: the life of one call, or the bytes of its body or result. 1 if it is unknown, or the bytes are not there. */
 export function showCall(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withOperations(deps, options, async ({ calls }) => {
-    if (options.bodyOnly) writeBody(deps, id, await calls.body(id));
-    else if (options.resultOnly) writeBody(deps, id, await calls.result(id));
+  return withOperations(deps, options, async (operations) => {
+    if (options.bodyOnly) writeBody(deps, id, await bytesOf(await operations.getCallBody({ call_id: id })));
+    else if (options.resultOnly)
+      writeBody(deps, id, await bytesOf(await operations.getCallResult({ call_id: id })));
     else {
-      const life = await calls.show(id);
+      const life = await operations.getCall({ call_id: id });
       deps.print(options.json ? jsonLine(life) : inWords(life));
     }
     return EXIT.ok;

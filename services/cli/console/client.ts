@@ -1,4 +1,5 @@
-import type { z } from "zod";
+import { OPERATIONS, type Operations } from "../../../shared/console/contract/contract.ts";
+import { type File, type Operation, partsOf, type Work } from "../../../shared/console/contract/operation.ts";
 import { fetch, type Response } from "../../../shared/http/fetch.ts";
 import type { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
@@ -6,37 +7,26 @@ import { isErrorCode } from "../../../shared/platform/errors/codes.ts";
 import { isSuccess, reasonOf } from "../http.ts";
 import { plain } from "../text.ts";
 
-type Query = Readonly<Record<string, string | number | boolean | undefined>>;
-type Asked = { query?: Query; body?: unknown };
-type Method = "GET" | "POST" | "DELETE";
-
-/** Asks the console at one URL. Each throws the error that the console tells, with its code, and an error if it does not answer. */
-export type ConsoleClient = {
-  /** `path` is what follows `/api/v1/`. */
-  ask<Answer>(schema: z.ZodType<Answer>, method: Method, path: string, asked?: Asked): Promise<Answer>;
-  /** What has no answer but that it is done. */
-  tell(method: Method, path: string, asked?: Asked): Promise<void>;
-  bytes(path: string): Promise<Buffer>;
-};
-
-/** Nobody answers at the console's address. */
+/** The console's address does not answer. */
 export class NoAnswer extends Error {}
 
 /** An answer may be a body of 25 MiB that comes from afar, or a question to a chain. */
 const DEADLINE_MS = 120_000;
 
-export function createConsoleClient({ url, token }: { url: URL; token: Secret | undefined }): ConsoleClient {
-  const base = new URL(`${url.pathname.replace(/\/*$/, "")}/api/v1/`, url.origin);
+/** The operations, by the API of the console at one URL. Each throws the error that the console tells, with its code. */
+export function createConsoleClient({ url, token }: { url: URL; token: Secret | undefined }): Operations {
+  const base = `${url.origin}${url.pathname.replace(/\/*$/, "")}`;
 
-  async function exchange(method: Method, path: string, { query = {}, body }: Asked = {}): Promise<Response> {
-    const target = new URL(path, base);
-    for (const [name, value] of Object.entries(query))
-      if (value !== undefined) target.searchParams.set(name, String(value));
+  async function exchange(operation: Operation, asked: object, { signal }: Work): Promise<Response> {
+    const { query, params, body } = partsOf(operation, asked as Readonly<Record<string, unknown>>);
+    const target = new URL(base + pathOf(operation, params));
+    for (const [name, value] of Object.entries(query)) target.searchParams.set(name, String(value));
+    const deadline = AbortSignal.timeout(DEADLINE_MS);
     const response = await fetch(target, {
-      method,
+      method: operation.method,
       // A token goes nowhere but where it was meant to go.
       redirect: "error",
-      signal: AbortSignal.timeout(DEADLINE_MS),
+      signal: signal === undefined ? deadline : AbortSignal.any([deadline, signal]),
       headers: {
         Accept: "application/json",
         ...(token !== undefined && { Authorization: `Bearer ${token.reveal()}` }),
@@ -50,22 +40,35 @@ export function createConsoleClient({ url, token }: { url: URL; token: Secret | 
     throw await refusalOf(response, url);
   }
 
-  return {
-    async ask(schema, method, path, asked) {
-      const answer: unknown = await (await exchange(method, path, asked)).body.json();
-      const parsed = schema.safeParse(answer);
-      if (parsed.success) return parsed.data;
-      const [issue] = parsed.error.issues;
-      const where = issue === undefined ? "" : `: ${issue.path.join(".")}: ${issue.message}`;
-      throw new Error(`the console at ${url.origin} sent an unexpected answer to ${method} ${path}${where}`);
-    },
-    async tell(method, path, asked) {
-      await (await exchange(method, path, asked)).body.dump();
-    },
-    async bytes(path) {
-      return Buffer.from(await (await exchange("GET", path)).body.arrayBuffer());
-    },
-  };
+  async function ask(operation: Operation, asked: object = {}, work: Work = {}): Promise<unknown> {
+    const response = await exchange(operation, asked, work);
+    if (operation.file !== undefined) return toFile(response);
+    if (operation.answer === undefined) return response.body.dump();
+    const parsed = operation.answer.safeParse(await response.body.json());
+    if (parsed.success) return parsed.data;
+    const [issue] = parsed.error.issues;
+    const where = issue === undefined ? "" : `: ${issue.path.join(".")}: ${issue.message}`;
+    const { method, path } = operation;
+    throw new Error(`the console at ${url.origin} sent an unexpected answer to ${method} ${path}${where}`);
+  }
+
+  const client = Object.entries(OPERATIONS).map(([name, operation]) => [
+    name,
+    (asked?: object, work?: Work) => ask(operation, asked, work),
+  ]);
+  return Object.fromEntries(client) as Operations;
+}
+
+function pathOf({ path }: Operation, params: Readonly<Record<string, unknown>>): string {
+  return path.replaceAll(/\{(\w+)(\+?)\}/g, (_, name: string, plus: string) => {
+    const segments = plus === "" ? [String(params[name])] : String(params[name]).split("/");
+    return segments.map(encodeURIComponent).join("/");
+  });
+}
+
+function toFile(response: Response): File {
+  const name = /filename="([^"]*)"/.exec(response.headers.get("content-disposition") ?? "")?.[1] ?? "";
+  return { name, pieces: response.body };
 }
 
 /** The error that a problem document tells of. */

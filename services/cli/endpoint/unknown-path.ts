@@ -1,4 +1,4 @@
-import type { Operations } from "../../../shared/console/api.ts";
+import type { Operations } from "../../../shared/console/contract/contract.ts";
 import { createFindNear } from "../../../shared/http/near-path.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -39,10 +39,10 @@ export function whyNoneAt(path: string | undefined, paths: readonly string[]): s
 export async function refuseUnknownPath(
   { printError }: ProgramDeps,
   path: string | undefined,
-  { configuredNames }: Pick<Operations, "configuredNames">,
+  { getConfiguredNames }: Operations,
 ): Promise<number | undefined> {
   if (path === undefined) return undefined;
-  const problem = whyNoneAt(path, (await configuredNames()).endpoints);
+  const problem = whyNoneAt(path, (await getConfiguredNames()).endpoints);
   if (problem === undefined) return undefined;
   printError(`error: ${problem}\n`);
   return EXIT.usage;

@@ -1,13 +1,16 @@
-import { type BulkRequest, type Counted, filterWords } from "../../../shared/console/bulk.ts";
+import { type BulkAction, filterWords } from "../../../shared/console/bulk.ts";
+import type { Operations } from "../../../shared/console/contract/contract.ts";
+import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
 import { withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
 import { shellLine } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 import { createProgress } from "./progress.ts";
-import { doneText, exitCode, type Outcome, report } from "./report.ts";
+import { chosenIn, doneText, exitCode, type Outcome, report } from "./report.ts";
 
 /** The options that replay and discard have in common. */
 export type BulkOptions = FilterOptions &
@@ -20,10 +23,13 @@ export type BulkOptions = FilterOptions &
   };
 
 /** How replay and discard differ. */
-type BulkKind = Pick<BulkRequest, "action" | "reason" | "force"> & {
+type BulkKind = {
+  action: BulkAction;
+  force: boolean;
+  reason: string | undefined;
   /** The subcommand's own options, as words of the command that resumes an interrupted run. */
   flags: readonly string[];
-  isConfirmed: (counted: Counted) => Promise<boolean>;
+  isConfirmed: (counted: FailedBulkView) => Promise<boolean>;
 };
 
 /**
@@ -44,49 +50,60 @@ function runUntil(
   given: BulkOptions,
   kind: BulkKind,
 ): Promise<number> {
-  const { flags, isConfirmed, ...wanted } = kind;
-  const { action } = wanted;
+  const { action, flags, isConfirmed } = kind;
   const options = given.id === undefined ? { ...given, until: given.until ?? systemClock() } : given;
-  const { dryRun = false, concurrency, limit } = options;
-  const { ids, ...filter } = toFilter(options);
-  const request: BulkRequest = {
-    ...wanted,
-    filter,
-    ids,
-    concurrency,
-    limit: limit === 0 ? undefined : limit,
-  };
+  const { dryRun = false } = options;
 
-  return withOperations(deps, options, async ({ bulk, configuredNames }) => {
-    const counted = await bulk.count(request, signal);
+  return withOperations(deps, options, async (operations) => {
+    const begin = createBegin(operations, options, kind);
+    const counted = await followBulk(operations, await begin(true), { signal });
+    const failure = failureOf(counted);
+    if (failure !== undefined) throw failure;
     const refused =
-      counted.matched === 0
-        ? await refuseUnknownPath(deps, options.endpoint, { configuredNames })
-        : undefined;
-    const unfinished = new Set(counted.named);
+      counted.matched === 0 ? await refuseUnknownPath(deps, options.endpoint, operations) : undefined;
 
     const operateAll = async () => {
       const shown = createProgress(deps, {
         ...options,
         doneText: (done, total) => doneText(action, done, total),
       });
-      const result = await bulk.operate(request, counted, {
-        signal,
-        onProgress: (progress) => shown.update(progress),
-        onDone: (id) => unfinished.delete(id),
-      });
+      const total = chosenIn(counted);
+      const onProgress = ({ done, left_meanwhile: left }: FailedBulkView) =>
+        shown.update({ done, left, total });
+      const result = await followBulk(operations, await begin(false, counted), { signal, onProgress });
       shown.end();
       return result;
     };
-    const { chosen } = counted;
     const begins =
-      refused === undefined && !dryRun && !signal.aborted && (chosen === 0 || (await isConfirmed(counted)));
+      refused === undefined &&
+      !dryRun &&
+      !signal.aborted &&
+      (chosenIn(counted) === 0 || (await isConfirmed(counted)));
     const result = begins ? await operateAll() : undefined;
 
-    const outcome = { action, counted, unfinished, result, interrupted: signal.aborted };
+    const outcome = { action, counted, result, interrupted: signal.aborted };
     report(deps, options, outcome, resumeLine(options, flags, outcome));
     return refused ?? exitCode(outcome, dryRun);
   });
+}
+
+/** Begins to count the calls, or to replay or discard those that were counted. */
+function createBegin(operations: Operations, options: BulkOptions, { action, force, reason }: BulkKind) {
+  const { concurrency, limit } = options;
+  const { ids, ...filter } = toFilter(options);
+  const isAll = ids === undefined && Object.values(filter).every((each) => each === undefined);
+  const order = {
+    ...{ filter, concurrency, reason: reason ?? `postern failed ${action}` },
+    ...(ids !== undefined && { call_ids: ids }),
+    ...(isAll && { all: true as const }),
+    ...(limit !== 0 && { limit }),
+  };
+  return (isDry: boolean, counted?: FailedBulkView): Promise<FailedBulkView> => {
+    // Calls that have failed since they were counted are not taken.
+    const until = filter.until ?? counted?.begun_at;
+    const asked = { ...order, filter: { ...filter, ...(until !== undefined && { until }) }, dry_run: isDry };
+    return action === "replay" ? operations.beginReplay({ ...asked, force }) : operations.beginDiscard(asked);
+  };
 }
 
 /** The options as the words of a command line that chooses the same calls. */
@@ -99,18 +116,15 @@ function wordsOf(options: FilterOptions): string[] {
 function resumeLine(
   options: BulkOptions,
   flags: readonly string[],
-  { action, unfinished, result, interrupted }: Outcome,
+  { action, result, interrupted }: Outcome,
 ): string | undefined {
   if (!interrupted && (result?.remaining ?? 0) === 0) return undefined;
   const { all, limit, json, quiet, concurrency, configDir, operator } = options;
-  const ended = result === undefined ? 0 : result.done + result.left;
-  // A filter no longer finds the calls that are done, but a name would be reported as missing.
-  const rest =
-    result === undefined || options.id === undefined ? options : { ...options, id: [...unfinished] };
+  const ended = result === undefined ? 0 : result.done + result.left_meanwhile;
   return shellLine([
     ...["postern", "failed", action],
     ...(all ? ["--all"] : []),
-    ...wordsOf(rest),
+    ...wordsOf(options),
     ...(limit === 0 ? [] : ["--limit", String(limit - ended)]),
     ...flags,
     ...(json ? ["--json"] : []),

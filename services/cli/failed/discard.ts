@@ -1,6 +1,7 @@
 import type { ProgramDeps } from "../program-deps.ts";
 import { type BulkOptions, runBulk } from "./bulk.ts";
 import { paidLines } from "./paid-lines.ts";
+import { chosenIn } from "./report.ts";
 
 export type DiscardOptions = BulkOptions & { reason: string; yes?: boolean };
 
@@ -12,8 +13,10 @@ export function discardFailed(deps: ProgramDeps, options: DiscardOptions): Promi
     force: true,
     reason,
     flags: ["--reason", reason, ...(yes ? ["--yes"] : [])],
-    isConfirmed: async ({ chosen, paid }) => {
+    isConfirmed: async (counted) => {
       if (yes) return true;
+      const { paid } = counted;
+      const chosen = chosenIn(counted);
       const [what, bodies, them] =
         chosen === 1
           ? ["1 failed call", "its body", "it"]

@@ -1,8 +1,11 @@
-import type { FailedCallView } from "../../../shared/console/failed.ts";
+import type { Operations } from "../../../shared/console/contract/contract.ts";
+import { FailedCallView, type FailedFilter } from "../../../shared/console/failed.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
 import { createListing } from "../listing.ts";
+import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -10,11 +13,13 @@ import { type FilterOptions, toFilter } from "./filter.ts";
 
 export type ListOptions = FilterOptions & Operated & { json?: boolean };
 
+const PAGE_MAX = 500;
+
 /** `postern failed list`: the newest failed calls first, then how many match. */
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit, json } = options;
-  const filter = toFilter(options);
-  return withOperations(deps, options, async ({ failed: calls, configuredNames }) => {
+  const { ids, ...filter } = toFilter(options);
+  return withOperations(deps, options, async (operations) => {
     const listing = createListing<FailedCallView>(deps, json, {
       columns: [
         { heading: "CALL", width: 34 },
@@ -28,21 +33,51 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
       toCells,
       toJson: (call) => call,
     });
+    const read = (cursor?: string) => operations.listFailed({ ...filter, limit: PAGE_MAX, cursor });
+    const named = ids && (await readNamed(operations, ids, filter));
     let shown = 0;
-    for await (const call of calls.list(filter)) {
+    for await (const call of named ?? pagesOf(read, ({ calls }) => calls)) {
       listing.add(call);
       shown += 1;
       if (shown === limit) break;
     }
     if (shown === 0) {
-      const refused = await refuseUnknownPath(deps, options.endpoint, { configuredNames });
+      const refused = await refuseUnknownPath(deps, options.endpoint, operations);
       if (refused !== undefined) return refused;
     }
-    const { matched, total } = await calls.count(filter);
-    const matching = shown === limit ? matched : shown;
-    listing.end(foundText({ shown, matching, total }));
+    const { matched, total } = await operations.countFailed(named === undefined ? filter : {});
+    listing.end(foundText({ shown, matching: named?.length ?? matched, total }));
     return EXIT.ok;
   });
+}
+
+/** The failed calls among these that match, newest first. */
+async function readNamed(
+  { getFailed }: Operations,
+  ids: readonly string[],
+  filter: FailedFilter,
+): Promise<FailedCallView[]> {
+  const found: FailedCallView[] = [];
+  for (const id of ids) {
+    const call = await getFailed({ call_id: id }).catch((error: unknown) => {
+      if (error instanceof AppError && error.code.startsWith("call.")) return undefined;
+      throw error;
+    });
+    if (call !== undefined && matches(call, filter)) found.push(FailedCallView.parse(call));
+  }
+  return found.sort((a, b) => Date.parse(b.failed_at) - Date.parse(a.failed_at));
+}
+
+function matches(call: FailedCallView, { endpoint, since, until, ...same }: FailedFilter): boolean {
+  const failedAt = Date.parse(call.failed_at);
+  return (
+    (endpoint === undefined || call.path === endpoint) &&
+    (since === undefined || failedAt >= Date.parse(since)) &&
+    (until === undefined || failedAt <= Date.parse(until)) &&
+    (["origin", "service_id", "job_id", "code"] as const).every(
+      (name) => same[name] === undefined || same[name] === call[name],
+    )
+  );
 }
 
 type Found = { shown: number; matching: number; total: number };

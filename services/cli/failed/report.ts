@@ -1,4 +1,5 @@
-import type { BulkAction, BulkResult, Counted } from "../../../shared/console/bulk.ts";
+import type { BulkAction } from "../../../shared/console/bulk.ts";
+import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { isErrorCode } from "../../../shared/platform/errors/codes.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
@@ -9,18 +10,21 @@ import { paidLines } from "./paid-lines.ts";
 /** What came of a run. */
 export type Outcome = {
   action: BulkAction;
-  counted: Counted;
-  /** The ids of calls that were named and that this run has not come to. */
-  unfinished: ReadonlySet<string>;
+  counted: FailedBulkView;
   /** Undefined if nothing was begun. */
-  result: BulkResult | undefined;
+  result: FailedBulkView | undefined;
   interrupted: boolean;
 };
+
+/** How many of the counted calls are to be replayed or discarded: the others need force. */
+export function chosenIn({ matched, needs_force_count }: FailedBulkView): number {
+  return (matched ?? 0) - (needs_force_count ?? 0);
+}
 
 export function exitCode({ counted, result, interrupted }: Outcome, dryRun: boolean): number {
   if (counted.missing.length > 0 || interrupted) return EXIT.failed;
   if (dryRun) return EXIT.ok;
-  const isUnfinished = counted.matched > counted.chosen || result === undefined || result.remaining > 0;
+  const isUnfinished = (counted.needs_force_count ?? 0) > 0 || (result?.remaining ?? 1) > 0;
   return isUnfinished ? EXIT.failed : EXIT.ok;
 }
 
@@ -41,30 +45,13 @@ export function report(
 /** The problem has a code if the one call that was named has one. */
 function toProblem(text: string, { counted: { missing, matched } }: Outcome): string | AppError {
   const [only, ...others] = missing;
-  const isAlone = only !== undefined && others.length === 0 && matched === 0;
+  const isAlone = only !== undefined && others.length === 0 && !matched;
   return isAlone && isErrorCode(only.code) ? new AppError(only.code, { reason: text }) : `${text}\n`;
 }
 
-function toJson(outcome: Outcome, dryRun: boolean, resume: string | undefined) {
-  const { action, counted, result, interrupted } = outcome;
-  const { matched, chosen, by_code, paid, needs_force, missing } = counted;
-  return {
-    action,
-    dry_run: dryRun,
-    matched,
-    by_code,
-    paid,
-    done: result?.done ?? 0,
-    left_meanwhile: result?.left ?? 0,
-    refunds_due: result?.refundsDue ?? null,
-    remaining: result?.remaining ?? chosen,
-    needs_force_count: matched - chosen,
-    needs_force,
-    missing: missing.map(({ detail }) => detail),
-    interrupted,
-    ...(result?.failure && { failure: { code: result.failure.code, reason: result.failure.message } }),
-    resume,
-  };
+/** The bulk operation; that which counted the calls, if no other was begun. */
+function toJson({ counted, result, interrupted }: Outcome, dryRun: boolean, resume: string | undefined) {
+  return { ...(result ?? counted), dry_run: dryRun, interrupted, resume };
 }
 
 const WORDS = { replay: "replayed", discard: "discarded" } as const;
@@ -76,17 +63,18 @@ export function doneText(action: BulkAction, done: number, total: number): strin
 }
 
 function summary({ action, counted, result }: Outcome, dryRun: boolean): string {
-  const { matched: n, chosen, by_code, paid } = counted;
+  const { by_code, paid, needs_force_count: forced } = counted;
+  const n = counted.matched ?? 0;
   if (dryRun) {
-    const force = n > chosen ? `; ${n - chosen} of them ${n - chosen === 1 ? "needs" : "need"} --force` : "";
-    const codes = Object.entries(by_code).map(([code, count]) => `  ${code}  ${count}\n`);
+    const force = forced ? `; ${forced} of them ${forced === 1 ? "needs" : "need"} --force` : "";
+    const codes = Object.entries(by_code ?? {}).map(([code, count]) => `  ${code}  ${count}\n`);
     return `${n} ${calls(n)} would be ${WORDS[action]}${force}\n${codes.join("")}${toText(paidLines(paid, "before"))}`;
   }
   if (result === undefined) return `${n} ${calls(n)} ${n === 1 ? "matches" : "match"}; nothing was changed\n`;
-  const { left } = result;
+  const { left_meanwhile: left, refunds_due: due } = result;
   const elsewhere = left > 0 ? `; ${left} ${left === 1 ? "was" : "were"} no longer failed` : "";
-  const due = paidLines(result.refundsDue, "after", result.refundsDue?.is_whole === false);
-  return `${doneText(action, result.done, n)}${elsewhere}\n${toText(due)}`;
+  const paidBack = paidLines(due, "after", due?.is_whole === false);
+  return `${doneText(action, result.done, n)}${elsewhere}\n${toText(paidBack)}`;
 }
 
 function toText(lines: readonly string[]): string {
@@ -97,7 +85,7 @@ const LISTED_MAX = 20;
 
 function problems(outcome: Outcome, resume: string | undefined): string[] {
   const { counted, result, interrupted } = outcome;
-  const n = counted.matched - counted.chosen;
+  const n = counted.needs_force_count ?? 0;
   const listed = counted.needs_force.slice(0, LISTED_MAX).map((id) => `  ${id}`);
   const more = n > LISTED_MAX ? [`  … and ${n - LISTED_MAX} more`] : [];
   const [were, them] = n === 1 ? ["it was", "it"] : ["they were", "them"];
@@ -105,7 +93,7 @@ function problems(outcome: Outcome, resume: string | undefined): string[] {
   return [
     ...counted.missing.map(({ detail }) => detail),
     ...(n > 0 ? [`${n} ${calls(n)} ${n === 1 ? "needs" : "need"} --force: ${why}`, ...listed, ...more] : []),
-    ...(result?.failure ? [`stopped: ${plain(result.failure.message)}`] : []),
+    ...(result?.failure ? [`stopped: ${plain(result.failure.reason)}`] : []),
     ...(interrupted ? ["interrupted"] : []),
     ...(resume === undefined ? [] : ["to continue, run:", `  ${resume}`]),
   ];

@@ -1,3 +1,4 @@
+import { bytesOf } from "../../../shared/console/contract/operation.ts";
 import type { FailedCallDetail } from "../../../shared/console/failed.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
@@ -10,13 +11,14 @@ export type ShowOptions = Operated & { json?: boolean; full?: boolean; bodyOnly?
 
 /** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
 export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withOperations(deps, options, async ({ failed: calls }) => {
+  return withOperations(deps, options, async (operations) => {
+    const readBody = async () => bytesOf(await operations.getFailedBody({ call_id: id }));
     if (options.bodyOnly) {
-      writeBody(deps, id, await calls.body(id));
+      writeBody(deps, id, await readBody());
       return EXIT.ok;
     }
-    const call = await calls.show(id);
-    const body = isRead(call) ? await calls.body(id) : undefined;
+    const call = await operations.getFailed({ call_id: id });
+    const body = isRead(call) ? await readBody() : undefined;
     if (options.json)
       deps.print(jsonLine({ ...call, ...(body && { body_base64: body.toString("base64") }) }));
     else deps.print(inWords(call, body, options.full ?? false));

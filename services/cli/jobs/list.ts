@@ -1,6 +1,7 @@
-import type { JobPage, JobView } from "../../../shared/console/jobs.ts";
+import type { JobView } from "../../../shared/console/jobs.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
+import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, duration, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -27,14 +28,12 @@ export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<numbe
       toJson: (job) => job,
     });
     let [listed, paused] = [0, 0];
-    let next: string | null = null;
-    do {
-      const page: JobPage = await operations.jobs.page({ limit: PAGE_MAX, cursor: next ?? undefined });
-      for (const job of page.jobs) listing.add(job);
-      listed += page.jobs.length;
-      paused += page.jobs.filter(({ state }) => state === "paused").length;
-      next = page.next;
-    } while (next !== null);
+    const read = (cursor?: string) => operations.listJobs({ limit: PAGE_MAX, cursor });
+    for await (const job of pagesOf(read, ({ jobs }) => jobs)) {
+      listing.add(job);
+      listed += 1;
+      if (job.state === "paused") paused += 1;
+    }
     listing.end(`${counted(listed, "job")}, ${paused} paused`);
     return EXIT.ok;
   });

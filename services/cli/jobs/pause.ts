@@ -13,12 +13,12 @@ export function pauseJobs(
   names: readonly string[],
   options: PauseOptions,
 ): Promise<number> {
-  return withOperations(deps, options, async ({ jobs }) => {
+  return withOperations(deps, options, async ({ pauseJob }) => {
     let code: number = EXIT.ok;
     for (const name of names) {
-      const { changed, has_queue, job } = await jobs.pause(name, options.reason);
-      const { ports } = job;
-      if (options.json) deps.print(jsonLine({ job: name, ports, state: "paused", changed, has_queue }));
+      const change = await pauseJob({ job: name, reason: options.reason });
+      const { changed, has_queue, job } = change;
+      if (options.json) deps.print(jsonLine(change));
       if (changed) {
         const unknown = has_queue ? "" : "; it has no queue yet, and new calls will wait";
         deps.say(`${named(job)} is paused${unknown}\n`);

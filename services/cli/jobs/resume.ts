@@ -12,12 +12,12 @@ export function resumeJobs(
   names: readonly string[],
   options: ResumeOptions,
 ): Promise<number> {
-  return withOperations(deps, options, async ({ jobs }) => {
+  return withOperations(deps, options, async ({ resumeJob }) => {
     let code: number = EXIT.ok;
     for (const name of names) {
-      const { changed, has_queue, job } = await jobs.resume(name);
-      const { ports } = job;
-      if (options.json) deps.print(jsonLine({ job: name, ports, state: "resumed", changed, has_queue }));
+      const change = await resumeJob({ job: name, reason: "postern jobs resume" });
+      const { changed, has_queue, job } = change;
+      if (options.json) deps.print(jsonLine(change));
       if (changed) deps.say(`${named(job)} is resumed\n`);
       else {
         deps.printError(`${named(job)} is not paused${has_queue ? "" : ", and has no queue"}\n`);

@@ -2,6 +2,7 @@ import { type TokenMatches, TransferMatches } from "../../../shared/console/tran
 import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { readText } from "../../../shared/platform/text/read-text.ts";
+import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, inTokens, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -22,9 +23,12 @@ export type AuditOptions = Operated & {
 export async function auditPayments(deps: ProgramDeps, options: AuditOptions): Promise<number> {
   const { fromBlock, toBlock, network, other, json } = options;
   const order = { network, from_block: String(fromBlock), to_block: toBlock?.toString() };
-  return withOperations(deps, options, async ({ findMatches }) => {
+  return withOperations(deps, options, async (operations) => {
     const theirs = other === undefined ? undefined : readOther(other);
-    const audit = await findMatches(order);
+    const run = await followBulk(operations, await operations.beginAudit(order));
+    const failure = failureOf(run);
+    if (failure !== undefined) throw failure;
+    const audit = run.result ?? { tokens: [] };
     const compared = theirs && audit.tokens.map((token) => compare(token, theirs));
     const twice = compared?.flatMap(({ counted_twice }) => counted_twice) ?? [];
     if (json) deps.print(jsonLine({ ...audit, ...(compared && { compared }) }));

@@ -4,6 +4,7 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
 import { createListing } from "../listing.ts";
 import type { Tone } from "../output.ts";
+import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, inTokens, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -17,6 +18,8 @@ export type ListOptions = Omit<PaymentFilter, "since" | "until"> &
     json?: boolean;
   };
 
+const PAGE_MAX = 500;
+
 /** `postern payments list`: the newest payments first, then how many were listed. */
 export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
@@ -26,7 +29,7 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };
-  return withOperations(deps, options, async ({ payments }) => {
+  return withOperations(deps, options, async ({ listPayments }) => {
     const listing = createListing<PaymentView>(deps, options.json, {
       columns: [
         { heading: "CALL", width: 34 },
@@ -44,8 +47,9 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
       toCells,
       toJson: (payment) => payment,
     });
+    const read = (cursor?: string) => listPayments({ ...filter, limit: PAGE_MAX, cursor });
     let found = 0;
-    for await (const payment of payments.list(filter)) {
+    for await (const payment of pagesOf(read, ({ payments }) => payments)) {
       found += 1;
       if (found > limit) break;
       listing.add(payment);

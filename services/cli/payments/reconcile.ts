@@ -1,7 +1,9 @@
-import { type PaymentsApi, unknownPayment } from "../../../shared/console/payments.ts";
+import type { Operations } from "../../../shared/console/contract/contract.ts";
+import { unknownPayment } from "../../../shared/console/payments.ts";
 import type { Reconciled } from "../../../shared/console/reconcile.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -21,13 +23,13 @@ export function reconcilePayments(
   { all = false, timeout, json, ...operated }: ReconcileOptions,
 ): Promise<number> {
   const { print, say, note, printError } = deps;
-  return withOperations(deps, operated, async ({ payments }) => {
-    const pending = (all ? await inFlight(payments) : named).values();
+  return withOperations(deps, operated, async (operations) => {
+    const pending = (all ? await inFlight(operations) : named).values();
     const deadline = systemClock() + timeout * 1000;
     const outcomes: Reconciled[] = [];
     const work = async (): Promise<void> => {
       for (const id of pending) {
-        const outcome = await payments.reconcile(id, Math.max(0, deadline - systemClock()));
+        const outcome = await reconcileUntil(operations, id, deadline);
         outcomes.push(outcome);
         if (json) print(jsonLine(outcome));
         if (outcome.state_before !== null) say(`${inWords(outcome, outcome.state_before)}\n`);
@@ -50,15 +52,24 @@ export function reconcilePayments(
   });
 }
 
-/** All of them. One that a gateway looks at meanwhile may be on two pages. */
-async function inFlight(payments: Pick<PaymentsApi, "inFlight">): Promise<ReadonlySet<string>> {
-  const ids = new Set<string>();
-  for (let cursor: string | undefined; ; ) {
-    const page = await payments.inFlight({ limit: PAGE_MAX, cursor });
-    for (const id of page.call_ids) ids.add(id);
-    if (page.next === null) return ids;
-    cursor = page.next;
+/** How long an operation waits for a gateway at most. */
+const WAIT_MS_MAX = 30_000;
+
+async function reconcileUntil(operations: Operations, id: string, deadline: number): Promise<Reconciled> {
+  for (;;) {
+    const left = Math.max(0, deadline - systemClock());
+    const wait_ms = Math.min(WAIT_MS_MAX, Math.round(left));
+    const outcome = await operations.reconcilePayment({ call_id: id, wait_ms });
+    if (outcome.looked !== false || left <= WAIT_MS_MAX) return outcome;
   }
+}
+
+/** All of them. One that a gateway looks at meanwhile may be on two pages. */
+async function inFlight({ listPaymentsInFlight }: Operations): Promise<ReadonlySet<string>> {
+  const ids = new Set<string>();
+  const read = (cursor?: string) => listPaymentsInFlight({ limit: PAGE_MAX, cursor });
+  for await (const id of pagesOf(read, ({ call_ids }) => call_ids)) ids.add(id);
+  return ids;
 }
 
 function inWords({ call_id: id, state, looked }: Reconciled, before: string): string {

@@ -1,5 +1,6 @@
 import type { RefundCheck } from "../../../shared/console/refund-check.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -12,10 +13,13 @@ export type RefundCheckOptions = Operated & { json?: boolean };
  * looked for: their token is not configured, its node does not answer, or what is stored of them cannot be read.
  */
 export function checkRefunds(deps: ProgramDeps, options: RefundCheckOptions): Promise<number> {
-  return withOperations(deps, options, async ({ checkRefunds }) => {
-    const checked = await checkRefunds();
-    const { problems, unwatched, ...json } = checked;
-    if (options.json) deps.print(jsonLine(json));
+  return withOperations(deps, options, async (operations) => {
+    const run = await followBulk(operations, await operations.beginRefundCheck());
+    if (run.result === null || run.failure !== null)
+      throw failureOf(run) ?? new Error(`the refund check is ${run.state}`);
+    const checked = run.result;
+    const { problems, unwatched } = checked;
+    if (options.json) deps.print(jsonLine(checked));
     deps.say(inWords(checked));
     for (const problem of problems) deps.printError(`${problem}\n`);
     return unwatched.length + problems.length > 0 ? EXIT.failed : EXIT.ok;

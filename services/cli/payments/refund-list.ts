@@ -1,8 +1,10 @@
-import type { Operations } from "../../../shared/console/api.ts";
+import type { Operations } from "../../../shared/console/contract/contract.ts";
 import type { RefundCase, RefundExportView } from "../../../shared/console/refunds.ts";
 import { newExportId } from "../../../shared/payments/refund-export.ts";
+import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
+import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -32,9 +34,10 @@ export function listRefunds(
 ): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     if (options.export !== undefined)
-      return printAgain(deps, await operations.refunds.show(options.export), options);
+      return printAgain(deps, await operations.getRefundExport({ export_id: options.export }), options);
     if (options.report) {
-      for await (const piece of operations.refunds.report()) deps.print(piece);
+      for await (const piece of (await operations.getRefundReport()).pieces)
+        deps.print(Buffer.from(piece).toString());
       return EXIT.ok;
     }
     const chosen = await readCases(operations, ids, options);
@@ -48,6 +51,8 @@ export function listRefunds(
   });
 }
 
+const PAGE_MAX = 500;
+
 type Chosen = {
   /** What an export would have, the oldest payment first. */
   cases: RefundCase[];
@@ -60,7 +65,7 @@ type Chosen = {
 };
 
 async function readCases(
-  { payments, refunds }: Operations,
+  { getPayment, listRefunds }: Operations,
   ids: readonly string[],
   { effectUnknown = false, network }: RefundListOptions,
 ): Promise<Chosen> {
@@ -77,7 +82,8 @@ async function readCases(
     chosen.leftOut.set(obstacle, (chosen.leftOut.get(obstacle) ?? 0) + 1);
     if (ids.length > 0) chosen.refused.push(`no refund is due for ${id}: ${obstacle}`);
   };
-  for await (const each of refunds.list()) {
+  const read = (cursor?: string) => listRefunds({ limit: PAGE_MAX, cursor });
+  for await (const each of pagesOf(read, ({ payments }) => payments)) {
     if (each.state === "refund_pending" || !isChosen(each)) continue;
     const { obstacle } = each;
     if (obstacle === null || (effectUnknown && obstacle === "effect unknown")) chosen.cases.push(each);
@@ -87,7 +93,7 @@ async function readCases(
   // The others neither failed nor were discarded.
   for (const id of named)
     chosen.refused.push(
-      await payments.show(id).then(
+      await getPayment({ call_id: id }).then(
         ({ state }) => `no refund is due for ${id}: it is ${state}`,
         (error: Error) => error.message,
       ),
@@ -97,12 +103,12 @@ async function readCases(
 
 /** Says that the chosen network has neither a case nor an accepted token; undefined if it has one, or if the tokens are not known. */
 async function whyNoNetwork(
-  { configuredNames }: Operations,
+  { getConfiguredNames }: Operations,
   { cases, leftOut, refused }: Chosen,
   { network }: RefundListOptions,
 ): Promise<string | undefined> {
   if (network === undefined || cases.length + leftOut.size + refused.length > 0) return undefined;
-  const { networks } = await configuredNames();
+  const { networks } = await getConfiguredNames();
   if (networks.length === 0 || networks.includes(network)) return undefined;
   return `no refund is due on ${network}, and no accepted token is on it; choose one of ${networks.join(", ")}`;
 }
@@ -149,7 +155,7 @@ function leftOutText(leftOut: Chosen["leftOut"]): string[] {
 /** Exports the cases that were listed, as far as they are still cases. */
 async function exportCases(
   deps: ProgramDeps,
-  { refunds }: Operations,
+  operations: Operations,
   chosen: Chosen,
   options: RefundListOptions,
 ): Promise<number> {
@@ -173,7 +179,11 @@ async function exportCases(
   }
   const exported = cases.slice(0, options.limit).map(({ call_id }) => call_id);
   const order = { id: newExportId(), call_ids: exported, effect_unknown: options.effectUnknown ?? false };
-  const made = await refunds.export(order, options.reason);
+  const { reason = "postern payments refund-list" } = options;
+  const made = await operations.exportRefunds({ ...order, reason }).catch((error: unknown) => {
+    if (error instanceof AppError && error.code === "payment.undecidable") return undefined;
+    throw error;
+  });
   if (made === undefined) {
     note("nothing was exported: these refunds are no longer due\n");
     return EXIT.ok;

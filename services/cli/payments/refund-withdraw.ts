@@ -11,8 +11,8 @@ export function withdrawRefund(
   id: string,
   options: RefundWithdrawOptions,
 ): Promise<number> {
-  return withOperations(deps, options, async ({ refunds }) => {
-    await refunds.withdraw(id, options.reason);
+  return withOperations(deps, options, async (operations) => {
+    await operations.withdrawRefund({ call_id: id, reason: options.reason });
     if (options.json) deps.print(jsonLine({ call_id: id, state: "injected" }));
     deps.say(`${id} is injected; its refund is withdrawn\n`);
     return EXIT.ok;

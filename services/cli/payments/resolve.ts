@@ -1,4 +1,4 @@
-import type { Decide } from "../../../shared/console/payments.ts";
+import type { Decision } from "../../../shared/console/payments.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
@@ -23,14 +23,14 @@ export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOp
   const decision = decisionOf(options);
   const { verdict } = decision;
   return withOperations(deps, options, async (operations) => {
-    await operations.payments.resolve(id, decision);
+    await operations.resolvePayment({ call_id: id, ...decision });
     if (json) deps.print(jsonLine({ call_id: id, verdict, transaction: transaction ?? null }));
     deps.say(`${id} is ${DONE[verdict]}\n`);
     return EXIT.ok;
   });
 }
 
-function decisionOf({ acknowledged, dropped, transaction, reason }: ResolveOptions): Decide {
+function decisionOf({ acknowledged, dropped, transaction, reason }: ResolveOptions): Decision {
   if (dropped) return { verdict: "dropped", reason };
   if (acknowledged) return { verdict: "acknowledged", reason };
   return transaction === undefined

@@ -9,8 +9,8 @@ export type ShowOptions = Operated & { json?: boolean };
 
 /** `postern payments show`: all that is known of one payment except its body. 1 if it is unknown. */
 export function showPayment(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withOperations(deps, options, async ({ payments }) => {
-    const payment = await payments.show(id);
+  return withOperations(deps, options, async ({ getPayment }) => {
+    const payment = await getPayment({ call_id: id });
     deps.print(options.json ? jsonLine(payment) : inWords(payment));
     return EXIT.ok;
   });

@@ -14,7 +14,7 @@ const PAGE_MAX = 20;
 /** `postern payments spent-elsewhere`: payments that were refused because they were spent before, and in which transaction. */
 export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  return withOperations(deps, options, async ({ payments }) => {
+  return withOperations(deps, options, async ({ listSpentElsewhere: list }) => {
     const listing = createListing<SpentElsewhereView>(deps, options.json, {
       columns: [
         { heading: "CALL", width: 34 },
@@ -30,7 +30,7 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
     let [shown, next]: [number, string | null] = [0, null];
     do {
       const limit = Math.min(PAGE_MAX, most - shown);
-      const page = await payments.spentElsewhere({ limit, cursor: next ?? undefined });
+      const page = await list({ limit, cursor: next ?? undefined });
       for (const payment of page.payments) listing.add(payment);
       shown += page.payments.length;
       next = page.next;

@@ -21,9 +21,9 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { path, unknown, code, since } = options;
   const filter = { path, unknown, code, since: since === undefined ? undefined : toIso(since) };
-  return withOperations(deps, options, async ({ rejected, configuredNames }) => {
-    const isEmpty = path !== undefined && (await rejected.page({ path }, { limit: 1 })).count === 0;
-    const refused = isEmpty ? await refuseUnknownPath(deps, path, { configuredNames }) : undefined;
+  return withOperations(deps, options, async (operations) => {
+    const isEmpty = path !== undefined && (await operations.listRejected({ path, limit: 1 })).count === 0;
+    const refused = isEmpty ? await refuseUnknownPath(deps, path, operations) : undefined;
     if (refused !== undefined) return refused;
     const listing = createListing<RejectedView>(deps, options.json, {
       columns: [
@@ -41,7 +41,7 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
     const found: Found = { shown: 0, missed: 0, count: 0, next: null };
     do {
       const limit = Math.min(PAGE_MAX, most - found.shown);
-      const page = await rejected.page(filter, { limit, cursor: found.next ?? undefined });
+      const page = await operations.listRejected({ ...filter, limit, cursor: found.next ?? undefined });
       for (const request of page.requests) {
         listing.add(request);
         found.shown += 1;

@@ -10,8 +10,8 @@ export type ShowOptions = Operated & { json?: boolean };
 
 /** `postern rejected show`: all that was kept of one refused request. 1 if it is unknown, or if several have such an id. */
 export function showRejected(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withOperations(deps, options, async ({ rejected }) => {
-    const request = await rejected.show(id);
+  return withOperations(deps, options, async ({ getRejected }) => {
+    const request = await getRejected({ rejected_id: id });
     deps.print(options.json ? jsonLine(request) : inWords(request));
     return EXIT.ok;
   });

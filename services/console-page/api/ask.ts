@@ -1,4 +1,5 @@
 import type { Query } from "../route.ts";
+import type { AnswerAt, AskedAt, Method, PathOf } from "./contract.ts";
 import { learnServerTime } from "./server-time.ts";
 
 type Why = { status: number; detail: string; pauseMs?: number; cause?: unknown };
@@ -29,8 +30,6 @@ export function toRefused(thrown: unknown): Refused {
     : new Refused("unexpected", { status: 0, detail: String(thrown) });
 }
 
-type Ask = { query?: Query; body?: unknown; signal?: AbortSignal | undefined };
-
 /** Told when an answer says that nobody is signed in (any more). */
 let onSignedOut: () => void = () => {};
 export function whenSignedOut(listener: () => void): void {
@@ -48,12 +47,17 @@ export function pauseSince(begunAt: number): number {
   return SHARE * Math.min(Date.now() - begunAt, ANSWER_MS_MAX);
 }
 
-/** Asks the service that has sent the page; `path` has no slash at its start. Throws `Refused`. */
-export function ask<Answer>(
-  method: "GET" | "POST" | "PUT" | "DELETE",
-  path: string,
-  { query = {}, body, signal }: Ask = {},
-): Promise<Answer> {
+type Members = Readonly<Record<string, unknown>>;
+
+/** Asks the console for an operation. Throws `Refused`. */
+export function ask<M extends Method, P extends PathOf<M>>(
+  method: M,
+  path: P,
+  asked: AskedAt<M, P>,
+  signal?: AbortSignal,
+): Promise<AnswerAt<M, P>> {
+  const { url, rest } = placeOf(path, asked as Members);
+  const body = method === "POST" ? rest : undefined;
   const signals = [signal ?? [], method === "GET" ? AbortSignal.timeout(ANSWER_MS_MAX) : []].flat();
   const init = {
     method,
@@ -66,13 +70,25 @@ export function ask<Answer>(
     ...(body !== undefined && { body: JSON.stringify(body) }),
   };
   const read = async (response: Response) =>
-    (response.status === 204 ? undefined : await response.json()) as Answer;
-  return exchange(urlOf(path, query), init, read);
+    (response.status === 204 ? undefined : await response.json()) as AnswerAt<M, P>;
+  return exchange(method === "POST" ? urlOf(url) : urlOf(url, rest as Query), init, read);
 }
 
-/** The bytes of a GET, whatever they are. */
-export function askBytes(path: string): Promise<Uint8Array> {
-  return exchange(urlOf(path), {}, async (response) => new Uint8Array(await response.arrayBuffer()));
+/** The bytes of a file. */
+export function askBytes<P extends PathOf<"GET">>(path: P, asked: AskedAt<"GET", P>): Promise<Uint8Array> {
+  const { url } = placeOf(path, asked as Members);
+  return exchange(urlOf(url), {}, async (response) => new Uint8Array(await response.arrayBuffer()));
+}
+
+/** The path with its parameters, and what else is asked. */
+function placeOf(path: string, asked: Members): { url: string; rest: Members } {
+  const rest = { ...asked };
+  const url = path.replaceAll(/\{(\w+)(\+?)\}/g, (_, name: string, plus: string) => {
+    const text = String(rest[name]);
+    delete rest[name];
+    return (plus === "" ? [text] : text.split("/")).map(encodeURIComponent).join("/");
+  });
+  return { url, rest };
 }
 
 export function urlOf(path: string, query: Query = {}): URL {

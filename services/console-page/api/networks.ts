@@ -7,7 +7,7 @@ export const PublicNetworksProvider = PublicNetworks.Provider;
 
 /** Asks once for the networks (CAIP-2) whose nodes are public. None are until the answer is there. */
 export function useReadPublicNetworks(): readonly string[] {
-  const { data } = useAnswer<{ public_networks: string[] }>("api/v1/configured-names");
+  const { data } = useAnswer("api/v1/configured-names", {});
   return data?.public_networks ?? [];
 }
 

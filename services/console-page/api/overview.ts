@@ -16,7 +16,7 @@ export const OverviewProvider = CurrentOverview.Provider;
 export const useOverview = (): Answer<Overview> => useContext(CurrentOverview);
 
 export function useLiveOverview(): Answer<Overview> {
-  return useAnswer<Overview>("api/v1/overview", {}, { everyMs: 3000, live: "overview" });
+  return useAnswer("api/v1/overview", {}, { everyMs: 3000, live: "overview" });
 }
 
 /** Calls `listener` when more or fewer calls wait for somebody than before. */

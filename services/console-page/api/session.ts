@@ -1,14 +1,9 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
+import type { SessionView as Session } from "../../../shared/console/contract/session.ts";
 import { ask, Refused } from "./ask.ts";
 
-/** Who is signed in. Only an operator may change something. */
-export type Session = {
-  name: string;
-  role: "viewer" | "operator";
-  /** Null where nobody needs a token, so that there is nothing to log out of. */
-  ends_at: string | null;
-};
+export type { SessionView as Session } from "../../../shared/console/contract/session.ts";
 
 const CurrentSession = createContext<Session | undefined>(undefined);
 export const SessionProvider = CurrentSession.Provider;
@@ -22,7 +17,7 @@ export const useSession = (): Session | undefined => useContext(CurrentSession);
 /** Undefined if nobody is signed in. */
 export async function readSession(): Promise<Session | undefined> {
   try {
-    return await ask<Session>("GET", "session");
+    return await ask("GET", "session", {});
   } catch (error) {
     if (error instanceof Refused && error.status === 401) return undefined;
     throw error;
@@ -31,9 +26,9 @@ export async function readSession(): Promise<Session | undefined> {
 
 /** The token is exchanged for a cookie that no script can read, and forgotten here. */
 export function signIn(token: string): Promise<Session> {
-  return ask<Session>("POST", "session", { body: { token } });
+  return ask("POST", "session", { token });
 }
 
-export function signOut(): Promise<void> {
-  return ask<void>("DELETE", "session");
+export function signOut(): Promise<unknown> {
+  return ask("DELETE", "session", {});
 }

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { Query } from "../route.ts";
 import { ask, pauseSince, type Refused, toRefused } from "./ask.ts";
+import type { AnswerAt, AskedAt, PathOf } from "./contract.ts";
 import { followLive, isLive, type LiveName } from "./live.ts";
 import { mayPass, RETRY_MS_MAX, useRetry } from "./use-retry.ts";
 
@@ -46,12 +47,13 @@ type Options = {
  * changes. What takes the service long is asked for less often. After a refusal that may pass it is asked again soon (use-retry.ts). Without a
  * path nothing is asked.
  */
-export function useAnswer<Data>(
-  path: string | undefined,
-  query: Query = {},
+export function useAnswer<P extends PathOf<"GET">>(
+  path: P | undefined,
+  asked: AskedAt<"GET", P>,
   { everyMs, turn = 0, live }: Options = {},
-): Answer<Data> {
-  const question = path === undefined ? undefined : JSON.stringify([path, query]);
+): Answer<AnswerAt<"GET", P>> {
+  type Data = AnswerAt<"GET", P>;
+  const question = path === undefined ? undefined : JSON.stringify([path, asked]);
   const [state, setState] = useState<State<Data>>({});
   const [ownTurn, setTurn] = useState(0);
   const newest = useRef(0);
@@ -59,7 +61,7 @@ export function useAnswer<Data>(
   useEffect(() => {
     if (question === undefined) return;
     const stop = new AbortController();
-    const [asked, asks] = JSON.parse(question) as [string, Query];
+    const [own, asks] = JSON.parse(question) as [P, AskedAt<"GET", P>];
     let timer: ReturnType<typeof setTimeout> | undefined;
     let earliest = 0;
 
@@ -77,7 +79,7 @@ export function useAnswer<Data>(
       };
       let refused: Refused | undefined;
       try {
-        const data = await ask<Data>("GET", asked, { query: asks, signal: stop.signal });
+        const data = await ask("GET", own, asks, stop.signal);
         take(() => ({ data, url: question, at: Date.now() }));
       } catch (error) {
         if (stop.signal.aborted) return;

@@ -1,11 +1,6 @@
 /** Each is a path in a square of 20, drawn with a line. */
 const PATHS = {
   gate: "M5 17V9a5 5 0 0 1 10 0v8M10 17v-6M3 17h14",
-  flow: "M2 10h3l2.5-6 4 12L14 10h4",
-  calls: "M4 5h12M4 10h12M4 15h7",
-  failed: "M10 3 2.5 16.5h15zM10 8v4M10 14.2v.3",
-  payments: "M2.5 5.5h15v9h-15zM2.5 8.5h15M5.5 12h3",
-  endpoints: "M3 6h8m0 0a2.5 2.5 0 1 0 5 0 2.5 2.5 0 1 0-5 0M17 14H9m0 0a2.5 2.5 0 1 0-5 0 2.5 2.5 0 1 0 5 0",
   keyboard: "M2.5 5.5h15v9h-15zM5.5 8.5h.1M8.5 8.5h.1M11.5 8.5h.1M14.5 8.5h.1M7 11.8h6",
   leave: "M8 3.5H4v13h4M8.5 10h8M13.5 6.8 16.7 10l-3.2 3.2",
   sun: "M10 6.5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 1 0 0-7M10 2v1.6M10 16.4V18M2 10h1.6M16.4 10H18M4.3 4.3l1.2 1.2M14.5 14.5l1.2 1.2M4.3 15.7l1.2-1.2M14.5 5.5l1.2-1.2",
@@ -20,9 +15,13 @@ const PATHS = {
 
 /** Decoration: a word stands beside it, or in the label of its button. */
 export function Icon({ name }: { name: keyof typeof PATHS }) {
+  return <Drawing path={PATHS[name]} />;
+}
+
+export function Drawing({ path }: { path: string }) {
   return (
     <svg class="icon" viewBox="0 0 20 20" aria-hidden="true" focusable="false">
-      <path d={PATHS[name]} />
+      <path d={path} />
     </svg>
   );
 }

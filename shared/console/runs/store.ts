@@ -87,6 +87,9 @@ export type Held = "go on" | "cancel" | "lost";
 
 export type RunStore = ReturnType<typeof createRunStore>;
 
+/** Runs, for an operator. */
+export type Runs = Pick<RunStore, "create" | "find" | "list" | "cancel" | "resume">;
+
 /** Keeps runs in Redis: a bounded number, each change one step. */
 export function createRunStore({ redis, keys, prefix }: Partition) {
   const [create, cancel, resume] = [CREATE.on(redis), CANCEL.on(redis), RESUME.on(redis)];

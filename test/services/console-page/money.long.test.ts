@@ -204,7 +204,7 @@ describe("the page of audits and refunds", needs("chromium"), () => {
     const { page, service } = await show("audit");
     await page.getByRole("button", { name: "Run audit" }).dblclick();
     await page.getByText("done", { exact: true }).waitFor();
-    const { runs } = (await service.get("/api/v1/payments/audits")).json<{ runs: unknown[] }>();
+    const { runs } = (await service.get("/api/v1/bulk?kind=audit")).json<{ runs: unknown[] }>();
     expect(runs).toHaveLength(1);
     const viewer = await open({ at: service.address, hash: "#/payments?view=audit", as: "viewer" });
     await viewer.getByText("done", { exact: true }).waitFor();

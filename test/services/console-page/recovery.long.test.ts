@@ -283,7 +283,7 @@ describe("a page that loses answers", needs("chromium"), () => {
     const page = await open({ hash: "#/failed" });
     await page.clock.install();
     let asked = 0;
-    await page.route("**/failed/replays/*", async (route) => {
+    await page.route("**/bulk/*", async (route) => {
       asked += 1;
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), state: "running" } });

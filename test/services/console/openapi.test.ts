@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
-import { ROUTES } from "../../../services/console/routes/routes.ts";
+import { CONTRACT } from "../../../shared/console/contract/contract.ts";
+import type { Operation } from "../../../shared/console/contract/operation.ts";
 import { useOperator } from "../../fixtures/console.ts";
 import { openApi } from "../../support/openapi.ts";
 
 /* That each answer which a test gets is as the document says, holds the fixture. */
+
+const ROUTES: readonly Operation[] = Object.values(CONTRACT);
 
 const fixture = useOperator();
 
@@ -13,17 +16,16 @@ const SAMPLES: Readonly<Record<string, string>> = {
   run_id: `run_${"0".repeat(32)}`,
   export_id: `r_${"0".repeat(32)}`,
   rejected_id: "r_0000",
-  service_id: "7",
-  job_index: "1",
-  host: "receiver.example.com",
-  port: "8443",
+  job: "7/1",
 };
 
 test("the document has every route, each with a summary, an id of its own and its answers", () => {
   const documented = Object.entries(openApi.paths).flatMap(([path, operations]) =>
     Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
   );
-  expect(documented.toSorted()).toEqual(ROUTES.map(({ method, path }) => `${method} ${path}`).toSorted());
+  expect(documented.toSorted()).toEqual(
+    ROUTES.map(({ method, path }) => `${method} ${path.replace("+}", "}")}`).toSorted(),
+  );
   const operations = Object.values(openApi.paths).flatMap((each) => Object.values(each));
   expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(ROUTES.length);
   for (const { responses } of operations) {
@@ -39,7 +41,7 @@ test("each reference in the document leads to a component, and each component ha
 });
 
 /** Its answer does not end. */
-const isStream = ({ answers }: (typeof ROUTES)[number]) => answers[200]?.contentType === "text/event-stream";
+const isStream = ({ stream }: Operation) => stream !== undefined;
 
 test.each(
   ROUTES.filter((route) => !isStream(route)).map(
@@ -49,7 +51,7 @@ test.each(
   "%s answers an operator, a viewer and a stranger as the document says",
   async (_, { method, path, body }) => {
     const { ask } = await fixture.start();
-    const url = path.replace(/\{(\w+)\}/g, (_all, name: string) => SAMPLES[name] ?? "none");
+    const url = path.replace(/\{(\w+)\+?\}/g, (_all, name: string) => SAMPLES[name] ?? "none");
     expect(url).not.toContain("none");
     for (const as of ["operator", "viewer", "nobody"] as const) {
       const answer = await ask(method, url, { as, ...(body !== undefined && { json: {} }) });

@@ -9,12 +9,8 @@ type Operation = {
 
 /** What changes nothing that is not seen by itself: who began a run stands in the run. */
 const WITHOUT_A_REASON = [
-  "DELETE /api/v1/failed/discards/{run_id}",
-  "DELETE /api/v1/failed/replays/{run_id}",
-  "DELETE /api/v1/payments/audits/{run_id}",
-  "DELETE /api/v1/payments/refund-checks/{run_id}",
-  "POST /api/v1/failed/discards/{run_id}/resume",
-  "POST /api/v1/failed/replays/{run_id}/resume",
+  "DELETE /api/v1/bulk/{run_id}",
+  "POST /api/v1/bulk/{run_id}/resume",
   "POST /api/v1/payments/audits",
   "POST /api/v1/payments/refund-checks",
   "POST /api/v1/payments/{call_id}/reconcile",

@@ -1,4 +1,4 @@
-import type { BulkRunView } from "../../../shared/console/bulk-runs.ts";
+import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import type { TestOperator } from "../../fixtures/console.ts";
 
@@ -6,12 +6,12 @@ import type { TestOperator } from "../../fixtures/console.ts";
 export async function runIn(
   { get }: TestOperator,
   path: string,
-  ...states: BulkRunView["state"][]
-): Promise<BulkRunView> {
-  let run: BulkRunView | undefined;
+  ...states: FailedBulkView["state"][]
+): Promise<FailedBulkView> {
+  let run: FailedBulkView | undefined;
   await eventually(`the run is ${states.join(" or ")}`, async () => {
-    run = (await get(path)).json<BulkRunView>();
+    run = (await get(path)).json<FailedBulkView>();
     return states.includes(run.state);
   });
-  return run as BulkRunView;
+  return run as FailedBulkView;
 }

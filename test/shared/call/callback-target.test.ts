@@ -76,6 +76,7 @@ test.each([
     "hooks.example.com/",
     "hooks.example.com/x",
     "hooks.example.com/65536",
+    "hooks.example.com/0",
     "a/1/2",
     "..",
     ".a",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { BulkRunView } from "../../../shared/console/bulk-runs.ts";
+import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { FAILPOINTS } from "../../../shared/platform/lifecycle/failpoint.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
@@ -24,7 +24,7 @@ test.each(sample(POINTS, 2))(
     expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
     await endLeases(fixture.redis.client);
     const next = await startConsole(postern);
-    const run = await next.runIn<BulkRunView>(REPLAYS, "done");
+    const run = await next.runIn<FailedBulkView>(REPLAYS, "done");
     // Of a call that was replayed and not yet told of, only that it has left is known.
     expect(run).toMatchObject({ matched: CALLS, remaining: 0, failure: null });
     expect(run.done + run.left_meanwhile).toBe(CALLS);

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import type { MatchRunView, RefundCheckRunView } from "../../../shared/console/money-runs.ts";
+import type { AuditView, RefundCheckView } from "../../../shared/console/bulk-operations.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
@@ -38,7 +38,7 @@ describe("an audit of the money", () => {
     await payments.payOnChain();
   });
 
-  const found = ({ result }: MatchRunView) =>
+  const found = ({ result }: AuditView) =>
     result?.tokens.map(({ symbol, matched, orphans }) => [symbol, matched, orphans.length]);
 
   test.each<Failpoint>(sample(["console.after_taken", "console.after_begun", "console.before_ended"]))(
@@ -47,7 +47,7 @@ describe("an audit of the money", () => {
       const killed = await start(point);
       await killed.begin(AUDITS, { from_block });
       expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
-      const run = await (await startNext()).runIn<MatchRunView>(AUDITS, "done");
+      const run = await (await startNext()).runIn<AuditView>(AUDITS, "done");
       expect([found(run), run.failure]).toEqual([[["USDC", 1, 1]], null]);
     },
   );
@@ -59,13 +59,13 @@ describe("an audit of the money", () => {
       const killed = await start();
       await killed.begin(AUDITS, { from_block });
       await eventually("a part is on disk", async () => {
-        const run = await killed.theRun<MatchRunView>(AUDITS);
+        const run = await killed.theRun<AuditView>(AUDITS);
         return run?.result?.tokens.length === 2 && node.held() === 1;
       });
       await killed.kill("SIGKILL");
       node.goOn();
       // This one waits until the lease has run out.
-      const run = await (await start()).runIn<MatchRunView>(AUDITS, "done");
+      const run = await (await start()).runIn<AuditView>(AUDITS, "done");
       expect(found(run)).toEqual([
         ["USDC", 1, 1],
         ["EURC", 0, 0],
@@ -83,7 +83,7 @@ describe("an audit of the money", () => {
       expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
       const { length: asked } = node.asked;
       const next = await startNext();
-      const run = await next.runIn<MatchRunView>(AUDITS, "cancelled");
+      const run = await next.runIn<AuditView>(AUDITS, "cancelled");
       expect([found(run)?.[0], node.asked.length]).toEqual([["USDC", 1, 1], asked]);
     });
   });
@@ -115,7 +115,7 @@ describe("refunds", () => {
       const killed = await start(point);
       await killed.begin(CHECKS, {});
       expect(await killed.exit).toMatchObject({ signal: "SIGKILL" });
-      const run = await (await startNext()).runIn<RefundCheckRunView>(CHECKS, "done");
+      const run = await (await startNext()).runIn<RefundCheckView>(CHECKS, "done");
       expect(run).toMatchObject({ failure: null, result: { open: [], problems: [] } });
       const journal = new PaymentJournal(payments.redis.partition);
       const closed = await Promise.all(ids.map((id) => journal.look(id)));

@@ -26,7 +26,7 @@ const EVERY_MS = 2000;
 /** The life of one call, from created to delivered, and what can be done with it. */
 export function CallPage() {
   const id = useRoute().path[1] ?? "";
-  const answer = useAnswer<CallLife>(`api/v1/calls/${encodeURIComponent(id)}`, {}, { everyMs: EVERY_MS });
+  const answer = useAnswer("api/v1/calls/{call_id}", { call_id: id }, { everyMs: EVERY_MS });
   const { data, refused, reload } = answer;
   const [act, setAct] = useState<Act | "forget" | undefined>();
   const close = () => {
@@ -188,7 +188,7 @@ function paymentFacts(payment: CallLife["payment"]) {
 }
 
 function Body({ life: { call_id, body_kept, bytes: size } }: { life: CallLife }) {
-  const { body, refused, isBusy, load } = useBytes(`api/v1/calls/${encodeURIComponent(call_id)}/body`);
+  const { body, refused, isBusy, load } = useBytes("api/v1/calls/{call_id}/body", { call_id });
   return (
     <Card title="Body">
       {!body_kept && <p class="muted">The body is no longer kept: the call has ended or was forgotten.</p>}
@@ -218,7 +218,7 @@ const RESULT: Readonly<Record<string, string>> = {
 };
 
 function Result({ life: { call_id, result } }: { life: CallLife }) {
-  const { body, refused, isBusy, load } = useBytes(`api/v1/calls/${encodeURIComponent(call_id)}/result`);
+  const { body, refused, isBusy, load } = useBytes("api/v1/calls/{call_id}/result", { call_id });
   return (
     <Card title="Result">
       {result.what !== "answer" && <p class="muted">{RESULT[result.what] ?? result.what}</p>}

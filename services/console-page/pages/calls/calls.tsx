@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../../api/ask.ts";
-import type { FoundCall, FoundCalls } from "../../api/calls.ts";
+import type { FoundCall } from "../../api/calls.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { goTo, linkTo, useQuery } from "../../route.ts";
 import { shortened } from "../../ui/copy.tsx";
@@ -29,7 +29,7 @@ export function CallsPage() {
   const [isComplete, setComplete] = useState(true);
   const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
     const asked = { ...search, cursor, limit: AT_ONCE };
-    const found = await ask<FoundCalls>("GET", "api/v1/calls", { query: asked, signal });
+    const found = await ask("GET", "api/v1/calls", asked, signal);
     setComplete(found.is_complete);
     return { items: found.calls, next: found.next };
   });

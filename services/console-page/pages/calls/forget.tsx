@@ -3,8 +3,7 @@ import { Confirm } from "../../ui/confirm.tsx";
 
 /** Removes what a call's sender has said, as the law or the sender may demand. */
 export function ForgetDialog({ id, onClose }: { id: string; onClose: () => void }) {
-  const forget = (reason: string) =>
-    ask("POST", `api/v1/calls/${encodeURIComponent(id)}/forget`, { body: { reason } });
+  const forget = (reason: string) => ask("POST", "api/v1/calls/{call_id}/forget", { call_id: id, reason });
   return (
     <Confirm
       title="Forget this call?"

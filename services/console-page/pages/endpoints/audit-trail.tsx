@@ -1,31 +1,14 @@
+import type { AuditEntryView as AuditEntry } from "../../../../shared/console/audit-trail.ts";
 import { ask } from "../../api/ask.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { Time } from "../../ui/time.tsx";
-
-/** What somebody did, and why. What it is about depends on the action. */
-type AuditEntry = {
-  id: string;
-  at: string;
-  action: string;
-  by: string;
-  call_id?: string;
-  job?: string;
-  path?: string;
-  run?: string;
-  session?: string;
-  rejected_id?: string;
-  selection: string;
-  reason?: string;
-  transaction?: string;
-};
-
-type AuditPage = { entries: AuditEntry[]; next: string | null };
 
 const AT_ONCE = 100;
 
@@ -41,7 +24,7 @@ export function AuditTrail() {
   const stream = STREAMS.find(({ value }) => value === asked.get("stream"))?.value ?? "";
   const list = usePages<AuditEntry>(stream, async (cursor, signal) => {
     const query = { cursor, limit: AT_ONCE, ...(stream !== "" && { stream }) };
-    const { entries, next } = await ask<AuditPage>("GET", "api/v1/audit", { query, signal });
+    const { entries, next } = await ask("GET", "api/v1/audit", query, signal);
     return { items: entries, next };
   });
   const { items, isLoading, isWhole, refused, more } = list;
@@ -61,7 +44,7 @@ export function AuditTrail() {
         isBare
       >
         {items.length === 0 && !isLoading && refused === undefined && <Nothing stream={stream} />}
-        {items.length > 0 && <Table entries={items} />}
+        {items.length > 0 && <DataTable columns={COLUMNS} items={items} keyOf={({ id }) => id} />}
         {isLoading && <p class="card-body muted">Loading</p>}
         {!isLoading && !isWhole && items.length > 0 && (
           <p class="card-body">
@@ -89,42 +72,20 @@ function Nothing({ stream }: { stream: (typeof STREAMS)[number]["value"] }) {
   );
 }
 
-function Table({ entries }: { entries: readonly AuditEntry[] }) {
-  return (
-    <div class="table-box">
-      <table class="stack">
-        <thead>
-          <tr>
-            <th scope="col">Time</th>
-            <th scope="col">User</th>
-            <th scope="col">Action</th>
-            <th scope="col">Target</th>
-            <th scope="col">Reason</th>
-          </tr>
-        </thead>
-        <tbody>
-          {entries.map((entry) => (
-            <tr key={entry.id}>
-              <td>
-                <Time at={entry.at} />
-              </td>
-              <td data-label="User">{entry.by}</td>
-              <td data-label="Action">
-                <Badge tone={TONES[entry.action] ?? "neutral"}>{entry.action.replaceAll("_", " ")}</Badge>
-              </td>
-              <td class="whole" data-label="Target">
-                {subjectOf(entry)}
-              </td>
-              <td class="wrap whole" data-label="Reason">
-                {entry.reason ?? <span class="muted">{entry.selection}</span>}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
+const COLUMNS: readonly Column<AuditEntry>[] = [
+  { title: "Time", cell: ({ at }) => <Time at={at} /> },
+  { title: "User", cell: ({ by }) => by },
+  {
+    title: "Action",
+    cell: ({ action }) => <Badge tone={TONES[action] ?? "neutral"}>{action.replaceAll("_", " ")}</Badge>,
+  },
+  { title: "Target", class: "whole", cell: subjectOf },
+  {
+    title: "Reason",
+    class: "wrap whole",
+    cell: ({ reason, selection }) => reason ?? <span class="muted">{selection}</span>,
+  },
+];
 
 const TONES: Readonly<Record<string, Tone>> = {
   replay: "accent",

@@ -3,6 +3,7 @@ import type { Endpoint } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { linkTo } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
@@ -10,7 +11,7 @@ import { Ago } from "../../ui/time.tsx";
 
 /** Every endpoint, what came to it in a day, and why senders were turned away. */
 export function EndpointsView() {
-  const answer = useAnswer<{ endpoints: Endpoint[] }>("api/v1/endpoints", {}, { everyMs: 10_000 });
+  const answer = useAnswer("api/v1/endpoints", {}, { everyMs: 10_000 });
   const endpoints = answer.data?.endpoints;
   return (
     <>
@@ -22,81 +23,57 @@ export function EndpointsView() {
             <code>postern webhooks</code>.
           </Empty>
         )}
-        {endpoints !== undefined && endpoints.length > 0 && <Table endpoints={endpoints} />}
+        {endpoints !== undefined && endpoints.length > 0 && (
+          <DataTable columns={COLUMNS} items={endpoints} keyOf={({ path }) => path} />
+        )}
       </Card>
     </>
   );
 }
 
-function Table({ endpoints }: { endpoints: readonly Endpoint[] }) {
-  return (
-    <div class="table-box">
-      <table class="stack">
-        <thead>
-          <tr>
-            <th scope="col">Endpoint</th>
-            <th scope="col" class="wide">
-              Jobs
-            </th>
-            <th scope="col" class="number">
-              Accepted
-            </th>
-            <th scope="col" class="number wide">
-              Repeats
-            </th>
-            <th scope="col" class="number">
-              Refused
-            </th>
-            <th scope="col">Auth failures</th>
-          </tr>
-        </thead>
-        <tbody>
-          {endpoints.map((endpoint) => (
-            <Row key={endpoint.path} endpoint={endpoint} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+const COLUMNS: readonly Column<Endpoint>[] = [
+  {
+    title: "Endpoint",
+    cell: (endpoint) => (
+      <>
+        <span class="mono wrap">{endpoint.path}</span>
+        <span class="step-aside small muted wrap">{factsOf(endpoint)}</span>
+      </>
+    ),
+  },
+  { title: "Jobs", class: "wide", cell: ({ jobs }) => jobs.join(", ") },
+  { title: "Accepted", class: "number", cell: ({ counts }) => count(counts.accepted) },
+  { title: "Repeats", class: "number wide", cell: ({ counts }) => count(counts.replayed) },
+  { title: "Refused", class: "number", cell: (endpoint) => <Refusals endpoint={endpoint} /> },
+  {
+    title: "Auth failures",
+    class: "whole",
+    cell({ counts: { unauthorized, unauthorized_newest: newest } }) {
+      const all = Object.entries(unauthorized).sort(([, a], [, b]) => b - a);
+      if (all.length === 0) return <span class="muted">none</span>;
+      return all.map(([reason, times]) => (
+        <span class="step-aside" key={reason}>
+          <Badge tone="bad">{counted(times, "request")}</Badge> {saidOf(reason)}
+          <Newest at={newest[reason]} />
+        </span>
+      ));
+    },
+  },
+];
+
+function factsOf({ configured, name, preset, auth }: Endpoint): string {
+  if (!configured) return "no longer configured";
+  const facts = [name, preset === name ? null : preset, auth === "none" ? "no authentication" : auth];
+  return facts.filter((each) => each !== null).join(", ");
 }
 
-function Row({ endpoint }: { endpoint: Endpoint }) {
-  const { path, configured, name, preset, auth, jobs, counts } = endpoint;
+function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint }) {
   const refused = Object.values(counts.refused).reduce((sum, each) => sum + each, 0);
-  const unauthorized = Object.entries(counts.unauthorized).sort(([, a], [, b]) => b - a);
-  const facts = configured
-    ? [name, preset === name ? null : preset, auth === "none" ? "no authentication" : auth]
-    : ["no longer configured"];
+  if (refused === 0) return <span class="muted">0</span>;
   return (
-    <tr>
-      <td>
-        <span class="mono wrap">{path}</span>
-        <span class="step-aside small muted wrap">{facts.filter((each) => each !== null).join(", ")}</span>
-      </td>
-      <td class="wide">{jobs.join(", ")}</td>
-      <td class="number" data-label="Accepted">
-        {count(counts.accepted)}
-      </td>
-      <td class="number wide">{count(counts.replayed)}</td>
-      <td class="number" data-label="Refused">
-        {refused === 0 ? (
-          <span class="muted">0</span>
-        ) : (
-          <a class="bad-text" href={linkTo(["endpoints"], { view: "rejected", path })}>
-            {count(refused)}
-          </a>
-        )}
-      </td>
-      <td class="whole" data-label="Auth failures">
-        {unauthorized.length === 0 && <span class="muted">none</span>}
-        {unauthorized.map(([reason, times]) => (
-          <span class="step-aside" key={reason}>
-            <Badge tone="bad">{counted(times, "request")}</Badge> {saidOf(reason)}
-            <Newest at={counts.unauthorized_newest[reason]} />
-          </span>
-        ))}
-      </td>
-    </tr>
+    <a class="bad-text" href={linkTo(["endpoints"], { view: "rejected", path })}>
+      {count(refused)}
+    </a>
   );
 }
 

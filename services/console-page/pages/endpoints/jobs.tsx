@@ -6,6 +6,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { Confirm } from "../../ui/confirm.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
@@ -17,7 +18,7 @@ const SHOWN = 200;
 /** What waits at each job, what holds it up, and the switch that does. */
 export function JobsView() {
   const [cursor, goTo] = useState<string | undefined>();
-  const answer = useAnswer<{ jobs: Job[]; next: string | null }>(
+  const answer = useAnswer(
     "api/v1/jobs",
     { limit: SHOWN, cursor },
     { everyMs: 3000, ...(cursor === undefined && { live: "jobs" }) },
@@ -55,90 +56,63 @@ export function JobsView() {
 }
 
 function Table({ jobs, onChoose }: { jobs: readonly Job[]; onChoose: (job: Job) => void }) {
+  const [query] = useQuery();
+  const mayOperate = useMayOperate();
+  const actions: Column<Job> = {
+    title: "Actions",
+    isTitleHidden: true,
+    class: "number",
+    cell: (job) =>
+      mayOperate && (
+        <button type="button" onClick={() => onChoose(job)}>
+          {job.paused === undefined ? "Pause…" : "Resume…"}
+        </button>
+      ),
+  };
   return (
-    <div class="table-box">
-      <table class="stack">
-        <thead>
-          <tr>
-            <th scope="col">Job</th>
-            <th scope="col">State</th>
-            <th scope="col" class="number">
-              Waiting
-            </th>
-            <th scope="col" class="number wide">
-              Delayed
-            </th>
-            <th scope="col" class="number wide">
-              In flight
-            </th>
-            <th scope="col" class="number">
-              Failed
-            </th>
-            <th scope="col" class="number">
-              Oldest
-            </th>
-            <th scope="col" class="wide">
-              Limits
-            </th>
-            <th scope="col">
-              <span class="hidden">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {jobs.map((job) => (
-            <Row key={job.job} job={job} onChoose={onChoose} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable
+      columns={[...COLUMNS, actions]}
+      items={jobs}
+      keyOf={({ job }) => job}
+      isChosen={({ job }) => query.get("job") === job}
+    />
   );
 }
 
-function Row({ job, onChoose }: { job: Job; onChoose: (job: Job) => void }) {
-  const [query] = useQuery();
-  const mayOperate = useMayOperate();
-  const { waiting, delayed, active, failed, oldest_age_ms, origins } = job;
-  const failedLink = failedLinkOf(job);
-  return (
-    <tr class={query.get("job") === job.job ? "chosen" : ""}>
-      <td>
+const COLUMNS: readonly Column<Job>[] = [
+  {
+    title: "Job",
+    cell: (job) => (
+      <>
         {isJob(job) ? <a href={linkTo(["flow"], { job: job.job })}>{job.job}</a> : <span>{job.job}</span>}{" "}
-        <span class="muted small wide">{origins.join(", ")}</span>
-      </td>
-      <td class="whole">
-        <JobState job={job} />
-      </td>
-      <td class="number" data-label="Waiting">
-        {count(waiting)}
-      </td>
-      <td class="number wide">{count(delayed)}</td>
-      <td class="number wide">{count(active)}</td>
-      <td class="number" data-label="Failed">
-        {failed === 0 ? (
-          <span class="muted">0</span>
-        ) : failedLink === undefined ? (
-          <span class="bad-text" title={AMONG_CALLBACKS}>
-            {count(failed)}
-          </span>
-        ) : (
-          <a class="bad-text" href={failedLink}>
-            {count(failed)}
-          </a>
-        )}
-      </td>
-      <td class="number" data-label="Oldest">
-        {oldest_age_ms === null ? <span class="muted">–</span> : duration(oldest_age_ms)}
-      </td>
-      <td class="wide">{limitsOf(job)}</td>
-      <td class="number">
-        {mayOperate && (
-          <button type="button" onClick={() => onChoose(job)}>
-            {job.paused === undefined ? "Pause…" : "Resume…"}
-          </button>
-        )}
-      </td>
-    </tr>
+        <span class="muted small wide">{job.origins.join(", ")}</span>
+      </>
+    ),
+  },
+  { title: "State", class: "whole", isUnlabelled: true, cell: (job) => <JobState job={job} /> },
+  { title: "Waiting", class: "number", cell: ({ waiting }) => count(waiting) },
+  { title: "Delayed", class: "number wide", cell: ({ delayed }) => count(delayed) },
+  { title: "In flight", class: "number wide", cell: ({ active }) => count(active) },
+  { title: "Failed", class: "number", cell: (job) => <Failed job={job} /> },
+  {
+    title: "Oldest",
+    class: "number",
+    cell: ({ oldest_age_ms: ms }) => (ms === null ? <span class="muted">–</span> : duration(ms)),
+  },
+  { title: "Limits", class: "wide", cell: limitsOf },
+];
+
+function Failed({ job }: { job: Job }) {
+  const link = failedLinkOf(job);
+  if (job.failed === 0) return <span class="muted">0</span>;
+  return link === undefined ? (
+    <span class="bad-text" title={AMONG_CALLBACKS}>
+      {count(job.failed)}
+    </span>
+  ) : (
+    <a class="bad-text" href={link}>
+      {count(job.failed)}
+    </a>
   );
 }
 

@@ -1,7 +1,8 @@
-import type { Prices, Rate, SoldJob } from "../../api/endpoints.ts";
+import type { Rate, SoldJob } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { amountText, decimalText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { SpanChoice, useSpan } from "../../ui/span.tsx";
@@ -11,7 +12,7 @@ import { RateChart } from "./rate-chart.tsx";
 /** What each token is worth, by whom and how old that is, and what jobs cost in it. */
 export function PricesView() {
   const span = useSpan();
-  const answer = useAnswer<Prices>("api/v1/prices", { span }, { everyMs: 10_000 });
+  const answer = useAnswer("api/v1/prices", { span }, { everyMs: 10_000 });
   const prices = answer.data;
   const hasHistory = prices?.rates.some(({ history }) => history !== null) ?? false;
   return (
@@ -46,7 +47,9 @@ export function PricesView() {
             Set a price in <code>job_pricing.toml</code> (see <code>docs/payments.md</code>).
           </Empty>
         )}
-        {prices !== undefined && prices.jobs.length > 0 && <PriceTable jobs={prices.jobs} />}
+        {prices !== undefined && prices.jobs.length > 0 && (
+          <DataTable columns={COLUMNS} items={prices.jobs} keyOf={({ job }) => job} />
+        )}
       </Card>
     </>
   );
@@ -115,58 +118,38 @@ function RateBar({ rate: { min_rate, max_rate, value } }: { rate: Rate }) {
   );
 }
 
-function PriceTable({ jobs }: { jobs: readonly SoldJob[] }) {
-  return (
-    <div class="table-box">
-      <table class="stack">
-        <thead>
-          <tr>
-            <th scope="col">Job</th>
-            <th scope="col">Buyers</th>
-            <th scope="col" class="number">
-              Native price
-            </th>
-            <th scope="col" class="number">
-              Token price
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {jobs.map((job) => (
-            <PriceRow key={job.job} sold={job} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function PriceRow({
-  sold: { job, name, description, invocation_mode, price_wei, offers },
-}: {
-  sold: SoldJob;
-}) {
-  return (
-    <tr>
-      <td>
+const COLUMNS: readonly Column<SoldJob>[] = [
+  {
+    title: "Job",
+    cell: ({ job, name, description }) => (
+      <>
         {job} {name !== null && <strong>{name}</strong>}
         {description !== null && <span class="step-aside small muted">{description}</span>}
-      </td>
-      <td data-label="Buyers">{MODES[invocation_mode] ?? invocation_mode}</td>
-      <td class="number" data-label="Native price" title={`${price_wei} wei`}>
-        {decimalText(price_wei, NATIVE_DECIMALS)}
-      </td>
-      <td class="number whole" data-label="Token price">
-        {offers.length === 0 && <span class="muted">no token has a rate</span>}
-        {offers.map(({ network, asset, symbol, amount, decimals }) => (
+      </>
+    ),
+  },
+  { title: "Buyers", cell: ({ invocation_mode: mode }) => MODES[mode] ?? mode },
+  {
+    title: "Native price",
+    class: "number",
+    hint: ({ price_wei }) => `${price_wei} wei`,
+    cell: ({ price_wei }) => decimalText(price_wei, NATIVE_DECIMALS),
+  },
+  {
+    title: "Token price",
+    class: "number whole",
+    cell: ({ offers }) =>
+      offers.length === 0 ? (
+        <span class="muted">no token has a rate</span>
+      ) : (
+        offers.map(({ network, asset, symbol, amount, decimals }) => (
           <span class="step-aside" key={`${network} ${asset}`}>
             {amountText(amount, symbol, decimals)} <span class="muted small">{network}</span>
           </span>
-        ))}
-      </td>
-    </tr>
-  );
-}
+        ))
+      ),
+  },
+];
 
 /** Prices are in wei. */
 const NATIVE_DECIMALS = 18;

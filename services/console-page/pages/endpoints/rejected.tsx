@@ -6,6 +6,7 @@ import { useBytes } from "../../api/use-bytes.ts";
 import { useQuery } from "../../route.ts";
 import { BodyView } from "../../ui/body-view.tsx";
 import { Card } from "../../ui/card.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { FilterBar } from "../../ui/filter-bar.tsx";
@@ -22,13 +23,28 @@ const SHOWN = 200;
 export function RejectedView() {
   const [query, change] = useQuery();
   const path = query.get("path") ?? undefined;
-  const answer = useAnswer<{ count: number; requests: Rejected[]; next: string | null }>(
-    "api/v1/rejected",
-    { path, limit: SHOWN },
-    { everyMs: 5000 },
-  );
+  const answer = useAnswer("api/v1/rejected", { path, limit: SHOWN }, { everyMs: 5000 });
   const [shown, show] = useState<Rejected | undefined>();
   const requests = answer.data?.requests;
+  const columns: Column<Rejected>[] = [
+    {
+      title: "Reason",
+      class: "whole",
+      cell: (request) => (
+        <button type="button" class="row-button" onClick={() => show(request)}>
+          <Why code={request.code} reason={request.reason} />
+        </button>
+      ),
+    },
+    {
+      title: "Request",
+      class: "cut path",
+      hint: (request) => request.path,
+      cell: (request) => `${request.method} ${request.path}`,
+    },
+    { title: "Address", class: "wide mono", cell: ({ address }) => address },
+    { title: "Refused", class: "number", cell: ({ refused_at }) => <Time at={refused_at} /> },
+  ];
   return (
     <>
       <WhyNot answer={answer} />
@@ -52,40 +68,7 @@ export function RejectedView() {
           </Empty>
         )}
         {requests !== undefined && requests.length > 0 && (
-          <div class="table-box">
-            <table class="stack">
-              <thead>
-                <tr>
-                  <th scope="col">Reason</th>
-                  <th scope="col">Request</th>
-                  <th scope="col" class="wide">
-                    Address
-                  </th>
-                  <th scope="col" class="number">
-                    Refused
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {requests.map((request) => (
-                  <tr key={request.id}>
-                    <td class="whole">
-                      <button type="button" class="row-button" onClick={() => show(request)}>
-                        <Why code={request.code} reason={request.reason} />
-                      </button>
-                    </td>
-                    <td class="cut path" title={request.path} data-label="Request">
-                      {request.method} {request.path}
-                    </td>
-                    <td class="wide mono">{request.address}</td>
-                    <td class="number" data-label="Refused">
-                      <Time at={request.refused_at} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <DataTable columns={columns} items={requests} keyOf={({ id }) => id} />
         )}
       </Card>
       {answer.data?.next != null && <p class="muted">Only the newest {SHOWN} are listed.</p>}
@@ -97,7 +80,7 @@ export function RejectedView() {
 function RejectedDialog({ request, onClose }: { request: Rejected; onClose: () => void }) {
   const { id, code, reason, signature_headers: signatures, missed_before } = request;
   const advice = adviceFor(request);
-  const { body, refused, isBusy, load } = useBytes(`api/v1/rejected/${encodeURIComponent(id)}/body`);
+  const { body, refused, isBusy, load } = useBytes("api/v1/rejected/{rejected_id}/body", { rejected_id: id });
   return (
     <Dialog title={titleOf(code)} onClose={onClose}>
       <p class="wrap">{advice === undefined ? reason : `${sentence(advice.says)} (${reason}).`}</p>

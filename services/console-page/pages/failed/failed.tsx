@@ -1,5 +1,5 @@
 import { useCallback, useState } from "preact/hooks";
-import type { FailedFilter, FailedGroup } from "../../api/failed.ts";
+import type { FailedFilter } from "../../api/failed.ts";
 import { useWhenFailedChange } from "../../api/overview.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { goTo, linkTo } from "../../route.ts";
@@ -35,11 +35,7 @@ function Chosen({ filter }: { filter: FailedFilter }) {
   const [act, setAct] = useState<Act | undefined>();
   const [turn, setTurn] = useState(0);
   const { since, endpoint } = filter;
-  const groups = useAnswer<{ groups: FailedGroup[] }>(
-    "api/v1/failed/groups",
-    { since, endpoint },
-    { everyMs: EVERY_MS, turn },
-  );
+  const groups = useAnswer("api/v1/failed/groups", { since, endpoint }, { everyMs: EVERY_MS, turn });
   useWhenFailedChange(groups.reload);
   // Groups of another filter do not stand under this one.
   const found = groups.isCurrent ? groups.data?.groups : undefined;

@@ -1,5 +1,6 @@
 import { type FailedGroup, jobOf } from "../../api/failed.ts";
 import { linkTo, useQuery } from "../../route.ts";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Sparkline } from "../../ui/sparkline.tsx";
 import { Ago } from "../../ui/time.tsx";
@@ -18,61 +19,44 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
     return linkTo(["failed"], { ...Object.fromEntries(query), ...own });
   };
   const sorted = [...(groups ?? [])].sort((a, b) => b.count - a.count);
+  const columns: Column<FailedGroup>[] = [
+    {
+      title: "Reason",
+      class: "whole",
+      cell: (group) => (
+        <a href={linkOf(group)} aria-current={isChosen(group)} class="row-link">
+          <Why code={group.code} reason={group.newest_reason} />
+        </a>
+      ),
+    },
+    {
+      title: "Job",
+      cell: (group) => (
+        <>
+          <a href={linkTo(["endpoints"], { view: "jobs", job: jobOf(group) })}>{jobOf(group)}</a>{" "}
+          <span class="muted">{group.origin}</span>
+        </>
+      ),
+    },
+    { title: "Calls", class: "number strong", cell: (group) => count(group.count) },
+    { title: "Last 24 hours", class: "wide", cell: ({ by_hour }) => <LastDay values={by_hour} /> },
+    { title: "Newest", class: "number", cell: ({ newest_at }) => <Ago at={newest_at} /> },
+  ];
   return (
     <section class="card" aria-label="By job and reason">
-      <div class="table-box">
-        <table class="stack">
-          <thead>
-            <tr>
-              <th scope="col">Reason</th>
-              <th scope="col">Job</th>
-              <th scope="col" class="number">
-                Calls
-              </th>
-              <th scope="col" class="wide">
-                Last 24 hours
-              </th>
-              <th scope="col" class="number">
-                Newest
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {sorted.map((group) => (
-              <tr
-                key={`${group.origin} ${jobOf(group)} ${group.code}`}
-                class={isChosen(group) ? "chosen" : ""}
-              >
-                <td class="whole">
-                  <a href={linkOf(group)} aria-current={isChosen(group)} class="row-link">
-                    <Why code={group.code} reason={group.newest_reason} />
-                  </a>
-                </td>
-                <td data-label="Job">
-                  <a href={linkTo(["endpoints"], { view: "jobs", job: jobOf(group) })}>{jobOf(group)}</a>{" "}
-                  <span class="muted">{group.origin}</span>
-                </td>
-                <td class="number strong" data-label="Calls">
-                  {count(group.count)}
-                </td>
-                <td class="wide">
-                  <Sparkline
-                    values={group.by_hour}
-                    tone="bad"
-                    label={`${counted(
-                      group.by_hour.reduce((sum, each) => sum + each, 0),
-                      "call",
-                    )} failed in the last 24 hours`}
-                  />
-                </td>
-                <td class="number" data-label="Newest">
-                  <Ago at={group.newest_at} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <DataTable
+        columns={columns}
+        items={sorted}
+        keyOf={(group) => `${group.origin} ${jobOf(group)} ${group.code}`}
+        isChosen={isChosen}
+      />
     </section>
+  );
+}
+
+function LastDay({ values }: { values: readonly number[] }) {
+  const calls = values.reduce((sum, each) => sum + each, 0);
+  return (
+    <Sparkline values={values} tone="bad" label={`${counted(calls, "call")} failed in the last 24 hours`} />
   );
 }

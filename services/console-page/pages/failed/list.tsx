@@ -27,7 +27,7 @@ export function FailedList({ filter, turn, onAct }: Props) {
     return { items: calls, next };
   };
   const list = usePages<FailedCall>(JSON.stringify(filter), read, { turn });
-  const counts = useAnswer<{ matched: number }>("api/v1/failed/count", filter, { everyMs: 15_000, turn });
+  const counts = useAnswer("api/v1/failed/count", filter, { everyMs: 15_000, turn });
   useWhenFailedChange(counts.reload);
   const [more, forget] = useMoreSince(question, counts);
   const refresh = () => {

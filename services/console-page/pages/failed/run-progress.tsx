@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
+import type { BulkView } from "../../../../shared/console/bulk-operations.ts";
 import { type Refused, toRefused } from "../../api/ask.ts";
-import { cancelRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
+import { cancelRun, isFailedRun, isUnderWay, type Run, resumeRun } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
@@ -20,9 +21,10 @@ const WORDS: Record<Run["state"], [string, Tone]> = {
 export function RunProgress({ run, onChange }: { run: Run; onChange: (run: Run) => void }) {
   const [refused, setRefused] = useState<Refused | undefined>();
   const unread = useRun(run, onChange);
-  const change = (by: (run: Run) => Promise<Run>) => async () => {
+  const change = (by: (run: Run) => Promise<BulkView>) => async () => {
     try {
-      onChange(await by(run));
+      const changed = await by(run);
+      if (isFailedRun(changed)) onChange(changed);
       setRefused(undefined);
     } catch (error) {
       setRefused(toRefused(error));
@@ -58,7 +60,7 @@ type LineProps = { run: Run; onCancel: () => void; onResume: () => void };
 
 function Line({ run, onCancel, onResume }: LineProps) {
   const mayOperate = useMayOperate();
-  const { state, action, done, left_meanwhile: left } = run;
+  const { state, kind, done, left_meanwhile: left } = run;
   const [word, tone] = WORDS[state];
   const total = totalOf(run);
   return (
@@ -68,7 +70,7 @@ function Line({ run, onCancel, onResume }: LineProps) {
         {total === undefined || total === done
           ? counted(done, "call")
           : `${count(done)} of ${counted(total, "call")}`}{" "}
-        {action === "replay" ? "replayed" : "discarded"}
+        {kind === "replay" ? "replayed" : "discarded"}
         {left > 0 && `, ${count(left)} ${left === 1 ? "was" : "were"} no longer failed`}
       </span>
       {mayOperate && isUnderWay(run) && (
@@ -92,7 +94,7 @@ function Bar({ run }: { run: Run }) {
     <div
       class="bar"
       role="progressbar"
-      aria-label={run.action === "replay" ? "Calls replayed" : "Calls discarded"}
+      aria-label={run.kind === "replay" ? "Calls replayed" : "Calls discarded"}
       aria-valuenow={Math.round(part * 100)}
       aria-valuemin={0}
       aria-valuemax={100}

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { isUnderWay, type Run, runsPath } from "../../api/failed.ts";
+import { isFailedRun, isUnderWay, type Run } from "../../api/failed.ts";
 import { serverTime } from "../../api/server-time.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";
@@ -15,9 +15,10 @@ const SHOWN_MS = 900_000;
 /** The replays and discards that are under way, or were lately: also those that somebody else began. */
 export function Runs({ turn, onEnd }: { turn: number; onEnd: () => void }) {
   const options = { everyMs: EVERY_MS, turn };
-  const replays = useAnswer<{ runs: Run[] }>(runsPath("replay"), { limit: LISTED }, options);
-  const discards = useAnswer<{ runs: Run[] }>(runsPath("discard"), { limit: LISTED }, options);
+  const replays = useAnswer("api/v1/bulk", { kind: "replay", limit: LISTED }, options);
+  const discards = useAnswer("api/v1/bulk", { kind: "discard", limit: LISTED }, options);
   const runs = [...(replays.data?.runs ?? []), ...(discards.data?.runs ?? [])]
+    .filter(isFailedRun)
     .filter(isOfInterest)
     .sort((a, b) => Date.parse(b.begun_at) - Date.parse(a.begun_at));
   if (runs.length === 0) return null;

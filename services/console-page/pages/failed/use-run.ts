@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Refused } from "../../api/ask.ts";
-import { isUnderWay, type Run, runPath } from "../../api/failed.ts";
+import { isFailedRun, isUnderWay, type Run } from "../../api/failed.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 
 /** How often a run is asked for that has been followed for less than `untilMs`. */
@@ -12,16 +12,16 @@ const SLOWEST_MS = 5000;
 
 /** Follows a run until it has ended: tells `onChange` of each state that it is in. Says why, if it cannot be asked. */
 export function useRun(run: Run | undefined, onChange: (run: Run) => void): Refused | undefined {
-  const path = run !== undefined && isUnderWay(run) ? runPath(run) : undefined;
+  const path = run !== undefined && isUnderWay(run) ? "api/v1/bulk/{run_id}" : undefined;
   const begunAt = useMemo(() => Date.now(), [path]);
   const followedMs = Date.now() - begunAt;
   const everyMs = PACES.find(({ untilMs }) => followedMs < untilMs)?.everyMs ?? SLOWEST_MS;
-  const { data, isCurrent, refused } = useAnswer<Run>(path, {}, { everyMs });
+  const { data, isCurrent, refused } = useAnswer(path, { run_id: run?.id ?? "" }, { everyMs });
 
   // What was told before a run was resumed is not told again.
   const told = useRef<Run | undefined>(undefined);
   useEffect(() => {
-    if (!isCurrent || data === undefined || data === told.current) return;
+    if (!isCurrent || data === undefined || data === told.current || !isFailedRun(data)) return;
     told.current = data;
     onChange(data);
   }, [isCurrent, data, onChange]);

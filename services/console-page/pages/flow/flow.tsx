@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import type { Flow, Overview, Queues } from "../../api/flow.ts";
+import type { Overview } from "../../api/flow.ts";
 import { useOverview } from "../../api/overview.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { linkTo, useQuery } from "../../route.ts";
@@ -35,13 +35,9 @@ export function FlowPage() {
   const job = query.get("job") || undefined;
   const everyMs = span === "1h" ? 10_000 : 60_000;
   // The stream tells of one flow only.
-  const ofAll = useAnswer<Flow>(
-    "api/v1/flow",
-    { span },
-    { everyMs, ...(job === undefined && { live: "flow" }) },
-  );
-  const ofJob = useAnswer<Flow>(
-    job && "api/v1/flow",
+  const ofAll = useAnswer("api/v1/flow", { span }, { everyMs, ...(job === undefined && { live: "flow" }) });
+  const ofJob = useAnswer(
+    job ? "api/v1/flow" : undefined,
     { span, job },
     { everyMs, ...(job && { live: "flow" }) },
   );
@@ -90,7 +86,7 @@ export function FlowPage() {
 
 /** Reads the queues of the job. Without a job the overview has them. */
 function useQueues(job: string | undefined, overview: Answer<Overview>) {
-  const answer = useAnswer<{ queues: Queues[] }>(job && "api/v1/queues", { job }, { everyMs: 3000 });
+  const answer = useAnswer(job ? "api/v1/queues" : undefined, { job }, { everyMs: 3000 });
   if (job === undefined) return { answer: overview, data: overview.data?.queues };
   return { answer, data: answer.isCurrent ? answer.data?.queues : undefined };
 }

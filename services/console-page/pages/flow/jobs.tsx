@@ -1,6 +1,7 @@
 import type { FlowJob } from "../../api/flow.ts";
 import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count } from "../../ui/number.ts";
 import type { Span } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
@@ -11,72 +12,39 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
   const [query] = useQuery();
   const sorted = [...jobs].sort((a, b) => b.accepted + b.injected - a.accepted - a.injected);
   if (sorted.length === 0) return null;
-  const took = (ms: number | null) => (ms === null ? "–" : duration(ms));
+  const columns: Column<FlowJob>[] = [
+    {
+      title: "Job",
+      cell: ({ job }) =>
+        job === null ? "others" : <a href={linkTo(["flow"], { ...Object.fromEntries(query), job })}>{job}</a>,
+    },
+    { title: "Origin", cell: ({ origin }) => origin },
+    { title: "Accepted", class: "number", cell: ({ accepted }) => count(accepted) },
+    { title: "Injected", class: "number", cell: ({ injected }) => count(injected) },
+    {
+      title: "Retried",
+      class: "number",
+      tone: ({ delayed }) => (delayed > 0 ? "warn-text" : "muted"),
+      cell: ({ delayed }) => count(delayed),
+    },
+    {
+      title: "Failed",
+      class: "number",
+      tone: ({ failed }) => (failed > 0 ? "bad-text" : "muted"),
+      cell: ({ failed }) => count(failed),
+    },
+    { title: "Main reason", class: "wide muted", cell: ({ failures }) => mostly(failures) },
+    { title: "p50", class: "number wide", cell: ({ p50_ms }) => took(p50_ms) },
+    { title: "p99", class: "number wide", cell: ({ p99_ms }) => took(p99_ms) },
+  ];
   return (
     <Card title={`By job, last ${SPAN_WORDS[span]}`} isBare>
-      <div class="table-box">
-        <table class="stack">
-          <thead>
-            <tr>
-              <th scope="col">Job</th>
-              <th scope="col">Origin</th>
-              <th scope="col" class="number">
-                Accepted
-              </th>
-              <th scope="col" class="number">
-                Injected
-              </th>
-              <th scope="col" class="number">
-                Retried
-              </th>
-              <th scope="col" class="number">
-                Failed
-              </th>
-              <th scope="col" class="wide">
-                Main reason
-              </th>
-              <th scope="col" class="number wide">
-                p50
-              </th>
-              <th scope="col" class="number wide">
-                p99
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {sorted.map(({ origin, job, accepted, injected, delayed, failed, failures, p50_ms, p99_ms }) => (
-              <tr key={`${origin} ${job}`}>
-                <td>
-                  {job === null ? (
-                    "others"
-                  ) : (
-                    <a href={linkTo(["flow"], { ...Object.fromEntries(query), job })}>{job}</a>
-                  )}
-                </td>
-                <td data-label="Origin">{origin}</td>
-                <td class="number" data-label="Accepted">
-                  {count(accepted)}
-                </td>
-                <td class="number" data-label="Injected">
-                  {count(injected)}
-                </td>
-                <td data-label="Retried" class={`number ${delayed > 0 ? "warn-text" : "muted"}`}>
-                  {count(delayed)}
-                </td>
-                <td data-label="Failed" class={`number ${failed > 0 ? "bad-text" : "muted"}`}>
-                  {count(failed)}
-                </td>
-                <td class="wide muted">{mostly(failures)}</td>
-                <td class="number wide">{took(p50_ms)}</td>
-                <td class="number wide">{took(p99_ms)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <DataTable columns={columns} items={sorted} keyOf={({ origin, job }) => `${origin} ${job}`} />
     </Card>
   );
 }
+
+const took = (ms: number | null) => (ms === null ? "–" : duration(ms));
 
 const SPAN_WORDS: Readonly<Record<Span, string>> = { "1h": "hour", "24h": "24 hours" };
 

@@ -1,5 +1,6 @@
 import { memoryRatio, type Overview, type ProcessStatus, type RedisStatus } from "../../api/flow.ts";
 import { Card } from "../../ui/card.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
@@ -9,6 +10,17 @@ export function Processes({ overview }: { overview: Overview }) {
   const { processes, processes_unreadable: unreadable, redis } = overview;
   const differs = (name: "version" | "config", { kind, ...own }: ProcessStatus): boolean =>
     processes.some((other) => other.kind === kind && other[name] !== own[name]);
+  const compared = (name: "version" | "config") => (process: ProcessStatus) =>
+    differs(name, process) ? <Badge tone="warn">{process[name]}</Badge> : process[name];
+  const columns: Column<ProcessStatus>[] = [
+    { title: "Process", cell: ({ kind }) => kind },
+    { title: "Host", class: "mono", cell: ({ host }) => host },
+    { title: "PID", class: "number wide", cell: ({ pid }) => pid },
+    { title: "Release", cell: compared("version") },
+    { title: "Configuration", class: "mono", cell: compared("config") },
+    { title: "Durability", class: "wide", cell: ({ durability }) => durability },
+    { title: "Started", class: "number", cell: ({ started_at }) => <Ago at={started_at} /> },
+  ];
   return (
     <Card title="Processes" tools={<Durability redis={redis} />} isBare>
       {processes.length === 0 ? (
@@ -16,56 +28,11 @@ export function Processes({ overview }: { overview: Overview }) {
           Each process reports every 10 seconds, unless <code>console.report</code> is off.
         </Empty>
       ) : (
-        <div class="table-box">
-          <table class="stack">
-            <thead>
-              <tr>
-                <th scope="col">Process</th>
-                <th scope="col">Host</th>
-                <th scope="col" class="number wide">
-                  PID
-                </th>
-                <th scope="col">Release</th>
-                <th scope="col">Configuration</th>
-                <th scope="col" class="wide">
-                  Durability
-                </th>
-                <th scope="col" class="number">
-                  Started
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {processes.map((process) => (
-                <tr key={`${process.kind} ${process.host} ${process.pid} ${process.started_at}`}>
-                  <td>{process.kind}</td>
-                  <td class="mono" data-label="Host">
-                    {process.host}
-                  </td>
-                  <td class="number wide">{process.pid}</td>
-                  <td data-label="Release">
-                    {differs("version", process) ? (
-                      <Badge tone="warn">{process.version}</Badge>
-                    ) : (
-                      process.version
-                    )}
-                  </td>
-                  <td class="mono" data-label="Configuration">
-                    {differs("config", process) ? (
-                      <Badge tone="warn">{process.config}</Badge>
-                    ) : (
-                      process.config
-                    )}
-                  </td>
-                  <td class="wide">{process.durability}</td>
-                  <td class="number" data-label="Started">
-                    <Ago at={process.started_at} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <DataTable
+          columns={columns}
+          items={processes}
+          keyOf={({ kind, host, pid, started_at }) => `${kind} ${host} ${pid} ${started_at}`}
+        />
       )}
       {unreadable > 0 && (
         <p class="card-body muted">

@@ -1,5 +1,6 @@
 import type { RunnerStatus } from "../../api/flow.ts";
 import { Card } from "../../ui/card.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Badge, type Tone } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { Ago } from "../../ui/time.tsx";
@@ -11,52 +12,40 @@ const WORDS: Readonly<Record<string, { tone: Tone; word: string }>> = {
 };
 const UNASKED = { tone: "neutral", word: "no calls yet" } as const;
 
+const COLUMNS: readonly Column<RunnerStatus>[] = [
+  { title: "Runner", cell: ({ name }) => name },
+  { title: "Address", class: "mono whole wrap", cell: ({ url }) => url },
+  {
+    title: "State",
+    class: "whole",
+    cell({ state, reason }) {
+      const { tone, word } = WORDS[state] ?? UNASKED;
+      return (
+        <>
+          <Badge tone={tone}>{word}</Badge> {reason !== null && <span class="muted small">{reason}</span>}
+        </>
+      );
+    },
+  },
+  {
+    title: "Last answer",
+    class: "number",
+    cell: ({ answered_at: at }) => (at === null ? "–" : <Ago at={at} />),
+  },
+  {
+    title: "Producers",
+    class: "number",
+    cell: ({ unanswered, producers }) =>
+      `${unanswered > 0 && unanswered < producers ? `${count(unanswered)} of ` : ""}${count(producers)}`,
+  },
+];
+
 /** Whether the runners answer, as their producers see it. */
 export function Runners({ runners }: { runners: readonly RunnerStatus[] }) {
   if (runners.length === 0) return null;
   return (
     <Card title="Runners" isBare>
-      <div class="table-box">
-        <table class="stack">
-          <thead>
-            <tr>
-              <th scope="col">Runner</th>
-              <th scope="col">Address</th>
-              <th scope="col">State</th>
-              <th scope="col" class="number">
-                Last answer
-              </th>
-              <th scope="col" class="number">
-                Producers
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {runners.map(({ name, url, state, reason, answered_at: answeredAt, producers, unanswered }) => {
-              const { tone, word } = WORDS[state] ?? UNASKED;
-              return (
-                <tr key={`${name} ${url}`}>
-                  <td>{name}</td>
-                  <td class="mono whole wrap" data-label="Address">
-                    {url}
-                  </td>
-                  <td class="whole" data-label="State">
-                    <Badge tone={tone}>{word}</Badge>{" "}
-                    {reason !== null && <span class="muted small">{reason}</span>}
-                  </td>
-                  <td class="number" data-label="Last answer">
-                    {answeredAt === null ? "–" : <Ago at={answeredAt} />}
-                  </td>
-                  <td class="number" data-label="Producers">
-                    {unanswered > 0 && unanswered < producers ? `${count(unanswered)} of ` : ""}
-                    {count(producers)}
-                  </td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+      <DataTable columns={COLUMNS} items={runners} keyOf={({ name, url }) => `${name} ${url}`} />
     </Card>
   );
 }

@@ -1,3 +1,4 @@
+import type { TokenMatches } from "../../../../shared/console/transfer-matches.ts";
 import type { Payment } from "../../api/payments.ts";
 import { linkTo } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
@@ -10,30 +11,11 @@ import { counted } from "../../ui/number.ts";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
 import { wordsOf } from "./words.ts";
 
-type Transfer = { transaction: string; block: string; from: string; amount: string; nonce: string | null };
-
-type TokenAudit = {
-  network: string;
-  asset: string;
-  symbol: string;
-  decimals: number;
-  pay_to: string;
-  from_block: string;
-  to_block: string;
-  matched: number;
-  orphans: (Transfer & { call_id: string | null })[];
-  unsettled: (Transfer & { payment: Payment })[];
-  missing: { payment: Payment }[];
-  surplus_refunds: (Transfer & { payment: Payment })[];
-  /** So many more do not match. */
-  more: number;
-};
-
-type AuditResult = { tokens: TokenAudit[] };
+type Transfer = Omit<TokenMatches["orphans"][number], "call_id">;
 
 /** Whether the chain and the journal say the same: each transfer has its payment, and each payment its transfer. */
 export function AuditView() {
-  const runs = useMoneyRuns<AuditResult>("api/v1/payments/audits");
+  const runs = useMoneyRuns("audit");
   const { newest } = runs;
   const isWhole = newest?.state === "done";
   return (
@@ -55,7 +37,7 @@ export function AuditView() {
   );
 }
 
-function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) {
+function TokenCard({ token, isWhole }: { token: TokenMatches; isWhole: boolean }) {
   const { symbol, network, from_block, to_block, matched } = token;
   const { orphans, unsettled, missing, surplus_refunds: surplus, more } = token;
   const wrong = orphans.length + unsettled.length + missing.length + surplus.length + more;
@@ -105,7 +87,7 @@ function TokenCard({ token, isWhole }: { token: TokenAudit; isWhole: boolean }) 
   );
 }
 
-function Money({ transfer, token }: { transfer: Transfer; token: TokenAudit }) {
+function Money({ transfer, token }: { transfer: Transfer; token: TokenMatches }) {
   const { transaction, from, amount } = transfer;
   return (
     <>

@@ -1,5 +1,5 @@
 import { ask } from "../../api/ask.ts";
-import type { Payment, PaymentPage } from "../../api/payments.ts";
+import type { Payment } from "../../api/payments.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { linkTo, useQuery } from "../../route.ts";
 import { amountText } from "../../ui/amount.ts";
@@ -41,7 +41,7 @@ function AllPayments() {
   };
   const list = usePages<Payment>(JSON.stringify(filter), async (cursor, signal) => {
     const asked = { ...filter, cursor, limit: AT_ONCE };
-    const { payments, next } = await ask<PaymentPage>("GET", "api/v1/payments", { query: asked, signal });
+    const { payments, next } = await ask("GET", "api/v1/payments", asked, signal);
     return { items: payments, next };
   });
   const isNarrow = useMedia(NARROW);

@@ -1,27 +1,20 @@
 import { useState } from "preact/hooks";
+import type { AuditView, BulkView, RefundCheckView } from "../../../../shared/console/bulk-operations.ts";
 import { ask, type Refused, toRefused } from "../../api/ask.ts";
+import { cancelRun, isUnderWay } from "../../api/failed.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
 import { Badge, NotDone, Notice, type Tone } from "../../ui/notice.tsx";
 import { Ago } from "../../ui/time.tsx";
 
-type State = "waiting" | "running" | "cancelling" | "done" | "stopped" | "cancelled";
+/** Bulk operations that ask the chain about many blocks, by their kind. */
+type MoneyRun = { audit: AuditView; "refund-check": RefundCheckView };
+type Kind = keyof MoneyRun;
 
-/** Work of the service's that asks the chain about many blocks, as far as it is. */
-export type MoneyRun<Result> = {
-  id: string;
-  state: State;
-  by: string;
-  begun_at: string;
-  ended_at: string | null;
-  failure: { code: string; reason: string } | null;
-  result: Result | null;
-};
-
-export type MoneyRuns<Result> = {
+export type MoneyRuns<K extends Kind = Kind> = {
   answer: Answer<unknown>;
   /** Undefined while it is not known, null if there is none. */
-  newest: MoneyRun<Result> | null | undefined;
+  newest: MoneyRun[K] | null | undefined;
   isUnderWay: boolean;
   /** Why the last change was not made. */
   refused: { title: string; refused: Refused } | undefined;
@@ -35,24 +28,33 @@ const EVERY_MS = 2000;
 /** If it was missed. */
 const RESULT_EVERY_MS = 30_000;
 
-const UNDER_WAY: readonly State[] = ["waiting", "running", "cancelling"];
+const BEGIN: { [K in Kind]: () => Promise<MoneyRun[K]> } = {
+  audit: () => ask("POST", "api/v1/payments/audits", {}),
+  "refund-check": () => ask("POST", "api/v1/payments/refund-checks", {}),
+};
 
-/** The newest of the runs that are listed at a path, whoever began it, and how to begin another or end this one. */
-export function useMoneyRuns<Result>(path: string): MoneyRuns<Result> {
-  const answer = useAnswer<{ runs: MoneyRun<Result>[] }>(path, { limit: 1 }, { everyMs: EVERY_MS });
-  const [refused, setRefused] = useState<MoneyRuns<Result>["refused"]>();
+const isOf = <K extends Kind>(kind: K, view: BulkView): view is BulkView & MoneyRun[K] => view.kind === kind;
+
+/** The newest of the runs of a kind, whoever began it, and how to begin another or end this one. */
+export function useMoneyRuns<K extends Kind>(kind: K): MoneyRuns<K> {
+  const answer = useAnswer("api/v1/bulk", { kind, limit: 1 }, { everyMs: EVERY_MS });
+  const [refused, setRefused] = useState<MoneyRuns["refused"]>();
   const [isBusy, setBusy] = useState(false);
-  const [begun, setBegun] = useState<MoneyRun<Result> | undefined>();
-  const listed = answer.data && (answer.data.runs[0] ?? null);
+  const [begun, setBegun] = useState<MoneyRun[K] | undefined>();
+  const listed = answer.data && (answer.data.runs.find((view) => isOf(kind, view)) ?? null);
   // Until it is listed, so that a second click begins no second one.
   const isUnlisted = begun !== undefined && (listed?.begun_at ?? "") < begun.begun_at;
   const last = isUnlisted ? begun : listed;
   // A list has no results. That of a run is asked for as often as the list while it is under way, and once it has ended.
   const turn = last?.ended_at == null ? (answer.at ?? 0) : Date.parse(last.ended_at);
-  const ownPath = last == null ? undefined : `${path}/${last.id}`;
-  const own = useAnswer<MoneyRun<Result>>(ownPath, {}, { everyMs: RESULT_EVERY_MS, turn });
-  const isOwn = last != null && own.refused === undefined && own.data?.id === last.id;
-  const newest = isOwn ? own.data : last;
+  const asked = { run_id: last?.id ?? "" };
+  const own = useAnswer(last == null ? undefined : "api/v1/bulk/{run_id}", asked, {
+    everyMs: RESULT_EVERY_MS,
+    turn,
+  });
+  const { data } = own;
+  const isOwn = last != null && own.refused === undefined && data?.id === last.id && isOf(kind, data);
+  const newest: MoneyRun[K] | null | undefined = isOwn ? data : last;
   const change = (title: string, act: () => Promise<void>) => async () => {
     setBusy(true);
     try {
@@ -66,13 +68,15 @@ export function useMoneyRuns<Result>(path: string): MoneyRuns<Result> {
   };
   return {
     ...{ answer, newest, refused, isBusy },
-    isUnderWay: newest != null && UNDER_WAY.includes(newest.state),
-    begin: change("Nothing was started", async () => setBegun(await ask("POST", path, { body: {} }))),
-    cancel: change("Nothing was cancelled", () => ask("DELETE", `${path}/${newest?.id}`)),
+    isUnderWay: newest != null && isUnderWay(newest),
+    begin: change("Nothing was started", async () => setBegun(await BEGIN[kind]())),
+    cancel: change("Nothing was cancelled", async () => {
+      if (newest != null) await cancelRun(newest);
+    }),
   };
 }
 
-export function BeginRun({ runs, verb }: { runs: MoneyRuns<unknown>; verb: string }) {
+export function BeginRun({ runs, verb }: { runs: MoneyRuns; verb: string }) {
   const mayOperate = useMayOperate();
   const { isUnderWay, isBusy, begin } = runs;
   if (!mayOperate) return null;
@@ -83,7 +87,7 @@ export function BeginRun({ runs, verb }: { runs: MoneyRuns<unknown>; verb: strin
   );
 }
 
-const TONES: Record<State, Tone> = {
+const TONES: Record<BulkView["state"], Tone> = {
   waiting: "accent",
   running: "accent",
   cancelling: "warn",
@@ -93,7 +97,7 @@ const TONES: Record<State, Tone> = {
 };
 
 /** How far the newest is, by whom and since when, with what ends it; or why it stopped, or could not begin. */
-export function RunState({ runs }: { runs: MoneyRuns<unknown> }) {
+export function RunState({ runs }: { runs: MoneyRuns }) {
   const mayOperate = useMayOperate();
   const { answer, newest, isUnderWay, isBusy, refused, cancel } = runs;
   return (

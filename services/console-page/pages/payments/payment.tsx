@@ -17,7 +17,7 @@ import { wordsOf } from "./words.ts";
 /** One payment: what the chain and the facilitator say of it, and what somebody can decide. */
 export function PaymentPage() {
   const id = useRoute().path[1] ?? "";
-  const answer = useAnswer<PaymentDetail>(`api/v1/payments/${encodeURIComponent(id)}`, {}, { everyMs: 3000 });
+  const answer = useAnswer("api/v1/payments/{call_id}", { call_id: id }, { everyMs: 3000 });
   const { data, refused, reload } = answer;
   return (
     <>

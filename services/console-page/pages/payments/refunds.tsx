@@ -1,10 +1,13 @@
+import type { RefundCheck } from "../../../../shared/console/refund-check.ts";
+import type { RefundCase } from "../../../../shared/console/refunds.ts";
 import { urlOf } from "../../api/ask.ts";
 import { useOverview } from "../../api/overview.ts";
-import type { PartialSum, Payment, RefundTotals } from "../../api/payments.ts";
+import type { PartialSum, RefundTotals } from "../../api/payments.ts";
 import { linkTo } from "../../route.ts";
 import { amountsText, amountTexts } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
@@ -20,17 +23,12 @@ const PATH = "api/v1/payments/refunds";
 const SHOWN = 200;
 const isEnough = (payments: readonly unknown[]) => payments.length >= SHOWN;
 
-/** Beside the payment, why it is not simply to be paid back. */
-type RefundCase = Payment & { obstacle: string | null };
-
-type Check = { closed: unknown[]; open: unknown[]; not_looked_for: string[]; problems: string[] };
-
 /** What was paid and failed for good, and what of it is on its way back. */
 export function RefundsView() {
-  const checks = useMoneyRuns<Check>("api/v1/payments/refund-checks");
+  const checks = useMoneyRuns("refund-check");
   const turn = Date.parse(checks.newest?.ended_at ?? "") || 0; // what a look has closed is gone from the list
   const asked = { limit: SHOWN };
-  const found = useFound<RefundCase>(PATH, asked, { everyMs: 30_000, turn, isEnough });
+  const found = useFound(PATH, asked, { everyMs: 30_000, turn, isEnough });
   const byId = new Map(found.payments.map((each) => [each.call_id, each]));
   const due = [...byId.values()].slice(0, SHOWN);
   const overview = useOverview();
@@ -53,28 +51,7 @@ export function RefundsView() {
               : "Refunds cannot be read now."}
           </p>
         )}
-        {due.length > 0 && (
-          <div class="table-box">
-            <table class="stack">
-              <thead>
-                <tr>
-                  <th scope="col">Call</th>
-                  <th scope="col">State</th>
-                  <th scope="col" class="number">
-                    Amount
-                  </th>
-                  <th scope="col">Job ran</th>
-                  <th scope="col">Payment</th>
-                </tr>
-              </thead>
-              <tbody>
-                {due.map((payment) => (
-                  <Row key={payment.call_id} payment={payment} />
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
+        {due.length > 0 && <DataTable columns={COLUMNS} items={due} keyOf={({ call_id }) => call_id} />}
       </Card>
       {due.length === SHOWN && !found.isWhole && <p class="muted">Only the newest {SHOWN} are listed.</p>}
       <Further of={[found]} />
@@ -144,7 +121,7 @@ function ReportLink() {
   );
 }
 
-function Checked({ check: { closed, open, not_looked_for: unwatched, problems } }: { check: Check }) {
+function Checked({ check: { closed, open, not_looked_for: unwatched, problems } }: { check: RefundCheck }) {
   const unseen =
     unwatched.length === 0
       ? ""
@@ -185,34 +162,32 @@ function Money({ payment: { obstacle, reason, settlement } }: { payment: RefundC
   return <Badge tone={tone}>{words}</Badge>;
 }
 
-function Row({ payment }: { payment: RefundCase }) {
-  const { call_id, state, terms, changed_at } = payment;
-  const { word, tone } = wordsOf(state);
-  return (
-    <tr>
-      <td>
+const COLUMNS: readonly Column<RefundCase>[] = [
+  {
+    title: "Call",
+    cell: ({ call_id, terms }) => (
+      <>
         <a class="mono nowrap" href={linkTo(["payments", call_id])} title={call_id}>
           {shortened(call_id)}
         </a>
         <span class="step-aside small muted nowrap">
           from <OnChain kind="address" text={terms.payer} network={terms.network} />
         </span>
-      </td>
-      <td data-label="State">
-        <Badge tone={tone}>{word}</Badge>
+      </>
+    ),
+  },
+  {
+    title: "State",
+    cell: ({ state, changed_at }) => (
+      <>
+        <Badge tone={wordsOf(state).tone}>{wordsOf(state).word}</Badge>
         <span class="step-aside small muted nowrap">
           <Ago at={changed_at} />
         </span>
-      </td>
-      <td class="number strong" data-label="Amount">
-        {amountOf(payment)}
-      </td>
-      <td data-label="Job ran">
-        <JobRan payment={payment} />
-      </td>
-      <td data-label="Payment">
-        <Money payment={payment} />
-      </td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  { title: "Amount", class: "number strong", cell: amountOf },
+  { title: "Job ran", cell: (payment) => <JobRan payment={payment} /> },
+  { title: "Payment", cell: (payment) => <Money payment={payment} /> },
+];

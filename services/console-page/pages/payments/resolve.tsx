@@ -15,8 +15,9 @@ export function ResolveDialog({ payment, onClose }: { payment: PaymentDetail; on
   const isSettled = verdict === "settled";
   const act = (reason: string) => {
     if (verdict === undefined) throw new Error("nothing is chosen");
-    const wish = { verdict, reason, ...(isSettled && { transaction: transaction.trim().toLowerCase() }) };
-    return resolvePayment(payment.call_id, wish);
+    const settled = { transaction: transaction.trim().toLowerCase(), reason };
+    const decision = verdict === "settled" ? { verdict, ...settled } : { verdict, reason };
+    return resolvePayment(payment.call_id, decision);
   };
   return (
     <Confirm

@@ -3,6 +3,7 @@ import { useAnswer } from "../../api/use-answer.ts";
 import { amountText } from "../../ui/amount.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
@@ -12,7 +13,7 @@ const DAYS = 30;
 
 /** Payments and refunds, each token by itself: amounts of different tokens do not add up. */
 export function RevenueView() {
-  const answer = useAnswer<{ earned: Earned[] }>("api/v1/revenue", { days: DAYS }, { everyMs: 60_000 });
+  const answer = useAnswer("api/v1/revenue", { days: DAYS }, { everyMs: 60_000 });
   const earned = answer.data?.earned;
   return (
     <>
@@ -112,50 +113,28 @@ type SumsProps = { sums: readonly Sum[]; written: (amount: bigint) => string; na
 
 function Sums({ sums, written, name }: SumsProps) {
   const most = sums.reduce((least, { amount }) => (amount > least ? amount : least), 1n);
-  return (
-    <div class="table-box">
-      <table class="stack">
-        <thead>
-          <tr>
-            <th scope="col">{name}</th>
-            <th scope="col" class="number">
-              Payments
-            </th>
-            <th scope="col" class="number">
-              Amount
-            </th>
-            <th scope="col" class="wide">
-              <span class="hidden">Relative amount</span>
-            </th>
-            <th scope="col" class="number">
-              Refunded
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {sums.map(({ name: of, payments, amount, refunded }) => (
-            <tr key={of}>
-              <td class="nowrap">{of}</td>
-              <td class="number" data-label="Payments">
-                {count(payments)}
-              </td>
-              <td class="number strong" data-label="Amount">
-                {written(amount)}
-              </td>
-              <td class="wide">
-                <div class="bar small-bar">
-                  <div style={{ width: `${percentOf(amount, most)}%` }} />
-                </div>
-              </td>
-              <td class={`number ${refunded === 0n ? "muted" : ""}`} data-label="Refunded">
-                {refunded === 0n ? "–" : written(refunded)}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+  const columns: Column<Sum>[] = [
+    { title: name, class: "nowrap", cell: (sum) => sum.name },
+    { title: "Payments", class: "number", cell: ({ payments }) => count(payments) },
+    { title: "Amount", class: "number strong", cell: ({ amount }) => written(amount) },
+    {
+      title: "Relative amount",
+      isTitleHidden: true,
+      class: "wide",
+      cell: ({ amount }) => (
+        <div class="bar small-bar">
+          <div style={{ width: `${percentOf(amount, most)}%` }} />
+        </div>
+      ),
+    },
+    {
+      title: "Refunded",
+      class: "number",
+      tone: ({ refunded }) => (refunded === 0n ? "muted" : ""),
+      cell: ({ refunded }) => (refunded === 0n ? "–" : written(refunded)),
+    },
+  ];
+  return <DataTable columns={columns} items={sums} keyOf={(sum) => sum.name} />;
 }
 
 /** Width of a bar, to a tenth of a percent. */

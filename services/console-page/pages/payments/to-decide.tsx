@@ -69,7 +69,7 @@ export function ToDecide() {
 }
 
 /** Its payments as a list of their own, below. */
-function Listed({ state, of: { payments, isWhole } }: { state: string; of: Found<Payment> }) {
+function Listed({ state, of: { payments, isWhole } }: { state: string; of: Found<"api/v1/payments"> }) {
   if (payments.length === 0) return null;
   return (
     <a href={linkTo(["payments"], { state })}>

@@ -44,7 +44,7 @@ test("postern calls find tells of each call where it is: waiting, failed, or tak
     [failed, "failed"],
     [injected, "injected"],
   ]);
-  const known = { origin: "webhook", path: "/a", service_id: 7, job_id: 1 };
+  const known = { origin: "webhook", endpoint: "/a", job: "7/1" };
   for (const [deliveryId, id, state] of [
     ["taken", injected, "injected"],
     ["refused", failed, "failed"],

@@ -86,5 +86,8 @@ test("a call that was forgotten is neither shown nor replayed nor discarded: cal
   expect(await fixture.records.state(id)).toBe("DISCARDED");
   const both = await run("failed", "replay", id, other, "--json");
   expect([both.code, problemOf(both)["code"]]).toEqual([1, "command.failed"]);
-  expect(jsonLines(both)[0]).toMatchObject({ done: 1, missing: [expect.stringContaining("was forgotten")] });
+  expect(jsonLines(both)[0]).toMatchObject({
+    done: 1,
+    missing: [{ detail: expect.stringContaining("was forgotten") }],
+  });
 });

@@ -66,7 +66,7 @@ test.each(COMMANDS)(
 
 test("postern failed replay --json prints its outcome also for a path that no endpoint has", async () => {
   const ran = await here("failed replay --json", "/hooks/acne");
-  expect(jsonLines(ran)).toEqual([expect.objectContaining({ action: "replay", matched: 0, done: 0 })]);
+  expect(jsonLines(ran)).toEqual([expect.objectContaining({ kind: "replay", matched: 0, done: 0 })]);
   expect(problemOf(ran)).toMatchObject({
     code: "command.invalid",
     detail: "no endpoint has the path /hooks/acne; did you mean /hooks/acme?",

@@ -41,7 +41,7 @@ test("postern failed replay leaves a call older than the runner's memory of keys
   const forced = await here(["failed", "replay", old, "--force", "--json"]);
   expect(forced.code).toBe(0);
   expect(jsonLines(forced)[0]).toMatchObject({
-    action: "replay",
+    kind: "replay",
     matched: 1,
     done: 1,
     needs_force: [],

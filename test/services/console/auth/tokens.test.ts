@@ -1,5 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
-import { ROUTES } from "../../../../services/console/routes/routes.ts";
+import { CONTRACT } from "../../../../shared/console/contract/contract.ts";
+import type { Operation } from "../../../../shared/console/contract/operation.ts";
 import { refusalOf, type TestOperator, TOKENS, useOperator } from "../../../fixtures/console.ts";
 import { send } from "../../../support/http.ts";
 
@@ -11,11 +12,12 @@ beforeEach(async () => {
 
 /** A path of the route, of things that are not there. */
 function pathOf({ path }: { path: string }): string {
-  return path.replace("{call_id}", `c_${"0".repeat(32)}`).replaceAll(/\{\w+\}/g, "1");
+  return path.replace("{call_id}", `c_${"0".repeat(32)}`).replaceAll(/\{\w+\+?\}/g, "1");
 }
 
-const guarded = ROUTES.filter(({ access }) => access !== "anybody");
-const acting = ROUTES.filter(({ access }) => access === "operator");
+const ROUTES: readonly Operation[] = Object.values(CONTRACT);
+const guarded = ROUTES.filter(({ role }) => role !== "anybody");
+const acting = ROUTES.filter(({ role }) => role === "operator");
 
 test("every route that is not open answers 401 without a credential, and says how to show one", async () => {
   for (const route of guarded) {
@@ -31,8 +33,8 @@ test("a viewer may not use any route that changes something, and is told so befo
     const answer = await service.ask(route.method, pathOf(route), { as: "viewer", json: { nonsense: 1 } });
     expect([route.path, ...refusalOf(answer)]).toEqual([route.path, 403, "operator.forbidden"]);
   }
-  for (const { method, access, path } of ROUTES.filter(({ path }) => path.startsWith("/api/")))
-    expect([path, access]).toEqual([path, method === "GET" ? "viewer" : "operator"]);
+  for (const { method, role, path } of ROUTES.filter(({ path }) => path.startsWith("/api/")))
+    expect([path, role]).toEqual([path, method === "GET" ? "viewer" : "operator"]);
 });
 
 test.each([

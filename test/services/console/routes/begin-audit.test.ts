@@ -28,7 +28,7 @@ describe("202", () => {
       202,
       { by: "otto", order: { from_block }, failure: null },
     ]);
-    expect(location).toBe(`/api/v1/payments/audits/${begun.json()["id"]}`);
+    expect(location).toBe(`/api/v1/bulk/${begun.json()["id"]}`);
     expect(await audited(payments.redis.client)).toMatchObject([
       {
         ...{ action: "begin_audit", run: begun.json()["id"], by: "otto" },

@@ -23,7 +23,7 @@ describe("202", () => {
       reason: "test calls",
     });
     const run = await runIn(service, String(begun.headers["location"]), "done");
-    expect(run).toMatchObject({ action: "discard", matched: 2, done: 2, needs_force_count: 0 });
+    expect(run).toMatchObject({ kind: "discard", matched: 2, done: 2, needs_force_count: 0 });
     expect(await calls.calls.find(other)).toBeDefined();
     expect(await redis.client.exists(keys.inQueue("webhook/7/1", one))).toBe(0);
     expect(await calls.audited()).toMatchObject(

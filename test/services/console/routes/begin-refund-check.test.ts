@@ -32,7 +32,7 @@ describe("202", () => {
     ]);
     await service.post("/api/v1/payments/refund-checks", {});
     await expect
-      .poll(async () => (await service.get("/api/v1/payments/refund-checks")).json())
+      .poll(async () => (await service.get("/api/v1/bulk?kind=refund-check")).json())
       .toMatchObject({ runs: [{ state: "done" }, { state: "done" }] });
     expect(await audited(payments.redis.client, ["money"])).toHaveLength(ids.length + 1);
     const { earned } = (await service.get("/api/v1/revenue?days=2")).json<{ earned: unknown[] }>();

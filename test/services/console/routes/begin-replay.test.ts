@@ -22,11 +22,11 @@ describe("202", () => {
     const location = String(begun.headers["location"]);
     expect([begun.status, location, begun.json()]).toEqual([
       202,
-      `/api/v1/failed/replays/${begun.json()["id"]}`,
+      `/api/v1/bulk/${begun.json()["id"]}`,
       {
         ...{
           id: expect.stringMatching(/^run_[0-9a-f]{32}$/),
-          action: "replay",
+          kind: "replay",
           by: "otto",
           resumed_by: null,
           reason: "mended",
@@ -153,7 +153,7 @@ describe("400", () => {
       ...[400, "request.malformed"],
       expect.stringMatching(detail),
     ]);
-    expect((await get("/api/v1/failed/replays")).json()).toEqual({ runs: [] });
+    expect((await get("/api/v1/bulk?kind=replay")).json()).toEqual({ runs: [] });
   });
 });
 

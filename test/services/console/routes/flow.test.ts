@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FlowView } from "../../../../services/console/overview/flow.ts";
+import { FlowView } from "../../../../shared/console/overview/flow.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useReports } from "../../../fixtures/reports.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { OverviewView } from "../../../../services/console/overview/overview.ts";
 import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts";
+import { OverviewView } from "../../../../shared/console/overview/overview.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { beat } from "../../../../shared/queue/heartbeat.ts";
 import { openJobs } from "../../../../shared/queue/jobs.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { PricesView } from "../../../../services/console/overview/prices.ts";
 import { writeConfig } from "../../../../shared/config/config-tables.ts";
+import { PricesView } from "../../../../shared/console/overview/prices.ts";
 import { createSharedValue } from "../../../../shared/pricing/rates/shared-value.ts";
 import type { LiveToken } from "../../../../shared/pricing/rates/source.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";

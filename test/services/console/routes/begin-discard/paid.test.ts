@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { BulkRunView } from "../../../../../shared/console/bulk-runs.ts";
+import type { FailedBulkView } from "../../../../../shared/console/failed-bulk.ts";
 import { PaymentJournal } from "../../../../../shared/payments/journal.ts";
 import { useOperator } from "../../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../../fixtures/failed-calls.ts";
@@ -12,7 +12,7 @@ describe("a discard of calls that are paid", () => {
   const calls = useFailedCalls({ redis });
   const fixture = useOperator({ redis });
 
-  async function discard(order: object): Promise<BulkRunView> {
+  async function discard(order: object): Promise<FailedBulkView> {
     const service = await fixture.start();
     const begun = await service.post("/api/v1/failed/discards", { reason: "sent twice", ...order });
     return runIn(service, String(begun.headers["location"]), "done");

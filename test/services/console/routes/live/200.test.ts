@@ -1,9 +1,9 @@
 import { connect } from "node:net";
 import { beforeEach, describe, expect, test } from "vitest";
-import { FlowView } from "../../../../../services/console/overview/flow.ts";
-import { OverviewView } from "../../../../../services/console/overview/overview.ts";
 import { createEnqueue } from "../../../../../services/webhooks-gateway/enqueue.ts";
 import { JobView } from "../../../../../shared/console/jobs.ts";
+import { FlowView } from "../../../../../shared/console/overview/flow.ts";
+import { OverviewView } from "../../../../../shared/console/overview/overview.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { type TestOperator, TOKENS, useOperator } from "../../../../fixtures/console.ts";
 import { useEnds } from "../../../../fixtures/ends.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { OverviewView } from "../../../../../services/console/overview/overview.ts";
-import type { RefundTotals } from "../../../../../services/console/overview/refund-totals.ts";
+import { OverviewView } from "../../../../../shared/console/overview/overview.ts";
+import type { RefundTotals } from "../../../../../shared/console/overview/refund-totals.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { createPaymentList } from "../../../../../shared/payments/list.ts";
 import { inPages } from "../../../../../shared/redis/pages.ts";

@@ -1,0 +1,13 @@
+/** The items of all pages, each page read once it is needed, from where the one before ended. */
+export async function* pagesOf<Page extends { next: string | null }, Item>(
+  read: (cursor: string | undefined) => Promise<Page>,
+  itemsOf: (page: Page) => readonly Item[],
+): AsyncGenerator<Item> {
+  let cursor: string | undefined;
+  for (;;) {
+    const page: Page = await read(cursor);
+    yield* itemsOf(page);
+    if (page.next === null) return;
+    cursor = page.next;
+  }
+}

@@ -1,0 +1,71 @@
+import type { ComponentChildren } from "preact";
+
+export type Column<Item> = {
+  title: string;
+  cell: (item: Item) => ComponentChildren;
+  /** Classes of the cells; `number` and `wide` are the heading's too. A narrow window leaves out what is `wide`. */
+  class?: string;
+  /** A further class of a cell. */
+  tone?: (item: Item) => string;
+  /** The text of a cell's tooltip. */
+  hint?: (item: Item) => string;
+  /** Whether only a screen reader has the heading. */
+  isTitleHidden?: boolean;
+  /** Whether a narrow window, which shows each row as a card, has no label at the cell. */
+  isUnlabelled?: boolean;
+};
+
+type Props<Item> = {
+  columns: readonly Column<Item>[];
+  items: readonly Item[];
+  keyOf: (item: Item) => string;
+  isChosen?: (item: Item) => boolean;
+};
+
+/** A table of items. In a narrow window each row is a card, whose first cell is its title. */
+export function DataTable<Item>({ columns, items, keyOf, isChosen }: Props<Item>) {
+  return (
+    <div class="table-box">
+      <table class="stack">
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th scope="col" key={column.title} class={headClassOf(column)}>
+                {column.isTitleHidden ? <span class="hidden">{column.title}</span> : column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {items.map((item) => (
+            <tr key={keyOf(item)} class={isChosen?.(item) ? "chosen" : undefined}>
+              {columns.map((column, index) => (
+                <td
+                  key={column.title}
+                  class={classOf(column, item)}
+                  data-label={index === 0 ? undefined : labelOf(column)}
+                  title={column.hint?.(item)}
+                >
+                  {column.cell(item)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function headClassOf({ class: classes = "" }: Pick<Column<never>, "class">): string | undefined {
+  return classes.match(/\b(?:number|wide)\b/g)?.join(" ");
+}
+
+function classOf<Item>({ class: classes, tone }: Column<Item>, item: Item): string | undefined {
+  const all = [classes, tone?.(item)].filter(Boolean);
+  return all.length === 0 ? undefined : all.join(" ");
+}
+
+function labelOf<Item>({ title, class: classes, isTitleHidden, isUnlabelled }: Column<Item>) {
+  return isTitleHidden || isUnlabelled || classes?.includes("wide") ? undefined : title;
+}

@@ -1,0 +1,178 @@
+import { z } from "zod";
+import { AppError } from "../platform/errors/app-error.ts";
+import type { OperateDeps } from "../queue/operate.ts";
+import type { AuditEntry } from "../redis/audit/actions.ts";
+import { logAudited } from "../redis/audit/audit.ts";
+import { BEGINS, type BulkAction } from "./bulk.ts";
+import {
+  FailedBulkView,
+  failedBulk,
+  failedSelection,
+  type StoredOrder,
+  toFailedBulkView,
+  untilNow,
+} from "./failed-bulk.ts";
+import { ALL_PENDING, createCheckRefunds, RefundCheck } from "./refund-check.ts";
+import type { Run } from "./runs/run.ts";
+import type { Runs } from "./runs/store.ts";
+import { RunHead, toHead } from "./runs/view.ts";
+import type { DoRun } from "./runs/worker.ts";
+import type { TokenSource } from "./tokens.ts";
+import {
+  chooseTokens,
+  createFindMatches,
+  MatchOrder,
+  matchSelection,
+  TransferMatches,
+} from "./transfer-matches.ts";
+
+/** The state of an audit of the money. */
+export const AuditView = RunHead.extend({
+  kind: z.literal("audit"),
+  order: MatchOrder,
+  /** Has the tokens that it has come to; whole once it is `done`. Null before the first, and in a list. */
+  result: TransferMatches.nullable(),
+});
+export type AuditView = z.infer<typeof AuditView>;
+
+/** The state of a search for refunds on the chain. */
+export const RefundCheckView = RunHead.extend({
+  kind: z.literal("refund-check"),
+  /** Null before it has ended, and in a list. */
+  result: RefundCheck.nullable(),
+});
+export type RefundCheckView = z.infer<typeof RefundCheckView>;
+
+/** Work that outlives its request, in any state. */
+export const BulkView = z.discriminatedUnion("kind", [FailedBulkView, AuditView, RefundCheckView]);
+export type BulkView = z.infer<typeof BulkView>;
+
+export const BULK_KINDS = ["replay", "discard", "audit", "refund-check"] as const;
+export type BulkKind = (typeof BULK_KINDS)[number];
+
+type Kind = {
+  selectionOf(request: unknown): string;
+  toView(run: Run): BulkView;
+  /** Whether a list has its progress. */
+  isListedWhole: boolean;
+};
+
+const FAILED: Kind = { selectionOf: failedSelection, toView: toFailedBulkView, isListedWhole: true };
+
+const KINDS: Record<BulkKind, Kind> = {
+  replay: FAILED,
+  discard: FAILED,
+  audit: {
+    selectionOf: (request) => matchSelection(MatchOrder.parse(request)),
+    toView: toAuditView,
+    isListedWhole: false,
+  },
+  "refund-check": { selectionOf: () => ALL_PENDING, toView: toRefundCheckView, isListedWhole: false },
+};
+
+type Deps = Omit<OperateDeps, "partition"> & {
+  runs: Runs;
+  tokens: TokenSource;
+  /** Tells the worker of this process that there is something to do. */
+  wake?: () => void;
+};
+
+/** Begins bulk operations, shows and changes them. To begin one throws `run.too_many`. */
+export function createBulkOperations({ runs, clock, log, by, wake, tokens }: Deps) {
+  async function find(id: string): Promise<Run> {
+    const run = await runs.find(id);
+    if (run !== undefined && run.kind in KINDS) return run;
+    throw AppError.public("run.unknown", `there is no bulk operation ${id}, or it is no longer kept`);
+  }
+
+  async function begin(kind: BulkKind, request: { reason?: string | undefined }, leavesLine = true) {
+    const selection = KINDS[kind].selectionOf(request);
+    const line = { at: clock(), action: BEGINS[kind], by, selection, reason: request.reason };
+    const actOf = (run: string) => ({ ...line, run });
+    const run = await runs.create({ kind, by, request }, leavesLine ? actOf : undefined);
+    if (leavesLine) logAudited(log, actOf(run.id));
+    wake?.();
+    return run;
+  }
+
+  async function change(id: string, change: "cancel" | "resume"): Promise<BulkView> {
+    const { kind } = await find(id);
+    const act = { at: clock(), action: `${change}_run`, run: id, by, selection: kind } as const;
+    const run = await runs[change](act satisfies AuditEntry);
+    logAudited(log, act);
+    wake?.();
+    return toView(run);
+  }
+
+  return {
+    /** With `dry_run` it only counts the calls. */
+    async beginFailed(action: BulkAction, order: StoredOrder): Promise<FailedBulkView> {
+      return toFailedBulkView(await begin(action, untilNow(order, clock()), !order.dry_run));
+    },
+
+    /** Throws as `FindMatches` does, as far as no chain is asked for it. */
+    async beginAudit(order: MatchOrder): Promise<AuditView> {
+      chooseTokens(tokens, order);
+      return toAuditView(await begin("audit", order as object));
+    },
+
+    /** Throws `start.config_invalid`. */
+    async beginRefundCheck(): Promise<RefundCheckView> {
+      tokens.chains();
+      return toRefundCheckView(await begin("refund-check", {}));
+    },
+
+    /** The newest of a kind, newest first. */
+    async list(kind: BulkKind, limit: number): Promise<BulkView[]> {
+      const withProgress = KINDS[kind].isListedWhole;
+      return (await runs.list(kind, { limit, withProgress })).map(toView);
+    },
+
+    /** Throws `run.unknown`, as the others do. */
+    show: async (id: string): Promise<BulkView> => toView(await find(id)),
+
+    cancel: (id: string) => change(id, "cancel"),
+
+    /** Continues what is left of one that was cancelled or has stopped. Throws `run.not_resumable` and `run.too_many`. */
+    resume: (id: string) => change(id, "resume"),
+  };
+}
+
+/** Number of mismatches that are kept for each token. */
+const LISTED_MAX = 200;
+
+/** How a process does bulk operations of each kind. An audit or a refund check is done again from the beginning after an interruption. */
+export function bulkWorkers({
+  listedMax = LISTED_MAX,
+  ...deps
+}: Parameters<typeof failedBulk>[0] &
+  Parameters<typeof createCheckRefunds>[0] & { listedMax?: number }): Record<BulkKind, DoRun> {
+  const findMatches = createFindMatches(deps.partition, deps.tokens, { listedMax });
+  const checkRefunds = createCheckRefunds(deps);
+  return {
+    ...failedBulk(deps),
+    async audit({ run, signal, tell, told }) {
+      const result = await findMatches(MatchOrder.parse(run.request), { signal, tell });
+      await told(result);
+    },
+    async "refund-check"({ run, signal, told }) {
+      const by = run.resumedBy ?? run.by;
+      await told(await checkRefunds({ by, selection: "by a refund check", run: run.id }, signal));
+    },
+  };
+}
+
+function toView(run: Run): BulkView {
+  return KINDS[run.kind as BulkKind].toView(run);
+}
+
+function toAuditView(run: Run): AuditView {
+  const order = MatchOrder.parse(run.request);
+  const result = run.progress === undefined ? null : TransferMatches.parse(run.progress);
+  return { ...toHead(run, matchSelection(order)), kind: "audit", order, result };
+}
+
+function toRefundCheckView(run: Run): RefundCheckView {
+  const result = run.progress === undefined ? null : RefundCheck.parse(run.progress);
+  return { ...toHead(run, ALL_PENDING), kind: "refund-check", result };
+}

@@ -1,0 +1,109 @@
+import { z } from "zod";
+import { AuditView, BULK_KINDS, BulkView, RefundCheckView } from "../bulk-operations.ts";
+import { BulkOrder, FailedBulkView } from "../failed-bulk.ts";
+import { MatchOrder } from "../transfer-matches.ts";
+import { reason } from "../view.ts";
+import type { Table } from "./operation.ts";
+import { page, runParams } from "./parameters.ts";
+
+const PATH = "/api/v1/bulk";
+const begun = {
+  role: "operator",
+  method: "POST",
+  status: 202,
+  location: `${PATH}/{id}`,
+  says: "The bulk operation was started. Location has its URL.",
+} as const;
+
+const { force, ...common } = BulkOrder.shape;
+
+/** Calls are not replayed because a filter was forgotten. */
+function hasSelection({ all, call_ids, filter }: Pick<BulkOrder, "all" | "call_ids" | "filter">): boolean {
+  return all === true || call_ids !== undefined || Object.values(filter).some((each) => each !== undefined);
+}
+const NO_SELECTION = {
+  path: ["filter"],
+  message: "is empty: set a filter, call_ids, or all for every failed call",
+};
+
+/** Work that outlives its request. */
+export const BULK = {
+  beginReplay: {
+    ...begun,
+    path: "/api/v1/failed/replays",
+    summary: "Start a bulk replay of failed calls, by filter or by id; with dry_run, only count them",
+    body: z.strictObject({ ...common, force, reason }).refine(hasSelection, NO_SELECTION),
+    answer: FailedBulkView,
+    audit: ["begin_replay", "replay"],
+    problems: ["run.too_many"],
+  },
+  beginDiscard: {
+    ...begun,
+    path: "/api/v1/failed/discards",
+    summary: "Start a bulk discard of failed calls, by filter or by id; with dry_run, only count them",
+    body: z.strictObject({ ...common, reason }).refine(hasSelection, NO_SELECTION),
+    answer: FailedBulkView,
+    audit: ["begin_discard", "discard"],
+    problems: ["run.too_many"],
+  },
+  beginAudit: {
+    ...begun,
+    path: "/api/v1/payments/audits",
+    summary: "Start an audit, which matches the transfers on the chain with the payments",
+    body: MatchOrder,
+    answer: AuditView,
+    audit: ["begin_audit"],
+    problems: ["token.unconfigured", "start.config_invalid", "run.too_many"],
+  },
+  beginRefundCheck: {
+    ...begun,
+    path: "/api/v1/payments/refund-checks",
+    summary: "Start a refund check, which finds paid refunds on the chain and closes them",
+    body: z.strictObject({}),
+    answer: RefundCheckView,
+    audit: ["begin_refund_check", "close_refund"],
+    problems: ["token.unconfigured", "start.config_invalid", "run.too_many"],
+  },
+  listBulk: {
+    method: "GET",
+    path: PATH,
+    role: "viewer",
+    summary: "List bulk operations of a kind, newest first; those that ask the chain without their findings",
+    query: z.strictObject({ kind: z.enum(BULK_KINDS), limit: page.limit }),
+    answer: z.object({ runs: z.array(BulkView) }),
+    says: "At most the 200 newest. One that has ended is listed for 7 days.",
+  },
+  getBulk: {
+    method: "GET",
+    path: `${PATH}/{run_id}`,
+    role: "viewer",
+    summary: "Show a bulk operation, with its progress and findings",
+    params: runParams,
+    answer: BulkView,
+    says: "The bulk operation.",
+    problems: ["run.unknown"],
+  },
+  cancelBulk: {
+    method: "DELETE",
+    path: `${PATH}/{run_id}`,
+    role: "operator",
+    summary: "Cancel a bulk operation; steps in flight are finished, and finished steps stay as they are",
+    params: runParams,
+    answer: BulkView,
+    says: "The bulk operation, which is being cancelled or had already ended.",
+    audit: ["cancel_run"],
+    problems: ["run.unknown"],
+  },
+  resumeBulk: {
+    method: "POST",
+    path: `${PATH}/{run_id}/resume`,
+    role: "operator",
+    summary: "Resume a bulk operation that was cancelled or has stopped",
+    params: runParams,
+    answer: BulkView,
+    status: 202,
+    says: "The bulk operation continues.",
+    audit: ["resume_run", "replay", "discard", "close_refund"],
+    problems: ["run.unknown", "run.not_resumable", "run.too_many"],
+  },
+} satisfies Table;

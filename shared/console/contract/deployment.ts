@@ -1,0 +1,120 @@
+import { z } from "zod";
+import { whyNoJobKey } from "../../call/job-ids.ts";
+import { RATE_SPANS } from "../../pricing/rates/history.ts";
+import { AuditFilter, AuditPage } from "../audit-trail.ts";
+import { ConfiguredNames } from "../configured-names.ts";
+import { EndpointView } from "../overview/endpoints.ts";
+import { FLOW_SPANS, FlowView } from "../overview/flow.ts";
+import { OverviewView, QueuesView } from "../overview/overview.ts";
+import { PricesView } from "../overview/prices.ts";
+import { EarnedView, REVENUE_DAYS_MAX } from "../overview/revenue.ts";
+import type { Table } from "./operation.ts";
+import { page, whole } from "./parameters.ts";
+
+const job = z
+  .string()
+  .refine((text) => whyNoJobKey(text) === undefined, "must be <service id>/<job index>, such as 7/1")
+  .optional();
+const span = z.enum(FLOW_SPANS);
+
+/** The deployment as a whole. */
+export const DEPLOYMENT = {
+  getOverview: {
+    method: "GET",
+    path: "/api/v1/overview",
+    role: "viewer",
+    summary: "Show the current state of queues, producers, processes, open payments and Redis",
+    answer: OverviewView,
+    says: "The overview.",
+  },
+  getQueues: {
+    method: "GET",
+    path: "/api/v1/queues",
+    role: "viewer",
+    summary: "Show the current queues by origin, of all jobs or of one",
+    query: z.strictObject({ job }),
+    answer: z.object({ queues: z.array(QueuesView) }),
+    says: "The queues. For one job, also the callbacks of its calls.",
+  },
+  getFlow: {
+    method: "GET",
+    path: "/api/v1/flow",
+    role: "viewer",
+    summary: "Show what happened to calls in each interval of the last hour or day, and how long they took",
+    isHeavy: true,
+    query: z.strictObject({ span: span.default("1h"), job }),
+    answer: FlowView,
+    says: "Counts by origin for each interval, and by job for the whole span.",
+  },
+  listEndpoints: {
+    method: "GET",
+    path: "/api/v1/endpoints",
+    role: "viewer",
+    summary: "List the configured webhook endpoints, with their requests in the last day",
+    isHeavy: true,
+    answer: z.object({ endpoints: z.array(EndpointView) }),
+    says: "The endpoints, without secrets.",
+    problems: ["start.config_invalid"],
+  },
+  getConfiguredNames: {
+    method: "GET",
+    path: "/api/v1/configured-names",
+    role: "viewer",
+    summary: "List the values for filters: paths of endpoints, and networks of accepted tokens",
+    answer: ConfiguredNames,
+    says: "The values. A list is empty if its file cannot be read.",
+  },
+  listPrices: {
+    method: "GET",
+    path: "/api/v1/prices",
+    role: "viewer",
+    summary: "List the prices of jobs, and the rates of tokens with their sources and history",
+    query: z.strictObject({ span: z.enum(RATE_SPANS).default("1h") }),
+    answer: PricesView,
+    says: "Prices and rates. Both are empty if nothing is sold.",
+    problems: ["start.config_invalid"],
+  },
+  listRevenue: {
+    method: "GET",
+    path: "/api/v1/revenue",
+    role: "viewer",
+    summary: "List revenue and refunds by day, token and job",
+    query: z.strictObject({ days: whole({ min: 1, max: REVENUE_DAYS_MAX }).default(30) }),
+    answer: z.object({ earned: z.array(EarnedView) }),
+    says: "The days, newest first.",
+  },
+  listAudit: {
+    method: "GET",
+    path: "/api/v1/audit",
+    role: "viewer",
+    summary: "List the audit trail, newest first",
+    isHeavy: true,
+    query: AuditFilter.extend(page),
+    answer: AuditPage,
+    says: "A page of entries: who did what, when and why.",
+  },
+} satisfies Table;
+
+const liveQuery = z.strictObject({
+  /** Adds the flow of this span and, if `job` is given, of this job. */
+  flow: span.optional(),
+  job,
+  /** Adds the jobs. */
+  jobs: z
+    .literal("true")
+    .transform(() => true)
+    .optional(),
+});
+
+export const LIVE = {
+  streamLive: {
+    method: "GET",
+    path: "/api/v1/live",
+    role: "viewer",
+    summary: "Stream the overview as server-sent events, on request with the flow and the jobs",
+    query: liveQuery,
+    stream: "text/event-stream",
+    says: "A stream, which ends with the session.",
+    problems: ["request.rate_limited"],
+  },
+} satisfies Table;

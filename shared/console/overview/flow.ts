@@ -1,0 +1,216 @@
+import { z } from "zod";
+import { ORIGINS } from "../../call/origin.ts";
+import type { Clock } from "../../platform/time/clock.ts";
+import { toIso } from "../../platform/time/iso.ts";
+import { redisClock } from "../../redis/clock.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { percentile, STEPS, type Step } from "../../telemetry/series/buckets.ts";
+import {
+  type Counts,
+  type Details,
+  originOf,
+  sumOf,
+  totalOf,
+  totalsOfOrigin,
+} from "../../telemetry/series/counts.ts";
+import { type Bucket, createReadSeries } from "../../telemetry/series/read.ts";
+import { count, isoTime } from "../view.ts";
+
+const ms = z.int().min(0).nullable();
+
+/** Counts of the calls of one origin, in each span of time, the oldest first. */
+const FlowLine = z.object({
+  origin: z.string(),
+  accepted: z.array(count),
+  /** Before they were calls. They belong to no job. */
+  refused: z.array(count),
+  injected: z.array(count),
+  failed: z.array(count),
+  /** From accepted to the runner's answer, an estimate to two digits; null where no call was injected. */
+  p50_ms: z.array(ms),
+  p99_ms: z.array(ms),
+});
+
+/** Counts of the calls of a job over all spans. */
+const FlowJob = z.object({
+  origin: z.string(),
+  /** `<service id>/<job index>`; null of the jobs that found no place among those that are counted. */
+  job: z.string().nullable(),
+  accepted: count,
+  replayed: count,
+  injected: count,
+  /** Attempts after which the call is tried again. */
+  delayed: count,
+  failed: count,
+  /** The attempts that failed, of both kinds, by error code. */
+  failures: z.record(z.string(), count),
+  p50_ms: ms,
+  p99_ms: ms,
+});
+
+/** Counts of all processes. The last span has only begun: processes report every ten seconds, and it grows. */
+export const FlowView = z.object({
+  /** When the first span begins. */
+  from: isoTime,
+  step_ms: count,
+  lines: z.array(FlowLine),
+  jobs: z.array(FlowJob),
+});
+export type FlowView = z.infer<typeof FlowView>;
+
+/** Counts of the requests of a webhook endpoint. */
+export const EndpointCounts = z.object({
+  accepted: count,
+  replayed: count,
+  dropped: count,
+  handshakes: count,
+  /** By error code. */
+  refused: z.record(z.string(), count),
+  /** Credentials that did not hold, by the reason. */
+  unauthorized: z.record(z.string(), count),
+  /** When the newest of these came, by the reason and the gateways' clocks. A gateway tells within ten seconds. */
+  unauthorized_newest: z.record(z.string(), isoTime),
+});
+export type EndpointCounts = z.infer<typeof EndpointCounts>;
+
+export const FLOW_SPANS = ["1h", "24h"] as const;
+export type FlowSpan = (typeof FLOW_SPANS)[number];
+
+/** Number of buckets in a span, and of the newest buckets, which still grow. A span of ten seconds would be mostly noise. */
+const SPANS: Record<FlowSpan, { step: Step; size: number; growing: number }> = {
+  "1h": { step: "fine", size: 6, growing: 2 },
+  "24h": { step: "coarse", size: 1, growing: 1 },
+};
+
+export type FlowApi = {
+  /** If `job` is given, reads one job only; then nothing is refused, since that belongs to no job. */
+  read(span: FlowSpan, job?: string): Promise<FlowView>;
+  /** Reads once for any jobs. */
+  readAll(span: FlowSpan): Promise<(job?: string) => FlowView>;
+  /** By path, in the last day. */
+  endpoints(): Promise<ReadonlyMap<string, EndpointCounts>>;
+};
+
+type Deps = { partition: Partition; clock?: Clock };
+
+/** Reads the counts of calls by time. */
+export function createFlowApi({ partition, clock = redisClock(partition.redis).now }: Deps): FlowApi {
+  const series = createReadSeries(partition, clock);
+
+  async function readAll(span: FlowSpan): Promise<(job?: string) => FlowView> {
+    const { step, size, growing } = SPANS[span];
+    const { buckets } = await series.buckets(step);
+    const spans = inSpans(buckets, size, growing);
+    const from = toIso(spans[0]?.at ?? clock());
+    return (job) => {
+      const wanted = spans.map(({ at, counted }) => ({ at, counted: ofJob(counted, job) }));
+      return {
+        ...{ from, step_ms: STEPS[step].ms * size },
+        lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
+        jobs: toJobs(wanted),
+      };
+    };
+  }
+
+  return {
+    readAll,
+
+    read: async (span, job) => (await readAll(span))(job),
+
+    async endpoints() {
+      const { counted } = await series.total("coarse");
+      const known = counted.flatMap(({ subject, counts }) =>
+        subject.kind === "endpoint" && subject.path !== undefined
+          ? [[subject.path, toEndpointCounts(counts)] as const]
+          : [],
+      );
+      return new Map(known);
+    },
+  };
+}
+
+/** Joins whole buckets into spans of `size`, and the growing ones into the last span. A span may have several counts of a subject. */
+function inSpans(buckets: readonly Bucket[], size: number, growing: number): Bucket[] {
+  const whole = buckets.length - growing;
+  const ends = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + (i + 1) * size);
+  return [...ends.map((end) => buckets.slice(end - size, end)), buckets.slice(whole)].flatMap((some) => {
+    const [first] = some;
+    return first === undefined ? [] : [{ at: first.at, counted: some.flatMap(({ counted }) => counted) }];
+  });
+}
+
+type Counted = Bucket["counted"];
+
+function ofJob(counted: Counted, job: string | undefined): Counted {
+  if (job === undefined) return counted;
+  return counted.filter(({ subject }) => subject.kind === "job" && subject.job === job);
+}
+
+function originsIn(buckets: readonly Bucket[]): string[] {
+  const found = buckets.flatMap(({ counted }) => counted.map(({ subject }) => originOf(subject)));
+  return [...new Set<string>([...ORIGINS, ...found])];
+}
+
+function toLine(origin: string, buckets: readonly Bucket[]): z.infer<typeof FlowLine> {
+  const totals = buckets.map(({ counted }) => totalsOfOrigin(origin, counted));
+  return {
+    origin,
+    accepted: totals.map(({ accepted }) => accepted),
+    refused: totals.map(({ refused }) => refused),
+    injected: totals.map(({ injected }) => injected),
+    failed: totals.map(({ failed }) => failed),
+    p50_ms: totals.map(({ p50Ms }) => p50Ms ?? null),
+    p99_ms: totals.map(({ p99Ms }) => p99Ms ?? null),
+  };
+}
+
+function toJobs(buckets: readonly Bucket[]): z.infer<typeof FlowJob>[] {
+  const all = new Map<string, { origin: string; job: string | null; counts: Counts[] }>();
+  for (const { subject, counts } of buckets.flatMap(({ counted }) => counted)) {
+    if (subject.kind !== "job") continue;
+    const { origin, job = null } = subject;
+    const key = `${origin}/${job}`;
+    const known = all.get(key);
+    if (known === undefined) all.set(key, { origin, job, counts: [counts] });
+    else known.counts.push(counts);
+  }
+  return [...all.values()].map(({ origin, job, counts }) => {
+    const { accepted, replayed, injected, delayed, failed, times } = sumOf(counts);
+    return {
+      ...{ origin, job, accepted, replayed, injected },
+      delayed: totalOf(delayed),
+      failed: totalOf(failed),
+      failures: bothOf(delayed, failed),
+      p50_ms: percentile(times, 0.5) ?? null,
+      p99_ms: percentile(times, 0.99) ?? null,
+    };
+  });
+}
+
+function bothOf(one: Details, other: Details): Record<string, number> {
+  const both = { ...one };
+  for (const [code, times] of Object.entries(other)) both[code] = (both[code] ?? 0) + times;
+  return both;
+}
+
+function toEndpointCounts({
+  accepted,
+  replayed,
+  dropped,
+  handshakes,
+  refused,
+  unauthorized,
+  newest,
+}: Counts): EndpointCounts {
+  return {
+    accepted,
+    replayed,
+    dropped,
+    handshakes,
+    refused: { ...refused },
+    unauthorized: { ...unauthorized },
+    unauthorized_newest: Object.fromEntries(
+      Object.entries(newest).map(([reason, at]) => [reason, toIso(at)]),
+    ),
+  };
+}

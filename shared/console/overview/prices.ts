@@ -1,0 +1,135 @@
+import { z } from "zod";
+import { jobKey } from "../../call/job-ids.ts";
+import { loadAcceptedTokens } from "../../config/accepted-tokens.ts";
+import { openConfigDir } from "../../config/config-dir.ts";
+import { isTable } from "../../config/fields.ts";
+import { type JobPrice, parseJobPricing } from "../../config/job-pricing-toml.ts";
+import type { Env } from "../../config/secrets.ts";
+import type { AcceptedToken } from "../../config/x402-toml.ts";
+import { toIso } from "../../platform/time/iso.ts";
+import { currentOffers } from "../../pricing/prices.ts";
+import { createReadRateHistory, type RateSpan } from "../../pricing/rates/history.ts";
+import { isLive } from "../../pricing/rates/source.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { RateView, readRate, toRateView } from "../rates.ts";
+import { count, isoTime } from "../view.ts";
+
+const JOB_PRICING = "job_pricing.toml";
+
+/** The price of a job, and who may buy it. */
+export const SoldJobView = z.object({
+  /** `<service id>/<job index>` */
+  job: z.string(),
+  name: z.string().nullable(),
+  description: z.string().nullable(),
+  invocation_mode: z.string(),
+  /** A decimal string. */
+  price_wei: z.string(),
+  /** In each token whose rate is known now, in its smallest units: a decimal string. */
+  offers: z.array(
+    z.object({
+      network: z.string(),
+      asset: z.string(),
+      symbol: z.string(),
+      decimals: count,
+      amount: z.string(),
+    }),
+  ),
+});
+export type SoldJobView = z.infer<typeof SoldJobView>;
+
+/** The rate of a token, now and before. Several gateways that read the rate write one history: of a step, the last value stays. */
+const RateWithHistory = RateView.extend({
+  /** Null of a rate that is fixed. */
+  history: z
+    .object({
+      /** When the first step begins. */
+      from: isoTime,
+      step_ms: count,
+      /** The rate at the end of each step, the last one's of now, the oldest first; null where none was young enough to be used. */
+      values: z.array(z.string().nullable()),
+    })
+    .nullable(),
+});
+type RateWithHistory = z.infer<typeof RateWithHistory>;
+
+/** Both lists are empty if nothing is sold. */
+export const PricesView = z.object({ rates: z.array(RateWithHistory), jobs: z.array(SoldJobView) });
+export type PricesView = z.infer<typeof PricesView>;
+
+export type PricesApi = {
+  /** With the history of an hour by minute, or of a day by five minutes. Throws `start.config_invalid` if a file cannot be read or a job in it is wrong, or without a secret of a source of rates. */
+  read(span: RateSpan): Promise<PricesView>;
+};
+
+/** Reads the prices. It reads the files each time, so it shows what the next start will use. */
+export function createPricesApi({
+  partition,
+  configDir: dir,
+  env,
+}: {
+  partition: Partition;
+  configDir: string;
+  env: Env;
+}): PricesApi {
+  const readHistory = createReadRateHistory(partition);
+
+  async function historyOf(token: AcceptedToken, span: RateSpan): Promise<RateWithHistory["history"]> {
+    if (!isLive(token)) return null;
+    const { from, stepMs, values } = await readHistory(token, span);
+    return { from: toIso(from), step_ms: stepMs, values: values.map((value) => value ?? null) };
+  }
+
+  return {
+    async read(span) {
+      const tokens = loadAcceptedTokens({ dir, env }, "rates");
+      if (tokens === undefined) return { rates: [], jobs: [] };
+      const [reports, histories] = await Promise.all([
+        Promise.all(tokens.map((token) => readRate(partition, token))),
+        Promise.all(tokens.map((token) => historyOf(token, span))),
+      ]);
+      const rateOf = (token: AcceptedToken) => reports[tokens.indexOf(token)]?.value;
+      const files = openConfigDir(dir);
+      const { jobs, problems } = parseJobPricing(files.table(JOB_PRICING) ?? {}, dir);
+      files.report(JOB_PRICING, problems);
+      const modeOf = modesIn(files.checked(files.table("x402.toml")));
+      return {
+        rates: reports.map((report, i) => ({ ...toRateView(report), history: histories[i] ?? null })),
+        jobs: [...jobs.values()].map((job) => toView(job, modeOf(jobKey(job)), tokens, rateOf)),
+      };
+    },
+  };
+}
+
+function toView(
+  job: JobPrice,
+  mode: string,
+  tokens: readonly AcceptedToken[],
+  rateOf: (token: AcceptedToken) => string | undefined,
+): SoldJobView {
+  const { name = null, description = null, priceWei } = job;
+  const offers = currentOffers(priceWei, tokens, rateOf).map(({ token, amount }) => {
+    const { network, asset, symbol, decimals } = token;
+    return { network, asset, symbol, decimals, amount: String(amount) };
+  });
+  return {
+    ...{ job: jobKey(job), name, description },
+    invocation_mode: mode,
+    price_wei: String(priceWei),
+    offers,
+  };
+}
+
+/** The invocation mode of each job, by its key; unchecked, since a gateway does not start with a wrong one. */
+function modesIn(table: unknown): (job: string) => string {
+  const { job_policies: policies, default_invocation_mode: usual }: Readonly<Record<string, unknown>> =
+    isTable(table) ? table : {};
+  const rows = Array.isArray(policies) ? policies.filter(isTable) : [];
+  const modes = new Map(
+    rows.map(({ service_id, job_index, invocation_mode }) => [
+      `${service_id}/${job_index}`,
+      String(invocation_mode),
+    ]),
+  );
+  return (job) => modes.get(job) ?? (typeof usual === "string" ? usual : "public_paid");
+}

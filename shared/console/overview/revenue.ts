@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { loadAcceptedTokens } from "../../config/accepted-tokens.ts";
+import type { Env } from "../../config/secrets.ts";
+import type { Clock } from "../../platform/time/clock.ts";
+import type { Partition } from "../../redis/partition.ts";
+import { createReadSeries } from "../../telemetry/series/read.ts";
+import { count } from "../view.ts";
+
+/** Payments and refunds of a job in a token on a day. */
+export const EarnedView = z.object({
+  /** UTC, as 2026-03-01. */
+  day: z.iso.date(),
+  /** CAIP-2. */
+  network: z.string(),
+  asset: z.string(),
+  /** Null if the token is not configured. */
+  symbol: z.string().nullable(),
+  decimals: count.nullable(),
+  /** `<service id>/<job index>`; null of the jobs that found no place. */
+  job: z.string().nullable(),
+  payments: count,
+  /** The token's smallest units, a decimal string. Refunds are not taken off. */
+  amount: z.string(),
+  /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
+  refunds: count,
+  /** The token's smallest units, a decimal string. */
+  refunded: z.string(),
+});
+export type EarnedView = z.infer<typeof EarnedView>;
+
+export const REVENUE_DAYS_MAX = 90;
+
+/** The last days, newest first. */
+export type ReadRevenue = (days: number) => Promise<EarnedView[]>;
+
+type Deps = { partition: Partition; configDir: string; env: Env; clock: Clock };
+
+/** Reads revenue. A payment counts on the day on which it was settled, a refund on the day on which it was seen. */
+export function createReadRevenue({ partition, configDir: dir, env, clock }: Deps): ReadRevenue {
+  const series = createReadSeries(partition, clock);
+  return async function readRevenue(days) {
+    const earned = await series.earned(days);
+    if (earned.length === 0) return [];
+    const tokens = loadAcceptedTokens({ dir, env }, "names") ?? [];
+    return earned.map(({ day, network, asset, job, payments, amount, refunds, refunded }) => {
+      const token = tokens.find(
+        (each) => each.network === network && each.asset.toLowerCase() === asset.toLowerCase(),
+      );
+      const { symbol, decimals } = { symbol: token?.symbol ?? null, decimals: token?.decimals ?? null };
+      return {
+        ...{ day, network, asset, symbol, decimals, job: job ?? null },
+        ...{ payments, amount: String(amount), refunds, refunded: String(refunded) },
+      };
+    });
+  };
+}

@@ -1,0 +1,134 @@
+import { describe, expect, test } from "vitest";
+import { createRunStore } from "../../../../shared/console/runs/store.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { within } from "../../../../shared/platform/time/clock.ts";
+import { refusalOf, useOperator } from "../../../fixtures/console.ts";
+import { useEnds } from "../../../fixtures/ends.ts";
+import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
+import { usePayments } from "../../../fixtures/payments.ts";
+import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { x402Table } from "../../../fixtures/x402.ts";
+import { audited } from "../../../support/audited.ts";
+import { multiplyFailed } from "../../../support/multiply-failed.ts";
+import { startHoldingNode } from "../../../support/node-before.ts";
+import { runIn } from "../run-of.ts";
+
+const redis = useRedis();
+const fixture = useOperator({ redis });
+
+describe("200", () => {
+  const calls = useFailedCalls({ redis });
+  const CALLS = 1000;
+
+  test("a replay that is cancelled half way leaves the rest as it was; resumed, it does exactly that rest", async () => {
+    const [id = ""] = await calls.fail([{}]);
+    await multiplyFailed(redis.partition, {
+      ...{ of: { id, queue: "webhook/7/1" }, copies: CALLS - 1, queues: ["webhook/7/1"], everyMs: -1 },
+    });
+    const service = await fixture.start();
+    const begun = await service.post("/api/v1/failed/replays", {
+      all: true,
+      concurrency: 1,
+      reason: "mended",
+    });
+    const location = String(begun.headers["location"]);
+    await expect
+      .poll(async () => (await service.get(location)).json<{ done: number }>().done, {
+        interval: 5,
+        timeout: 60_000,
+      })
+      .toBeGreaterThan(0);
+    const cancelled = await service.ask("DELETE", location);
+    expect([cancelled.status, cancelled.json()["state"]]).toEqual([200, "cancelling"]);
+    const left = await runIn(service, location, "cancelled");
+    expect(left.done).toBeLessThan(CALLS);
+    expect(left.remaining).toBe(CALLS - left.done);
+    expect(await calls.calls.count({})).toBe(left.remaining);
+    expect((await service.ask("DELETE", location)).json()).toMatchObject({ state: "cancelled" });
+
+    expect((await service.post(`${location}/resume`, {})).status).toBe(202);
+    expect(await runIn(service, location, "done")).toMatchObject({
+      ...{ matched: CALLS, done: CALLS, remaining: 0, left_meanwhile: 0 },
+    });
+    expect(await calls.calls.count({})).toBe(0);
+    const actions = (await calls.audited()).map(({ action }) => action);
+    expect(actions.filter((action) => action !== "replay")).toEqual([
+      ...["begin_replay", "cancel_run", "resume_run"],
+    ]);
+    expect(actions).toHaveLength(CALLS + 3);
+  });
+});
+
+describe("404", () => {
+  test("a run that is not there cannot be cancelled: 404", async () => {
+    const { ask } = await fixture.start();
+    const answer = await ask("DELETE", `/api/v1/bulk/run_${"0".repeat(32)}`);
+    expect(refusalOf(answer)).toEqual([404, "run.unknown"]);
+  });
+});
+
+describe("those that ask the chain: 200", () => {
+  const payments = usePayments();
+  const { redis } = payments;
+  const fixture = useOperator({ redis });
+  const ends = useEnds();
+
+  test("an audit under way is asked to end, and says so until it has", async () => {
+    const { ask } = await fixture.start();
+    const runs = createRunStore(redis.partition);
+    const run = await runs.create({ kind: "refund-check", by: "vera", request: {} });
+    await runs.take("somebody else", 60_000, ["refund-check"]);
+    const cancelled = await ask("DELETE", `/api/v1/bulk/${run.id}`);
+    expect(cancelled.status).toBe(200);
+    expect((await runs.find(run.id))?.isCancelling || cancelled.json()["state"] === "cancelled").toBe(true);
+    await ask("DELETE", `/api/v1/bulk/${run.id}`);
+    expect(await audited(redis.client)).toMatchObject([
+      { action: "cancel_run", run: run.id, by: "otto", selection: "refund-check" },
+    ]);
+  });
+
+  /** Long before the console gives a node's answer up. */
+  const SOON_MS = 20_000;
+
+  /** The node keeps every search for logs waiting until it is let go on. */
+  async function beginAtSlowNode() {
+    const { devnet, postern } = payments;
+    const node = await startHoldingNode(devnet.rpcUrl, ({ method }) => method === "eth_getLogs");
+    ends.defer(node.close);
+    postern.configure({
+      postern: { redis: { url: asUser(redis.url, "operator") } },
+      x402: x402Table({ devnet, token: { rpc_url: node.url } }),
+    });
+    const { configDir } = postern;
+    const service = await fixture.start({ configDir });
+    const begun = await service.post("/api/v1/payments/audits", {});
+    await eventually("the node is asked", () => node.held() === 1);
+    return { node, configDir, service, location: String(begun.headers["location"]) };
+  }
+
+  test("an audit that waits for its node ends once it is cancelled, and asks nothing more", async () => {
+    const { node, service, location } = await beginAtSlowNode();
+    expect((await service.ask("DELETE", location)).status).toBe(200);
+    expect(await within(SOON_MS, runIn(service, location, "cancelled"))).toMatchObject({ kind: "done" });
+    expect([node.held(), node.asked.at(-1)?.method]).toEqual([1, "eth_getLogs"]);
+  });
+
+  test("an audit whose process stops does not hold it up, and is begun anew by the next one", async () => {
+    const { node, configDir, service, location } = await beginAtSlowNode();
+    expect(await within(SOON_MS, service.close())).toMatchObject({ kind: "done" });
+    expect(node.held()).toBe(1);
+    node.goOn();
+    const next = await fixture.start({ configDir });
+    expect(await runIn(next, location, "done")).toMatchObject({ failure: null });
+  });
+});
+
+describe("those that ask the chain: 404", () => {
+  const fixture = useOperator();
+
+  test("an audit that was never begun cannot be cancelled: 404", async () => {
+    const { ask } = await fixture.start();
+    const refused = await ask("DELETE", `/api/v1/bulk/run_${"0".repeat(32)}`);
+    expect(refusalOf(refused)).toEqual([404, "run.unknown"]);
+  });
+});

@@ -1,0 +1,107 @@
+import { beforeEach, expect, test } from "vitest";
+import { createFlowApi, FlowView } from "../../../../shared/console/overview/flow.ts";
+import { useRedis } from "../../../fixtures/redis.ts";
+import { useReports } from "../../../fixtures/reports.ts";
+
+const redis = useRedis();
+const { start } = useReports(redis);
+
+/** The start of a span of each length. */
+const NOON = Date.UTC(2026, 2, 1, 12);
+let now = NOON;
+const clock = () => now;
+
+beforeEach(async () => {
+  now = NOON;
+  await redis.client.flushdb();
+});
+
+const flow = () => createFlowApi({ partition: redis.partition, clock });
+const ofWebhook = { origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 };
+
+async function report(tell: (log: Awaited<ReturnType<typeof start>>["log"]) => void): Promise<void> {
+  const reports = await start({ clock });
+  tell(reports.log);
+  await reports.flush();
+}
+
+test("each span has what was accepted, refused, injected and failed of each origin, and how long calls took", async () => {
+  await report((log) => {
+    for (let i = 0; i < 3; i++) log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: false });
+    log.warn("webhook.refused", { path: "/hooks/a", code: "request.too_large" });
+    log.info("call.injected", { ...ofWebhook, endToEndMs: 40 });
+  });
+  now += 20_000;
+  await report((log) => log.error("call.failed", { ...ofWebhook, code: "runner.refused" }));
+
+  const read = FlowView.parse(await flow().read("1h"));
+  expect(read).toMatchObject({ step_ms: 60_000 });
+  const webhook = read.lines.find(({ origin }) => origin === "webhook");
+  expect(webhook?.accepted).toHaveLength(60);
+  // The last whole minute, and that which has only begun.
+  const newest = <Value>(values: readonly Value[] = []) => values.slice(-2);
+  expect(newest(webhook?.accepted)).toEqual([3, 0]);
+  expect(newest(webhook?.refused)).toEqual([1, 0]);
+  expect(newest(webhook?.injected)).toEqual([1, 0]);
+  expect(newest(webhook?.failed)).toEqual([0, 1]);
+  expect(newest(webhook?.p50_ms)).toEqual([expect.any(Number), null]);
+  expect(read.lines.find(({ origin }) => origin === "x402")?.accepted.every((each) => each === 0)).toBe(true);
+});
+
+test("a percentile of a minute is that of all its calls, as it is of all calls of a job; one slow call in a thousand is not it", async () => {
+  now = NOON - 60_000;
+  await report((log) => log.info("call.injected", { ...ofWebhook, endToEndMs: 10_000 }));
+  now = NOON - 10_000;
+  await report((log) => {
+    for (let i = 0; i < 999; i++) log.info("call.injected", { ...ofWebhook, endToEndMs: 40 });
+  });
+  now = NOON + 10_000;
+  const { from, lines, jobs } = await flow().read("1h");
+  expect(Date.parse(from)).toBe(NOON - 59 * 60_000);
+  const webhook = lines.find(({ origin }) => origin === "webhook");
+  expect(webhook?.p99_ms.slice(-2)).toEqual([jobs[0]?.p99_ms, null]);
+  expect(jobs[0]?.p99_ms).toBeLessThan(46);
+});
+
+test("a day is read in spans of five minutes, which begin when the first one does", async () => {
+  const { from, step_ms, lines } = await flow().read("24h");
+  expect(step_ms).toBe(300_000);
+  expect(lines[0]?.accepted).toHaveLength(288);
+  expect(Date.parse(from)).toBe(NOON - 287 * 300_000);
+});
+
+test("what became of each job's calls is told over all of the time, and the lines of one job can be asked for", async () => {
+  await report((log) => {
+    log.info("call.injected", { ...ofWebhook, endToEndMs: 40 });
+    log.warn("call.delayed", { ...ofWebhook, code: "runner.unreachable" });
+    log.info("call.injected", { ...ofWebhook, jobId: 2, endToEndMs: 40 });
+  });
+  now += 60_000;
+  await report((log) => log.info("call.injected", { ...ofWebhook, endToEndMs: 4000 }));
+
+  const { jobs } = await flow().read("1h");
+  const byJob = Object.fromEntries(jobs.map(({ job, ...rest }) => [job, rest]));
+  expect(byJob["7/1"]).toMatchObject({ origin: "webhook", injected: 2, delayed: 1, failed: 0 });
+  expect(byJob["7/1"]?.p99_ms).toBeGreaterThan(2000);
+  expect(byJob["7/2"]).toMatchObject({ injected: 1 });
+
+  const one = await flow().read("1h", "7/2");
+  expect(one.jobs.map(({ job }) => job)).toEqual(["7/2"]);
+  const injected = one.lines.find(({ origin }) => origin === "webhook")?.injected ?? [];
+  expect(injected.reduce((sum, each) => sum + each, 0)).toBe(1);
+});
+
+test("of an endpoint one sees how often each refusal came, and why credentials did not hold", async () => {
+  await report((log) => {
+    log.info("webhook.accepted", { path: "/hooks/a", jobId: 1, replayed: true });
+    const refused = {
+      path: "/hooks/a",
+      code: "webhook.credential_rejected",
+      reason: "signature does not match",
+    };
+    log.warn("webhook.refused", { ...refused, times: 2 });
+  });
+  const counts = (await flow().endpoints()).get("/hooks/a");
+  expect(counts).toMatchObject({ accepted: 0, replayed: 1, refused: { "webhook.credential_rejected": 2 } });
+  expect(Object.values(counts?.unauthorized ?? {})).toEqual([2]);
+});
