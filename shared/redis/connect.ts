@@ -2,7 +2,7 @@ import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
-import { connectorTo, type Found, type Login, loginOptions } from "./connector.ts";
+import { connectorTo, type Login, loginOptions, type PrimaryLookup } from "./connector.ts";
 import { isOfSelect, notePassing } from "./failure.ts";
 
 export type { Redis } from "ioredis";
@@ -18,7 +18,7 @@ const COMMON = {
 } satisfies RedisOptions;
 
 /** A Redis by its URL, which may hold the user and the password; or one whose primary others name. */
-export type RedisTarget = (Login & { readonly url: Secret }) | Found;
+export type RedisTarget = (Login & { readonly url: Secret }) | PrimaryLookup;
 
 /**
  * For code that answers a caller. While Redis is away, commands fail at once instead of queueing up. A command whose reply

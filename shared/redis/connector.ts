@@ -34,7 +34,7 @@ export type Finder =
   | { readonly kind: "nodes"; readonly servers: readonly ServerAddress[]; readonly key: string };
 
 /** A Redis whose primary is looked up for each connection. */
-export type Found = Login & {
+export type PrimaryLookup = Login & {
   readonly finder: Finder;
   /** Addresses as the sentinels and nodes tell them, `host:port`, and those to use instead. */
   readonly natMap?: Readonly<Record<string, ServerAddress>> | undefined;
@@ -52,11 +52,11 @@ type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
  * Connects ioredis to the primary, and looks for it again at each connection. ioredis ends for good if `connect` rejects. So a failed
  * look-up resolves with a closed socket: ioredis reports `firstError` and tries again, unless `disconnect()` was called.
  */
-export function connectorTo(found: Found): new (options: unknown) => AbstractConnector {
+export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => AbstractConnector {
   return class extends AbstractConnector {
     #emit: ErrorEmitter = () => {};
     #at = "";
-    #lookUp = new AbortController();
+    #attempt = new AbortController();
     #deadline: NodeJS.Timeout | undefined;
 
     constructor(options: unknown) {
@@ -66,21 +66,23 @@ export function connectorTo(found: Found): new (options: unknown) => AbstractCon
     override async connect(emit: ErrorEmitter): Promise<Stream> {
       this.#emit = emit;
       delete this.firstError;
-      const lookUp = new AbortController();
-      this.#lookUp = lookUp;
-      const primary = await findPrimary(found, lookUp.signal);
-      const isEnded = lookUp.signal.aborted;
-      lookUp.abort(); // the servers that have not answered yet
-      if (isEnded || primary instanceof Error) {
-        if (primary instanceof Error && !isEnded) this.firstError = primary;
+      const attempt = new AbortController();
+      this.#attempt = attempt;
+      try {
+        const primary = await findPrimary(lookup, attempt.signal);
+        attempt.signal.throwIfAborted();
+        this.stream = this.#open(lookup.natMap?.[addressText(primary)] ?? primary);
+      } catch (error) {
+        if (!attempt.signal.aborted) this.firstError = error as Error;
         this.stream = new Socket().destroy();
-      } else this.stream = this.#open(found.natMap?.[addressText(primary)] ?? primary);
+      }
+      attempt.abort(); // the servers that have not answered yet
       return this.stream;
     }
 
     #open({ host, port }: ServerAddress): Stream {
       this.#at = addressText({ host, port });
-      const { tls } = found;
+      const { tls } = lookup;
       const socket =
         tls === undefined
           ? connectPlain({ host, port })
@@ -103,7 +105,7 @@ export function connectorTo(found: Found): new (options: unknown) => AbstractCon
     }
 
     override disconnect(): void {
-      this.#lookUp.abort();
+      this.#attempt.abort();
       if (this.stream?.destroyed === false) super.disconnect();
     }
   };
@@ -120,18 +122,18 @@ export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""
   };
 }
 
-/** The address that a majority of the sentinels names, or that most of the nodes name. Otherwise an error with what each has said. */
-async function findPrimary(found: Found, ended: AbortSignal): Promise<ServerAddress | Error> {
-  const { servers, kind } = found.finder;
+/** The address that a majority of the sentinels names, or that most of the nodes name. Otherwise throws what each has said. */
+async function findPrimary(lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
+  const { servers, kind } = lookup.finder;
   const votes = new Map<string, ServerAddress[]>();
   const failures: string[] = [];
   const isMajority = (named: readonly ServerAddress[]): boolean => named.length > servers.length / 2;
 
-  return new Promise((resolve) => {
-    ended.addEventListener("abort", () => resolve(new Error("ended")), { once: true });
+  return new Promise((resolve, reject) => {
+    ended.addEventListener("abort", () => reject(new Error("ended")), { once: true });
     const askOne = async (server: ServerAddress): Promise<void> => {
       try {
-        const primary = await ask(server, found, ended);
+        const primary = await ask(server, lookup, ended);
         const named = [...(votes.get(addressText(primary)) ?? []), primary];
         votes.set(addressText(primary), named);
         if (isMajority(named)) resolve(primary);
@@ -143,7 +145,7 @@ async function findPrimary(found: Found, ended: AbortSignal): Promise<ServerAddr
       const [most] = [...votes.values()].sort((one, other) => other.length - one.length);
       if (kind === "nodes" && most?.[0] !== undefined) return resolve(most[0]);
       const named = [...votes].map(([name, { length }]) => `${length} of ${servers.length} name ${name}`);
-      resolve(new Error(`${UNKNOWN[kind]} (${[...named, ...failures].join("; ")})`));
+      reject(new Error(`${UNKNOWN[kind]} (${[...named, ...failures].join("; ")})`));
     });
   });
 }
@@ -154,11 +156,11 @@ const UNKNOWN: Readonly<Record<Finder["kind"], string>> = {
 };
 
 /** Throws why this server does not name the primary. */
-async function ask(server: ServerAddress, found: Found, ended: AbortSignal): Promise<ServerAddress> {
-  const { finder } = found;
+async function ask(server: ServerAddress, lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
+  const { finder } = lookup;
   const redis = new Redis({
     ...server,
-    ...loginOptions(finder.kind === "sentinels" ? finder.login : found, server.host),
+    ...loginOptions(finder.kind === "sentinels" ? finder.login : lookup, server.host),
     ...{ lazyConnect: true, enableReadyCheck: false, disableClientInfo: true },
     ...{ retryStrategy: null, maxRetriesPerRequest: 0 },
     ...{ connectTimeout: ASK_MS, commandTimeout: ASK_MS, disconnectTimeout: 100 },

@@ -373,7 +373,7 @@ test("what is allowed and unwise in options is an event of the log, in the names
       event: "config.warning",
       fields: {
         warning: expect.stringMatching(
-          /^webhooks\.toml: endpoint \/hooks\/a: secret\[0\]: the secret has only 5 bytes/,
+          /^webhooks\.toml: endpoint \/hooks\/a: secret: the secret has only 5 bytes/,
         ),
       },
     }),

@@ -12,7 +12,10 @@ const TOPOLOGIES: [string, () => Topology, string[]][] = [
   ["a Cluster", useCluster, [prefixOf("postern"), runnerPrefixOf("postern")]],
 ];
 
-/** How another server becomes the primary. Connections may lead to an old one that runs on until it is a replica, and lose what they write. */
+/**
+ * How another server becomes the primary. An old one that still runs is waited for until it is a replica: until then connections may lead
+ * to it, and what they write is lost.
+ */
 const FAILOVERS: Readonly<Record<string, (redis: Topology, key: string) => Promise<void>>> = {
   async killed(redis, key) {
     const old = await redis.primary(key);

@@ -150,6 +150,8 @@ const ON_REDIS = NAMES.filter((name) => !NEEDS_MORE.includes(name));
 test("`postern redis-acl --json` prints the rights as one object", async () => {
   const ran = await runHere(["redis-acl", "webhooks", "--json"]);
   expect(jsonLines(ran)).toEqual([{ user: "webhooks", rules: expect.stringContaining("+evalsha") }]);
+  const named = await runHere(["redis-acl", "runner", "--name", "shop"]);
+  expect(named.stdout).toContain(" resetkeys ~{shop-runner}:* ~{shop}:* ");
 });
 
 test("each command prints JSON alone on stdout with --json, and a problem object exactly if its code is not 0", async () => {

@@ -7,16 +7,19 @@ import { startRedis } from "../../../shared/dev/redis.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { delay } from "../../../shared/platform/time/clock.ts";
 import {
   connectBeside,
   connectForRequests,
   connectForWork,
   type Redis,
 } from "../../../shared/redis/connect.ts";
-import type { Found, Login, ServerAddress } from "../../../shared/redis/connector.ts";
+import type { Login, PrimaryLookup, ServerAddress } from "../../../shared/redis/connector.ts";
+import { DurableRedis } from "../../../shared/redis/durable.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { MASTER_NAME, startSentinel } from "../../fixtures/redis-topology.ts";
+import { recordingLog } from "../../support/recording-log.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { TEST_TLS } from "../../support/tls.ts";
 
@@ -33,12 +36,12 @@ async function startSilent(): Promise<number> {
   return (server.address() as { port: number }).port;
 }
 
-const sentinels = (ports: readonly number[], more: Partial<Found> = {}): Found => ({
+const sentinels = (ports: readonly number[], more: Partial<PrimaryLookup> = {}): PrimaryLookup => ({
   finder: { kind: "sentinels", servers: ports.map(here), masterName: MASTER_NAME, login: {} },
   ...more,
 });
 
-function open(target: Found, connect = connectForRequests) {
+function open(target: PrimaryLookup, connect = connectForRequests) {
   const reasons: string[] = [];
   const connection = connect(target, silentLogger);
   connection.on("error", ({ message }: Error) => reasons.push(message));
@@ -98,12 +101,13 @@ test("a server that is named and is a replica, or is not ready in time, is not u
   const named = `127.0.0.1:${redis.server.port}`;
   const mapped = (port: number) =>
     open(sentinels([sentinel.port], { natMap: { [named]: here(port) } }), connectForWork);
-  const [toReplica, toSilent] = [mapped(replica.port), mapped(silent)];
+  const [toReplica, toSilent, toNowhere] = [mapped(replica.port), mapped(silent), mapped(70_000)];
   const said = (reasons: readonly string[], reason: string) =>
     eventually(reason, () => reasons.includes(reason));
   await said(toReplica.reasons, `127.0.0.1:${replica.port} was named as the primary, but is a replica`);
   await said(toSilent.reasons, `127.0.0.1:${silent} was not ready within 3000 ms`);
-  await replica.kill("SIGKILL");
+  await eventually("it tries again", () => toNowhere.reasons.length >= 2);
+  expect(toNowhere.reasons[0]).toMatch(/port/i);
 });
 
 test("connections beside it and for work find the primary too, and commands of work wait for it", async () => {
@@ -112,6 +116,41 @@ test("connections beside it and for work find the primary too, and commands of w
   const beside = connectBeside(connection, {});
   ends.defer(() => beside.disconnect());
   expect(await Promise.all([connection.ping(), beside.ping()])).toEqual(["PONG", "PONG"]);
+});
+
+test("a process is warned once of a failover and of a Cluster that stops with any shard, which one server of a URL is not", async () => {
+  const node = await startRedis({
+    env: process.env,
+    dir: tempDir(),
+    args: ["--cluster-enabled", "yes", "--cluster-port", String(await freePort())],
+  });
+  ends.defer(() => node.stop());
+  const finder = { kind: "nodes", servers: [here(node.port)], key: "{any}" } as const;
+  const { connection, reasons } = open({ finder });
+  await eventually("no node has the slot", () =>
+    reasons.some((reason) => /cluster_state is not ok/.test(reason)),
+  );
+  const direct = connectForWork({ url: new Secret(node.url) }, silentLogger);
+  ends.defer(() => direct.disconnect());
+  await direct.cluster("ADDSLOTSRANGE", 0, 16_383);
+  await isReady(connection);
+
+  const warnings = async (of: Redis): Promise<string[]> => {
+    const log = recordingLog();
+    const durable = new DurableRedis({ redis: of, mode: "strict", log, checkEveryMs: 20 });
+    await durable.firstCheck;
+    await delay(100);
+    durable.stop();
+    return log.events.map(({ event }) => event).filter((event) => event !== "redis.ready");
+  };
+  expect(await warnings(connection)).toEqual([
+    "redis.unbounded",
+    "redis.full_coverage",
+    "redis.failover_unproven",
+  ]);
+  await direct.config("SET", "cluster-require-full-coverage", "no");
+  expect(await warnings(connection)).toEqual(["redis.unbounded", "redis.failover_unproven"]);
+  expect(await warnings(redis.client)).toEqual(["redis.unbounded"]);
 });
 
 const TLS = { ca: TEST_TLS.cert, cert: TEST_TLS.cert, key: new Secret(TEST_TLS.key) };
@@ -153,14 +192,14 @@ async function startSecured() {
 test("TLS and logins of the sentinels and of the primary are two things, and each fault is told by its reason", async () => {
   const { primary, ofPrimary, ofSentinel } = await startSecured();
   const login = { password: new Secret("of the sentinels"), tls: { ...TLS, serverName: "hooks.example" } };
-  const target = (more: Partial<Found>, ofSentinels: Login = login): Found => ({
+  const target = (more: Partial<PrimaryLookup>, ofSentinels: Login = login): PrimaryLookup => ({
     ...{ ...LOGIN, tls: TLS, natMap: { [`127.0.0.1:${primary.port}`]: here(ofPrimary) } },
     finder: { kind: "sentinels", servers: [here(ofSentinel)], masterName: MASTER_NAME, login: ofSentinels },
     ...more,
   });
   const { connection } = open(target({}));
   await isReady(connection);
-  const faults: [Found, RegExp][] = [
+  const faults: [PrimaryLookup, RegExp][] = [
     [target({ tls: { ca: TLS.ca } }), /certificate required/],
     [target({ tls: { cert: TLS.cert, key: TLS.key } }), /self.signed certificate/],
     [target({ tls: { ...TLS, serverName: "other.test" } }), /other\.test.* is not in the cert's altnames/],

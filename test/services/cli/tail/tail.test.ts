@@ -8,11 +8,13 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePostern } from "../../../fixtures/postern.ts";
 import { useProducer } from "../../../fixtures/producer.ts";
 import { asUser, keys, useRedis } from "../../../fixtures/redis.ts";
+import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
 
 const redis = useRedis();
+const proxy = useRedisProxy(redis);
 const webhooks = useWebhooks({ redis });
 const producers = useProducer({ redis });
 const postern = usePostern(() => ({ postern: { redis: { url: asUser(redis.url, "operator") } } }));
@@ -161,6 +163,20 @@ test("while nobody follows nothing is published, and after a Ctrl-C nobody does"
 });
 
 onlyInLongRun(() => {
+  test("a tail whose connection is dead without having closed follows over another one", async () => {
+    const subscribed: number[] = [];
+    proxy.onCommand = (words, connection) => {
+      if (words[0]?.toLowerCase() === "subscribe") subscribed.push(connection);
+      const isDead = words[0]?.toLowerCase() === "ping" && connection === subscribed[0];
+      return isDead ? { kind: "hang" } : undefined;
+    };
+    postern.configure({ postern: { redis: { url: asUser(proxy.url, "operator") } } });
+    const { saw } = await tail();
+    await eventually("it subscribes again", () => subscribed.length === 2);
+    const { call_id } = (await send(address, { path: "/a", body: "x" })).json<{ call_id: string }>();
+    await saw({ outcome: "accepted", call_id });
+  });
+
   test("the lease of a tail that is killed ends by itself", async () => {
     const { running } = await tail();
     await running.kill("SIGKILL");

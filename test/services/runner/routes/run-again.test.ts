@@ -62,7 +62,8 @@ function useFailingJob(runners = useRunners()): FailingJob {
       eventually(`${id} is ${state}`, async () => (await used.look(id))["state"] === state),
     async fail(id) {
       dependency.isUp = false;
-      await used.runner.offer(id, { body: "the input", headers: { "X-WEBHOOK-PATH": "/a" } });
+      const offer = () => used.runner.offer(id, { body: "the input", headers: { "X-WEBHOOK-PATH": "/a" } });
+      await eventually(`${id} is stored`, async () => (await offer()).status === 202); // 503 while Redis is slow to come back
       await used.until(id, "failed");
     },
   } as FailingJob;
