@@ -62,7 +62,7 @@ export async function writeEffectiveConfig(options: Options): Promise<Effective>
     postern: {
       ...tables.postern,
       drain_secs: 0,
-      redis: { ...(tables.postern?.["redis"] as Table | undefined), url: options.redisUrl },
+      redis: { url: options.redisUrl },
       runner: {
         ...(await adaptedRunner(runnerTable(tables), options)),
         deliver_to: deliverTo === undefined ? [] : [deliverTo],
@@ -112,8 +112,11 @@ async function paymentTables(options: Options): Promise<ConfigTables> {
   return { x402: { ...x402, ...engine.x402 }, pricing: engine.pricing, job_pricing };
 }
 
-/** The runner that calls are sent to, and the address of the reference runner if that is the one. */
-async function adaptedRunner(own: Table, { ownRunner, ports, secrets }: Options): Promise<Table> {
+/** The runner that calls are sent to, and the address of the reference runner if that is the one, which uses dev's Redis too. */
+async function adaptedRunner(
+  { redis: _redis, ...own }: Table,
+  { ownRunner, ports, secrets }: Options,
+): Promise<Table> {
   const secret = own["secret"] ?? secrets().runner;
   if (ownRunner !== undefined) return { ...own, secret, url: ownRunner };
   const { url, bind_address: bound } = own as { url?: string; bind_address?: string };

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse, stringify, type TomlTable } from "smol-toml";
 import { isAbsent, readText } from "../platform/text/read-text.ts";
@@ -27,20 +27,14 @@ export function writeConfig(dir: string, { postern = {}, ...optional }: ConfigTa
 /** Reads the unchecked tables of a configuration directory, to write a changed copy of it. */
 export function readTables(dir: string): ConfigTables {
   const read = (name: string): TomlTable | undefined => {
-    const path = join(dir, name);
+    const path = join(dir, `${name}.toml`);
     return isAbsent(path) ? undefined : readToml(path);
   };
-  const [postern, webhooks] = [read("postern.toml"), read("webhooks.toml")];
-  const [x402, pricing] = [read("x402.toml"), read("pricing.toml")];
-  const [prices, operator] = [read("job_pricing.toml"), read("operator.toml")];
-  const whole = (file: keyof typeof SECRETS, table: TomlTable | undefined) =>
-    table && { [file]: withWholeSecretPaths(table, dir, SECRETS[file]) };
+  const files = ["postern", "webhooks", "x402", "pricing", "operator"] as const;
+  const found = files.map((file) => [file, withWholeSecretPaths(read(file), dir)] as const);
+  const prices = read("job_pricing");
   return {
-    ...whole("postern", postern),
-    ...whole("webhooks", webhooks),
-    ...whole("x402", x402),
-    ...whole("pricing", pricing),
-    ...whole("operator", operator),
+    ...Object.fromEntries(found.filter(([, table]) => table !== undefined)),
     ...(prices && { job_pricing: withWholePaths(prices, dir) }),
   };
 }
@@ -54,26 +48,16 @@ export function toToml(table: Table): string {
   return `${stringify(table)}\n`;
 }
 
-/** The keys of each file that hold secrets. Other text may begin with `file:` as well. */
-const SECRETS = {
-  postern: /(?:^|\.)(?:secret|redis\.url)$/,
-  webhooks: /^endpoints\.(?:secret|verify_token)$/,
-  x402: /(?:^|\.)(?:quote_secret|key_id|key_secret|rpc_url|url|(?:facilitator_)?headers\..+)$/,
-  pricing: /^key$/,
-  operator: /^tokens\.token$/,
-};
-
-/** The copy is written elsewhere, and the files of secrets stay where they are. */
-function withWholeSecretPaths(value: unknown, dir: string, secrets: RegExp, at = ""): unknown {
+/** The copy is written elsewhere, and the files of secrets stay where they are. Other text may begin with `file:` as well. */
+function withWholeSecretPaths(value: unknown, dir: string): unknown {
   if (typeof value === "string") {
-    const path = secrets.test(at) ? /^file:(.+)$/s.exec(value)?.[1] : undefined;
-    return path === undefined ? value : `file:${resolve(dir, path)}`;
+    const path = /^file:(.+)$/s.exec(value)?.[1];
+    return path !== undefined && existsSync(resolve(dir, path)) ? `file:${resolve(dir, path)}` : value;
   }
-  if (Array.isArray(value)) return value.map((item) => withWholeSecretPaths(item, dir, secrets, at));
+  if (Array.isArray(value)) return value.map((item) => withWholeSecretPaths(item, dir));
   if (!isTable(value)) return value;
-  const within = (key: string) => (at === "" ? key : `${at}.${key}`);
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, withWholeSecretPaths(item, dir, secrets, within(key))]),
+    Object.entries(value).map(([key, item]) => [key, withWholeSecretPaths(item, dir)]),
   );
 }
 

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
@@ -104,7 +104,7 @@ test.each(["ENV:HOOK", "Env:HOOK", "FILE:/run/secrets/hook"])("the secret %s is 
 test("a copy of the files elsewhere names the same files of secrets, and changes no other text", () => {
   const tables = (path: string): ConfigTables => ({
     postern: {
-      redis: { url: path },
+      redis: { password: path, sentinel_password: path, tls: { ca: path, cert: path, key: path } },
       runner: { secret: path, redis: { url: path } },
       runners: { a: { secret: path } },
     },
@@ -128,6 +128,8 @@ test("a copy of the files elsewhere names the same files of secrets, and changes
     operator: { tokens: [{ name: "file:name", token: path }] },
   });
   const dir = tempDir();
+  mkdirSync(join(dir, "secrets"));
+  writeFileSync(join(dir, "secrets/a"), "a secret");
   writeConfig(dir, tables("file:secrets/a"));
   expect(readTables(dir)).toEqual(tables(`file:${join(dir, "secrets/a")}`));
 });
