@@ -28,7 +28,7 @@ const ALL = { keys: ["{name}:*"], channels: ["{name}:changes", "{name}:events"] 
 /** For each process. The operator's console and the commands have the same. */
 export const RIGHTS = {
   webhooks: { ...ALL, commands: WEBHOOKS },
-  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard srem zcount zpopmin")] },
+  x402: { ...ALL, commands: [...WEBHOOKS, ...words("hsetnx lpos scard srem zcount zpopmin zrevrange")] },
   producer: {
     ...ALL,
     commands: [
