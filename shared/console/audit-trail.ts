@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { CALL_ID } from "../call/call-id.ts";
 import { toIso } from "../platform/time/iso.ts";
-import { readGate } from "../queue/queue-name.ts";
 import { AUDIT_STREAMS, isAuditAction } from "../redis/audit/actions.ts";
 import { createReadAudit } from "../redis/audit/read.ts";
 import type { Partition } from "../redis/partition.ts";
+import { gate } from "./contract/parameters.ts";
 import { next, type PageAsked } from "./cursor.ts";
 import { RUN_ID } from "./runs/run.ts";
 import { askedMs, askedTime, isoTime } from "./view.ts";
@@ -42,16 +42,7 @@ export const AuditFilter = z.strictObject({
     .optional(),
   by: z.string().max(256).optional(),
   call_id: z.string().regex(CALL_ID).optional(),
-  job: z
-    .string()
-    .max(300)
-    .transform((text, context) => {
-      const read = readGate(text);
-      if ("gate" in read) return read.gate;
-      context.addIssue({ code: "custom", message: read.problem });
-      return z.NEVER;
-    })
-    .optional(),
+  job: gate.optional(),
   run: z.string().regex(RUN_ID).optional(),
   since: askedTime.optional(),
   until: askedTime.optional(),

@@ -36,7 +36,7 @@ export const callParams = z.strictObject({ call_id: z.string().regex(CALL_ID) })
 export const runParams = z.strictObject({ run_id: z.string().regex(RUN_ID) });
 
 /** The job or the receiver that a name means, in the form that it is stored under. */
-const gate = z
+export const gate = z
   .string()
   .max(300)
   .transform((text, context) => {
