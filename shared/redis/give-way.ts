@@ -93,7 +93,7 @@ export class GiveWay {
       const gone = await this.#giving.letGo(over);
       if (gone === 0) return;
       this.#giving.gone += gone;
-      memory = await readServerState(durable.redis, durable.durability);
+      memory = await readServerState(durable.redis, durable.mode);
     }
   }
 
