@@ -8,6 +8,7 @@ import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
 import { toPriceList } from "../../shared/pricing/prices.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import { type Signed, toHeader } from "../support/payments.ts";
 import { PRICING, x402Table } from "../support/sale.ts";
 import { median } from "../support/statistics.ts";
@@ -60,7 +61,14 @@ function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Inpu
 function sale() {
   const x402 = x402Toml({ env: {} }).parse(x402Table("http://127.0.0.1:1"));
   const prices = toPriceList(parseJobPricing(PRICING).jobs.values());
-  const { tokens, find } = toCatalog(x402, prices);
+  const kinds = { takes: () => true };
+  const { tokens, find } = toCatalog(
+    x402,
+    prices,
+    fixedRateOf,
+    () => true,
+    () => kinds,
+  );
   const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();
   const settings = toOfferSettings(x402);
   return { job, tokens, settings };

@@ -75,11 +75,7 @@ const BLOCKS = 50_000n;
 type Chosen = { token: AcceptedToken; chain: Chain };
 
 /** `listedMax`: how many mismatches of each token are listed. */
-export function createFindMatches(
-  partition: Partition,
-  tokens: TokenSource,
-  { listedMax = Number.POSITIVE_INFINITY } = {},
-): FindMatches {
+export function createFindMatches(partition: Partition, tokens: TokenSource, listedMax: number): FindMatches {
   const payments = createPaymentList(partition);
   const refunds = createRefunds(partition);
   const decimalsOf = decimalsFrom(tokens);

@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { createResults } from "../../../shared/call/results/store.ts";
 import { parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
@@ -12,6 +11,7 @@ import { readStream } from "../../support/event-source.ts";
 import { send } from "../../support/http.ts";
 import { needs } from "../../support/needs.ts";
 import { startProxy } from "../../support/nginx.ts";
+import { tellProgressOn } from "../../support/results.ts";
 import { DECLARED, schemaOfBytes } from "./job-inputs.ts";
 import { manyTokens } from "./many-tokens.ts";
 
@@ -57,7 +57,7 @@ test(
     const lastEventId = stream.events.at(-1)?.id ?? "";
     stream.close();
     const again = await readStream(url, { token, lastEventId });
-    await createResults(fixture.redis.partition).tellProgress(id, { at: 5, json: '{"step":1}' });
+    await tellProgressOn(fixture.redis.partition)(id, { at: 5, json: '{"step":1}' });
     await eventually("what it does not know", () => again.events.length === 2);
     expect(again.events.at(-1)).toMatchObject({ event: "progress", data: { progress: { step: 1 } } });
     again.close();
