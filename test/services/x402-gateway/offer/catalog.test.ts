@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { noOffer, toCatalog as toWholeCatalog } from "../../../../services/x402-gateway/offer/catalog.ts";
 import { createListJobs } from "../../../../services/x402-gateway/routes/list-jobs.ts";
 import { x402Toml } from "../../../../shared/config/x402-toml.ts";
-import { toPriceList } from "../../../../shared/pricing/prices.ts";
 import { fixedRateOf } from "../../../../shared/pricing/rates/sources/fixed.ts";
+import { toPriceList } from "../../../support/price-list.ts";
 import { tokenTable, tokenWith } from "../../../support/rate-tokens.ts";
 
 const ids = { serviceId: 1, jobIndex: 7 };
