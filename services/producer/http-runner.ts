@@ -111,7 +111,8 @@ function toError(response: RunnerResponse, now: number): AppError | undefined {
   const reason = excerpt === "" ? `${status}` : `${status} ${excerpt}`;
   const { code, ...outcome } = answerOf(status, retryAfterMs !== undefined);
   return new RunnerFailure(code, {
-    ...{ reason, outcome },
+    reason,
+    outcome,
     problem: problemTextOf(response.header("content-type"), body),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   });

@@ -178,8 +178,15 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const paidRequests = new PaidRequests({ catalog, admission, bodies, partyOf });
   const knownPayments = new KnownPayments({ journal, operatorQuotes, clock, patienceMs: settleTimeoutMs });
   const checkParts = {
-    ...{ x402, requestedJobs, admission, chains, facilitators, callerPolicy, offerSettings },
-    ...{ clock, redisTime },
+    x402,
+    requestedJobs,
+    admission,
+    chains,
+    facilitators,
+    callerPolicy,
+    offerSettings,
+    clock,
+    redisTime,
   };
   const settling = { journal, chains, facilitators, beginWrite, maxTimeoutMs, clock, log };
   const settler = new Settler({ ...settling, openMax, unsettledBytesMax });
@@ -209,7 +216,9 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     payersResult: createPayersResult({ tokens, refusalOf, statusUrlOf, waits, waitMsMax, clock }),
     bodyBytesMax: x402.body_limit_bytes,
     metadataPrefix,
-    ...{ clock, redisTime, log },
+    clock,
+    redisTime,
+    log,
   });
   const dryRun = new DryRun({
     ...checkParts,

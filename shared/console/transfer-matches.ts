@@ -172,9 +172,20 @@ function emptyResult(
   { fromBlock, toBlock }: { fromBlock: bigint; toBlock: bigint },
 ): TokenMatches {
   return {
-    ...{ network, asset, symbol, decimals, pay_to },
-    ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0, matches: [] },
-    ...{ orphans: [], unsettled: [], missing: [], surplus_refunds: [], more: 0 },
+    network,
+    asset,
+    symbol,
+    decimals,
+    pay_to,
+    from_block: String(fromBlock),
+    to_block: String(toBlock),
+    matched: 0,
+    matches: [],
+    orphans: [],
+    unsettled: [],
+    missing: [],
+    surplus_refunds: [],
+    more: 0,
   };
 }
 
@@ -208,8 +219,5 @@ function note(result: TokenMatches, found: Mismatch, decimalsOf: DecimalsOf): vo
 }
 
 function toTransferView({ transaction, block: at, from, value, authorization }: Transfer) {
-  return {
-    ...{ transaction, block: String(at), from, amount: String(value) },
-    nonce: authorization?.nonce ?? null,
-  };
+  return { transaction, block: String(at), from, amount: String(value), nonce: authorization?.nonce ?? null };
 }

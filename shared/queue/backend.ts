@@ -332,7 +332,15 @@ function toFetched(answer: unknown): Fetched {
 function toCall(id: string, waiting: number, call: ReturnType<typeof CALL>): FetchedCall {
   const [data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, state, windowMs] = call;
   return {
-    ...{ kind: "call", id, data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, waiting },
+    kind: "call",
+    id,
+    data,
+    queuedAt,
+    attemptsMade,
+    attemptsStarted,
+    attemptsBefore,
+    crashes,
+    waiting,
     record: state || undefined,
     windowMs: windowMs ? Number(windowMs) : undefined,
   };

@@ -45,10 +45,7 @@ export function createBreaker({ clock, log }: { clock: Clock; log: Logger }): Br
   function remembered(name: string): Receiver {
     const known = receivers.get(name);
     if (known !== undefined) return known;
-    const receiver = {
-      ...{ failures: 0, reason: "", awaySince: undefined },
-      ...{ trialAt: 0, trials: 0, isTried: false },
-    };
+    const receiver = { failures: 0, reason: "", awaySince: undefined, trialAt: 0, trials: 0, isTried: false };
     receivers.set(name, receiver);
     return receiver;
   }

@@ -268,7 +268,9 @@ function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
     record,
     attempt: attemptsMade + 1,
     take: attemptsStarted,
-    ...{ attemptsBefore, crashes, queuedAt },
+    attemptsBefore,
+    crashes,
+    queuedAt,
   };
 }
 

@@ -54,7 +54,10 @@ const LINE_FEED = 0x0a;
 export function encodeResult(result: StoredResult): Buffer {
   const { by, at, kind, status, contentType } = result;
   const head: Head = {
-    ...{ by, at, kind, status },
+    by,
+    at,
+    kind,
+    status,
     ...(contentType !== undefined && { content_type: contentType }),
     ...(kind === "failure" && textOf(result)),
   };
