@@ -42,35 +42,20 @@ const Problem = z.object({
 
 /** What has a name of its own in the document. */
 const COMPONENTS = {
-  Audit: AuditView,
-  AuditEntry: AuditEntryView,
-  Bulk: BulkView,
-  CallLife: CallLifeView,
-  Earned: EarnedView,
-  Endpoint: EndpointView,
-  FailedBulk: FailedBulkView,
-  FailedCall: FailedCallView,
-  FailedCallDetail,
-  FailedFilter,
-  FailedGroup: FailedGroupView,
-  Flow: FlowView,
-  FoundCall: FoundCallView,
-  Job: JobView,
-  Overview: OverviewView,
-  PaidSum,
-  Payment: PaymentView,
-  PaymentDetail,
-  Problem,
-  Rate: RateView,
-  RateReading: ReadingView,
-  RefundCase,
-  RefundCheck: RefundCheckView,
-  RefundFindings: RefundCheck,
-  RefundExport: RefundExportView,
-  Rejected: RejectedView,
-  SoldJob: SoldJobView,
-  SpentElsewhere: SpentElsewhereView,
-  TokenAudit: TokenMatches,
+  ...{ Audit: AuditView, AuditEntry: AuditEntryView, Bulk: BulkView, CallLife: CallLifeView },
+  ...{ Earned: EarnedView, Endpoint: EndpointView, FailedBulk: FailedBulkView, FailedCall: FailedCallView },
+  ...{
+    FailedCallDetail,
+    FailedFilter,
+    FailedGroup: FailedGroupView,
+    Flow: FlowView,
+    FoundCall: FoundCallView,
+    Job: JobView,
+  },
+  ...{ Overview: OverviewView, PaidSum, Payment: PaymentView, PaymentDetail, Problem, Rate: RateView },
+  ...{ RateReading: ReadingView, RefundCase, RefundCheck: RefundCheckView, RefundFindings: RefundCheck },
+  ...{ RefundExport: RefundExportView, Rejected: RejectedView, SoldJob: SoldJobView },
+  ...{ SpentElsewhere: SpentElsewhereView, TokenAudit: TokenMatches },
 } as const;
 
 const names = z.registry<{ id: string }>();
@@ -153,9 +138,7 @@ function parametersOf(schema: z.ZodObject | undefined, place: "path" | "query"):
     const otherwise: unknown = each instanceof z.ZodDefault ? each.def.defaultValue : undefined;
     const known = (asParameter ?? own) as Json;
     return {
-      name,
-      in: place,
-      required: place === "path",
+      ...{ name, in: place, required: place === "path" },
       schema: { ...known, ...(otherwise !== undefined && { default: otherwise }) },
     };
   });

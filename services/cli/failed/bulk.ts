@@ -93,9 +93,7 @@ function createBegin(operations: Operations, options: BulkOptions, { action, for
   const { ids, ...filter } = toFilter(options);
   const isAll = ids === undefined && Object.values(filter).every((each) => each === undefined);
   const order = {
-    filter,
-    concurrency,
-    reason: reason ?? `postern failed ${action}`,
+    ...{ filter, concurrency, reason: reason ?? `postern failed ${action}` },
     ...(ids !== undefined && { call_ids: ids }),
     ...(isAll && { all: true as const }),
     ...(limit !== 0 && { limit }),

@@ -40,12 +40,7 @@ export function toFilter(options: FilterOptions): FailedFilter & { ids: string[]
   const { origin, endpoint, job, code, since, until, id } = options;
   const service = job?.service ?? options.service;
   return {
-    origin,
-    endpoint,
-    service_id: service,
-    job_id: job?.job,
-    code,
-    ids: id,
+    ...{ origin, endpoint, service_id: service, job_id: job?.job, code, ids: id },
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };
