@@ -253,10 +253,20 @@ export const RESULT_WORDS: Readonly<Record<string, string>> = RESULT;
 function toFoundView({ deliveryId, acceptedAt, endedAt, at, ...call }: FoundCall): FoundCallView {
   const { id, state, origin, job, endpoint, payer, transaction, attempts, code, reason } = call;
   return {
-    ...{ id, state, at: toIso(at), origin: origin ?? null, job: job ?? null, endpoint: endpoint ?? null },
-    ...{ delivery_id: deliveryId ?? null, payer: payer ?? null, transaction: transaction ?? null },
-    ...{ accepted_at: isoOrNull(acceptedAt), ended_at: isoOrNull(endedAt), attempts: attempts ?? null },
-    ...{ code: code ?? null, reason: reason ?? null },
+    id,
+    state,
+    at: toIso(at),
+    origin: origin ?? null,
+    job: job ?? null,
+    endpoint: endpoint ?? null,
+    delivery_id: deliveryId ?? null,
+    payer: payer ?? null,
+    transaction: transaction ?? null,
+    accepted_at: isoOrNull(acceptedAt),
+    ended_at: isoOrNull(endedAt),
+    attempts: attempts ?? null,
+    code: code ?? null,
+    reason: reason ?? null,
   };
 }
 

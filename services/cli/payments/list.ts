@@ -25,7 +25,10 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { state, payer, open, disputed, since, until } = options;
   const filter: PaymentFilter = {
-    ...{ state, payer, open, disputed },
+    state,
+    payer,
+    open,
+    disputed,
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };

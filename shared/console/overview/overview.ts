@@ -95,7 +95,9 @@ export function createOverview(deps: Deps): Overview {
   const flow = createFlowApi(deps);
   const queues = createReadQueues(deps);
   return {
-    ...{ read: createReadOverview(deps, queues), queues, flow },
+    read: createReadOverview(deps, queues),
+    queues,
+    flow,
     endpoints: createEndpointsApi({ ...deps, flow }),
     prices: createPricesApi(deps),
     revenue: createReadRevenue(deps),
@@ -168,7 +170,12 @@ function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth
 
 function toProcesses({ processes, unreadable }: Processes) {
   const views = processes.map(({ kind, host, pid, version, config, durability, startedAt, silentMs }) => ({
-    ...{ kind, host, pid, version, config, durability },
+    kind,
+    host,
+    pid,
+    version,
+    config,
+    durability,
     started_at: toIso(startedAt),
     silent_ms: silentMs,
   }));
@@ -184,7 +191,10 @@ function toRedis(redis: RedisStatus): OverviewView["redis"] {
   if ("problem" in redis) return { ...nothing, durability: redis.mode, problem: redis.problem };
   const { mode, proof, usedMemoryBytes, maxMemoryBytes } = redis;
   return {
-    ...{ durability: mode, problem: null, proof },
-    ...{ used_memory_bytes: usedMemoryBytes, max_memory_bytes: maxMemoryBytes },
+    durability: mode,
+    problem: null,
+    proof,
+    used_memory_bytes: usedMemoryBytes,
+    max_memory_bytes: maxMemoryBytes,
   };
 }
