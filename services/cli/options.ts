@@ -84,6 +84,9 @@ export function isResultToken(text: string): boolean {
   return /^[!-~]{1,1000}$/.test(text);
 }
 
+/** A call in the examples of the help. */
+export const CALL = "c_4f1b";
+
 export function callId(): Argument {
   return new Argument("<id>", "id of the call").argParser(parseCallId);
 }
@@ -95,15 +98,25 @@ export function callIds(): Argument {
 
 /** Any number of jobs, each once, and at least one; or of receivers of callbacks. */
 export function jobKeys(): Argument {
-  const what =
-    "jobs, such as 7/1 (service and job); callback/HOST for the callbacks to a receiver, callback for all callbacks";
-  return new Argument("<service/job...>", what).argParser(collectJobKey);
+  return new Argument("<service/job...>", `jobs, ${JOB_KEYS}`).argParser(
+    (text, before: string[] = []): string[] => {
+      const gate = parseGate(text);
+      return before.includes(gate) ? before : [...before, gate];
+    },
+  );
 }
 
-function collectJobKey(text: string, before: string[] = []): string[] {
+/** One job, or a receiver of callbacks. */
+export function jobKey(): Argument {
+  return new Argument("<service/job>", `job, ${JOB_KEYS}`).argParser(parseGate);
+}
+
+const JOB_KEYS =
+  "such as 7/1 (service and job); callback/HOST for the callbacks to a receiver, callback for all callbacks";
+
+function parseGate(text: string): string {
   const read = readGate(text);
-  if ("problem" in read) return refuseValue(read.problem, "7/1");
-  return before.includes(read.gate) ? before : [...before, read.gate];
+  return "problem" in read ? refuseValue(read.problem, "7/1") : read.gate;
 }
 
 export function parseJobKey(text: string): string {

@@ -10,6 +10,7 @@ const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator
 export function addOutputOptions(program: Command): void {
   for (const command of leavesOf(program)) {
     if (command.parent === program && command.name() === "dev") continue;
+    if (command.name() === "report") continue;
     const isService = command.parent === program && SERVICES.includes(command.name());
     const [json, quiet] = isService ? OF_SERVICES : OF_COMMANDS;
     if (!has(command, "--json")) command.option("--json", json);

@@ -9,7 +9,7 @@ import { readDocument } from "./blocks.ts";
 
 /** The commands that print a view as it is. */
 const LISTED: readonly [command: string, view: z.ZodObject][] = [
-  ["calls find", FoundCallView],
+  ["calls list", FoundCallView],
   ["failed list", FailedCallView],
   ["jobs list", JobView],
   ["rejected list", RejectedView],

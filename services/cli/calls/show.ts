@@ -8,7 +8,7 @@ import { saidBy } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain, section } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
-import { stateWord } from "./find.ts";
+import { stateWord } from "./list.ts";
 
 export type ShowOptions = Operated & { json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
 

@@ -4,7 +4,7 @@ import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
 import { withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
 import { shellLine } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -51,7 +51,7 @@ function runUntil(
   kind: BulkKind,
 ): Promise<number> {
   const { action, flags, isConfirmed } = kind;
-  const options = given.id === undefined ? { ...given, until: given.until ?? systemClock() } : given;
+  const options = given.call === undefined ? { ...given, until: given.until ?? systemClock() } : given;
   const { dryRun = false } = options;
 
   return withOperations(deps, options, async (operations) => {

@@ -3,7 +3,7 @@ import { FailedCallView, type FailedFilter } from "../../../shared/console/faile
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";

@@ -46,7 +46,8 @@ function toCells(job: JobView): string[] {
   return [job.job, ...counts, oldest, limitsText(job), stateText(job)];
 }
 
-function stateText(job: JobView): string {
+/** Whether the calls of a job are taken, and if not, why. */
+export function stateText(job: JobView): string {
   switch (job.state) {
     case "running":
       return "running";
@@ -63,7 +64,7 @@ export function pausedText({ paused }: Pick<JobView, "paused">): string {
   return `paused since ${toSeconds(paused.at)} by ${paused.by}: ${paused.reason}`;
 }
 
-function limitsText({ concurrency, rate }: JobView): string {
+export function limitsText({ concurrency, rate }: JobView): string {
   const limits = [
     ...(concurrency === null ? [] : [`${concurrency} at once`]),
     ...(rate === null ? [] : [`${rate.calls} per ${rate.period_ms} ms`]),

@@ -24,7 +24,7 @@ function decisionText(decision: PaymentDetail["decided"]): string | undefined {
 /** The command for what an operator can do next. */
 const NEXT: Readonly<Record<string, string>> = {
   failed: "postern failed show",
-  refund_pending: "postern payments refund-check",
+  refund_pending: "postern refunds check",
   review: "postern payments resolve",
 };
 

@@ -1,7 +1,7 @@
 import type { RejectedFilter, RejectedView } from "../../../shared/console/rejected.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, toSeconds } from "../text.ts";
@@ -9,7 +9,12 @@ import { type Operated, withOperations } from "../with-operations.ts";
 
 /** A limit of 0 is none. `since` is in unix ms. */
 export type ListOptions = Operated &
-  Omit<RejectedFilter, "since"> & { since?: number; limit: number; json?: boolean };
+  Omit<RejectedFilter, "since" | "path"> & {
+    endpoint?: string;
+    since?: number;
+    limit: number;
+    json?: boolean;
+  };
 
 const PAGE_MAX = 500;
 
@@ -19,7 +24,7 @@ const PAGE_MAX = 500;
  */
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  const { path, unknown, code, since } = options;
+  const { endpoint: path, unknown, code, since } = options;
   const filter = { path, unknown, code, since: since === undefined ? undefined : toIso(since) };
   return withOperations(deps, options, async (operations) => {
     const isEmpty = path !== undefined && (await operations.listRejected({ path, limit: 1 })).count === 0;

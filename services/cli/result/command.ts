@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { GROUP, type ProgramCommand } from "../command.ts";
 import { refuseValue, usageError, waitOption } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ResultOptions } from "./result.ts";
@@ -16,10 +16,11 @@ Environment variables:
                         missing or refused`;
 
 /** `postern result` and its options. No token is taken from the command line, which other users of the machine can read. */
-export function addResult(program: Command, deps: ProgramDeps): void {
+export function addResult(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("result")
     .description("fetch and print the result of a call")
+    .helpGroup(GROUP.try)
     .argument(
       "<url>",
       "result_url of the call's 202 answer: http://127.0.0.1:8402/x402/calls/<call id>/result",
@@ -29,7 +30,8 @@ export function addResult(program: Command, deps: ProgramDeps): void {
     .addOption(waitOption("seconds to wait for a call that has not ended; 0 does not wait"))
     .option("--json", "print one JSON object")
     .addHelpText("after", HELP)
-    .action(async (url: URL, options: ResultOptions, command: Command) => {
+    .examples("result http://127.0.0.1:8402/x402/calls/c_4f1b/result")
+    .action(async (url: URL, options: ResultOptions, command: ProgramCommand) => {
       if (url.searchParams.has("token"))
         usageError(command, "pass the token in POSTERN_RESULT_TOKEN or --token-file, not in the URL");
       const { showResult } = await import("./result.ts");

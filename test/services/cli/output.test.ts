@@ -26,39 +26,43 @@ const REASON = ["--reason", "a test"];
 
 /** Words with which each command of the table is complete. What it names is not there. */
 const COMMANDS: Record<string, readonly string[]> = {
-  "calls find": [],
+  "calls list": [],
   "calls show": [ID],
   "calls forget": [ID, "--yes", ...REASON],
   "failed list": [],
   "failed show": [ID],
   "failed replay": ["--all"],
   "failed discard": ["--all", "--yes", ...REASON],
+  "endpoints list": [],
   "jobs list": [],
+  "jobs show": ["7/1"],
   "jobs pause": ["7/1", ...REASON],
   "jobs resume": ["7/1"],
   "rejected list": [],
   "rejected show": ["r_0000"],
-  "endpoint open": ["/nowhere"],
-  "endpoint close": ["/nowhere"],
+  "endpoints open": ["/nowhere"],
+  "endpoints close": ["/nowhere"],
   "payments list": [],
   "payments show": [ID],
   "payments reconcile": [ID],
   "payments resolve": [ID, "--void", ...REASON],
-  "payments refund-list": [],
-  "payments refund-check": [],
-  "payments refund-withdraw": [ID, ...REASON],
+  "refunds list": [],
+  "refunds show": [`r_${"0".repeat(32)}`, "--format", "csv"],
+  "refunds export": ["--format", "csv"],
+  "refunds check": [],
+  "refunds withdraw": [ID, ...REASON],
   "payments audit": ["--from-block", "1"],
-  "payments spent-elsewhere": [],
+  "payments list-spent": [],
   pay: ["http://127.0.0.1:1/x402/jobs/1/1"],
   result: ["http://127.0.0.1:1/x402/calls/c_1/result"],
-  quote: ["http://127.0.0.1:1", "1", "1", "--requester", `0x${"1".repeat(40)}`, "--difficulty", "1"],
-  rates: [],
+  quote: ["http://127.0.0.1:1", "--job", "1/1", "--requester", `0x${"1".repeat(40)}`, "--difficulty", "1"],
+  "rates list": [],
   status: [],
-  "check-config": [],
-  init: ["--yes", "--force", "--token", "devnet"],
-  send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--url", "http://127.0.0.1:1"],
+  "config check": [],
+  init: ["--yes", "--force", "--network", "devnet"],
+  send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--gateway", "http://127.0.0.1:1"],
   tail: [],
-  "callbacks secret": ["https://hooks.example.com/told"],
+  "callbacks show-secret": ["https://hooks.example.com/told"],
   "redis-acl": ["webhooks"],
 };
 const NAMES = Object.keys(COMMANDS);
@@ -79,13 +83,15 @@ function leaves(): [name: string, options: string[]][] {
   });
 }
 
-test("every command of the table has --json and --quiet, except dev", () => {
+test("every command of the table has --json and --quiet, except dev and a report in CSV", () => {
   const table = leaves();
   for (const [name, options] of table) {
-    if (name === "dev") continue;
+    if (name === "dev" || name === "refunds report") continue;
     expect([name, options]).toEqual([name, expect.arrayContaining(["--json", "--quiet"])]);
   }
-  expect(table.map(([name]) => name).toSorted()).toEqual([...SERVICES, "dev", ...NAMES].toSorted());
+  expect(table.map(([name]) => name).toSorted()).toEqual(
+    [...SERVICES, "dev", "refunds report", ...NAMES].toSorted(),
+  );
 });
 
 test.each(NAMES)(
@@ -133,16 +139,17 @@ test("`postern init --json` tells in one object what it has written, and --quiet
 });
 
 const NEEDS_MORE = [
+  "endpoints list",
   "init",
   "tail",
   "pay",
   "result",
   "quote",
-  "rates",
+  "rates list",
   "payments audit",
-  "payments refund-check",
-  "payments spent-elsewhere",
-  "callbacks secret",
+  "refunds check",
+  "payments list-spent",
+  "callbacks show-secret",
   "redis-acl",
 ];
 const ON_REDIS = NAMES.filter((name) => !NEEDS_MORE.includes(name));
@@ -202,7 +209,7 @@ test("each command's JSON has the members that docs/configuration.md gives, and 
     ["failed list", []],
     ["jobs list", []],
     ["status", []],
-    ["check-config", []],
+    ["config check", []],
     ["jobs pause", ["7/1", ...REASON]],
     ["jobs list", []],
     ["jobs resume", ["7/1"]],
@@ -235,8 +242,8 @@ test("what was changed is one JSON object for each thing, with --json", async ()
   expect(jsonLines(resumed)).toMatchObject([{ job: { job: "7/1", state: "running" }, changed: true }, {}]);
 });
 
-test("`postern check-config --json` tells what is wrong, and otherwise what each service has to do", async () => {
-  const well = await postern.run(["check-config", "--json"]);
+test("`postern config check --json` tells what is wrong, and otherwise what each service has to do", async () => {
+  const well = await postern.run(["config", "check", "--json"]);
   expect(jsonLines(well)).toEqual([
     {
       config_dir: postern.configDir,
@@ -248,7 +255,7 @@ test("`postern check-config --json` tells what is wrong, and otherwise what each
     },
   ]);
   postern.configure({ webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "none" }] } });
-  const wrong = await here(["check-config", "--json"]);
+  const wrong = await here(["config", "check", "--json"]);
   expect(wrong.code).toBe(3);
   expect(jsonLines(wrong)).toMatchObject([{ valid: false, services: null }]);
   expect(jsonLines(wrong)[0]?.["problems"]).toEqual([

@@ -66,7 +66,7 @@ describe("on a screen", needs("script"), () => {
   });
 
   test("every table fits a screen of 60 columns without a row", async () => {
-    const tables = ["status", "jobs list", "rejected list", "payments list", "payments refund-list"];
+    const tables = ["status", "jobs list", "rejected list", "payments list", "refunds list"];
     for (const line of sample(tables, 2)) {
       const { code, shown } = await runOnScreen(line.split(" "), { columns: 60 });
       expect([line, code]).toEqual([line, 0]);

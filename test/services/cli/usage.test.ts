@@ -14,18 +14,20 @@ test.each([
   "webhooks --nope",
   "webhooks --service-id -1",
   "webhooks --service-id 9007199254740992",
-  "check-config --nope",
+  "config check --nope",
   "failed replay",
   "failed replay --limit 1",
   "failed replay meta",
   `failed discard ${ID} --yes`,
   "failed discard --yes --reason x",
-  "failed list --service -1",
+  "failed list --service-id -1",
+  "failed list --job 1",
+  "failed list --job 7/1 --service-id 7",
   "jobs pause 7/1",
   "jobs pause --reason x",
   "jobs pause 7 --reason x",
   "jobs resume 7/01",
-  "rejected list --path /a --unknown",
+  "rejected list --endpoint /a --unknown",
   "rejected list --code nope",
   "rejected list --limit -1",
   "rejected show r_1",
@@ -51,7 +53,7 @@ test.each([
   "send hooks",
   "send /a --header x",
   "send /a --repeat -1",
-  "send /a --url ftp://x/",
+  "send /a --gateway ftp://x/",
   "tail --job 7",
   "tail --outcome lost",
   "tail --origin mail",
@@ -79,7 +81,10 @@ test.each([
     "redis-acl nope",
     "argument 'process' value 'nope' is invalid: it must be one of webhooks, x402, producer, runner, pricing, operator",
   ],
-  ["rejected list --path /a --unknown", "option '--unknown' cannot be used with option '--path <path>'"],
+  [
+    "rejected list --endpoint /a --unknown",
+    "option '--unknown' cannot be used with option '--endpoint <path>'",
+  ],
   [
     "pay http://x/ --body a --body-file b",
     "option '--body-file <file>' cannot be used with option '--body <text>'",
@@ -115,10 +120,10 @@ test.each([
   "rejected show !",
   "pay !",
   "result !",
-  "callbacks secret !",
+  "callbacks show-secret !",
   "send !",
   "redis-acl !",
-  "quote ! 1 1 --requester 0x0000000000000000000000000000000000000001",
+  "quote ! --job 1/1 --requester 0x0000000000000000000000000000000000000001",
 ])("postern %s names the argument and gives an example", async (line) => {
   const { code, stderr } = await runHere(line.split(" "));
   expect(code).toBe(2);
@@ -130,6 +135,16 @@ test("the help of a command says which options are required", async () => {
   const { stdout } = await runHere(["failed", "discard", "--help"]);
   expect(stdout).toMatch(/--reason <text> +reason for the audit trail \(required\)\n/);
   expect(stdout.match(/\(required\)/g)).toHaveLength(1);
+});
+
+test("the help of each command has examples, and marks its required arguments", async () => {
+  const program = buildProgram({ version: "0", env: {} } as Surroundings);
+  for (const command of leavesOf(program)) {
+    const words = command.parent === program ? [] : [command.parent?.name() ?? ""];
+    const { stdout } = await runHere([...words, command.name(), "--help"]);
+    expect(stdout).toMatch(new RegExp(`\\nExamples:\n  postern ${[...words, command.name()].join(" ")}`));
+  }
+  expect((await runHere(["jobs", "show", "--help"])).stdout).toMatch(/service\/job +job.*\(required\)/s);
 });
 
 test("the help of each command fits a screen of 80 columns", async () => {

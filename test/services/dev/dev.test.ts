@@ -217,9 +217,9 @@ describe("dev without a configuration", () => {
     const [job] = ready.jobs;
     const [env] = toCommand(job?.pay ?? "");
     const { address } = privateKeyToAccount(env["POSTERN_PAYER_KEY"] as `0x${string}`);
-    const ids = job?.url.split("/").slice(-2) ?? [];
+    const id = job?.url.split("/").slice(-2).join("/") ?? "";
     const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "--json"];
-    const quoted = await runHere(["quote", ready.pricing?.http ?? "", ...ids, ...asked]);
+    const quoted = await runHere(["quote", ready.pricing?.http ?? "", "--job", id, ...asked]);
     const quote = JSON.parse(quoted.stdout);
     expect(quote).toMatchObject({
       x402_endpoint: job?.url,

@@ -57,7 +57,7 @@ export function RefundsView() {
       <Further of={[found]} />
       <Card title="Refund check" tools={<BeginRun runs={checks} verb="Check chain now" />}>
         <p>
-          <code>postern payments refund-list --csv</code> exports refunds for the wallet that pays them.
+          <code>postern refunds export --format csv</code> exports refunds for the wallet that pays them.
           “Download CSV” exports nothing. A check closes each refund whose transfer is on the chain.
         </p>
         <RunState runs={checks} />

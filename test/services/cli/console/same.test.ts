@@ -57,16 +57,16 @@ test("what commands show is the same by the console as on Redis, for people and 
   const unknown = `c_${"0".repeat(32)}`;
   const shown: string[][] = [
     ...[
-      ["calls", "find"],
-      ["calls", "find", "--endpoint", "/a"],
-      ["calls", "find", "--limit", "1"],
+      ["calls", "list"],
+      ["calls", "list", "--endpoint", "/a"],
+      ["calls", "list", "--limit", "1"],
     ],
     ...[failed, waiting, settling, review, unknown].map((id) => ["calls", "show", id]),
     ["calls", "show", waiting, "--body-only"],
     ["calls", "show", waiting, "--result-only"],
     ...[
       ["failed", "list"],
-      ["failed", "list", "--id", failed, "--id", waiting],
+      ["failed", "list", "--call", failed, "--call", waiting],
     ],
     ...[
       ["failed", "list", "--code", "runner.failed"],
@@ -91,10 +91,10 @@ test("what commands show is the same by the console as on Redis, for people and 
     ],
     ...[settling, review, unknown].map((id) => ["payments", "show", id]),
     ...[
-      ["payments", "refund-list"],
+      ["refunds", "list"],
       ["failed", "discard", "--all", "--dry-run", "--reason", "x"],
-      ["payments", "refund-check"],
-      ["payments", "spent-elsewhere"],
+      ["refunds", "check"],
+      ["payments", "list-spent"],
     ],
     ["payments", "audit", "--from-block", "1"],
     ["payments", "audit", "--from-block", "2", "--to-block", "1"],
@@ -119,7 +119,7 @@ test("what commands do is done by the console as well, under the name of its tok
     ["jobs", "pause", "7/1", "callback/receiver.example.com", "--reason", "x"],
     ["jobs", "resume", "7/1", "callback/receiver.example.com"],
     ["payments", "resolve", review, "--void", "--reason", "x"],
-    ["payments", "refund-list", refund, "--csv", "--reason", "x"],
+    ["refunds", "export", refund, "--format", "csv", "--reason", "x"],
   ];
   for (const args of done) {
     const ran = await there(...args);

@@ -48,7 +48,7 @@ test("postern failed discard says what is paid before it asks, and what is due b
     /^This discards 5 failed calls and deletes their bodies, and cannot be undone\.\n3 of them are paid, .*: refunds become due\n1 of them is paid, .*\nDiscard them\? \[y\/N\] $/,
   );
   expect((await ask()).stdout).toMatch(
-    /^discarded 5 calls\n3 of them were paid, .*: refunds are due \(postern payments refund-list\)\n1 of them was paid/,
+    /^discarded 5 calls\n3 of them were paid, .*: refunds are due \(postern refunds list\)\n1 of them was paid/,
   );
 });
 

@@ -27,13 +27,10 @@ test("postern failed list --json prints one object a line on stdout, and nothing
   expect(ran.stderr).toBe("2 of 3 failed calls match\n");
 });
 
-test("postern failed list --job takes a job as every table shows it, and its number alone", async () => {
+test("postern failed list --job takes a job as every table shows it", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const listed = async (job: string) => (await here(["failed", "list", "--job", job])).stdout.includes(id);
-  expect(await Promise.all(["7/1", "1", "8/1", "7/2", "2"].map(listed))).toEqual([
-    ...[true, true],
-    ...[false, false, false],
-  ]);
+  expect(await Promise.all(["7/1", "8/1", "7/2"].map(listed))).toEqual([true, false, false]);
   expect(await here(["failed", "list", "--job", "7/x"])).toMatchObject({ code: 2 });
 });
 

@@ -52,7 +52,7 @@ test("postern failed replay leaves a call older than the runner's memory of keys
 test("postern failed replay exits with 1 for a named call that has not failed, and replays the others", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const unknown = `c_${"0".repeat(32)}`;
-  const ran = await here(["failed", "replay", unknown, "--id", id]);
+  const ran = await here(["failed", "replay", unknown, "--call", id]);
   expect(ran.code).toBe(1);
   expect(ran.stdout).toBe("replayed 1 call\n");
   expect(ran.stderr).toContain(`${unknown} is unknown: there was no such call, or it is no longer kept`);

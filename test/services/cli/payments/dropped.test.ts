@@ -59,7 +59,7 @@ async function expectRefundCase(id: string): Promise<void> {
   });
   expect(payment).toMatchObject({ effect: "none", call: undefined, callBytes: 0, reason: undefined });
   expect([await payments.gateway.waiting(), await payments.charged()]).toEqual([[], [PRICE]]);
-  const [due] = jsonLines(await run(["payments", "refund-list", "--json"]));
+  const [due] = jsonLines(await run(["refunds", "list", "--json"]));
   expect(due).toMatchObject({ call_id: id, effect: "none", state: "discarded", obstacle: null });
   const audit = await run(["payments", "audit", "--from-block", fromBlock, "--json"]);
   expect(JSON.parse(audit.stdout)).toMatchObject({ tokens: [{ matched: 1, orphans: [], unsettled: [] }] });
@@ -112,7 +112,7 @@ test("a payment in review whose body was dropped can still be resolved: as settl
   expect(await run(["payments", "resolve", id, ...settled])).toMatchObject({ code: 0 });
   expect(await find(id)).toMatchObject({ state: "DISCARDED", effect: "none" });
   expect(await payments.gateway.waiting()).toEqual([]);
-  expect((await run(["payments", "refund-list", "--json"])).stdout).toContain(id);
+  expect((await run(["refunds", "list", "--json"])).stdout).toContain(id);
 
   const other = await payments.claimForReview();
   expect(await drop(other)).toMatchObject({ code: 0 });

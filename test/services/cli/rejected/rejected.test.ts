@@ -57,8 +57,8 @@ test("postern rejected list --json prints one object a line on stdout, and nothi
 
 test("postern rejected list chooses by path, by code, by time and by whether the path is unknown", async () => {
   const list = async (...args: string[]) => reasons(await rejected("list", "--json", ...args));
-  expect(await list("--path", "/a")).toHaveLength(2);
-  expect(await list("--path", "/quiet")).toEqual([]);
+  expect(await list("--endpoint", "/a")).toHaveLength(2);
+  expect(await list("--endpoint", "/quiet")).toEqual([]);
   expect(await list("--unknown")).toEqual(["differs from /a by case"]);
   expect(await list("--code", "webhook.credential_rejected", "--limit", "0")).toEqual(["missing"]);
   expect(await list("--since", new Date((rejections.newest[0]?.at ?? 0) - 1000).toISOString())).toHaveLength(
@@ -72,16 +72,16 @@ test.each([
   ["/nope", "error: no endpoint has the path /nope\n"],
   ["unknown", "error: no endpoint has the path unknown\n"],
 ])(
-  "postern rejected list --path %s is refused with exit code 2: no endpoint has it",
+  "postern rejected list --endpoint %s is refused with exit code 2: no endpoint has it",
   async (path, stderr) => {
-    expect(await rejected("list", "--path", path)).toEqual({ code: 2, stdout: "", stderr });
+    expect(await rejected("list", "--endpoint", path)).toEqual({ code: 2, stdout: "", stderr });
   },
 );
 
-test("postern rejected list --path lists what an endpoint refused that is no longer configured", async () => {
+test("postern rejected list --endpoint lists what an endpoint refused that is no longer configured", async () => {
   const endpoints = [{ path: "/quiet", job_id: 1, auth: "none" }];
   postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } }, webhooks: { endpoints } });
-  expect(reasons(await rejected("list", "--json", "--path", "/a"))).toHaveLength(2);
+  expect(reasons(await rejected("list", "--json", "--endpoint", "/a"))).toHaveLength(2);
 });
 
 test("postern rejected show takes the beginning of an id, and says with exit code 1 if several begin so", async () => {

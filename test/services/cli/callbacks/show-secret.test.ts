@@ -9,9 +9,9 @@ const postern = usePostern(() => ({
   postern: { callbacks: { secret: [NEXT, CALLBACK_SECRET] }, results: { secret: "env:NOT_SET_HERE" } },
 }));
 const secretOf = (...args: string[]) =>
-  runHere(["callbacks", "secret", ...args, "--config-dir", postern.configDir]);
+  runHere(["callbacks", "show-secret", ...args, "--config-dir", postern.configDir]);
 
-test("postern callbacks secret prints the receiver's secret for each configured one, the first one first", async () => {
+test("postern callbacks show-secret prints the receiver's secret for each configured one, the first one first", async () => {
   const url = "https://hooks.example.com/told?by=postern";
   expect(await secretOf(url)).toMatchObject({
     ...{ code: 0, stderr: "" },

@@ -1,21 +1,36 @@
-import type { Command } from "commander";
-import { configDir, wholeNumber } from "../options.ts";
+import { GROUP, type ProgramCommand } from "../command.ts";
+import { configDir, operatorUrl, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { CloseOptions } from "./close.ts";
+import type { ListOptions } from "./list.ts";
 import type { OpenOptions } from "./open.ts";
 
 const MINUTES = 10;
 
-/** `postern endpoint ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
-export function addEndpoint(program: Command, deps: ProgramDeps): void {
-  const endpoint = program
-    .command("endpoint")
-    .description("receive the secret that a sender, such as Asana, sends in its first request");
-  endpoint
+/** `postern endpoints ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
+  const endpoints = program
+    .command("endpoints")
+    .description("list endpoints, or open one for the secret that a sender sends in its first request")
+    .helpGroup(GROUP.act);
+  endpoints
+    .command("list")
+    .description("list the configured endpoints, with their requests of the last 24 hours")
+    .helpGroup(GROUP.look)
+    .option("--json", "print JSON, one object a line")
+    .addOption(operatorUrl())
+    .addOption(configDir())
+    .examples("endpoints list")
+    .action(async (options: ListOptions) => {
+      const { listEndpoints } = await import("./list.ts");
+      deps.exitWith(await listEndpoints(deps, options));
+    });
+  endpoints
     .command("open")
     .description(
       "wait for the request in which the sender sends its secret (a handshake), and print the secret once; Ctrl-C stops waiting",
     )
+    .helpGroup(GROUP.act)
     .argument("<path>", "path of the endpoint")
     .option(
       "--minutes <n>",
@@ -25,16 +40,19 @@ export function addEndpoint(program: Command, deps: ProgramDeps): void {
     )
     .option("--json", "print one JSON object")
     .addOption(configDir())
+    .examples("endpoints open /hooks/asana")
     .action(async (path: string, options: OpenOptions) => {
       const { openEndpoint } = await import("./open.ts");
       deps.exitWith(await openEndpoint(deps, path, options));
     });
-  endpoint
+  endpoints
     .command("close")
     .description("stop waiting for a secret, and delete one that was not shown")
+    .helpGroup(GROUP.act)
     .argument("<path>", "path of the endpoint")
     .option("--json", "print one JSON object")
     .addOption(configDir())
+    .examples("endpoints close /hooks/asana")
     .action(async (path: string, options: CloseOptions) => {
       const { closeEndpoint } = await import("./close.ts");
       deps.exitWith(await closeEndpoint(deps, path, options));

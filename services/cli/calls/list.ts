@@ -3,18 +3,19 @@ import type { FoundCallView, CallSearch as Search } from "../../../shared/consol
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
-export type FindOptions = CallSearch & Operated & { limit: number; json?: boolean };
+export type ListOptions = Omit<CallSearch, "id"> &
+  Operated & { call?: string; limit: number; json?: boolean };
 
 const PAGE_MAX = 500;
 
-/** `postern calls find`: the calls that match, wherever they are, the newest first. */
-export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<number> {
+/** `postern calls list`: the calls that match, wherever they are, the newest first. */
+export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const { limit, json } = options;
   const search = toSearch(options);
   return withOperations(deps, options, async (operations) => {
@@ -58,8 +59,8 @@ function foundText({ shown, next, isComplete }: Found): string {
   return `${counted(shown, "call")} found${more}${cut}`;
 }
 
-function toSearch({ deliveryId, since, until, ...asked }: FindOptions): Search {
-  const { id, endpoint, payer, transaction, origin, job, state } = asked;
+function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
+  const { call: id, endpoint, payer, transaction, origin, job, state } = asked;
   return {
     ...{ id, endpoint, payer, transaction, origin, job, state, delivery_id: deliveryId },
     since: since === undefined ? undefined : toIso(since),

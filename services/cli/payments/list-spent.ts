@@ -6,13 +6,13 @@ import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { amountOf } from "./list.ts";
 
-/** A limit of 0 is none. */
-export type SpentElsewhereOptions = Operated & { limit: number; json?: boolean };
+/** 0 lists all. */
+export type ListSpentOptions = Operated & { limit: number; json?: boolean };
 
 const PAGE_MAX = 20;
 
-/** `postern payments spent-elsewhere`: payments that were refused because they were spent before, and in which transaction. */
-export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOptions): Promise<number> {
+/** `postern payments list-spent`: payments that were refused because they were spent before, and in which transaction. */
+export function listSpent(deps: ProgramDeps, options: ListSpentOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   return withOperations(deps, options, async ({ listSpentElsewhere: list }) => {
     const listing = createListing<SpentElsewhereView>(deps, options.json, {

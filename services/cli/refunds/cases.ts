@@ -1,59 +1,45 @@
 import type { Operations } from "../../../shared/console/contract/contract.ts";
-import type { RefundCase, RefundExportView } from "../../../shared/console/refunds.ts";
-import { newExportId } from "../../../shared/payments/refund-export.ts";
-import { AppError } from "../../../shared/platform/errors/app-error.ts";
+import type { RefundCase } from "../../../shared/console/refunds.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import { pagesOf } from "../pages.ts";
+import { amountOf, toneOfState } from "../payments/list.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
-import { amountOf, toneOfState } from "./list.ts";
-import { toBatch, toCsv } from "./refund-formats.ts";
-import { LATE } from "./show.ts";
 
-export type RefundListOptions = Operated & {
-  csv?: boolean;
-  calldata?: boolean;
-  /** All of them as a table for bookkeeping; nothing is exported. */
-  report?: boolean;
-  /** The id of an export that is printed again. */
-  export?: string;
-  effectUnknown?: boolean;
-  network?: string;
-  limit: number;
-  reason?: string;
-  json?: boolean;
-};
+/** The options by which refunds are chosen. */
+export type CasesOptions = Operated & { effectUnknown?: boolean; network?: string; json?: boolean };
 
-/** `postern payments refund-list`: lists what was paid and failed for good; with a format it is exported, and the export printed. */
+/** `postern refunds list`: lists what was paid and failed for good. */
 export function listRefunds(
   deps: ProgramDeps,
   ids: readonly string[],
-  options: RefundListOptions,
+  options: CasesOptions,
+): Promise<number> {
+  return withCases(deps, ids, options, async (_operations, chosen) => show(deps, chosen, options));
+}
+
+/** Chooses refunds and does the work on them. A network that has none and no accepted token is a wrong command line. */
+export function withCases(
+  deps: ProgramDeps,
+  ids: readonly string[],
+  options: CasesOptions,
+  work: (operations: Operations, chosen: Chosen) => Promise<number>,
 ): Promise<number> {
   return withOperations(deps, options, async (operations) => {
-    if (options.export !== undefined)
-      return printAgain(deps, await operations.getRefundExport({ export_id: options.export }), options);
-    if (options.report) {
-      for await (const piece of (await operations.getRefundReport()).pieces)
-        deps.print(Buffer.from(piece).toString());
-      return EXIT.ok;
-    }
     const chosen = await readCases(operations, ids, options);
     const problem = await whyNoNetwork(operations, chosen, options);
-    if (problem !== undefined) {
-      deps.printError(`error: ${problem}\n`);
-      return EXIT.usage;
-    }
-    if (options.csv || options.calldata) return exportCases(deps, operations, chosen, options);
-    return show(deps, chosen, options);
+    if (problem === undefined) return work(operations, chosen);
+    deps.printError(`error: ${problem}\n`);
+    return EXIT.usage;
   });
 }
 
 const PAGE_MAX = 500;
 
-type Chosen = {
+/** The refunds that were chosen. */
+export type Chosen = {
   /** What an export would have, the oldest payment first. */
   cases: RefundCase[];
   /** How many are left out, by the reason. */
@@ -67,7 +53,7 @@ type Chosen = {
 async function readCases(
   { getPayment, listRefunds }: Operations,
   ids: readonly string[],
-  { effectUnknown = false, network }: RefundListOptions,
+  { effectUnknown = false, network }: CasesOptions,
 ): Promise<Chosen> {
   const chosen: Chosen = { cases: [], leftOut: new Map(), elsewhere: new Set(), refused: [] };
   const named = new Set(ids);
@@ -105,7 +91,7 @@ async function readCases(
 async function whyNoNetwork(
   { getConfiguredNames }: Operations,
   { cases, leftOut, refused }: Chosen,
-  { network }: RefundListOptions,
+  { network }: CasesOptions,
 ): Promise<string | undefined> {
   if (network === undefined || cases.length + leftOut.size + refused.length > 0) return undefined;
   const { networks } = await getConfiguredNames();
@@ -113,7 +99,7 @@ async function whyNoNetwork(
   return `no refund is due on ${network}, and no accepted token is on it; choose one of ${networks.join(", ")}`;
 }
 
-function show(deps: ProgramDeps, chosen: Chosen, { json }: RefundListOptions): number {
+function show(deps: ProgramDeps, chosen: Chosen, { json }: CasesOptions): number {
   const { cases, refused } = chosen;
   const listing = createListing<RefundCase>(deps, json, {
     columns: [
@@ -137,7 +123,7 @@ function show(deps: ProgramDeps, chosen: Chosen, { json }: RefundListOptions): n
   return refused.length > 0 ? EXIT.failed : EXIT.ok;
 }
 
-function countText({ cases, leftOut, elsewhere }: Chosen): string {
+export function countText({ cases, leftOut, elsewhere }: Chosen): string {
   const others = elsewhere.size === 0 ? [] : [`more on ${[...elsewhere].join(", ")}`];
   return [`${counted(cases.length, "refund")} due`, ...leftOutText(leftOut), ...others].join(", ");
 }
@@ -148,63 +134,6 @@ const ADVICE: Readonly<Record<string, string>> = {
   "not confirmed": " (run this again once the chain confirms them at the configured depth)",
 };
 
-function leftOutText(leftOut: Chosen["leftOut"]): string[] {
+export function leftOutText(leftOut: Chosen["leftOut"]): string[] {
   return [...leftOut].map(([obstacle, times]) => `${times} left out: ${obstacle}${ADVICE[obstacle] ?? ""}`);
-}
-
-/** Exports the cases that were listed, as far as they are still cases. */
-async function exportCases(
-  deps: ProgramDeps,
-  operations: Operations,
-  chosen: Chosen,
-  options: RefundListOptions,
-): Promise<number> {
-  const { cases, leftOut, refused } = chosen;
-  const { printError, note, print } = deps;
-  if (refused.length > 0) {
-    printError(`${refused.join("\n")}\nnothing was exported\n`);
-    return EXIT.failed;
-  }
-  const [network, ...others] = [...new Set(cases.map(({ terms }) => terms.network))];
-  if (network === undefined) {
-    note(`nothing was exported: ${countText(chosen)}\n`);
-    return EXIT.ok;
-  }
-  if (others.length > 0) {
-    const all = [network, ...others].join(", ");
-    printError(
-      `error: an export must be of one network, but these refunds are on ${all}; choose one with --network\n`,
-    );
-    return EXIT.usage;
-  }
-  const exported = cases.slice(0, options.limit).map(({ call_id }) => call_id);
-  const order = { id: newExportId(), call_ids: exported, effect_unknown: options.effectUnknown ?? false };
-  const { reason = "postern payments refund-list" } = options;
-  const made = await operations.exportRefunds({ ...order, reason }).catch((error: unknown) => {
-    if (error instanceof AppError && error.code === "payment.undecidable") return undefined;
-    throw error;
-  });
-  if (made === undefined) {
-    note("nothing was exported: these refunds are no longer due\n");
-    return EXIT.ok;
-  }
-  print(inFormat(made, options));
-  printError(`export ${made.id}: ${counted(made.rows.length, "refund")} on ${network}\n`);
-  const rest = cases.length - made.rows.length;
-  if (rest > 0) note(`${counted(rest, "more refund")} due: run this again\n`);
-  if (leftOut.size > 0) note(`not exported: ${leftOutText(leftOut).join(", ")}\n`);
-  return EXIT.ok;
-}
-
-function printAgain(deps: ProgramDeps, made: RefundExportView, options: RefundListOptions): number {
-  deps.print(inFormat(made, options));
-  for (const { call_id: id, state, late_at: lateAt } of made.rows) {
-    if (state === "refunded") deps.printError(`${id} is already refunded\n`);
-    if (lateAt !== null) deps.printError(`ATTENTION: ${id}: ${LATE}\n`);
-  }
-  return EXIT.ok;
-}
-
-function inFormat(made: RefundExportView, { csv }: RefundListOptions): string {
-  return csv ? toCsv(made) : toBatch(made);
 }

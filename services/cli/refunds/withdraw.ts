@@ -3,14 +3,10 @@ import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
-export type RefundWithdrawOptions = Operated & { reason: string; json?: boolean };
+export type WithdrawOptions = Operated & { reason: string; json?: boolean };
 
-/** `postern payments refund-withdraw`: a call that the runner took after its export is injected, and its case is none. 1 for any other. */
-export function withdrawRefund(
-  deps: ProgramDeps,
-  id: string,
-  options: RefundWithdrawOptions,
-): Promise<number> {
+/** `postern refunds withdraw`: a call that the runner took after its export is injected, and its case is none. 1 for any other. */
+export function withdrawRefund(deps: ProgramDeps, id: string, options: WithdrawOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     await operations.withdrawRefund({ call_id: id, reason: options.reason });
     if (options.json) deps.print(jsonLine({ call_id: id, state: "injected" }));
