@@ -1,5 +1,5 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import { CALL_ID, NOT_A_CALL_ID } from "../../shared/call/call-id.ts";
+import { CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX } from "../../shared/call/call-id.ts";
 import { whyNoJobKey } from "../../shared/call/job-ids.ts";
 import { isAddress } from "../../shared/chain/address.ts";
 import { listenAddressText, readListenAddress } from "../../shared/http/ip/listen-address.ts";
@@ -88,12 +88,12 @@ export function isResultToken(text: string): boolean {
 export const CALL = "c_4f1b";
 
 export function callId(): Argument {
-  return new Argument("<id>", "id of the call").argParser(parseCallId);
+  return new Argument("<id>", "id of the call, or a unique prefix of it").argParser(parseCallId);
 }
 
 /** Any number of call ids, each once. */
 export function callIds(): Argument {
-  return new Argument("[ids...]", "ids of calls").argParser(collectCallId);
+  return new Argument("[ids...]", "ids of calls, or unique prefixes of them").argParser(collectCallId);
 }
 
 /** Any number of jobs, each once, and at least one; or of receivers of callbacks. */
@@ -131,8 +131,8 @@ export function collectCallId(text: string, before: string[] = []): string[] {
 }
 
 export function parseCallId(text: string): string {
-  if (CALL_ID.test(text)) return text;
-  return refuseValue(NOT_A_CALL_ID, "c_4f1b…");
+  if (CALL_ID_PREFIX.test(text)) return text;
+  return refuseValue(NOT_A_CALL_ID_PREFIX, CALL);
 }
 
 export function parseCode(text: string): ErrorCode {

@@ -49,7 +49,7 @@ function addList(calls: ProgramCommand, deps: ProgramDeps): void {
     .command("list")
     .description("list calls in any state, newest first")
     .helpGroup(GROUP.look)
-    .option("--call <id>", "id of the call", parseCallId)
+    .option("--call <id>", "id of the call, or a prefix of it", parseCallId)
     .option("--delivery-id <id>", "sender's id of the delivery")
     .option("--endpoint <path>", "endpoint that received the webhook")
     .option("--payer <address>", "address that paid for the call", parseAddress)

@@ -4,6 +4,7 @@ import { bytesOf } from "../../../shared/console/contract/operation.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { writeBody } from "../body.ts";
+import { callIdOf } from "../call-ids.ts";
 import { saidBy } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain, section } from "../text.ts";
@@ -13,8 +14,9 @@ import { stateWord } from "./list.ts";
 export type ShowOptions = Operated & { json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
 
 /** `postern calls show`: the life of one call, or the bytes of its body or result. 1 if it is unknown, or the bytes are not there. */
-export function showCall(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
+export function showCall(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
     if (options.bodyOnly) writeBody(deps, id, await bytesOf(await operations.getCallBody({ call_id: id })));
     else if (options.resultOnly)
       writeBody(deps, id, await bytesOf(await operations.getCallResult({ call_id: id })));

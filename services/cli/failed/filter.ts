@@ -32,7 +32,7 @@ export function addFilterOptions(command: ProgramCommand, limit: Option): Progra
     .option("--code <code>", "error code of the failure, such as runner.refused", parseCode)
     .addOption(sinceOption("failed"))
     .addOption(untilOption("failed"))
-    .option("--call <id>", "id of the call; may be repeated", collectCallId)
+    .option("--call <id>", "id of the call, or a unique prefix of it; may be repeated", collectCallId)
     .addOption(limit);
 }
 

@@ -3,6 +3,7 @@ import { FailedCallView, type FailedFilter } from "../../../shared/console/faile
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
+import { callIdsOf } from "../call-ids.ts";
 import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import { pagesOf } from "../pages.ts";
@@ -34,7 +35,7 @@ export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<num
       toJson: (call) => call,
     });
     const read = (cursor?: string) => operations.listFailed({ ...filter, limit: PAGE_MAX, cursor });
-    const named = ids && (await readNamed(operations, ids, filter));
+    const named = ids && (await readNamed(operations, await callIdsOf(operations, ids), filter));
     let shown = 0;
     for await (const call of named ?? pagesOf(read, ({ calls }) => calls)) {
       listing.add(call);

@@ -3,6 +3,7 @@ import type { FailedCallDetail } from "../../../shared/console/failed.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { bodyText, writeBody } from "../body.ts";
+import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain, section } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -10,8 +11,9 @@ import { type Operated, withOperations } from "../with-operations.ts";
 export type ShowOptions = Operated & { json?: boolean; full?: boolean; bodyOnly?: boolean };
 
 /** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
-export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
+export function showFailed(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
     const readBody = async () => bytesOf(await operations.getFailedBody({ call_id: id }));
     if (options.bodyOnly) {
       writeBody(deps, id, await readBody());

@@ -3,6 +3,7 @@ import { unknownPayment } from "../../../shared/console/payments.ts";
 import type { Reconciled } from "../../../shared/console/reconcile.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { callIdsOf } from "../call-ids.ts";
 import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
@@ -24,7 +25,7 @@ export function reconcilePayments(
 ): Promise<number> {
   const { print, say, note, printError } = deps;
   return withOperations(deps, operated, async (operations) => {
-    const pending = (all ? await inFlight(operations) : named).values();
+    const pending = (all ? await inFlight(operations) : await callIdsOf(operations, named)).values();
     const deadline = systemClock() + wait * 1000;
     const outcomes: Reconciled[] = [];
     const work = async (): Promise<void> => {

@@ -1,6 +1,7 @@
 import type { PaymentDetail } from "../../../shared/console/payment-view.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
+import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -8,9 +9,10 @@ import { type Operated, withOperations } from "../with-operations.ts";
 export type ShowOptions = Operated & { json?: boolean };
 
 /** `postern payments show`: all that is known of one payment except its body. 1 if it is unknown. */
-export function showPayment(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withOperations(deps, options, async ({ getPayment }) => {
-    const payment = await getPayment({ call_id: id });
+export function showPayment(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
+  return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
+    const payment = await operations.getPayment({ call_id: id });
     deps.print(options.json ? jsonLine(payment) : inWords(payment));
     return EXIT.ok;
   });

@@ -1,6 +1,7 @@
 import type { Operations } from "../../../shared/console/contract/contract.ts";
 import type { RefundCase } from "../../../shared/console/refunds.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { callIdsOf } from "../call-ids.ts";
 import { createListing } from "../listing.ts";
 import { pagesOf } from "../pages.ts";
 import { amountOf, toneOfState } from "../payments/list.ts";
@@ -28,7 +29,7 @@ export function withCases(
   work: (operations: Operations, chosen: Chosen) => Promise<number>,
 ): Promise<number> {
   return withOperations(deps, options, async (operations) => {
-    const chosen = await readCases(operations, ids, options);
+    const chosen = await readCases(operations, await callIdsOf(operations, ids), options);
     const problem = await whyNoNetwork(operations, chosen, options);
     if (problem === undefined) return work(operations, chosen);
     deps.printError(`error: ${problem}\n`);
@@ -36,7 +37,7 @@ export function withCases(
   });
 }
 
-const PAGE_MAX = 500;
+export const PAGE_MAX = 500;
 
 /** The refunds that were chosen. */
 export type Chosen = {

@@ -1,5 +1,5 @@
-import { type Argument, Option } from "commander";
-import { EXPORT_ID, EXPORTED_MAX } from "../../../shared/payments/refund-export.ts";
+import { Argument, Option } from "commander";
+import { EXPORTED_MAX } from "../../../shared/payments/refund-export.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { CALL, callId, callIds, configDir, operatorUrl, refuseValue, wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
@@ -67,7 +67,7 @@ function addShow(refunds: ProgramCommand, deps: ProgramDeps): void {
     .command("show")
     .description("print an earlier export again, the same bytes; exports nothing")
     .helpGroup(GROUP.look)
-    .addArgument(exportId(refunds))
+    .addArgument(exportId())
     .addOption(format())
     .addOption(operatorUrl())
     .addOption(configDir())
@@ -137,11 +137,14 @@ function format(): Option {
     .makeOptionMandatory();
 }
 
-function exportId(command: ProgramCommand): Argument {
-  return command.createArgument("<export>", "id of the export").argParser(parseExportId);
+function exportId(): Argument {
+  return new Argument("<export>", "id of the export, or a unique prefix of it").argParser(parseExportId);
 }
 
 function parseExportId(text: string): string {
-  if (EXPORT_ID.test(text)) return text;
-  return refuseValue("must be an export id: r_ and 32 lower-case hex digits", "r_4f1b…");
+  if (/^r_[0-9a-f]{4,32}$/.test(text)) return text;
+  return refuseValue(
+    "must be an export id: r_ and 32 lower-case hex digits, or at least the first 4 of them",
+    "r_4f1b",
+  );
 }

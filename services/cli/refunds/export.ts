@@ -1,13 +1,14 @@
 import type { Operations } from "../../../shared/console/contract/contract.ts";
 import type { RefundExportView } from "../../../shared/console/refunds.ts";
-import { newExportId } from "../../../shared/payments/refund-export.ts";
+import { EXPORT_ID, newExportId } from "../../../shared/payments/refund-export.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { pagesOf } from "../pages.ts";
 import { LATE } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
-import { type CasesOptions, type Chosen, countText, leftOutText, withCases } from "./cases.ts";
+import { type CasesOptions, type Chosen, countText, leftOutText, PAGE_MAX, withCases } from "./cases.ts";
 import { toBatch, toCsv } from "./formats.ts";
 
 export type ShowOptions = Operated & { format: Format; json?: boolean };
@@ -26,9 +27,27 @@ export function exportRefunds(
 
 /** `postern refunds show`: prints an export again. */
 export function showExport(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withOperations(deps, options, async ({ getRefundExport }) =>
-    printAgain(deps, await getRefundExport({ export_id: id }), options),
-  );
+  return withOperations(deps, options, async (operations) => {
+    const export_id = await exportIdOf(operations, id);
+    return printAgain(deps, await operations.getRefundExport({ export_id }), options);
+  });
+}
+
+/** The id of an export that is named by it or by a prefix of it. The exports are those of the refunds that are remembered. */
+async function exportIdOf({ listRefunds }: Operations, named: string): Promise<string> {
+  if (EXPORT_ID.test(named)) return named;
+  const found = new Set<string>();
+  const read = (cursor?: string) => listRefunds({ limit: PAGE_MAX, cursor });
+  for await (const { refund } of pagesOf(read, ({ payments }) => payments))
+    if (refund?.export.startsWith(named)) found.add(refund.export);
+  const [only, ...others] = found;
+  if (only !== undefined && others.length === 0) return only;
+  if (only === undefined)
+    throw AppError.public(
+      "refund.unknown",
+      `no export of a pending refund has an id that starts with ${named}`,
+    );
+  throw new Error(`several exports have an id that starts with ${named}: ${[...found].join(", ")}`);
 }
 
 /** Exports the chosen cases, as far as they are still cases. */

@@ -20,7 +20,7 @@ export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
       `outcomes of the events, separated by commas: ${OUTCOMES.join(", ")}`,
       parseOutcomes,
     )
-    .option("--call <id>", "id of the call", parseCallId)
+    .option("--call <id>", "id of the call, or a prefix of it", parseCallId)
     .option("--json", "print JSON, one object a line (default without a terminal)")
     .addOption(configDir())
     .examples("tail --endpoint /hooks/github", "tail --outcome refused,failed")

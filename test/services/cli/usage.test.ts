@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { expect, test } from "vitest";
+import { ProgramCommand } from "../../../services/cli/command.ts";
 import { leavesOf } from "../../../services/cli/output-options.ts";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
@@ -67,7 +68,7 @@ test.each([
 test.each([
   [
     "failed replay meta",
-    "argument 'ids' value 'meta' is invalid: it must be a call id: c_ and 32 lower-case hex digits; for example c_4f1b…",
+    "argument 'ids' value 'meta' is invalid: it must be a call id: c_ and 32 lower-case hex digits, or at least the first 4 of them; for example c_4f1b",
   ],
   [
     "jobs resume 7/01",
@@ -146,6 +147,36 @@ test("the help of each command has examples, and marks its required arguments", 
   }
   expect((await runHere(["jobs", "show", "--help"])).stdout).toMatch(/service\/job +job.*\(required\)/s);
 });
+
+test("the examples in the help are command lines that the program takes", async () => {
+  const program = buildProgram({ version: "0", env: {}, terminal: { canAsk: true } } as Surroundings);
+  const commands = leavesOf(program).filter((each) => each instanceof ProgramCommand);
+  for (const { exampleLines } of commands) expect(exampleLines.length).toBeGreaterThan(0);
+  for (const command of commands)
+    for (const line of command.exampleLines) {
+      const [ran] = await takenBy(line);
+      expect([line, ran]).toEqual([line, `${command.parent?.name()} ${command.name()}`]);
+    }
+});
+
+/** The command that would run for this line of a shell. */
+async function takenBy(line: string): Promise<string[]> {
+  const program = buildProgram({
+    ...({ version: "0", env: {}, terminal: { canAsk: true } } as Surroundings),
+    printError: (text) => expect.fail(`${line}: ${text}`),
+    exitWith: (code) => expect.fail(`${line}: ${code}`),
+  });
+  const ran: string[] = [];
+  for (const command of leavesOf(program))
+    command.action(() => void ran.push(`${command.parent?.name()} ${command.name()}`));
+  const [shown = ""] = line.replace("$ADDRESS", `0x${"1".repeat(40)}`).split(" > ");
+  const words = shown.match(/"[^"]*"|\S+/g) ?? [];
+  await program.parseAsync(
+    words.map((word) => word.replaceAll('"', "")),
+    { from: "user" },
+  );
+  return ran;
+}
 
 test("the help of each command fits a screen of 80 columns", async () => {
   const program = buildProgram({ version: "0", env: {} } as Surroundings);
