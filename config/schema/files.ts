@@ -41,10 +41,8 @@ export interface PosternFile {
     };
     /** addresses that nodes or sentinels name, and those to use instead */
     nat_map?: Readonly<Record<string, string>>;
-    /** "relaxed": Redis may lose calls that were answered with 202 @default "strict" */
-    durability?: "strict" | "relaxed";
-    /** durability that a managed Redis promises, if it hides its settings */
-    declared?: string;
+    /** or "managed", if a service is durable and hides its settings; "relaxed": Redis may lose calls that were answered with 202 @default "strict" */
+    durability?: "strict" | "managed" | "relaxed";
   };
   runner?: {
     url?: string;
@@ -76,8 +74,7 @@ export interface PosternFile {
       };
       nat_map?: Readonly<Record<string, string>>;
       /** @default "strict" */
-      durability?: "strict" | "relaxed";
-      declared?: string;
+      durability?: "strict" | "managed" | "relaxed";
     };
     /** seconds that the runner remembers an Idempotency-Key @default 2592000 */
     memory_secs?: number;

@@ -74,7 +74,7 @@ const Quoted = z.object({
   quote_header: z.string(),
 });
 
-/** A quote for people, with the header that an x402 gateway takes. Throws if the answer is not a quote. */
+/** A quote for people, with the header that a payment gateway takes. Throws if the answer is not a quote. */
 function quoteText(json: unknown): string {
   const parsed = Quoted.safeParse(json);
   if (!parsed.success)

@@ -300,6 +300,8 @@ function differences(processes: readonly Process[]): string[] {
 
 const PROOFS: Partial<Record<string, string>> = {
   always: "fsync before each reply",
+  replicated: "confirmed by all replicas, each with fsync",
+  managed: "as the Redis service promises",
   none: "none: accepted calls can be lost",
 };
 

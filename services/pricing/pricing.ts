@@ -200,7 +200,7 @@ export function composePricingService(options: Options): ComposedService {
   };
 }
 
-/** How a quote can be settled at an x402 gateway now: in every token whose rate is known. */
+/** How a quote can be settled at a payment gateway now: in every token whose rate is known. */
 function createSettle({ public_url, accepted_tokens }: X402Settlement, rateOf: RateOf<AcceptedToken>) {
   const endpoint = public_url.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({

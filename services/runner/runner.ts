@@ -149,7 +149,7 @@ function createReadiness(durable: DurableRedis, isDraining: () => boolean) {
     const draining = isDraining();
     const checks = {
       redis: text,
-      durability: durable.durability.mode,
+      durability: durable.mode,
       ...clockCheck(durable.redis),
       draining,
     };

@@ -73,8 +73,7 @@ function certificateProblems({ ca, cert, key }: Pems): Problem[] {
 }
 
 const durability = {
-  durability: z.enum(["strict", "relaxed"]).default("strict"),
-  declared: z.string().trim().min(1).max(200).optional(),
+  durability: z.enum(["strict", "managed", "relaxed"]).default("strict"),
 };
 
 /** The keys of a Redis: where it is, how to log in, and what it must promise. */
@@ -151,10 +150,6 @@ const rules = between<RedisTable>(
       message: "is missing: sentinel_username needs one",
     },
   ),
-  rule(({ durability: mode, declared }) => mode === "strict" || declared === undefined, {
-    path: ["declared"],
-    message: 'is not used: durability is "relaxed"',
-  }),
 );
 
 const name = z
@@ -208,6 +203,6 @@ export function toRedisTarget(table: RedisTable, prefix: string) {
 }
 
 /** What a part asks of its Redis (shared/redis/server-state.ts). */
-export function toDurability({ durability: mode, declared }: Pick<RedisTable, keyof typeof durability>) {
-  return { mode, declared };
+export function toDurability({ durability: mode }: Pick<RedisTable, "durability">) {
+  return { mode };
 }

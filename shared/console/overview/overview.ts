@@ -10,7 +10,7 @@ import { jobOf, originOf } from "../../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../../queue/registry.ts";
 import { type RedisStatus, redisStatus } from "../../queue/status.ts";
 import type { Partition } from "../../redis/partition.ts";
-import type { Durability } from "../../redis/server-state.ts";
+import type { DurabilityMode } from "../../redis/server-state.ts";
 import { createReadProcesses, type Processes } from "../../telemetry/processes/list.ts";
 import { RunnerView, runnerViews } from "../runners.ts";
 import { createTokenSource, decimalsFrom } from "../tokens.ts";
@@ -89,7 +89,7 @@ export type Overview = {
   revenue: ReadRevenue;
 };
 
-type Deps = Durability & { partition: Partition; configDir: string; env: Env; clock: Clock };
+type Deps = { mode: DurabilityMode; partition: Partition; configDir: string; env: Env; clock: Clock };
 
 export function createOverview(deps: Deps): Overview {
   const flow = createFlowApi(deps);
@@ -117,7 +117,7 @@ function createReadQueues({ partition, clock }: Deps): Overview["queues"] {
 }
 
 function createReadOverview(
-  { partition, mode, declared, configDir, env, clock }: Deps,
+  { partition, mode, configDir, env, clock }: Deps,
   readQueues: Overview["queues"],
 ): Overview["read"] {
   const jobs = openJobs(partition);
@@ -134,7 +134,7 @@ function createReadOverview(
       readProcesses(),
       readUnresolved(),
       readRefundTotals(),
-      redisStatus(partition.redis, { mode, declared }),
+      redisStatus(partition.redis, mode),
     ]);
     const now = clock();
     const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);

@@ -43,7 +43,7 @@ async function quote(...given: readonly string[]): Promise<Ran> {
   return ran;
 }
 
-test("`postern quote` does the work and shows the quote, with the header that an x402 gateway takes", async () => {
+test("`postern quote` does the work and shows the quote, with the header that a payment gateway takes", async () => {
   const shown = await quote(...args, "--body", "hi");
   expect([shown.code, shown.stderr]).toEqual([0, ""]);
   expect(shown.stdout).toContain("price: 1000 wei, until ");
