@@ -34,7 +34,7 @@ import {
   wholeNumber,
 } from "./options.ts";
 import { createOutput } from "./output.ts";
-import { addOutputOptions, isJsonWanted } from "./output-options.ts";
+import { addOutputOptions, isJsonWanted, jsonOutput } from "./output-options.ts";
 import { addPay } from "./pay/command.ts";
 import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps, Surroundings } from "./program-deps.ts";
@@ -68,7 +68,7 @@ export function buildProgram(given: Surroundings): ProgramCommand {
       writeOut: deps.print,
       writeErr: (text) => (isJsonWanted(program) ? deps : given).printError(text),
       outputError(text) {
-        if (isJsonWanted(program)) output.begin({ json: true });
+        if (isJsonWanted(program)) output.begin({ output: "json" });
         deps.printError(valueErrorText(text));
       },
     })
@@ -79,6 +79,7 @@ export function buildProgram(given: Surroundings): ProgramCommand {
       throw error;
     });
   program.hook("preAction", (_program, command) => {
+    command.setOptionValue("json", command.opts()["output"] === "json");
     output.begin(command.opts());
     checkEnvironment(command, deps);
   });
@@ -275,7 +276,6 @@ function addQuote(program: ProgramCommand, deps: ProgramDeps): void {
       wholeNumber(20, { max: DIFFICULTY_BEARABLE }),
       20,
     )
-    .option("--json", "print one JSON object")
     .examples("quote http://127.0.0.1:8404 --job 0/1 --requester $ADDRESS")
     .action(async (url: URL, options: QuoteOptions & { job: string }) => {
       const { showQuote } = await import("./quote.ts");
@@ -300,7 +300,7 @@ function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
     .description("show calls by origin, the last hour, running processes and the durability of Redis")
     .helpGroup(GROUP.look)
     .option("--watch", "refresh every two seconds until Ctrl-C")
-    .option("--json", "print JSON, one object a line")
+    .addOption(jsonOutput("print JSON, one object a line"))
     .addOption(configDir())
     .addHelpText("after", STATUS_COLUMNS)
     .examples("status", "status --watch")
@@ -323,7 +323,6 @@ function addRedisAcl(program: ProgramCommand, deps: ProgramDeps): void {
       ).choices(KINDS),
     )
     .option("--name <name>", "name of the deployment, as [redis] name", "postern")
-    .option("--json", "print one JSON object")
     .action(async (user: ProcessKind, { name, json }: { name: string; json?: boolean }) => {
       const { aclRules } = await import("./redis-rights.ts");
       const rules = aclRules(user, name);

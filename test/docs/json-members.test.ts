@@ -17,7 +17,7 @@ const LISTED: readonly [command: string, view: z.ZodObject][] = [
 ];
 
 test.each(LISTED)(
-  "docs/configuration.md names every member that postern %s prints with --json",
+  "docs/configuration.md names every member that postern %s prints with -o json",
   (command, view) => {
     const row = readDocument("docs/configuration.md")
       .split("\n")

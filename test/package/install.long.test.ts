@@ -160,9 +160,9 @@ const COMMANDS: Readonly<Record<string, Case>> = {
   },
   "refunds list": { says: /0 refunds due/ },
   "refunds report": { says: /^call_id,/ },
-  "refunds export": { args: () => ["--format", "csv"], says: /nothing was exported: 0 refunds due/ },
+  "refunds export": { args: () => ["-o", "csv"], says: /nothing was exported: 0 refunds due/ },
   "refunds show": {
-    args: () => [`r_${"0".repeat(32)}`, "--format", "csv"],
+    args: () => [`r_${"0".repeat(32)}`, "-o", "csv"],
     says: /no such|unknown/,
     code: 1,
   },
@@ -201,7 +201,7 @@ describe("with the packages that postern pay asks for", () => {
     world = { ready: started.ready, webhook: await sendWebhook(started.ready), paid: "", resultUrl: "" };
     await dev.waitForEvent("call.injected", { where: isOf(world.webhook) });
     const bought = await postern(
-      ["pay", `${world.ready.x402}/x402/jobs/0/1`, "--body", "hi", "--json"],
+      ["pay", `${world.ready.x402}/x402/jobs/0/1`, "--body", "hi", "-o", "json"],
       PAYER,
     );
     expect(bought.code, bought.stderr).toBe(0);
@@ -235,7 +235,7 @@ describe("with the packages that postern pay asks for", () => {
     const lines: string[] = [];
     const tail = spawnChild({
       command: join(project, "node_modules/.bin/postern"),
-      args: ["tail", "--json"],
+      args: ["tail", "-o", "json"],
       env: { PATH: process.env["PATH"], ...env() },
       onLine: (line) => lines.push(line),
     });

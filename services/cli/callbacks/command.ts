@@ -19,7 +19,6 @@ export function addCallbacks(program: ProgramCommand, deps: ProgramDeps): void {
       "URL of the receiver, as in callback_url or in the X-PLATFORM-CALLBACK header of a request",
       parseReceiverUrl,
     )
-    .option("--json", "print one JSON object")
     .addOption(configDir())
     .examples("callbacks show-secret https://hooks.example.com/postern")
     .action(async (url: string, options: SecretOptions) => {

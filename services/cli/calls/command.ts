@@ -16,6 +16,7 @@ import {
   untilOption,
   usageError,
 } from "../options.ts";
+import { jsonOutput, listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ForgetOptions } from "./forget.ts";
 import type { ListOptions } from "./list.ts";
@@ -60,7 +61,7 @@ function addList(calls: ProgramCommand, deps: ProgramDeps): void {
     .addOption(sinceOption("updated"))
     .addOption(untilOption("updated"))
     .addOption(limitOption(50))
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .addHelpText("after", STATES)
@@ -78,10 +79,10 @@ function addShow(calls: ProgramCommand, deps: ProgramDeps): void {
     .helpGroup(GROUP.look)
     .addArgument(callId())
     .addOption(
-      new Option("--body-only", "print only the raw bytes of the body").conflicts(["resultOnly", "json"]),
+      new Option("--body-only", "print only the raw bytes of the body").conflicts(["resultOnly", "output"]),
     )
-    .addOption(new Option("--result-only", "print only the raw bytes of the result").conflicts("json"))
-    .option("--json", "print one JSON object, without body and result")
+    .addOption(new Option("--result-only", "print only the raw bytes of the result").conflicts("output"))
+    .addOption(jsonOutput("print one JSON object, without body and result"))
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples(`calls show ${CALL}`, `calls show ${CALL} --body-only > body`)

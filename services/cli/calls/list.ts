@@ -6,7 +6,7 @@ import { toIso } from "../../../shared/platform/time/iso.ts";
 import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, toSeconds } from "../text.ts";
+import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ListOptions = Omit<CallSearch, "id"> &
@@ -16,20 +16,26 @@ const PAGE_MAX = 500;
 
 /** `postern calls list`: the calls that match, wherever they are, the newest first. */
 export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<number> {
-  const { limit, json } = options;
+  const { limit } = options;
   const search = toSearch(options);
   return withOperations(deps, options, async (operations) => {
-    const listing = createListing<FoundCallView>(deps, json, {
+    const listing = createListing<FoundCallView>(deps, {
       columns: [
-        { heading: "CALL", width: 34 },
-        { heading: "UPDATED", width: 20 },
-        { heading: "STATE", width: 9, tone: (state) => (state === "failed" ? "bad" : undefined) },
-        { heading: "ORIGIN", width: 20, cutTo: 16 },
-        { heading: "JOB", width: 5 },
+        { heading: "CALL" },
+        { heading: "UPDATED" },
+        { heading: "AGE", alignRight: true },
+        { heading: "STATE", tone: (state) => (state === "failed" ? "bad" : undefined) },
+        { heading: "ORIGIN", cutTo: 16 },
+        { heading: "JOB" },
         { heading: "DETAILS", cutTo: 24 },
+        { heading: "ATTEMPTS", isWide: true },
+        { heading: "DELIVERY", isWide: true },
+        { heading: "PAYER", isWide: true },
+        { heading: "TRANSACTION", isWide: true },
       ],
       toCells,
       toJson: (call) => call,
+      toName: ({ id }) => id,
     });
     const found: Found = { shown: 0, next: null, isComplete: true };
     do {
@@ -71,7 +77,11 @@ function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
 function toCells(call: FoundCallView): string[] {
   const { id, at, state, origin, endpoint, job } = call;
   const from = endpoint === null ? (origin ?? "-") : `${origin ?? "-"} ${endpoint}`;
-  return [id, toSeconds(at), stateWord(state), from, job ?? "-", knownBy(call)];
+  return [id, toSeconds(at), age(at), stateWord(state), from, job ?? "-", knownBy(call), ...wideCells(call)];
+}
+
+function wideCells({ attempts, delivery_id: deliveryId, payer, transaction }: FoundCallView): string[] {
+  return [attempts?.toString() ?? "-", deliveryId ?? "-", payer ?? "-", transaction ?? "-"];
 }
 
 /** The word for a state of a call. JSON and --state have the state itself. */

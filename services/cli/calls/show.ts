@@ -7,7 +7,7 @@ import { writeBody } from "../body.ts";
 import { callIdOf } from "../call-ids.ts";
 import { saidBy } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, facts, jsonLine, plain, section } from "../text.ts";
+import { counted, facts, jsonLine, plain, section, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { stateWord } from "./list.ts";
 
@@ -52,9 +52,9 @@ const FORGOTTEN = "by an operator: the data from its sender was deleted, and the
 
 /** A queued call has the state of its entry in the queue: waiting, delayed or in flight. */
 function stateText({ state, changed_at: changedAt, queue }: CallLifeView): string {
-  const since = changedAt === null ? "" : ` since ${changedAt}`;
+  const since = changedAt === null ? "" : ` since ${withAge(changedAt)}`;
   if (queue === null || queue.as === state) return `${stateWord(state)}${since}`;
-  const due = queue.due_at === null ? "" : ` until ${queue.due_at}`;
+  const due = queue.due_at === null ? "" : ` until ${withAge(queue.due_at)}`;
   return `${stateWord(queue.as)}${due}, ${state}${since}`;
 }
 

@@ -1,5 +1,6 @@
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, operatorUrl, wholeNumber } from "../options.ts";
+import { listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { CloseOptions } from "./close.ts";
 import type { ListOptions } from "./list.ts";
@@ -17,7 +18,7 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
     .command("list")
     .description("list the configured endpoints, with their requests of the last 24 hours")
     .helpGroup(GROUP.look)
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("endpoints list")
@@ -38,7 +39,6 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
       wholeNumber(MINUTES, { min: 1, max: 120 }),
       MINUTES,
     )
-    .option("--json", "print one JSON object")
     .addOption(configDir())
     .examples("endpoints open /hooks/asana")
     .action(async (path: string, options: OpenOptions) => {
@@ -50,7 +50,6 @@ export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
     .description("stop waiting for a secret, and delete one that was not shown")
     .helpGroup(GROUP.act)
     .argument("<path>", "path of the endpoint")
-    .option("--json", "print one JSON object")
     .addOption(configDir())
     .examples("endpoints close /hooks/asana")
     .action(async (path: string, options: CloseOptions) => {

@@ -11,11 +11,11 @@ export type ListOptions = Operated & { json?: boolean };
 export function listEndpoints(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const { endpoints } = await operations.listEndpoints();
-    const listing = createListing<EndpointView>(deps, options.json, {
+    const listing = createListing<EndpointView>(deps, {
       columns: [
-        { heading: "ENDPOINT", width: 20 },
-        { heading: "SENDER", width: 12 },
-        { heading: "JOBS", width: 6, cutTo: 6 },
+        { heading: "ENDPOINT" },
+        { heading: "SENDER" },
+        { heading: "JOBS", cutTo: 6 },
         { heading: "ACCEPTED" },
         { heading: "REPEATS" },
         { heading: "DROPPED" },
@@ -23,6 +23,7 @@ export function listEndpoints(deps: ProgramDeps, options: ListOptions): Promise<
       ],
       toCells,
       toJson: (endpoint) => endpoint,
+      toName: ({ path }) => path,
     });
     for (const endpoint of endpoints) listing.add(endpoint);
     listing.end(`${counted(endpoints.length, "endpoint")}, with the requests of the last 24 hours`);

@@ -133,7 +133,7 @@ function resumeLine(
     ...wordsOf(options),
     ...(limit === 0 ? [] : ["--limit", String(limit - ended)]),
     ...flags,
-    ...(json ? ["--json"] : []),
+    ...(json ? ["-o", "json"] : []),
     ...(quiet ? ["--quiet"] : []),
     ...(operator === undefined ? [] : ["--operator", operator.href]),
     ...["--concurrency", String(concurrency), "--config-dir", configDir],

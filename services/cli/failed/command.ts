@@ -9,6 +9,7 @@ import {
   usageError,
   wholeNumber,
 } from "../options.ts";
+import { jsonOutput, listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { BulkOptions } from "./bulk.ts";
 import type { DiscardOptions } from "./discard.ts";
@@ -33,7 +34,7 @@ function addList(failed: ProgramCommand, deps: ProgramDeps): void {
   addFilterOptions(failed.command("list"), limitOption(50))
     .description("list failed calls, newest first")
     .helpGroup(GROUP.look)
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("failed list --job 7/1", "failed list --code runner.refused --since 1d")
@@ -51,7 +52,7 @@ function addShow(failed: ProgramCommand, deps: ProgramDeps): void {
     .addArgument(callId())
     .option("--full", "print the whole body instead of its beginning")
     .option("--body-only", "print only the raw bytes of the body")
-    .option("--json", "print one JSON object, with the body in base64")
+    .addOption(jsonOutput("print one JSON object, with the body in base64"))
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples(`failed show ${CALL}`, `failed show ${CALL} --body-only > body`)
@@ -107,7 +108,6 @@ function addBulkOptions(command: ProgramCommand): ProgramCommand {
       wholeNumber(8, { min: 1, max: 100 }),
       8,
     )
-    .option("--json", "print one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir());
 }

@@ -5,7 +5,7 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { bodyText, writeBody } from "../body.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, facts, jsonLine, plain, section } from "../text.ts";
+import { counted, facts, jsonLine, plain, section, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ShowOptions = Operated & { json?: boolean; full?: boolean; bodyOnly?: boolean };
@@ -36,12 +36,12 @@ function isRead({ metadata }: FailedCallDetail): boolean {
 function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean): string {
   const known = facts([
     ["call", call.id],
-    ["failed at", call.failed_at],
+    ["failed at", withAge(call.failed_at)],
     ["code", call.code],
     ["reason", call.reason],
     ["origin", call.origin],
     ["job", `${call.service_id}/${call.job_id}`],
-    ["created at", call.accepted_at],
+    ["created at", call.accepted_at === undefined ? undefined : withAge(call.accepted_at)],
     ["traceparent", call.traceparent],
     ["attempts", `${call.attempts} since it was queued or last replayed`],
   ]);

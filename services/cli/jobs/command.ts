@@ -1,5 +1,6 @@
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, jobKey, jobKeys, operatorUrl, usageError } from "../options.ts";
+import { listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";
 import type { PauseOptions } from "./pause.ts";
@@ -13,7 +14,7 @@ export function addJobs(program: ProgramCommand, deps: ProgramDeps): void {
     .command("list")
     .description("list the jobs that have calls or settings, with their queues, limits and states")
     .helpGroup(GROUP.look)
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("jobs list")

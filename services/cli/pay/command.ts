@@ -1,6 +1,7 @@
 import { isJobName } from "../../../shared/call/job-ids.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { bodyFile, parseUrl, refuseValue, usageError, waitOption, wholeNumber } from "../options.ts";
+import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 
@@ -35,7 +36,7 @@ export function addPay(program: ProgramCommand, deps: ProgramDeps): void {
     .option("--quote <header>", "quote to use: the X-PLATFORM-QUOTE that postern quote prints", parseHeader)
     .addOption(waitOption("seconds to wait for the output after the payment; 0 does not wait"))
     .option("--timeout <secs>", "seconds to keep trying to pay", wholeNumber(60, { min: 1 }), 120)
-    .option("--json", "print JSON, one object a line: each step, then the outcome")
+    .addOption(jsonOutput("print JSON, one object a line: each step, then the outcome"))
     .addHelpText("after", ENVIRONMENT)
     .examples(
       "pay http://127.0.0.1:8402/x402/jobs/0/1 --body hi",

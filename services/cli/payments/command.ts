@@ -16,6 +16,7 @@ import {
   usageError,
   wholeNumber,
 } from "../options.ts";
+import { listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { AuditOptions } from "./audit.ts";
 import type { ListOptions } from "./list.ts";
@@ -54,7 +55,7 @@ function addList(payments: ProgramCommand, deps: ProgramDeps): void {
     .option("--open", "only payments that have not ended: settling, review, queued, failed or refund_pending")
     .option("--disputed", "only disputed payments: the chain contradicts them after their call was queued")
     .addOption(limitOption(50))
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("payments list --open", "payments list --state review --since 7d")
@@ -76,7 +77,6 @@ function addShow(payments: ProgramCommand, deps: ProgramDeps): void {
     .description("show the state, times, terms and settlement of a payment")
     .helpGroup(GROUP.look)
     .addArgument(callId())
-    .option("--json", "print one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples(`payments show ${CALL}`)
@@ -101,7 +101,7 @@ function addReconcile(payments: ProgramCommand, deps: ProgramDeps): void {
       wholeNumber(WAIT_SECS, { min: 1, max: 3600 }),
       WAIT_SECS,
     )
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples(`payments reconcile ${CALL}`, "payments reconcile --all --wait 60")
@@ -166,7 +166,6 @@ function addAudit(payments: ProgramCommand, deps: ProgramDeps): void {
       "network of the tokens, such as eip155:8453; required if they are on several",
     )
     .option("--other <file>", "JSON output of another deployment's audit; finds transfers counted at both")
-    .option("--json", "print one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("payments audit --from-block 1200000")
@@ -182,7 +181,7 @@ function addListSpent(payments: ProgramCommand, deps: ProgramDeps): void {
     .description("list payments that were refused because they were already spent, newest first")
     .helpGroup(GROUP.look)
     .addOption(limitOption(50))
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("payments list-spent")

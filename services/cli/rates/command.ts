@@ -14,7 +14,6 @@ export function addRates(program: ProgramCommand, deps: ProgramDeps): void {
     .description("list the rates of the accepted tokens, with their sources and ages")
     .helpGroup(GROUP.look)
     .option("--test", "query every source now and show its answer; the gateways keep their current rates")
-    .option("--json", "print one JSON object")
     .addOption(configDir())
     .examples("rates list", "rates list --test")
     .action(async (options: RatesOptions) => {

@@ -6,11 +6,11 @@ import { createListing } from "../listing.ts";
 import { pagesOf } from "../pages.ts";
 import { amountOf, toneOfState } from "../payments/list.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, toSeconds } from "../text.ts";
+import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 /** The options by which refunds are chosen. */
-export type CasesOptions = Operated & { effectUnknown?: boolean; network?: string; json?: boolean };
+export type CasesOptions = Operated & { effectUnknown?: boolean; network?: string };
 
 /** `postern refunds list`: lists what was paid and failed for good. */
 export function listRefunds(
@@ -18,7 +18,7 @@ export function listRefunds(
   ids: readonly string[],
   options: CasesOptions,
 ): Promise<number> {
-  return withCases(deps, ids, options, async (_operations, chosen) => show(deps, chosen, options));
+  return withCases(deps, ids, options, async (_operations, chosen) => show(deps, chosen));
 }
 
 /** Chooses refunds and does the work on them. A network that has none and no accepted token is a wrong command line. */
@@ -100,23 +100,25 @@ async function whyNoNetwork(
   return `no refund is due on ${network}, and no accepted token is on it; choose one of ${networks.join(", ")}`;
 }
 
-function show(deps: ProgramDeps, chosen: Chosen, { json }: CasesOptions): number {
+function show(deps: ProgramDeps, chosen: Chosen): number {
   const { cases, refused } = chosen;
-  const listing = createListing<RefundCase>(deps, json, {
+  const listing = createListing<RefundCase>(deps, {
     columns: [
-      { heading: "CALL", width: 34 },
-      { heading: "ENDED", width: 20 },
-      { heading: "STATE", width: 9, tone: toneOfState },
-      { heading: "PAYER", width: 42 },
-      { heading: "AMOUNT", width: 24 },
-      { heading: "NETWORK", width: 14 },
+      { heading: "CALL" },
+      { heading: "ENDED" },
+      { heading: "AGE", alignRight: true },
+      { heading: "STATE", tone: toneOfState },
+      { heading: "PAYER" },
+      { heading: "AMOUNT" },
+      { heading: "NETWORK" },
       { heading: "EFFECT", tone: (effect) => (effect === "unknown" ? "attention" : undefined) },
     ],
     toCells: ({ call_id: id, changed_at: changedAt, state, terms, decimals, effect }) => [
-      ...[id, toSeconds(changedAt), state, terms.payer],
+      ...[id, toSeconds(changedAt), age(changedAt), state, terms.payer],
       ...[amountOf(terms, decimals), terms.network, effect],
     ],
     toJson: (payment) => payment,
+    toName: ({ call_id }) => call_id,
   });
   for (const payment of cases) listing.add(payment);
   listing.end(countText(chosen));

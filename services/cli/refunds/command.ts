@@ -2,6 +2,7 @@ import { Argument, Option } from "commander";
 import { EXPORTED_MAX } from "../../../shared/payments/refund-export.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { CALL, callId, callIds, configDir, operatorUrl, refuseValue, wholeNumber } from "../options.ts";
+import { listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { CasesOptions } from "./cases.ts";
 import type { CheckOptions } from "./check.ts";
@@ -38,7 +39,7 @@ function addList(refunds: ProgramCommand, deps: ProgramDeps): void {
   addCasesOptions(refunds.command("list"))
     .description("list refunds due, newest first; exports nothing")
     .helpGroup(GROUP.look)
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("refunds list", "refunds list --effect-unknown")
@@ -68,10 +69,10 @@ function addShow(refunds: ProgramCommand, deps: ProgramDeps): void {
     .description("print an earlier export again, the same bytes; exports nothing")
     .helpGroup(GROUP.look)
     .addArgument(exportId())
-    .addOption(format())
+    .addOption(exportOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
-    .examples("refunds show r_4f1b --format csv")
+    .examples("refunds show r_4f1b -o csv")
     .action(async (id: string, options: ShowOptions) => {
       const { showExport } = await import("./export.ts");
       deps.exitWith(await showExport(deps, id, options));
@@ -82,7 +83,7 @@ function addExport(refunds: ProgramCommand, deps: ProgramDeps): void {
   addCasesOptions(refunds.command("export"))
     .description("export refunds due, each once, for the multisig wallet that pays them")
     .helpGroup(GROUP.act)
-    .addOption(format())
+    .addOption(exportOutput())
     .option(
       "--limit <n>",
       "export at most n refunds, oldest first",
@@ -92,7 +93,7 @@ function addExport(refunds: ProgramCommand, deps: ProgramDeps): void {
     .option("--reason <text>", "reason for the audit trail")
     .addOption(operatorUrl())
     .addOption(configDir())
-    .examples("refunds export --format csv > refunds.csv", `refunds export ${CALL} --format calldata`)
+    .examples("refunds export -o csv > refunds.csv", `refunds export ${CALL} -o calldata`)
     .action(async (ids: string[], options: ExportOptions) => {
       const { exportRefunds } = await import("./export.ts");
       deps.exitWith(await exportRefunds(deps, ids, options));
@@ -104,7 +105,6 @@ function addCheck(refunds: ProgramCommand, deps: ProgramDeps): void {
     .command("check")
     .description("find transfers from refund_from on the chain, and close the refunds that they pay")
     .helpGroup(GROUP.act)
-    .option("--json", "print one JSON object")
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("refunds check")
@@ -131,10 +131,9 @@ function addWithdraw(refunds: ProgramCommand, deps: ProgramDeps): void {
 }
 
 /** How an export is printed: for an app of the Safe wallet, or as JSON. */
-function format(): Option {
-  return new Option("--format <format>", "csv for the Safe app CSV Airdrop, calldata for Transaction Builder")
-    .choices(["csv", "calldata"])
-    .makeOptionMandatory();
+function exportOutput(): Option {
+  const what = "csv for the Safe app CSV Airdrop, calldata for Transaction Builder, or json";
+  return new Option("-o, --output <form>", what).choices(["csv", "calldata", "json"]).makeOptionMandatory();
 }
 
 function exportId(): Argument {

@@ -11,8 +11,8 @@ import { type Operated, withOperations } from "../with-operations.ts";
 import { type CasesOptions, type Chosen, countText, leftOutText, PAGE_MAX, withCases } from "./cases.ts";
 import { toBatch, toCsv } from "./formats.ts";
 
-export type ShowOptions = Operated & { format: Format; json?: boolean };
-export type ExportOptions = CasesOptions & { format: Format; limit: number; reason?: string };
+export type ShowOptions = Operated & { output: Form };
+export type ExportOptions = CasesOptions & { output: Form; limit: number; reason?: string };
 
 /** `postern refunds export`: exports refunds that are due, and prints the export. */
 export function exportRefunds(
@@ -86,7 +86,7 @@ async function exportCases(
     note("nothing was exported: these refunds are no longer due\n");
     return EXIT.ok;
   }
-  print(inFormat(made, options));
+  print(inForm(made, options));
   printError(`export ${made.id}: ${counted(made.rows.length, "refund")} on ${network}\n`);
   const rest = cases.length - made.rows.length;
   if (rest > 0) note(`${counted(rest, "more refund")} due: run this again\n`);
@@ -95,7 +95,7 @@ async function exportCases(
 }
 
 function printAgain(deps: ProgramDeps, made: RefundExportView, options: ShowOptions): number {
-  deps.print(inFormat(made, options));
+  deps.print(inForm(made, options));
   for (const { call_id: id, state, late_at: lateAt } of made.rows) {
     if (state === "refunded") deps.printError(`${id} is already refunded\n`);
     if (lateAt !== null) deps.printError(`ATTENTION: ${id}: ${LATE}\n`);
@@ -103,9 +103,9 @@ function printAgain(deps: ProgramDeps, made: RefundExportView, options: ShowOpti
   return EXIT.ok;
 }
 
-type Format = "csv" | "calldata";
+type Form = "csv" | "calldata" | "json";
 
-function inFormat(made: RefundExportView, { format, json }: Pick<ExportOptions, "format" | "json">): string {
-  if (json) return jsonLine(made);
-  return format === "csv" ? toCsv(made) : toBatch(made);
+function inForm(made: RefundExportView, { output }: ShowOptions): string {
+  if (output === "json") return jsonLine(made);
+  return output === "csv" ? toCsv(made) : toBatch(made);
 }

@@ -2,6 +2,7 @@ import { Option } from "commander";
 import { REJECTED_ID_BEGINNING } from "../../../shared/telemetry/rejected/entry.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, limitOption, operatorUrl, parseCode, refuseValue, sinceOption } from "../options.ts";
+import { jsonOutput, listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ListOptions } from "./list.ts";
 import type { ShowOptions } from "./show.ts";
@@ -26,7 +27,7 @@ function addList(rejected: ProgramCommand, deps: ProgramDeps): void {
     .addOption(sinceOption("refused"))
     .option("--code <code>", "error code of the refusal, such as webhook.credential_rejected", parseCode)
     .addOption(limitOption(50))
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("rejected list --endpoint /hooks/github", "rejected list --unknown --since 1h")
@@ -42,7 +43,7 @@ function addShow(rejected: ProgramCommand, deps: ProgramDeps): void {
     .description("show the details of a refused request")
     .helpGroup(GROUP.look)
     .argument("<id>", "id of the request, or a unique beginning of it", parseRejectedId)
-    .option("--json", "print one JSON object, with the body in base64")
+    .addOption(jsonOutput("print one JSON object, with the body in base64"))
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples("rejected show r_4f1b")

@@ -4,7 +4,7 @@ import { toIso } from "../../../shared/platform/time/iso.ts";
 import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, toSeconds } from "../text.ts";
+import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 /** A limit of 0 is none. `since` is in unix ms. */
@@ -30,18 +30,20 @@ export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<n
     const isEmpty = path !== undefined && (await operations.listRejected({ path, limit: 1 })).count === 0;
     const refused = isEmpty ? await refuseUnknownPath(deps, path, operations) : undefined;
     if (refused !== undefined) return refused;
-    const listing = createListing<RejectedView>(deps, options.json, {
+    const listing = createListing<RejectedView>(deps, {
       columns: [
-        { heading: "ID", width: 21 },
-        { heading: "REFUSED", width: 20 },
-        { heading: "ADDRESS", width: 15 },
-        { heading: "METHOD", width: 6 },
-        { heading: "PATH", width: 20, cutTo: 16 },
-        { heading: "CODE", width: 27, tone: () => "bad" },
+        { heading: "ID" },
+        { heading: "REFUSED" },
+        { heading: "AGE", alignRight: true },
+        { heading: "ADDRESS" },
+        { heading: "METHOD" },
+        { heading: "PATH", cutTo: 16 },
+        { heading: "CODE", tone: () => "bad" },
         { heading: "REASON", cutTo: 24 },
       ],
       toCells,
       toJson: (request) => request,
+      toName: ({ id }) => id,
     });
     const found: Found = { shown: 0, missed: 0, count: 0, next: null };
     do {
@@ -69,5 +71,5 @@ function foundText({ shown, missed, count }: Found): string {
 }
 
 function toCells({ id, refused_at: at, address, method, path, code, reason }: RejectedView): string[] {
-  return [id, toSeconds(at), address, method, path, code, reason];
+  return [id, toSeconds(at), age(at), address, method, path, code, reason];
 }

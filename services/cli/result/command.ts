@@ -6,7 +6,7 @@ import type { ResultOptions } from "./result.ts";
 const HELP = `
 Where to find them:
   The 202 answer to a request has result_url and result_token (rt_...) of its
-  call, and postern pay --json prints both. Without --json, postern pay prints
+  call, and postern pay -o json prints both. Without -o json, postern pay prints
   the whole command if it does not wait for the result. For a webhook,
   result_url is a path: put the address of its gateway before it.
 
@@ -28,7 +28,6 @@ export function addResult(program: ProgramCommand, deps: ProgramDeps): void {
     )
     .option("--token-file <file>", "file with the result token")
     .addOption(waitOption("seconds to wait for a call that has not ended; 0 does not wait"))
-    .option("--json", "print one JSON object")
     .addHelpText("after", HELP)
     .examples("result http://127.0.0.1:8402/x402/calls/c_4f1b/result")
     .action(async (url: URL, options: ResultOptions, command: ProgramCommand) => {

@@ -1,5 +1,6 @@
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, parseUrl, refuseValue, wholeNumber } from "../options.ts";
+import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { SendOptions } from "./target.ts";
 
@@ -36,7 +37,7 @@ export function addSend(program: ProgramCommand, deps: ProgramDeps): void {
     )
     .option("--repeat <n>", "send the request n more times", wholeNumber(3, { max: REPEATS_MAX }), 0)
     .option("--dry-run", "print the request as a curl command, including its credential, and send nothing")
-    .option("--json", "print JSON, one object a line")
+    .addOption(jsonOutput("print JSON, one object a line"))
     .addOption(configDir())
     .examples("send /hooks/github --event push", "send /hooks/github --dry-run")
     .action(async (path: string, options: SendOptions) => {

@@ -3,6 +3,7 @@ import { ORIGINS } from "../../../shared/call/origin.ts";
 import { type EventOutcome, OUTCOMES } from "../../../shared/telemetry/events/outcomes.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, parseCallId, parseJobKey, refuseValue } from "../options.ts";
+import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { TailOptions } from "./tail.ts";
 
@@ -21,7 +22,7 @@ export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
       parseOutcomes,
     )
     .option("--call <id>", "id of the call, or a prefix of it", parseCallId)
-    .option("--json", "print JSON, one object a line (default without a terminal)")
+    .addOption(jsonOutput("print JSON, one object a line (default without a terminal)"))
     .addOption(configDir())
     .examples("tail --endpoint /hooks/github", "tail --outcome refused,failed")
     .action(async (options: TailOptions) => {

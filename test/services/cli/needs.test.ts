@@ -42,7 +42,7 @@ const postern = usePostern(() => ({
 const here = runHereWith(postern);
 
 test.each([
-  "status --json",
+  "status -o json",
   "calls list",
   "failed list",
   "failed replay --all",

@@ -61,10 +61,10 @@ test("`postern quote` does the work and shows the quote, with the header that a 
   expect(recoverAddress(jobQuoteDigest(SEPARATOR, signed), signature)).toBe(OPERATOR);
 });
 
-test("`postern quote --json` shows the engine's answer, for inputs from a file", async () => {
+test("`postern quote -o json` shows the engine's answer, for inputs from a file", async () => {
   const file = join(tempDir(), "body");
   writeFileSync(file, Buffer.of(0, 255));
-  const json = await quote(...args, "--body-file", file, "--json");
+  const json = await quote(...args, "--body-file", file, "-o", "json");
   expect(JSON.parse(json.stdout)).toMatchObject({
     quote_details: { inputs_hash: keccak256Hex(Buffer.of(0, 255)) },
     operator_id: OPERATOR,

@@ -21,7 +21,7 @@ test("postern callbacks show-secret prints the receiver's secret for each config
 
 test("two spellings of one URL have one secret, and the command says which is signed for", async () => {
   const [written, spelled] = ["https://hooks.example.com/a%7Bb", "https://HOOKS.example.com:443/x/../a{b"];
-  const ran = await secretOf(spelled, "--json");
+  const ran = await secretOf(spelled, "-o", "json");
   expect(JSON.parse(ran.stdout)).toEqual({
     url: written,
     secrets: [ownSecretAt(written, NEXT), ownSecretAt(written)],

@@ -43,8 +43,8 @@ test("postern endpoints open waits for the secret, prints it once with what to d
   ]);
 });
 
-test("postern endpoints open --json prints the secret as one object", async () => {
-  const running = postern.run([...OPEN, "--json", "--minutes", "1"]);
+test("postern endpoints open -o json prints the secret as one object", async () => {
+  const running = postern.run([...OPEN, "-o", "json", "--minutes", "1"]);
   await eventually("the secret is taken", take);
   expect(jsonLines(await running)).toEqual([
     {
@@ -76,7 +76,7 @@ test("a secret that came after the command was killed is shown by the next run",
 test("a command whose endpoint is opened again elsewhere ends, and says who gets the secret", async () => {
   const first = postern.run(OPEN);
   await eventually("it is open", isOpen);
-  const second = postern.run([...OPEN, "--json"]);
+  const second = postern.run([...OPEN, "-o", "json"]);
   expect(await first).toMatchObject({ code: 1, stderr: expect.stringMatching(/@.* has opened .* again/) });
   expect(await take()).toBe(true);
   expect(jsonLines(await second)).toMatchObject([{ secret: SECRET }]);
@@ -98,16 +98,19 @@ test("postern endpoints close ends the waiting of whoever has opened the endpoin
   ]);
 });
 
-test("postern endpoints close --json prints who had opened the endpoint, and whether a secret is deleted, as one object", async () => {
+test("postern endpoints close -o json prints who had opened the endpoint, and whether a secret is deleted, as one object", async () => {
   const killed = postern.start(OPEN);
   await eventually("it is open", isOpen);
   await killed.kill("SIGKILL");
   expect(await take()).toBe(true);
-  const ran = await here("endpoints", "close", "/hooks/asana", "--json");
+  const ran = await here("endpoints", "close", "/hooks/asana", "-o", "json");
   expect(jsonLines(ran)).toEqual([
     { path: "/hooks/asana", opened_by: expect.stringContaining("@"), secret_deleted: true },
   ]);
-  expect(await here("endpoints", "close", "/hooks/asana", "--json")).toMatchObject({ code: 1, stdout: "" });
+  expect(await here("endpoints", "close", "/hooks/asana", "-o", "json")).toMatchObject({
+    code: 1,
+    stdout: "",
+  });
 });
 
 test("a path that no endpoint has is refused with exit code 2, and the near one is named", async () => {

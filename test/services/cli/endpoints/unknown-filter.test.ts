@@ -64,8 +64,8 @@ test.each(COMMANDS)(
   },
 );
 
-test("postern failed replay --json prints its outcome also for a path that no endpoint has", async () => {
-  const ran = await here("failed replay --json", "/hooks/acne");
+test("postern failed replay -o json prints its outcome also for a path that no endpoint has", async () => {
+  const ran = await here("failed replay -o json", "/hooks/acne");
   expect(jsonLines(ran)).toEqual([expect.objectContaining({ kind: "replay", matched: 0, done: 0 })]);
   expect(problemOf(ran)).toMatchObject({
     code: "command.invalid",

@@ -54,7 +54,7 @@ test("postern failed discard says what is paid before it asks, and what is due b
 
 test("postern failed discard tells scripts what is paid and what is due back", async () => {
   await failPaid(fixture, [{ ...USDC, amount: "3200000" }]);
-  const command = ["failed", "discard", "--all", "--reason", "x", "--json"];
+  const command = ["failed", "discard", "--all", "--reason", "x", "-o", "json"];
   const json = async (...more: string[]) => JSON.parse((await here([...command, ...more])).stdout);
   const paid = { confirmed: { calls: 1, amounts: [{ ...USDC, decimals: null, amount: "3200000" }] } };
   expect(await json("--dry-run")).toMatchObject({ paid, refunds_due: null });

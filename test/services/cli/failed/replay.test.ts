@@ -38,7 +38,7 @@ test("postern failed replay leaves a call older than the runner's memory of keys
   );
   expect(ran.stderr).toContain(`\n  ${old}\n`);
   expect(await fixture.calls.find(young)).toBeUndefined();
-  const forced = await here(["failed", "replay", old, "--force", "--json"]);
+  const forced = await here(["failed", "replay", old, "--force", "-o", "json"]);
   expect(forced.code).toBe(0);
   expect(jsonLines(forced)[0]).toMatchObject({
     kind: "replay",

@@ -32,7 +32,7 @@ test("payments that were spent before they arrived are listed with their transac
   for (const headers of [paid!, cancelled!, kept!, kept!])
     expect(codeOf(await gateway.post(headers))).toBe("payment.spent_elsewhere");
 
-  const rows = jsonLines(await list("--json"));
+  const rows = jsonLines(await list("-o", "json"));
   expect(rows.map(({ transaction, paid, payer }) => ({ transaction, paid, payer }))).toEqual(
     transactions.map((transaction, i) => ({
       transaction,

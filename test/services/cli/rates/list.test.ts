@@ -86,7 +86,7 @@ test("postern rates list exits with 1 for a rate that nobody has read yet, and s
   expect(stdout).toMatch(
     /^USDC \(eip155:8453\): 3200 per native coin\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
   );
-  const json = JSON.parse((await ratesHere("--json")).stdout) as { rates: object[] };
+  const json = JSON.parse((await ratesHere("-o", "json")).stdout) as { rates: object[] };
   expect(json.rates).toEqual([
     {
       network: "eip155:8453",
@@ -129,7 +129,7 @@ test("postern rates list says why and when the last read failed, of a rate that 
   await shared.put("3200", now + 1);
   expect((await ratesHere()).stdout).not.toContain("last read failed");
   await shared.failed(now + 2, "latestRoundData: status 500");
-  const [used, json] = [await ratesHere(), await ratesHere("--json")];
+  const [used, json] = [await ratesHere(), await ratesHere("-o", "json")];
   expect([used.code, used.stdout]).toEqual([0, expect.stringMatching(failed)]);
   expect(JSON.parse(json.stdout)).toMatchObject({
     rates: [
@@ -156,7 +156,7 @@ test("postern rates list --test asks every source now, tells the verdict of each
     "3200",
   ]);
   await fixture.write(feeds[2]!, { answer: -5n });
-  const two = await ratesHere("--test", "--json");
+  const two = await ratesHere("--test", "-o", "json");
   const [rate] = (JSON.parse(two.stdout) as { rates: { value: unknown; legs: { reason: string }[] }[] })
     .rates;
   expect([two.code, rate?.value, rate?.legs[2]?.reason]).toEqual([

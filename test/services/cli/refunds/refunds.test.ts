@@ -59,9 +59,10 @@ const run = (command: string, ...args: readonly string[]) =>
 const pay = (command: string, ...args: readonly string[]) =>
   runHere(["payments", command, "--config-dir", payments.postern.configDir, ...args]);
 const list = (...args: string[]) => run("list", ...args);
-const toCsv = (...args: string[]) => run("export", "--format", "csv", ...args);
-const shown = (id: string, format = "csv") => run("show", id, "--format", format);
-const check = async () => jsonLines(await run("check", "--json"))[0] as { closed: Closed[]; open: unknown[] };
+const toCsv = (...args: string[]) => run("export", "-o", "csv", ...args);
+const shown = (id: string, format = "csv") => run("show", id, "-o", format);
+const check = async () =>
+  jsonLines(await run("check", "-o", "json"))[0] as { closed: Closed[]; open: unknown[] };
 type Closed = { call_id: string; transaction: string };
 
 const refuse: Inject = () => Promise.reject(new Refused("no such job"));
@@ -125,7 +126,7 @@ test("a list shows paid calls that have failed, changes nothing, and leaves out 
   expect(ran.stdout).toContain(refused);
   expect(ran.stdout).not.toContain(unsure);
   expect(ran.stdout).toContain("1 refund due, 1 left out: effect unknown (--effect-unknown includes them)");
-  const listed = jsonLines(await list("--effect-unknown", "--json")).map((each) => each["call_id"]);
+  const listed = jsonLines(await list("--effect-unknown", "-o", "json")).map((each) => each["call_id"]);
   expect(listed.toSorted()).toEqual(ids.toSorted());
   const named = await toCsv(unsure);
   expect(named).toMatchObject({ code: 1, stdout: "" });
@@ -163,12 +164,7 @@ test("an export says whom to pay what, for CSV Airdrop and Transaction Builder, 
 
 test("with several exports at once each refund is in exactly one, and no empty export is made", async () => {
   const ids = await bought(6);
-  const rans = await Promise.all([
-    toCsv(),
-    toCsv(),
-    run("export", "--format", "calldata"),
-    toCsv("--limit", "2"),
-  ]);
+  const rans = await Promise.all([toCsv(), toCsv(), run("export", "-o", "calldata"), toCsv("--limit", "2")]);
   const found = await redis.client.keys(keys.refundRows("*"));
   const rows = (await Promise.all(found.map((key) => redis.client.lrange(key, 0, -1)))).flat();
   expect(rows.map((row) => JSON.parse(row).call).toSorted()).toEqual(ids.toSorted());
@@ -348,7 +344,7 @@ test("a report of the refunds is a table for bookkeeping, on Redis as by the con
   );
   expect(there).toEqual(here);
   expect(await stateOf(id)).toBe("FAILED");
-  for (const odd of [[id], ["--format", "csv"], ["--network", "eip155:1"], ["--json"]])
+  for (const odd of [[id], ["-o", "csv"], ["--network", "eip155:1"], ["-o", "json"]])
     expect(await run("report", ...odd)).toMatchObject({ code: 2, stdout: "" });
 });
 
@@ -493,7 +489,7 @@ test("a network that is misspelt is refused, and one of an accepted token withou
     });
   const known = `choose one of ${devnet.network}`;
   for (const network of ["8453", "eip155:1"])
-    for (const [command, ...format] of [["list"], ["export", "--format", "csv"]] as const)
+    for (const [command, ...format] of [["list"], ["export", "-o", "csv"]] as const)
       for (const asked of [run, there])
         expect(await asked(command, "--network", network, ...format)).toEqual({
           ...{ code: 2, stdout: "" },
@@ -597,7 +593,7 @@ type Audited = { surplus_refunds: { transaction: string; from: string; payment: 
 
 /** What the audit of all blocks from this one on says of surplus refunds. It says nothing else. */
 async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> {
-  const ran = await pay("audit", "--from-block", String(block), "--json");
+  const ran = await pay("audit", "--from-block", String(block), "-o", "json");
   const { tokens } = jsonLines(ran)[0] as { tokens: [Audited] };
   const [{ surplus_refunds: surplus }] = tokens;
   expect(ran.code).toBe(surplus.length === 0 ? 0 : 1);

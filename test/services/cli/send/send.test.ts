@@ -60,7 +60,7 @@ test.each(ENDPOINTS.filter(({ auth }) => auth !== undefined))(
 );
 
 test("postern send --repeat sends the same delivery again, which is told to be known", async () => {
-  const ran = await sendHere("/hooks/github", "--repeat", "1", "--json");
+  const ran = await sendHere("/hooks/github", "--repeat", "1", "-o", "json");
   expect(jsonLines(ran).map(({ answer }) => answer)).toMatchObject([{ replayed: false }, { replayed: true }]);
   await webhooks.onlyCall();
 });
