@@ -52,5 +52,7 @@ export function partPids(dev: PosternProcess): Record<string, number> {
 export async function buy(postern: Postern, { url, pay = "" }: Ready["jobs"][number]): Promise<unknown> {
   const [, payer = ""] = /POSTERN_PAYER_KEY=(0x\w+)/.exec(pay) ?? [];
   const env = { POSTERN_PAYER_KEY: payer };
-  return jsonLines(await postern.run(["pay", url, "--body", "hi", "--json"], { env })).at(-1)?.["outcome"];
+  return jsonLines(await postern.run(["pay", url, "--body", "hi", "-o", "json"], { env })).at(-1)?.[
+    "outcome"
+  ];
 }

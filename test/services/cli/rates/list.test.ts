@@ -1,25 +1,26 @@
 import type { Hex } from "viem";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { loadConfig } from "../../../shared/config/config-dir.ts";
-import { eventually } from "../../../shared/dev/wait.ts";
-import { Secret } from "../../../shared/platform/crypto/secret.ts";
-import { silentLogger } from "../../../shared/platform/log/logger.ts";
-import { createRates } from "../../../shared/pricing/rates/rates.ts";
-import { createSharedValue } from "../../../shared/pricing/rates/shared-value.ts";
-import { isLive } from "../../../shared/pricing/rates/source.ts";
-import { readX402 } from "../../../shared/pricing/read-x402.ts";
-import { connectForWork } from "../../../shared/redis/connect.ts";
-import { partitionOf } from "../../../shared/redis/partition.ts";
-import { usePostern } from "../../fixtures/postern.ts";
-import { SALE_UNSERVED, useRateSources } from "../../fixtures/rate-sources.ts";
-import { asUser, useRedis } from "../../fixtures/redis.ts";
-import { x402Table } from "../../fixtures/x402.ts";
-import { runHere } from "./run-here.ts";
+import { loadConfig } from "../../../../shared/config/config-dir.ts";
+import { eventually } from "../../../../shared/dev/wait.ts";
+import { Secret } from "../../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../../shared/platform/log/logger.ts";
+import { createRates } from "../../../../shared/pricing/rates/rates.ts";
+import { createSharedValue } from "../../../../shared/pricing/rates/shared-value.ts";
+import { isLive } from "../../../../shared/pricing/rates/source.ts";
+import { readX402 } from "../../../../shared/pricing/read-x402.ts";
+import { connectForWork } from "../../../../shared/redis/connect.ts";
+import { partitionOf } from "../../../../shared/redis/partition.ts";
+import { usePostern } from "../../../fixtures/postern.ts";
+import { SALE_UNSERVED, useRateSources } from "../../../fixtures/rate-sources.ts";
+import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { x402Table } from "../../../fixtures/x402.ts";
+import { runHere } from "../run-here.ts";
 
 const redis = useRedis();
 const postern = usePostern();
-const rates = (...args: string[]) => postern.run(["rates", ...args]);
-const ratesHere = (...args: string[]) => runHere(["rates", "--config-dir", postern.configDir, ...args]);
+const rates = (...args: string[]) => postern.run(["rates", "list", ...args]);
+const ratesHere = (...args: string[]) =>
+  runHere(["rates", "list", "--config-dir", postern.configDir, ...args]);
 
 const fixture = useRateSources();
 let feeds: Hex[];
@@ -64,7 +65,7 @@ async function shareOnce(): Promise<void> {
   connection.disconnect();
 }
 
-test("postern rates shows fixed rates, and needs no Redis for it", async () => {
+test("postern rates list shows fixed rates, and needs no Redis for it", async () => {
   configure({}, "redis://127.0.0.1:1");
   expect(await rates()).toMatchObject({
     code: 0,
@@ -72,7 +73,7 @@ test("postern rates shows fixed rates, and needs no Redis for it", async () => {
   });
 });
 
-test("postern rates exits with 1 for a rate that nobody has read yet, and shows age and bounds of one that was read", async () => {
+test("postern rates list exits with 1 for a rate that nobody has read yet, and shows age and bounds of one that was read", async () => {
   configure({ rate_per_native_unit: chainlink(), min_rate: "3000" });
   const before = await ratesHere();
   expect([before.code, before.stdout]).toEqual([
@@ -85,7 +86,7 @@ test("postern rates exits with 1 for a rate that nobody has read yet, and shows 
   expect(stdout).toMatch(
     /^USDC \(eip155:8453\): 3200 per native coin\n {2}chainlink 0x\w{40}; read \d+\.\d s ago; bounds: 3000 to none; offered\n$/,
   );
-  const json = JSON.parse((await ratesHere("--json")).stdout) as { rates: object[] };
+  const json = JSON.parse((await ratesHere("-o", "json")).stdout) as { rates: object[] };
   expect(json.rates).toEqual([
     {
       network: "eip155:8453",
@@ -103,7 +104,7 @@ test("postern rates exits with 1 for a rate that nobody has read yet, and shows 
   ]);
 });
 
-test("postern rates exits with 1 for a rate that is too old", async () => {
+test("postern rates list exits with 1 for a rate that is too old", async () => {
   configure({ rate_per_native_unit: chainlink(), max_rate_age_secs: 901 });
   await shareOnce();
   for (const key of await redis.client.keys("{postern}:rate:*"))
@@ -115,7 +116,7 @@ test("postern rates exits with 1 for a rate that is too old", async () => {
   ]);
 });
 
-test("postern rates says why and when the last read failed, of a rate that still counts and of one that does not", async () => {
+test("postern rates list says why and when the last read failed, of a rate that still counts and of one that does not", async () => {
   configure({ rate_per_native_unit: chainlink() });
   const { x402 } = loadConfig(readX402, { dir: postern.configDir, env: {} });
   const [token] = (x402?.accepted_tokens ?? []).filter(isLive);
@@ -128,7 +129,7 @@ test("postern rates says why and when the last read failed, of a rate that still
   await shared.put("3200", now + 1);
   expect((await ratesHere()).stdout).not.toContain("last read failed");
   await shared.failed(now + 2, "latestRoundData: status 500");
-  const [used, json] = [await ratesHere(), await ratesHere("--json")];
+  const [used, json] = [await ratesHere(), await ratesHere("-o", "json")];
   expect([used.code, used.stdout]).toEqual([0, expect.stringMatching(failed)]);
   expect(JSON.parse(json.stdout)).toMatchObject({
     rates: [
@@ -137,7 +138,7 @@ test("postern rates says why and when the last read failed, of a rate that still
   });
 });
 
-test("postern rates --test asks every source now, tells the verdict of each, and tells no secret", async () => {
+test("postern rates list --test asks every source now, tells the verdict of each, and tells no secret", async () => {
   const of = feeds.map(chainlink);
   configure(
     { rate_per_native_unit: { source: "median", of, max_deviation_bps: 100 } },
@@ -155,7 +156,7 @@ test("postern rates --test asks every source now, tells the verdict of each, and
     "3200",
   ]);
   await fixture.write(feeds[2]!, { answer: -5n });
-  const two = await ratesHere("--test", "--json");
+  const two = await ratesHere("--test", "-o", "json");
   const [rate] = (JSON.parse(two.stdout) as { rates: { value: unknown; legs: { reason: string }[] }[] })
     .rates;
   expect([two.code, rate?.value, rate?.legs[2]?.reason]).toEqual([
@@ -170,7 +171,7 @@ test("postern rates --test asks every source now, tells the verdict of each, and
   expect(JSON.stringify([one, two, three])).not.toMatch(/canary|127\.0\.0\.1/);
 });
 
-test("postern rates exits with 3 without x402.toml, or with a wrong one", async () => {
+test("postern rates list exits with 3 without x402.toml, or with a wrong one", async () => {
   postern.configure({ postern: { redis: { url: redis.url } } });
   expect(await rates()).toMatchObject({
     code: 3,

@@ -14,7 +14,7 @@ const tablesOf = (user: ProcessKind) => ({
   webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id" }] },
 });
 
-test("postern calls find tells of each call where it is: waiting, failed, or taken by its runner and remembered", async () => {
+test("postern calls list tells of each call where it is: waiting, failed, or taken by its runner and remembered", async () => {
   const ops = ["--ops-address", "127.0.0.1:0"];
   postern.configure(tablesOf("webhooks"));
   const gateway = postern.start(["webhooks", "--bind-address", "127.0.0.1:0", "--service-id", "7", ...ops]);
@@ -37,7 +37,7 @@ test("postern calls find tells of each call where it is: waiting, failed, or tak
   const waiting = await send("late");
 
   postern.configure(tablesOf("operator"));
-  const all = await here(["calls", "find", "--json"]);
+  const all = await here(["calls", "list", "-o", "json"]);
   expect(all.code).toBe(0);
   expect(jsonLines(all).map(({ id, state }) => [id, state])).toEqual([
     [waiting, "waiting"],
@@ -50,15 +50,15 @@ test("postern calls find tells of each call where it is: waiting, failed, or tak
     ["refused", failed, "failed"],
     ["late", waiting, "waiting"],
   ] as const) {
-    const found = await here(["calls", "find", "--delivery-id", deliveryId, "--json"]);
+    const found = await here(["calls", "list", "--delivery-id", deliveryId, "-o", "json"]);
     expect(jsonLines(found)).toMatchObject([{ id, state, delivery_id: deliveryId, ...known }]);
   }
-  const shown = await postern.run(["calls", "find", "--endpoint", "/a", "--limit", "2"]);
+  const shown = await postern.run(["calls", "list", "--endpoint", "/a", "--limit", "2"]);
   expect(shown.stdout).toMatch(
-    /^CALL +UPDATED +STATE +ORIGIN +JOB +DETAILS\n(?:c_.*\n){2}2 calls found; there are more/,
+    /^CALL +UPDATED +AGE +STATE +ORIGIN +JOB +DETAILS\n(?:c_.*\n){2}2 calls found; there are more/,
   );
-  expect((await here(["calls", "find", "--state", "failed"])).stdout).toContain("runner.refused: ");
-  const life = await here(["calls", "show", injected, "--json"]);
+  expect((await here(["calls", "list", "--state", "failed"])).stdout).toContain("runner.refused: ");
+  const life = await here(["calls", "show", injected, "-o", "json"]);
   expect(jsonLines(life)).toMatchObject([
     {
       state: "injected",

@@ -54,11 +54,15 @@ async function newHolder(): Promise<Hex> {
   return address;
 }
 
-const run = (command: string, ...args: string[]) =>
+const run = (command: string, ...args: readonly string[]) =>
+  runHere(["refunds", command, "--config-dir", payments.postern.configDir, ...args]);
+const pay = (command: string, ...args: readonly string[]) =>
   runHere(["payments", command, "--config-dir", payments.postern.configDir, ...args]);
-const list = (...args: string[]) => run("refund-list", ...args);
+const list = (...args: string[]) => run("list", ...args);
+const toCsv = (...args: string[]) => run("export", "-o", "csv", ...args);
+const shown = (id: string, format = "csv") => run("show", id, "-o", format);
 const check = async () =>
-  jsonLines(await run("refund-check", "--json"))[0] as { closed: Closed[]; open: unknown[] };
+  jsonLines(await run("check", "-o", "json"))[0] as { closed: Closed[]; open: unknown[] };
 type Closed = { call_id: string; transaction: string };
 
 const refuse: Inject = () => Promise.reject(new Refused("no such job"));
@@ -86,7 +90,7 @@ const stateOf = async (id: string) => (await payments.gateway.journal.look(id))?
 
 /** Resolves with the export's id. */
 async function exported(...args: string[]): Promise<string> {
-  const ran = await list("--csv", ...args);
+  const ran = await toCsv(...args);
   const id = /r_[0-9a-f]{32}/.exec(ran.stderr)?.[0];
   if (id === undefined) throw new Error(ran.stderr);
   return id;
@@ -117,14 +121,14 @@ test("a list shows paid calls that have failed, changes nothing, and leaves out 
   const effects = await createPaymentList(redis.partition).read(ids);
   const refused = effects.find((each) => each?.effect === "none")?.id as string;
   const unsure = effects.find((each) => each?.effect === "unknown")?.id as string;
-  const ran = await payments.postern.run(["payments", "refund-list"]);
+  const ran = await payments.postern.run(["refunds", "list"]);
   expect(ran.code).toBe(0);
   expect(ran.stdout).toContain(refused);
   expect(ran.stdout).not.toContain(unsure);
   expect(ran.stdout).toContain("1 refund due, 1 left out: effect unknown (--effect-unknown includes them)");
-  const listed = jsonLines(await list("--effect-unknown", "--json")).map((each) => each["call_id"]);
+  const listed = jsonLines(await list("--effect-unknown", "-o", "json")).map((each) => each["call_id"]);
   expect(listed.toSorted()).toEqual(ids.toSorted());
-  const named = await list(unsure, "--csv");
+  const named = await toCsv(unsure);
   expect(named).toMatchObject({ code: 1, stdout: "" });
   expect(named.stderr).toBe(`no refund is due for ${unsure}: effect unknown\nnothing was exported\n`);
   expect(await Promise.all(ids.map(stateOf))).toEqual(["FAILED", "FAILED"]);
@@ -137,14 +141,14 @@ test("an export says whom to pay what, for CSV Airdrop and Transaction Builder, 
   await bought(2);
   const token = checksummed(devnet.token);
   const payer = checksummed(payments.payer.address);
-  const made = await list("--csv");
+  const made = await toCsv();
   const row = `erc20,${token},${payer},3.2,\n`;
   expect(made.stdout).toBe(`token_type,token_address,receiver,amount,id\n${row}${row}`);
   const id = /r_[0-9a-f]{32}/.exec(made.stderr)?.[0] as string;
   configure({ symbol: "OTHER", decimals: 8 });
-  expect((await list("--csv", "--export", id)).stdout).toBe(made.stdout);
-  const batch = await list("--calldata", "--export", id);
-  expect((await list("--calldata", "--export", id)).stdout).toBe(batch.stdout);
+  expect((await shown(id)).stdout).toBe(made.stdout);
+  const batch = await shown(id, "calldata");
+  expect((await shown(id, "calldata")).stdout).toBe(batch.stdout);
   const { transactions, ...rest } = JSON.parse(batch.stdout);
   const exports = await createRefunds(redis.partition).find(id);
   expect(rest).toMatchObject({ version: "1.0", chainId: "84532", createdAt: exports?.at });
@@ -160,12 +164,7 @@ test("an export says whom to pay what, for CSV Airdrop and Transaction Builder, 
 
 test("with several exports at once each refund is in exactly one, and no empty export is made", async () => {
   const ids = await bought(6);
-  const rans = await Promise.all([
-    list("--csv"),
-    list("--csv"),
-    list("--calldata"),
-    list("--csv", "--limit", "2"),
-  ]);
+  const rans = await Promise.all([toCsv(), toCsv(), run("export", "-o", "calldata"), toCsv("--limit", "2")]);
   const found = await redis.client.keys(keys.refundRows("*"));
   const rows = (await Promise.all(found.map((key) => redis.client.lrange(key, 0, -1)))).flat();
   expect(rows.map((row) => JSON.parse(row).call).toSorted()).toEqual(ids.toSorted());
@@ -173,7 +172,7 @@ test("with several exports at once each refund is in exactly one, and no empty e
   expect(open.reduce((sum, count) => sum + Number(count), 0)).toBe(6);
   for (const { code, stdout } of rans) expect([code, stdout === "" || /0x/.test(stdout)]).toEqual([0, true]);
   const before = await redis.client.keys("*refund*");
-  expect(await list("--csv")).toMatchObject({ code: 0, stdout: "", stderr: NOTHING });
+  expect(await toCsv()).toMatchObject({ code: 0, stdout: "", stderr: NOTHING });
   expect((await redis.client.keys("*refund*")).toSorted()).toEqual(before.toSorted());
 });
 
@@ -183,7 +182,7 @@ test("a failed call that was forgotten is exported and paid back as any other, a
   expect(await runHere([...words, "--config-dir", payments.postern.configDir])).toMatchObject({ code: 0 });
   await until([id], "DISCARDED");
   const made = await exported(id);
-  expect((await list("--csv", "--export", made)).stdout).toContain(checksummed(payments.payer.address));
+  expect((await shown(made)).stdout).toContain(checksummed(payments.payer.address));
   const transaction = await payBack();
   expect((await check()).closed).toMatchObject([{ call_id: id, transaction }]);
   expect(await stateOf(id)).toBe("REFUNDED");
@@ -227,7 +226,7 @@ test("an exported call is not in the list of failed calls, keeps no body, never 
       expect.stringContaining("the refund of its payment is exported, so it cannot be replayed or discarded"),
     ]);
     expect((await failed("discard", call, "--yes", "--reason", "x")).code).toBe(1);
-    const reconciled = await run("reconcile", call);
+    const reconciled = await pay("reconcile", call);
     expect(reconciled.stdout).toContain("refund_pending; a refund check closes it");
     expect(await stateOf(call)).toBe("REFUND_PENDING");
     for (const key of [keys.record(call), keys.payment(call)]) expect(await redis.client.pttl(key)).toBe(-1);
@@ -253,7 +252,7 @@ test("a payer is told that his refund is pending, and then which transaction has
   const hash = await payBack();
   expect(await check()).toMatchObject({ closed: [{ call_id: id, transaction: hash }], open: [] });
   expect((await status()).json()).toMatchObject({ state: "refunded", refund_transaction: hash });
-  expect((await run("show", id)).stdout).toContain(`transaction ${hash} from ${safe}`);
+  expect((await pay("show", id)).stdout).toContain(`transaction ${hash} from ${safe}`);
   expect(await redis.client.pttl(keys.record(id))).toBeGreaterThan(29 * 86_400_000);
 });
 
@@ -334,19 +333,19 @@ test("a call whose record does not say whether it had an effect may have had one
 
 test("a report of the refunds is a table for bookkeeping, on Redis as by the console, and exports nothing", async () => {
   const [id = ""] = await bought();
-  const here = await list("--report");
+  const here = await run("report");
   expect(csvRows(here.stdout)).toMatchObject([
     { call_id: id, state: "failed", amount: "3.2", job_ran: "no" },
   ]);
   const { address } = await console.start({ configDir: payments.postern.configDir });
   const there = await runHere(
-    ["payments", "refund-list", "--report", "--operator", `http://${address}`, "--config-dir", "/nowhere"],
+    ["refunds", "report", "--operator", `http://${address}`, "--config-dir", "/nowhere"],
     { POSTERN_OPERATOR_TOKEN: TOKENS.viewer },
   );
   expect(there).toEqual(here);
   expect(await stateOf(id)).toBe("FAILED");
-  for (const odd of [[id], ["--csv"], ["--calldata"], ["--network", "eip155:1"], ["--json"]])
-    expect(await list("--report", ...odd)).toMatchObject({ code: 2, stdout: "" });
+  for (const odd of [[id], ["-o", "csv"], ["--network", "eip155:1"], ["-o", "json"]])
+    expect(await run("report", ...odd)).toMatchObject({ code: 2, stdout: "" });
 });
 
 test("a discard that goes on after the export of its call takes nothing back", async () => {
@@ -389,10 +388,10 @@ test("a disputed, unconfirmed or unreadable payment is never exported, and one t
   expect(stdout).toContain("1 left out: disputed");
   expect(stdout).toContain("1 left out: not confirmed");
   expect(stdout).toContain("1 left out: unreadable");
-  const made = await list("--csv", "--effect-unknown");
+  const made = await toCsv("--effect-unknown");
   expect(made.stdout).not.toBe("");
   expect(made.stderr).toContain("1 left out: not confirmed (run this again once the chain confirms them");
-  const none = await list("--csv", "--effect-unknown");
+  const none = await toCsv("--effect-unknown");
   expect([none.code, none.stdout]).toEqual([0, ""]);
   expect(none.stderr).toMatch(/^nothing was exported: 0 refunds due, .*1 left out: not confirmed \(/);
   const states = await Promise.all(
@@ -435,23 +434,23 @@ test("payments in any other state are no cases", async () => {
   const review = await payments.claimForReview();
   const queued = await payments.buy();
   for (const id of [open, review, queued]) {
-    const ran = await list(id, "--csv", "--effect-unknown");
+    const ran = await toCsv(id, "--effect-unknown");
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
     expect(ran.stderr).toContain(`no refund is due for ${id}: it is `);
   }
   await payments.startProducer(async () => {});
   await eventually("it is injected", async () => (await stateOf(queued)) === "INJECTED");
-  expect((await list("--csv", "--effect-unknown")).stderr).toBe(NOTHING);
+  expect((await toCsv("--effect-unknown")).stderr).toBe(NOTHING);
 });
 
 test("without a sender or a node that could see the refund nothing is exported, and an unknown export is told so", async () => {
   const [id = ""] = await bought();
   configure({ refund_from: [] });
-  const ran = await list("--csv");
+  const ran = await toCsv();
   expect([ran.code, ran.stdout]).toEqual([3, ""]);
   expect(ran.stderr).toContain("has no refund_from");
   expect(await stateOf(id)).toBe("FAILED");
-  const none = await list("--csv", "--export", `r_${"0".repeat(32)}`);
+  const none = await shown(`r_${"0".repeat(32)}`);
   expect([none.code, none.stdout]).toEqual([1, ""]);
   expect(none.stderr).toContain("there is no export r_0000");
 });
@@ -461,7 +460,7 @@ test("a case of a token whose senders were taken out of the configuration stays 
   await exported();
   await payBack();
   configure({ refund_from: [] });
-  const ran = await run("refund-check");
+  const ran = await run("check");
   expect(ran.code).toBe(1);
   expect(ran.stdout).toContain(
     "the refund was not checked, because x402.toml has no refund_from or no rpc_url",
@@ -472,7 +471,7 @@ test("an export is of one network", async () => {
   const [id = "", other = ""] = await bought(2);
   const terms = JSON.parse(String(await redis.client.hget(keys.payment(other), "terms")));
   await redis.client.hset(keys.payment(other), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
-  const ran = await list("--csv");
+  const ran = await toCsv();
   expect([ran.code, ran.stderr]).toEqual([
     2,
     expect.stringContaining("an export must be of one network, but these refunds are on eip155:"),
@@ -484,28 +483,28 @@ test("an export is of one network", async () => {
 test("a network that is misspelt is refused, and one of an accepted token without a case is not", async () => {
   const [id = ""] = await bought();
   const { address } = await console.start({ configDir: payments.postern.configDir });
-  const there = (...args: string[]) =>
-    runHere(["payments", "refund-list", "--operator", `http://${address}`, ...args], {
+  const there = (command: string, ...args: readonly string[]) =>
+    runHere(["refunds", command, "--operator", `http://${address}`, ...args], {
       POSTERN_OPERATOR_TOKEN: TOKENS.operator,
     });
   const known = `choose one of ${devnet.network}`;
   for (const network of ["8453", "eip155:1"])
-    for (const format of [[], ["--csv"]])
-      for (const asked of [list, there])
-        expect(await asked("--network", network, ...format)).toEqual({
+    for (const [command, ...format] of [["list"], ["export", "-o", "csv"]] as const)
+      for (const asked of [run, there])
+        expect(await asked(command, "--network", network, ...format)).toEqual({
           ...{ code: 2, stdout: "" },
           stderr: `error: no refund is due on ${network}, and no accepted token is on it; ${known}\n`,
         });
   expect(await stateOf(id)).toBe("FAILED");
   const terms = JSON.parse(String(await redis.client.hget(keys.payment(id), "terms")));
   await redis.client.hset(keys.payment(id), "terms", JSON.stringify({ ...terms, network: "eip155:1" }));
-  for (const asked of [list, there]) {
-    const empty = await asked("--network", devnet.network);
+  for (const asked of [run, there]) {
+    const empty = await asked("list", "--network", devnet.network);
     expect([empty.code, empty.stdout]).toEqual([
       0,
       expect.stringContaining("0 refunds due, more on eip155:1"),
     ]);
-    expect((await asked("--network", "eip155:1")).stdout).toContain(id);
+    expect((await asked("list", "--network", "eip155:1")).stdout).toContain(id);
   }
 });
 
@@ -527,15 +526,15 @@ test("a 2xx after the export changes no state, and is marked ATTENTION wherever 
   succeed();
   await eventually("it is told of", () => events.some(({ event }) => event === "call.injected_after_refund"));
   expect(await stateOf(id)).toBe("REFUND_PENDING");
-  expect((await list("--csv", "--export", made)).stderr).toContain(`ATTENTION: ${id}`);
-  expect((await run("refund-check")).stdout).toContain(`ATTENTION: ${id}`);
-  expect((await run("show", id)).stdout).toContain("ATTENTION");
+  expect((await shown(made)).stderr).toContain(`ATTENTION: ${id}`);
+  expect((await run("check")).stdout).toContain(`ATTENTION: ${id}`);
+  expect((await pay("show", id)).stdout).toContain("ATTENTION");
 });
 
 test("a refund whose call was injected after the export is not closed by any transfer, and can be withdrawn", async () => {
   const [late, other] = (await bought(2)) as [string, string];
   await exported();
-  const withdraw = (id: string) => run("refund-withdraw", id, "--reason", "the runner has done it");
+  const withdraw = (id: string) => run("withdraw", id, "--reason", "the runner has done it");
   expect(await withdraw(late)).toMatchObject({
     code: 1,
     stderr: expect.stringContaining("only a pending refund whose call was injected after the export"),
@@ -577,7 +576,7 @@ test("a case that cannot be read, and a node that is away, keep no other case fr
     x402: { ...x402Table({ devnet }), accepted_tokens: [away, token] },
     job_pricing: { "1": { "7": "1000000000000000" } },
   });
-  const ran = await run("refund-check");
+  const ran = await run("check");
   expect([ran.code, ran.stdout]).toEqual([1, expect.stringContaining(`${well} was refunded by transaction`)]);
   expect(ran.stderr).toContain(`${ill}: `);
   expect(ran.stderr).toContain("AWAY on ");
@@ -585,7 +584,7 @@ test("a case that cannot be read, and a node that is away, keep no other case fr
 
 test("a call that is named is on the network that is named, or nothing is exported", async () => {
   const [id] = (await bought()) as [string];
-  const ran = await list(id, "--csv", "--network", "eip155:1");
+  const ran = await toCsv(id, "--network", "eip155:1");
   expect([ran.code, ran.stderr]).toEqual([1, expect.stringContaining(`${id} is on ${devnet.network}`)]);
   expect(await stateOf(id)).toBe("FAILED");
 });
@@ -594,7 +593,7 @@ type Audited = { surplus_refunds: { transaction: string; from: string; payment: 
 
 /** What the audit of all blocks from this one on says of surplus refunds. It says nothing else. */
 async function surplusSince(block: bigint): Promise<Audited["surplus_refunds"]> {
-  const ran = await run("audit", "--from-block", String(block), "--json");
+  const ran = await pay("audit", "--from-block", String(block), "-o", "json");
   const { tokens } = jsonLines(ran)[0] as { tokens: [Audited] };
   const [{ surplus_refunds: surplus }] = tokens;
   expect(ran.code).toBe(surplus.length === 0 ? 0 : 1);
@@ -617,13 +616,13 @@ test("the audit tells of a refund that was sent twice, or after it was withdrawn
   expect((await check()).closed).toEqual([]);
   const twice = { transaction: second, from: safe, payment: { call_id: paid } };
   expect(await surplus()).toMatchObject([twice]);
-  expect((await run("audit", "--from-block", String(begun))).stdout).toContain(
+  expect((await pay("audit", "--from-block", String(begun))).stdout).toContain(
     `transaction ${second}, block`,
   );
 
   await exported(late);
   const third = await payBack();
   await redis.client.hset(keys.record(late), "late", Date.now());
-  expect((await run("refund-withdraw", late, "--reason", "the runner took it")).code).toBe(0);
+  expect((await run("withdraw", late, "--reason", "the runner took it")).code).toBe(0);
   expect((await surplus()).map(({ transaction }) => transaction)).toEqual([second, third]);
 });

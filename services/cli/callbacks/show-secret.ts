@@ -10,7 +10,7 @@ import { jsonLine } from "../text.ts";
 
 export type SecretOptions = { configDir: string; json?: boolean };
 
-/** `postern callbacks secret`: reads no other secret of the configuration, so those need not be there. */
+/** `postern callbacks show-secret`: reads no other secret of the configuration, so those need not be there. */
 export function printReceiverSecret(
   deps: ProgramDeps,
   text: string,

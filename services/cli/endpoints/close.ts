@@ -6,7 +6,7 @@ import { withRedis } from "../with-redis.ts";
 
 export type CloseOptions = { configDir: string; json?: boolean };
 
-/** `postern endpoint close`: also for an endpoint that is no longer configured. 1 if it is not open. */
+/** `postern endpoints close`: also for an endpoint that is no longer configured. 1 if it is not open. */
 export function closeEndpoint(deps: ProgramDeps, path: string, options: CloseOptions): Promise<number> {
   return withRedis(deps, options, async ({ partition, clock, by: closer }) => {
     const act = { at: clock(), action: "close", path, by: closer, selection: "by path" } as const;

@@ -15,7 +15,7 @@ import { runHere } from "../run-here.ts";
 const payments = usePayments();
 const ends = useEnds();
 const list = (...args: string[]) =>
-  runHere(["payments", "spent-elsewhere", "--config-dir", payments.postern.configDir, ...args]);
+  runHere(["payments", "list-spent", "--config-dir", payments.postern.configDir, ...args]);
 
 test("payments that were spent before they arrived are listed with their transaction, and whether the money arrived", async () => {
   const { devnet, payer } = payments;
@@ -32,7 +32,7 @@ test("payments that were spent before they arrived are listed with their transac
   for (const headers of [paid!, cancelled!, kept!, kept!])
     expect(codeOf(await gateway.post(headers))).toBe("payment.spent_elsewhere");
 
-  const rows = jsonLines(await list("--json"));
+  const rows = jsonLines(await list("-o", "json"));
   expect(rows.map(({ transaction, paid, payer }) => ({ transaction, paid, payer }))).toEqual(
     transactions.map((transaction, i) => ({
       transaction,

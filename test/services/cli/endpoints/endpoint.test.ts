@@ -12,7 +12,7 @@ const postern = usePostern(() => ({
   webhooks: { endpoints: [{ path: "/hooks/asana", job_id: 1, preset: "asana" }] },
 }));
 const SECRET = "b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81";
-const OPEN = ["endpoint", "open", "/hooks/asana"];
+const OPEN = ["endpoints", "open", "/hooks/asana"];
 
 const here = (...args: string[]) => runHere([...args, "--config-dir", postern.configDir]);
 const take = () => createTakeSecret(redis.partition)("/hooks/asana", SECRET, "192.0.2.1");
@@ -22,7 +22,7 @@ beforeEach(async () => {
   await redis.client.flushdb();
 });
 
-test("postern endpoint open waits for the secret, prints it once with what to do next, and leaves an audit entry", async () => {
+test("postern endpoints open waits for the secret, prints it once with what to do next, and leaves an audit entry", async () => {
   const running = postern.run(OPEN);
   await eventually("the secret is taken", take);
   const ran = await running;
@@ -43,8 +43,8 @@ test("postern endpoint open waits for the secret, prints it once with what to do
   ]);
 });
 
-test("postern endpoint open --json prints the secret as one object", async () => {
-  const running = postern.run([...OPEN, "--json", "--minutes", "1"]);
+test("postern endpoints open -o json prints the secret as one object", async () => {
+  const running = postern.run([...OPEN, "-o", "json", "--minutes", "1"]);
   await eventually("the secret is taken", take);
   expect(jsonLines(await running)).toEqual([
     {
@@ -76,21 +76,21 @@ test("a secret that came after the command was killed is shown by the next run",
 test("a command whose endpoint is opened again elsewhere ends, and says who gets the secret", async () => {
   const first = postern.run(OPEN);
   await eventually("it is open", isOpen);
-  const second = postern.run([...OPEN, "--json"]);
+  const second = postern.run([...OPEN, "-o", "json"]);
   expect(await first).toMatchObject({ code: 1, stderr: expect.stringMatching(/@.* has opened .* again/) });
   expect(await take()).toBe(true);
   expect(jsonLines(await second)).toMatchObject([{ secret: SECRET }]);
 });
 
-test("postern endpoint close ends the waiting of whoever has opened the endpoint", async () => {
+test("postern endpoints close ends the waiting of whoever has opened the endpoint", async () => {
   const waiting = postern.run(OPEN);
   await eventually("it is open", isOpen);
-  expect(await here("endpoint", "close", "/hooks/asana")).toMatchObject({
+  expect(await here("endpoints", "close", "/hooks/asana")).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^\/hooks\/asana is closed; it was opened by \S+@\S+\n$/),
   });
   expect(await waiting).toMatchObject({ code: 1, stdout: "" });
-  expect(await here("endpoint", "close", "/hooks/asana")).toMatchObject({ code: 1 });
+  expect(await here("endpoints", "close", "/hooks/asana")).toMatchObject({ code: 1 });
   const line = { path: "/hooks/asana", by: expect.stringContaining("@") };
   expect(await audited(redis.client)).toMatchObject([
     { action: "open", ...line, selection: "for 10 min" },
@@ -98,20 +98,23 @@ test("postern endpoint close ends the waiting of whoever has opened the endpoint
   ]);
 });
 
-test("postern endpoint close --json prints who had opened the endpoint, and whether a secret is deleted, as one object", async () => {
+test("postern endpoints close -o json prints who had opened the endpoint, and whether a secret is deleted, as one object", async () => {
   const killed = postern.start(OPEN);
   await eventually("it is open", isOpen);
   await killed.kill("SIGKILL");
   expect(await take()).toBe(true);
-  const ran = await here("endpoint", "close", "/hooks/asana", "--json");
+  const ran = await here("endpoints", "close", "/hooks/asana", "-o", "json");
   expect(jsonLines(ran)).toEqual([
     { path: "/hooks/asana", opened_by: expect.stringContaining("@"), secret_deleted: true },
   ]);
-  expect(await here("endpoint", "close", "/hooks/asana", "--json")).toMatchObject({ code: 1, stdout: "" });
+  expect(await here("endpoints", "close", "/hooks/asana", "-o", "json")).toMatchObject({
+    code: 1,
+    stdout: "",
+  });
 });
 
 test("a path that no endpoint has is refused with exit code 2, and the near one is named", async () => {
-  const ran = await here("endpoint", "open", "/hooks/asana/");
+  const ran = await here("endpoints", "open", "/hooks/asana/");
   expect(ran).toMatchObject({ code: 2, stdout: "" });
   expect(ran.stderr).toBe("error: no endpoint has the path /hooks/asana/; did you mean /hooks/asana?\n");
   expect(await redis.client.keys("*")).toEqual([]);

@@ -16,7 +16,7 @@ export function whyUnknown(
   );
 }
 
-/** The same of the paths of all endpoints. */
+/** Compares a path with those of all endpoints. */
 function whyNoneOf(path: string, paths: readonly string[]): string | undefined {
   if (paths.includes(path)) return undefined;
   const near = createFindNear(paths)(path);

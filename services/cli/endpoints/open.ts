@@ -18,7 +18,7 @@ export type OpenOptions = { configDir: string; minutes: number; json?: boolean }
 const POLL_MS = 250;
 
 /**
- * `postern endpoint open`: opens an endpoint for one secret, waits for it and shows it. 1 if none came, or if somebody else
+ * `postern endpoints open`: opens an endpoint for one secret, waits for it and shows it. 1 if none came, or if somebody else
  * has opened the endpoint meanwhile. Run again after it was killed, it shows the secret that came.
  */
 export function openEndpoint(deps: ProgramDeps, path: string, options: OpenOptions): Promise<number> {

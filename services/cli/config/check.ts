@@ -1,21 +1,21 @@
 import { join } from "node:path";
-import type { TokenFindings } from "../../shared/chain/token-check.ts";
-import { loadConfig, type Read } from "../../shared/config/config-dir.ts";
-import { type OperatorConfig, readOperator } from "../../shared/config/read-operator.ts";
-import { type Config, readWebhooks } from "../../shared/config/read-webhooks.ts";
-import type { Env } from "../../shared/config/secrets.ts";
-import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
-import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
-import { isAbsent } from "../../shared/platform/text/read-text.ts";
-import type { PricingConfig } from "../../shared/pricing/read-pricing.ts";
-import type { X402Config } from "../../shared/pricing/read-x402.ts";
-import type { ProgramDeps } from "./program-deps.ts";
-import { counted, jsonLine } from "./text.ts";
+import type { TokenFindings } from "../../../shared/chain/token-check.ts";
+import { loadConfig, type Read } from "../../../shared/config/config-dir.ts";
+import { type OperatorConfig, readOperator } from "../../../shared/config/read-operator.ts";
+import { type Config, readWebhooks } from "../../../shared/config/read-webhooks.ts";
+import type { Env } from "../../../shared/config/secrets.ts";
+import { AppError, messageOf, toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { isAbsent } from "../../../shared/platform/text/read-text.ts";
+import type { PricingConfig } from "../../../shared/pricing/read-pricing.ts";
+import type { X402Config } from "../../../shared/pricing/read-x402.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { counted, jsonLine } from "../text.ts";
 
 export type CheckOptions = { configDir: string; online?: boolean; json?: boolean };
 
 /**
- * `postern check-config`: prints the problems that a start would find, and starts nothing. 1 if the chain of a token cannot be asked.
+ * `postern config check`: prints the problems that a start would find, and starts nothing. 1 if the chain of a token cannot be asked.
  */
 export async function checkConfig(deps: ProgramDeps, options: CheckOptions): Promise<number> {
   const { configDir, online, json } = options;
@@ -49,7 +49,7 @@ type Found = TokenFindings & { unknown: string[] };
 
 /** Compares the accepted tokens with their contracts; `unknown` are those that cannot be. */
 async function askChains({ x402 }: AllConfig): Promise<Found> {
-  const { chainOfToken } = await import("../../shared/payments/chain-of-token.ts");
+  const { chainOfToken } = await import("../../../shared/payments/chain-of-token.ts");
   const found: Found = { problems: [], warnings: [], unknown: [] };
   for (const token of x402?.accepted_tokens ?? []) {
     const named = (text: string): string => `x402.toml: ${token.symbol} on ${token.network}: ${text}`;
@@ -74,8 +74,9 @@ async function loadAll(dir: string, env: Env): Promise<AllConfig> {
   const isThere = (name: string): boolean => !isAbsent(join(dir, name));
   const reads: Read<Some>[] = [readWebhooks, readOperator];
   if (isThere("x402.toml") || isThere("job_pricing.toml"))
-    reads.push((await import("../../shared/pricing/read-x402.ts")).readX402);
-  if (isThere("pricing.toml")) reads.push((await import("../../shared/pricing/read-pricing.ts")).readPricing);
+    reads.push((await import("../../../shared/pricing/read-x402.ts")).readX402);
+  if (isThere("pricing.toml"))
+    reads.push((await import("../../../shared/pricing/read-pricing.ts")).readPricing);
 
   const configs: Some[] = [];
   const problems: string[] = [];

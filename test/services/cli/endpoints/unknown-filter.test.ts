@@ -13,7 +13,7 @@ const postern = usePostern(() => ({
 }));
 const console = useOperator({ redis });
 const here = (command: string, path: string) => {
-  const option = command === "rejected list" ? "--path" : "--endpoint";
+  const option = "--endpoint";
   return runHere([...command.split(" "), option, path, "--config-dir", postern.configDir]);
 };
 
@@ -21,7 +21,7 @@ const COMMANDS = [
   "failed list",
   "failed discard --yes --reason x",
   "failed replay",
-  "calls find",
+  "calls list",
   "rejected list",
 ];
 
@@ -36,7 +36,7 @@ test.each(COMMANDS)("postern %s by a path that no endpoint has says which one wa
 test.each(COMMANDS)("postern %s asks the console which paths the endpoints there have", async (command) => {
   const { address } = await console.start({ configDir: postern.configDir });
   const there = (path: string) => {
-    const option = command === "rejected list" ? "--path" : "--endpoint";
+    const option = "--endpoint";
     const args = [option, path, "--config-dir", "/nowhere", "--operator", `http://${address}`];
     return runHere([...command.split(" "), ...args], { POSTERN_OPERATOR_TOKEN: TOKENS.operator });
   };
@@ -64,8 +64,8 @@ test.each(COMMANDS)(
   },
 );
 
-test("postern failed replay --json prints its outcome also for a path that no endpoint has", async () => {
-  const ran = await here("failed replay --json", "/hooks/acne");
+test("postern failed replay -o json prints its outcome also for a path that no endpoint has", async () => {
+  const ran = await here("failed replay -o json", "/hooks/acne");
   expect(jsonLines(ran)).toEqual([expect.objectContaining({ kind: "replay", matched: 0, done: 0 })]);
   expect(problemOf(ran)).toMatchObject({
     code: "command.invalid",

@@ -9,9 +9,9 @@ const postern = usePostern(() => ({
   postern: { callbacks: { secret: [NEXT, CALLBACK_SECRET] }, results: { secret: "env:NOT_SET_HERE" } },
 }));
 const secretOf = (...args: string[]) =>
-  runHere(["callbacks", "secret", ...args, "--config-dir", postern.configDir]);
+  runHere(["callbacks", "show-secret", ...args, "--config-dir", postern.configDir]);
 
-test("postern callbacks secret prints the receiver's secret for each configured one, the first one first", async () => {
+test("postern callbacks show-secret prints the receiver's secret for each configured one, the first one first", async () => {
   const url = "https://hooks.example.com/told?by=postern";
   expect(await secretOf(url)).toMatchObject({
     ...{ code: 0, stderr: "" },
@@ -21,7 +21,7 @@ test("postern callbacks secret prints the receiver's secret for each configured 
 
 test("two spellings of one URL have one secret, and the command says which is signed for", async () => {
   const [written, spelled] = ["https://hooks.example.com/a%7Bb", "https://HOOKS.example.com:443/x/../a{b"];
-  const ran = await secretOf(spelled, "--json");
+  const ran = await secretOf(spelled, "-o", "json");
   expect(JSON.parse(ran.stdout)).toEqual({
     url: written,
     secrets: [ownSecretAt(written, NEXT), ownSecretAt(written)],

@@ -3,32 +3,39 @@ import type { FoundCallView, CallSearch as Search } from "../../../shared/consol
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, toSeconds } from "../text.ts";
+import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
-export type FindOptions = CallSearch & Operated & { limit: number; json?: boolean };
+export type ListOptions = Omit<CallSearch, "id"> &
+  Operated & { call?: string; limit: number; json?: boolean };
 
 const PAGE_MAX = 500;
 
-/** `postern calls find`: the calls that match, wherever they are, the newest first. */
-export function findCalls(deps: ProgramDeps, options: FindOptions): Promise<number> {
-  const { limit, json } = options;
+/** `postern calls list`: the calls that match, wherever they are, the newest first. */
+export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<number> {
+  const { limit } = options;
   const search = toSearch(options);
   return withOperations(deps, options, async (operations) => {
-    const listing = createListing<FoundCallView>(deps, json, {
+    const listing = createListing<FoundCallView>(deps, {
       columns: [
-        { heading: "CALL", width: 34 },
-        { heading: "UPDATED", width: 20 },
-        { heading: "STATE", width: 9, tone: (state) => (state === "failed" ? "bad" : undefined) },
-        { heading: "ORIGIN", width: 20, cutTo: 16 },
-        { heading: "JOB", width: 5 },
+        { heading: "CALL" },
+        { heading: "UPDATED" },
+        { heading: "AGE", alignRight: true },
+        { heading: "STATE", tone: (state) => (state === "failed" ? "bad" : undefined) },
+        { heading: "ORIGIN", cutTo: 16 },
+        { heading: "JOB" },
         { heading: "DETAILS", cutTo: 24 },
+        { heading: "ATTEMPTS", isWide: true },
+        { heading: "DELIVERY", isWide: true },
+        { heading: "PAYER", isWide: true },
+        { heading: "TRANSACTION", isWide: true },
       ],
       toCells,
       toJson: (call) => call,
+      toName: ({ id }) => id,
     });
     const found: Found = { shown: 0, next: null, isComplete: true };
     do {
@@ -58,8 +65,8 @@ function foundText({ shown, next, isComplete }: Found): string {
   return `${counted(shown, "call")} found${more}${cut}`;
 }
 
-function toSearch({ deliveryId, since, until, ...asked }: FindOptions): Search {
-  const { id, endpoint, payer, transaction, origin, job, state } = asked;
+function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
+  const { call: id, endpoint, payer, transaction, origin, job, state } = asked;
   return {
     id,
     endpoint,
@@ -77,7 +84,11 @@ function toSearch({ deliveryId, since, until, ...asked }: FindOptions): Search {
 function toCells(call: FoundCallView): string[] {
   const { id, at, state, origin, endpoint, job } = call;
   const from = endpoint === null ? (origin ?? "-") : `${origin ?? "-"} ${endpoint}`;
-  return [id, toSeconds(at), stateWord(state), from, job ?? "-", knownBy(call)];
+  return [id, toSeconds(at), age(at), stateWord(state), from, job ?? "-", knownBy(call), ...wideCells(call)];
+}
+
+function wideCells({ attempts, delivery_id: deliveryId, payer, transaction }: FoundCallView): string[] {
+  return [attempts?.toString() ?? "-", deliveryId ?? "-", payer ?? "-", transaction ?? "-"];
 }
 
 /** The word for a state of a call. JSON and --state have the state itself. */

@@ -1,18 +1,18 @@
 import type { RefundCheck } from "../../../shared/console/refund-check.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { failureOf, followBulk } from "../follow-bulk.ts";
+import { LATE } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
-import { LATE } from "./show.ts";
 
-export type RefundCheckOptions = Operated & { json?: boolean };
+export type CheckOptions = Operated & { json?: boolean };
 
 /**
- * `postern payments refund-check`: closes the cases that a transfer has paid back, and says which are still open. 1 if some could not be
+ * `postern refunds check`: closes the cases that a transfer has paid back, and says which are still open. 1 if some could not be
  * looked for: their token is not configured, its node does not answer, or what is stored of them cannot be read.
  */
-export function checkRefunds(deps: ProgramDeps, options: RefundCheckOptions): Promise<number> {
+export function checkRefunds(deps: ProgramDeps, options: CheckOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     const run = await followBulk(operations, await operations.beginRefundCheck());
     if (run.result === null || run.failure !== null)

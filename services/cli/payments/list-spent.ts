@@ -2,30 +2,32 @@ import type { SpentElsewhereView } from "../../../shared/console/spent-elsewhere
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, toSeconds } from "../text.ts";
+import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { amountOf } from "./list.ts";
 
-/** A limit of 0 is none. */
-export type SpentElsewhereOptions = Operated & { limit: number; json?: boolean };
+/** 0 lists all. */
+export type ListSpentOptions = Operated & { limit: number; json?: boolean };
 
 const PAGE_MAX = 20;
 
-/** `postern payments spent-elsewhere`: payments that were refused because they were spent before, and in which transaction. */
-export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOptions): Promise<number> {
+/** `postern payments list-spent`: payments that were refused because they were spent before, and in which transaction. */
+export function listSpent(deps: ProgramDeps, options: ListSpentOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   return withOperations(deps, options, async ({ listSpentElsewhere: list }) => {
-    const listing = createListing<SpentElsewhereView>(deps, options.json, {
+    const listing = createListing<SpentElsewhereView>(deps, {
       columns: [
-        { heading: "CALL", width: 34 },
-        { heading: "RECEIVED", width: 20 },
-        { heading: "PAYER", width: 42 },
-        { heading: "AMOUNT", width: 20 },
-        { heading: "JOB", width: 8 },
+        { heading: "CALL" },
+        { heading: "RECEIVED" },
+        { heading: "AGE", alignRight: true },
+        { heading: "PAYER" },
+        { heading: "AMOUNT" },
+        { heading: "JOB" },
         { heading: "ON CHAIN", cutTo: 40 },
       ],
       toCells,
       toJson: (payment) => payment,
+      toName: ({ call_id }) => call_id,
     });
     let [shown, next]: [number, string | null] = [0, null];
     do {
@@ -43,5 +45,5 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
 function toCells(payment: SpentElsewhereView): string[] {
   const { call_id: id, came_at: cameAt, payer, decimals, chain } = payment;
   const job = `${payment.service_id}/${payment.job_index}`;
-  return [id, toSeconds(cameAt), payer, amountOf(payment, decimals), job, chain];
+  return [id, toSeconds(cameAt), age(cameAt), payer, amountOf(payment, decimals), job, chain];
 }

@@ -1,20 +1,26 @@
-import { requireAcceptedTokens } from "../../shared/config/accepted-tokens.ts";
-import type { AcceptedToken } from "../../shared/config/x402-toml.ts";
-import { fixedRate, type RateReport, rateReport, readRate, toRateView } from "../../shared/console/rates.ts";
-import { toAppError } from "../../shared/platform/errors/app-error.ts";
-import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
-import { systemClock } from "../../shared/platform/time/clock.ts";
-import { READ_TIMEOUT_MS } from "../../shared/pricing/rates/rates.ts";
-import { createRateReader } from "../../shared/pricing/rates/registry.ts";
-import { isLive, type RateReading } from "../../shared/pricing/rates/source.ts";
-import type { ProgramDeps } from "./program-deps.ts";
-import { wrapped } from "./table.ts";
-import { jsonLine, plain } from "./text.ts";
-import { withRedis } from "./with-redis.ts";
+import { requireAcceptedTokens } from "../../../shared/config/accepted-tokens.ts";
+import type { AcceptedToken } from "../../../shared/config/x402-toml.ts";
+import {
+  fixedRate,
+  type RateReport,
+  rateReport,
+  readRate,
+  toRateView,
+} from "../../../shared/console/rates.ts";
+import { toAppError } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { READ_TIMEOUT_MS } from "../../../shared/pricing/rates/rates.ts";
+import { createRateReader } from "../../../shared/pricing/rates/registry.ts";
+import { isLive, type RateReading } from "../../../shared/pricing/rates/source.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { wrapped } from "../table.ts";
+import { jsonLine, plain } from "../text.ts";
+import { withRedis } from "../with-redis.ts";
 
 export type RatesOptions = { configDir: string; test?: boolean; json?: boolean };
 
-/** `postern rates`: 0 if every token has a rate that can be used, else 1. */
+/** `postern rates list`: 0 if every token has a rate that can be used, else 1. */
 export async function showRates(deps: ProgramDeps, options: RatesOptions): Promise<number> {
   const tokens = acceptedTokens(deps, options.configDir);
   if (tokens === undefined) return EXIT.config;
