@@ -99,6 +99,9 @@ function withIds<Options extends BulkOptions>(ids: readonly string[], options: O
 }
 
 function requireSelection(command: Command, options: BulkOptions): void {
-  if (options.all || isFiltered(options)) return;
-  usageError(command, "select calls by id or with filters, or pass --all for every failed call");
+  const { all = false, id, ...filter } = options;
+  const isChosen = all || isFiltered(filter);
+  if (id !== undefined && isChosen) usageError(command, "pass ids, or filters, but not both");
+  if (id === undefined && !isChosen)
+    usageError(command, "select calls by id or with filters, or pass --all for every failed call");
 }

@@ -42,6 +42,6 @@ export function listSpentElsewhere(deps: ProgramDeps, options: SpentElsewhereOpt
 
 function toCells(payment: SpentElsewhereView): string[] {
   const { call_id: id, came_at: cameAt, payer, decimals, chain } = payment;
-  const job = `${payment.service_id}/${payment.job_index}`;
+  const job = `${payment.service_id}/${payment.job_id}`;
   return [id, toSeconds(cameAt), payer, amountOf(payment, decimals), job, chain];
 }
