@@ -87,7 +87,7 @@ export function amountOf(
 
 function toCells(payment: PaymentView): string[] {
   const { call_id: id, state, claimed_at: claimedAt, terms, reason, decimals, disputed } = payment;
-  const job = `${terms.service_id}/${terms.job_index}`;
+  const job = `${terms.service_id}/${terms.job_id}`;
   const details = `${disputed ? "DISPUTED: " : ""}${reason ?? refundDetails(payment)}`;
   return [
     id,

@@ -49,13 +49,15 @@ const FlowJob = z.object({
 });
 
 /** Counts of all processes. The last span has only begun: processes report every ten seconds, and it grows. */
-export const FlowView = z.object({
-  /** When the first span begins. */
-  from: isoTime,
-  step_ms: count,
-  lines: z.array(FlowLine),
-  jobs: z.array(FlowJob),
-});
+export const FlowView = z
+  .object({
+    /** When the first span begins. */
+    from: isoTime,
+    step_ms: count,
+    lines: z.array(FlowLine),
+    jobs: z.array(FlowJob),
+  })
+  .meta({ id: "Flow" });
 export type FlowView = z.infer<typeof FlowView>;
 
 /** Counts of the requests of a webhook endpoint. */
