@@ -46,7 +46,7 @@ export function failureOf(error: unknown): RedisFailure | undefined {
 
 /** Whether the command has certainly changed nothing. */
 export function isUnwritten(error: unknown): boolean {
-  if (error instanceof AppError) return true;
+  if (error instanceof AppError) return error.code !== "queue.outcome_unknown";
   const failure = failureOf(error);
   if (failure === "denied") return !WITHIN_SCRIPT.test(messageOf(error));
   return failure !== undefined && failure !== "lost";

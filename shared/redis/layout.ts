@@ -34,6 +34,7 @@ const CLAIM = defineScript({
   source: claimLayoutLua,
   keys: "layout, sign",
   args: "own, refusesSign",
+  proof: "expendable",
   reply: text,
 });
 

@@ -10,6 +10,7 @@ const OWN = defineScript({
   source: ownCallsLua,
   keys: "active",
   args: "prefix, tokenPrefix",
+  proof: "reads",
   reply: list(tuple(text, text)),
 });
 

@@ -37,6 +37,7 @@ export type Results = ReturnType<typeof createResults>;
 const READ = defineScript({
   source: readLua,
   keys: "record, result, progress",
+  proof: "reads",
   strings: "bytes",
   reply: list(optional(bytes)),
 });
@@ -48,6 +49,7 @@ const READ_STATUS = defineScript({
   source: readStatusLua,
   keys: "record, result, progress, attempts",
   constants: { HEAD_BYTES_MAX },
+  proof: "reads",
   strings: "bytes",
   reply: list(optional(bytes)),
 });
@@ -57,6 +59,7 @@ const TELL_PROGRESS = defineScript({
   keys: "record",
   args: "prefix, id, resultMs, bytesMax, progress",
   constants: { RECORD },
+  proof: "expendable",
   reply: oneOf("stored", "ended"),
 });
 
