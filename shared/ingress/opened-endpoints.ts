@@ -55,7 +55,7 @@ const LOOK = defineScript({
   source: lookAtOpenedLua,
   keys: "opened",
   args: "session, close",
-  proof: "reads",
+  proof: "needed",
   reply: tuple(...[optional(text), optional(text), optional(text)], ...[optional(text), optional(numeric)]),
 });
 

@@ -64,7 +64,7 @@ const READ_MANY = defineScript({
   source: readManyLua,
   keys: "payments, discarded, ...calls(record, payment)",
   args: "...ids",
-  proof: "reads",
+  proof: "expendable",
   reply: list(list(optional(text))),
 });
 

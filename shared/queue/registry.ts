@@ -46,7 +46,7 @@ const READ = defineScript({
   source: readQueuesLua,
   keys: "registry",
   args: "prefix, minutes, ...queues",
-  proof: "reads",
+  proof: "expendable",
   reply: list(ROW),
 });
 

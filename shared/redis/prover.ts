@@ -13,6 +13,8 @@ export type ScriptCall = {
 export type Prover = {
   /** Resolves with the reply once the writes are proven. Throws `queue.outcome_unknown` if they are not: they may be kept or lost. */
   run(call: ScriptCall): Promise<unknown>;
+  /** Resolves once all that was written before is proven, by whichever process. Throws like `run`. */
+  confirm(): Promise<void>;
   /** Throws the reason if nothing can be proven now. */
   check(): Promise<void>;
   /** Proves what is written over another connection to the same Redis, one script at a time. */

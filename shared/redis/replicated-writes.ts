@@ -60,6 +60,11 @@ export class ReplicatedWrites implements Prover {
     throw again.error;
   }
 
+  async confirm(): Promise<void> {
+    const outcome = await this.#batches.add({ call: NO_SCRIPT, as: "EVAL" }, 0);
+    if (outcome.kind === "failed") throw outcome.error;
+  }
+
   async check(): Promise<void> {
     const { watch } = this.#options;
     await watch.looked();
@@ -127,6 +132,8 @@ export class ReplicatedWrites implements Prover {
     return outcomes.map((outcome) => (outcome.kind === "done" ? failed(unproven(gap)) : outcome));
   }
 }
+
+const NO_SCRIPT: ScriptCall = { lua: "return 1", words: ["", 0], strings: "text" };
 
 type Sendable = { readonly call: ScriptCall; readonly as: "EVALSHA" | "EVAL" };
 type Needed = ReturnType<ReplicaWatch["replicas"]>;

@@ -25,7 +25,7 @@ const LOOK = defineScript({
   keys: "wake, due, active, registry",
   args: "prefix, cursor",
   constants: { QUEUES_A_POLL, CALLBACKS_GATE },
-  proof: "reads",
+  proof: "expendable",
   reply: tuple(list(text), text, list(tuple(text, integer))),
 });
 
