@@ -13,7 +13,7 @@ export type ScriptCall = {
 export type Prover = {
   /** Resolves with the reply once the writes are proven. Throws `queue.outcome_unknown` if they are not: they may be kept or lost. */
   run(call: ScriptCall): Promise<unknown>;
-  /** Resolves once all that was written before is proven, by whichever process. Throws like `run`. */
+  /** Resolves once the writes of all processes up to now are proven. Throws like `run`. */
   confirm(): Promise<void>;
   /** Throws the reason if nothing can be proven now. */
   check(): Promise<void>;

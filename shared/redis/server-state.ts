@@ -28,7 +28,8 @@ export const FULL_COVERAGE =
 
 /** Warning about a Redis that fails over to replicas. */
 export const FAILOVER =
-  "a failover can lose calls that were answered with 202: the replica that takes over may lack the newest ones";
+  "a failover can lose calls that were answered with 202: the replica that takes over may lack the newest ones. " +
+  'To lose none, set durability = "replicated"';
 
 /** A server that can keep what a 202 promises. */
 export type ServerState = {

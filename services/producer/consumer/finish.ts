@@ -64,7 +64,7 @@ type FinishDeps = {
   records: Pick<CallRecords, "unsure">;
   /** Is told in how many ms a call that waits is due. */
   dueIn: (ms: number) => void;
-  /** Is told that a next call may have been taken that nobody knows of. */
+  /** Looks for a next call that Redis may have given to this worker, although no reply said so. */
   lookForTaken: () => void;
   log: Logger;
 };

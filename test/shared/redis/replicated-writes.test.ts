@@ -2,13 +2,16 @@ import { expect, test } from "vitest";
 import { posternToml } from "../../../shared/config/postern-toml.ts";
 import { toRedisTarget } from "../../../shared/config/redis-toml.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { connectForRequests, type Redis } from "../../../shared/redis/connect.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
+import { createClaimLayout } from "../../../shared/redis/layout.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
 import { whenReady } from "../../../shared/redis/ready.ts";
 import { text } from "../../../shared/redis/reply.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { at, useSentinels } from "../../fixtures/redis-topology.ts";
+import { at, MASTER_NAME, useSentinels } from "../../fixtures/redis-topology.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
 const redis = useSentinels();
@@ -24,12 +27,13 @@ const SET = defineScript({
   reply: text,
 });
 
+const tableOf = (durability: object) =>
+  posternToml({ env: {} }).parse({ redis: { ...redis.place, ...durability } }).redis;
+
 /** A connection whose writes all replicas confirm. */
 async function open(minReplicas = 2) {
   const log = recordingLog();
-  const table = posternToml({ env: {} }).parse({
-    redis: { ...redis.place, durability: "replicated", min_replicas: minReplicas },
-  }).redis;
+  const table = tableOf({ durability: "replicated", min_replicas: minReplicas });
   const connection = connectForRequests(toRedisTarget(table, PREFIX), log);
   ends.defer(() => connection.disconnect());
   await whenReady(connection, 5000);
@@ -78,11 +82,12 @@ test("while a replica stands still, the outcome of a write is unknown, also to a
   await eventually("it is proven", () => set("stopped").catch(() => undefined));
 });
 
-test("a replica that is gone refuses writes before they are made, with its address and what to do", async () => {
+test("while a replica is gone no write is made, and the reason says what to do; once the sentinels have forgotten it, the others are enough", async () => {
   const { connection, log, set } = await open();
   const durable = new DurableRedis({ redis: connection, mode: "replicated", log });
   ends.defer(() => durable.stop());
   await durable.firstCheck;
+  const smaller = await open(1);
   const [replica] = await replicas();
   await replica!.kill("SIGKILL");
   try {
@@ -94,12 +99,33 @@ test("a replica that is gone refuses writes before they are made, with its addre
       ),
     );
     expect(refusal.message).toContain(`127.0.0.1:${replica!.port}`);
-    expect(refusal.message).toContain("postern redis remove-node");
+    expect(refusal.message).toContain("SENTINEL RESET calls");
     await eventually("it is not usable", () => !durable.isUsable);
     expect(() => durable.assertUsable()).toThrow(/is missing/);
+    // The sentinels forget it, as the message says. No process is started again.
+    for (const address of redis.place["sentinels"] as string[])
+      await at(Number(address.split(":")[1]), (sentinel) => sentinel.call("SENTINEL", "RESET", MASTER_NAME));
+    await expect(eventually("writes go on", () => smaller.set("on").catch(() => undefined))).resolves.toBe(
+      "x",
+    );
+    await expect(set("below the floor")).rejects.toThrow(/has 1 replicas, but min_replicas is 2/);
   } finally {
     await replica!.restart();
   }
   const { port } = await redis.primary();
   expect(port).not.toBe(replica!.port);
+});
+
+test("once a process of a deployment is replicated, one with a weaker durability is not ready", async () => {
+  const weaker = connectForRequests(toRedisTarget(tableOf({}), PREFIX), silentLogger);
+  ends.defer(() => weaker.disconnect());
+  await whenReady(weaker, 5000);
+  const claimed = createClaimLayout(partitionOf(weaker, PREFIX));
+  await claimed();
+  const { connection } = await open(1);
+  await createClaimLayout(partitionOf(connection, PREFIX))();
+  await expect(claimed()).rejects.toThrow(/set durability = "replicated"/);
+  const durable = new DurableRedis({ redis: weaker, mode: "strict", checkData: claimed, log: silentLogger });
+  ends.defer(() => durable.stop());
+  await expect(durable.firstCheck).rejects.toMatchObject({ code: "start.redis_not_durable" });
 });
