@@ -283,7 +283,7 @@ export interface WebhooksFile {
       when?: Readonly<Record<string, string>>;
       /** fields of the whole body, a form of at most 1 KiB. A field with the value `*` is optional. Allowed only with `proof = "none"` */
       form?: Readonly<Record<string, string>>;
-      /** `"none"`: a request with the method of a delivery must have no credential. `"credential"`. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoint open` runs */
+      /** `"none"`: a request with the method of a delivery must have no credential. `"credential"`. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoints open` runs */
       proof: "none" | "credential" | {
         verify_token: string;
       } | {

@@ -2,7 +2,7 @@ import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
-import { connectorTo, type Login, loginOptions, type PrimaryLookup } from "./connector.ts";
+import { connectorTo, type Login, loginOptions, type PrimaryLookup, ServerConnector } from "./connector.ts";
 import { isOfSelect, notePassing } from "./failure.ts";
 import { confirmedKeyOf } from "./keys.ts";
 import { proverOf, proveWith } from "./prover.ts";
@@ -79,10 +79,8 @@ function open(
     return logged(new BatchingRedis({ ...options, ...login, Connector: connectorTo(target) }), log);
   const url = target.url.reveal();
   const path = SOCKET_URL.exec(url)?.[1];
-  const redis =
-    path === undefined
-      ? new BatchingRedis(url, { ...options, ...login })
-      : new BatchingRedis({ ...options, ...login, path });
+  const all = { ...options, ...login, Connector: ServerConnector };
+  const redis = path === undefined ? new BatchingRedis(url, all) : new BatchingRedis({ ...all, path });
   return logged(inItsDatabase(redis), log);
 }
 
