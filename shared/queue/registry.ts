@@ -46,6 +46,7 @@ const READ = defineScript({
   source: readQueuesLua,
   keys: "registry",
   args: "prefix, minutes, ...queues",
+  proof: "expendable",
   reply: list(ROW),
 });
 
@@ -53,6 +54,7 @@ const FIND = defineScript({
   source: findCallLua,
   keys: "registry",
   args: "prefix, id, first",
+  proof: "reads",
   reply: optional(tuple(text, text)),
 });
 
@@ -61,6 +63,7 @@ const REMOVE = defineScript({
   keys: "registry, wake, due, active, bytes",
   args: "prefix, queue, receiver",
   constants: { CALLBACKS_GATE },
+  proof: "expendable",
   reply: flag,
 });
 
