@@ -151,7 +151,9 @@ export function composePricingService(options: Options): ComposedService {
   const separator = domainSeparator(pricing.domain);
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const durable = new DurableRedis({
-    ...{ redis, ...toDurability(postern.redis), log },
+    redis,
+    ...toDurability(postern.redis),
+    log,
     checkData: createClaimLayout(partition),
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });

@@ -16,9 +16,9 @@ const PAYMENT_STATES = ["settling", "review", "void", "discarded", "refund_pendi
 
 type Options = {
   /** The paths of the endpoints that there are, by which a delivery is found whatever became of its call. */
-  paths?: () => readonly string[];
+  paths: () => readonly string[];
   /** After so many ms a search ends with what it has found. */
-  patienceMs?: number;
+  patienceMs: number;
 };
 
 /**
@@ -26,10 +26,7 @@ type Options = {
  * payments. Without a state, of the calls that are no longer anywhere only those with an id, or a delivery id of a known endpoint, are
  * found. It reads no large body, and costs a bounded time.
  */
-export function createSearchCalls(
-  partition: Partition,
-  { paths = () => [], patienceMs = 5000 }: Options = {},
-): SearchCalls {
+export function createSearchCalls(partition: Partition, { paths, patienceMs }: Options): SearchCalls {
   const find = createFindCall(partition);
   const sourcesOf = createSources(partition);
 

@@ -53,7 +53,10 @@ const tls = (from: SecretSource) =>
     )
     // A certificate is no secret, and processes with different ones are configured differently.
     .transform(({ ca, cert, key, server_name: serverName }) => ({
-      ...{ ca: ca?.reveal(), cert: cert?.reveal(), key, serverName },
+      ca: ca?.reveal(),
+      cert: cert?.reveal(),
+      key,
+      serverName,
     }));
 
 type Pems = { ca?: Secret | undefined; cert?: Secret | undefined; key?: Secret | undefined };
@@ -193,7 +196,9 @@ export function toRedisTarget(table: RedisTable, prefix: string) {
   const login = { username, password, tls: table.tls };
   if (url !== undefined) return { ...login, url };
   const sentinelLogin = {
-    ...{ username: table.sentinel_username, password: table.sentinel_password, tls: table.sentinel_tls },
+    username: table.sentinel_username,
+    password: table.sentinel_password,
+    tls: table.sentinel_tls,
   };
   const finder =
     sentinels === undefined

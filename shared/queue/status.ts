@@ -74,7 +74,11 @@ function toStatus(
 ): QueueStatus {
   const { queue, waiting, delayed, active, failed, oldestSince, added, completed, failedEnds } = reading;
   return {
-    ...{ queue, waiting, delayed, active, failed },
+    queue,
+    waiting,
+    delayed,
+    active,
+    failed,
     oldestAgeMs: oldestSince === undefined ? undefined : Math.max(0, at - oldestSince),
     acceptedPerSecond: (Math.max(0, added - addedBefore) * 1000) / sampledMs,
     injectedPerMinute: perMinute(completed, at),

@@ -68,7 +68,14 @@ function foundText({ shown, next, isComplete }: Found): string {
 function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
   const { call: id, endpoint, payer, transaction, origin, job, state } = asked;
   return {
-    ...{ id, endpoint, payer, transaction, origin, job, state, delivery_id: deliveryId },
+    id,
+    endpoint,
+    payer,
+    transaction,
+    origin,
+    job,
+    state,
+    delivery_id: deliveryId,
     since: since === undefined ? undefined : toIso(since),
     until: until === undefined ? undefined : toIso(until),
   };

@@ -70,7 +70,7 @@ function runUntil(
       const total = chosenIn(counted);
       const onProgress = ({ done, left_meanwhile: left }: FailedBulkView) =>
         shown.update({ done, left, total });
-      const result = await followBulk(operations, await begin(false, counted), { signal, onProgress });
+      const result = await followBulk(operations, await begin(false), { signal, onProgress });
       shown.end();
       return result;
     };
@@ -97,17 +97,13 @@ async function chosenBy(operations: Operations, given: BulkOptions): Promise<Bul
 function createBegin(operations: Operations, options: BulkOptions, { action, force, reason }: BulkKind) {
   const { concurrency, limit } = options;
   const { ids, ...filter } = toFilter(options);
-  const isAll = ids === undefined && Object.values(filter).every((each) => each === undefined);
   const order = {
-    ...{ filter, concurrency, reason: reason ?? `postern failed ${action}` },
-    ...(ids !== undefined && { call_ids: ids }),
-    ...(isAll && { all: true as const }),
+    ...{ concurrency, reason: reason ?? `postern failed ${action}` },
+    ...(ids === undefined ? { filter } : { call_ids: ids }),
     ...(limit !== 0 && { limit }),
   };
-  return (isDry: boolean, counted?: FailedBulkView): Promise<FailedBulkView> => {
-    // Calls that have failed since they were counted are not taken.
-    const until = filter.until ?? counted?.begun_at;
-    const asked = { ...order, filter: { ...filter, ...(until !== undefined && { until }) }, dry_run: isDry };
+  return (isDry: boolean): Promise<FailedBulkView> => {
+    const asked = { ...order, dry_run: isDry };
     return action === "replay" ? operations.beginReplay({ ...asked, force }) : operations.beginDiscard(asked);
   };
 }

@@ -119,6 +119,9 @@ function withIds<Options extends BulkOptions>(ids: readonly string[], options: O
 }
 
 function requireSelection(command: ProgramCommand, options: BulkOptions): void {
-  if (options.all || isFiltered(options)) return;
-  usageError(command, "select calls by id or with filters, or pass --all for every failed call");
+  const { all = false, call, ...filter } = options;
+  const isChosen = all || isFiltered(filter);
+  if (call !== undefined && isChosen) usageError(command, "pass ids, or filters, but not both");
+  if (call === undefined && !isChosen)
+    usageError(command, "select calls by id or with filters, or pass --all for every failed call");
 }

@@ -20,17 +20,13 @@ export function showFailed(deps: ProgramDeps, named: string, options: ShowOption
       return EXIT.ok;
     }
     const call = await operations.getFailed({ call_id: id });
-    const body = isRead(call) ? await readBody() : undefined;
+    // Without metadata what is stored is not readable as a call, and its body is not known.
+    const body = call.metadata !== undefined ? await readBody() : undefined;
     if (options.json)
       deps.print(jsonLine({ ...call, ...(body && { body_base64: body.toString("base64") }) }));
     else deps.print(inWords(call, body, options.full ?? false));
     return EXIT.ok;
   });
-}
-
-/** Whether the stored data is readable as a call: only then is its body known. */
-function isRead({ metadata }: FailedCallDetail): boolean {
-  return metadata !== undefined;
 }
 
 function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean): string {

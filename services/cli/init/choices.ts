@@ -82,7 +82,9 @@ export async function choose(options: InitOptions, terminal: Terminal): Promise<
   const { jobIndex: job, redisUrl, network: token } = options;
   const { endpoint: path = `/hooks/${preset === "none" ? "inbox" : preset}` } = options;
   return {
-    ...{ job, redisUrl, runner },
+    job,
+    redisUrl,
+    runner,
     webhooks: ways === "payments" ? undefined : { path, preset: preset === "none" ? undefined : preset },
     payments: ways === "webhooks" ? undefined : { price, token, payTo: payee(options) },
   };

@@ -44,6 +44,6 @@ export function listSpent(deps: ProgramDeps, options: ListSpentOptions): Promise
 
 function toCells(payment: SpentElsewhereView): string[] {
   const { call_id: id, came_at: cameAt, payer, decimals, chain } = payment;
-  const job = `${payment.service_id}/${payment.job_index}`;
+  const job = `${payment.service_id}/${payment.job_id}`;
   return [id, toSeconds(cameAt), age(cameAt), payer, amountOf(payment, decimals), job, chain];
 }

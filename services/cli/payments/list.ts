@@ -25,7 +25,10 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { state, payer, open, disputed, since, until } = options;
   const filter: PaymentFilter = {
-    ...{ state, payer, open, disputed },
+    state,
+    payer,
+    open,
+    disputed,
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };
@@ -84,7 +87,7 @@ export function amountOf(
 
 function toCells(payment: PaymentView): string[] {
   const { call_id: id, state, claimed_at: claimedAt, terms, reason, decimals, disputed } = payment;
-  const job = `${terms.service_id}/${terms.job_index}`;
+  const job = `${terms.service_id}/${terms.job_id}`;
   const details = `${disputed ? "DISPUTED: " : ""}${reason ?? refundDetails(payment)}`;
   return [
     id,

@@ -1,6 +1,5 @@
 import type { PaymentDetail } from "../../../shared/console/payment-view.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { toIso } from "../../../shared/platform/time/iso.ts";
 import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, plain, withAge } from "../text.ts";
@@ -64,7 +63,7 @@ function inWords(payment: PaymentDetail): string {
 function refundRows({ state, effect, refund, refunded, late_at: lateAt }: PaymentDetail) {
   const isOver = state === "failed" || state === "discarded" || refund !== null;
   const by = refunded && `transaction ${refunded.transaction} from ${refunded.from}, block ${refunded.block}`;
-  const exported = refund && `export ${refund.export} of ${toIso(refund.at)}, at block ${refund.block}`;
+  const exported = refund && `export ${refund.export} of ${refund.at}, at block ${refund.block}`;
   return [
     ["effect", isOver ? EFFECT[effect] : undefined],
     ["refund", exported ?? undefined],
@@ -84,12 +83,15 @@ export const LATE = "the runner did the job after the refund was exported";
 function termRows({ terms, decimals }: PaymentDetail): [string, string][] {
   const { valid_after, valid_before } = terms;
   return [
-    ["job", `${terms.service_id}/${terms.job_index}`],
+    ["job", `${terms.service_id}/${terms.job_id}`],
     ["amount", `${amountOf(terms, decimals)} (${terms.asset}) on ${terms.network}`],
     ["payer", terms.payer],
     ["recipient", terms.pay_to],
     ["nonce", terms.nonce],
-    ["valid", `${secondsToIso(valid_after)} to ${secondsToIso(valid_before)}`],
+    [
+      "valid",
+      `from ${valid_after ?? "never"}, ${valid_before === null ? "without end" : `to ${valid_before}`}`,
+    ],
     ["quote", terms.quote_digest],
     ["x402 version", String(terms.x402_version)],
   ];
@@ -99,10 +101,4 @@ function termRows({ terms, decimals }: PaymentDetail): [string, string][] {
 export function saidBy(by: string | undefined, proven = false): string {
   const proof = proven ? "confirmed on chain" : "not yet confirmed on chain";
   return by === "operator" ? "confirmed by an operator" : `reported by the ${by}, ${proof}`;
-}
-
-/** Keeps seconds that are no date as they are: payers may sign any uint256. */
-function secondsToIso(seconds: string): string {
-  const ms = Number(seconds) * 1000;
-  return ms <= 8.64e15 ? toIso(ms) : `${seconds} s`;
 }

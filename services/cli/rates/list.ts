@@ -26,7 +26,7 @@ export async function showRates(deps: ProgramDeps, options: RatesOptions): Promi
   if (tokens === undefined) return EXIT.config;
 
   const show = (reports: readonly RateReport[]): number => {
-    if (options.json) deps.print(jsonLine(ratesJson(reports)));
+    if (options.json) deps.print(jsonLine({ rates: reports.map(toRateView) }));
     deps.say(reports.map((report) => tokenText(report, deps)).join(""));
     return reports.every(({ value }) => value !== undefined) ? EXIT.ok : EXIT.failed;
   };
@@ -54,12 +54,6 @@ async function askSource(token: AcceptedToken): Promise<RateReport> {
   return { ...rateReport(token), ...verdict };
 }
 
-/** For scripts. */
-function ratesJson(reports: readonly RateReport[]) {
-  return { rates: reports.map(toRateView) };
-}
-
-/** For people. */
 function tokenText(report: RateReport, { terminal, paint }: ProgramDeps): string {
   const { token, min_rate, max_rate, ageMs, lastFailure, source, value, reason, legs } = report;
   const [line, tone] =

@@ -100,7 +100,9 @@ function madeUp({ path, preset, url, secret, key }: MadeUp): EndpointToml {
   const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);
   const text = secret?.reveal() ?? publicHalfOf(schemes, key);
   return configuredAs({
-    ...{ path, preset, job_id: 0 },
+    path,
+    preset,
+    job_id: 0,
     ...(auth !== undefined && namesUser(auth) ? userAndPassword(text) : { secret: text }),
     ...(signsUrl && { public_url: url.href }),
     ...(asksToken && { verify_token: "not used" }),

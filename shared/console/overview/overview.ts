@@ -22,14 +22,16 @@ import { createReadRefundTotals, RefundTotals } from "./refund-totals.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
 
 /** Counts of an origin's queues together: all of them, or those of one job. */
-export const QueuesView = z.object({
-  origin: z.string(),
-  waiting: count,
-  delayed: count,
-  active: count,
-  failed: count,
-  oldest_age_ms: count.nullable(),
-});
+export const QueuesView = z
+  .object({
+    origin: z.string(),
+    waiting: count,
+    delayed: count,
+    active: count,
+    failed: count,
+    oldest_age_ms: count.nullable(),
+  })
+  .meta({ id: "Queues" });
 export type QueuesView = z.infer<typeof QueuesView>;
 
 const ProcessView = z.object({
@@ -45,37 +47,39 @@ const ProcessView = z.object({
   silent_ms: count,
 });
 
-const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() });
+const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() }).meta({ id: "PaymentsWaiting" });
 
 /** The current state of a deployment. */
-export const OverviewView = z.object({
-  at: isoTime,
-  queues: z.array(QueuesView),
-  paused_jobs: z.array(z.string()),
-  /** Producers that are alive. */
-  workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
-  processes: z.array(ProcessView),
-  /** Further processes, whose record is unreadable. */
-  processes_unreadable: count,
-  /** As producers report them. A producer inside another program may not report. */
-  runners: z.array(RunnerView),
-  payments: z.object({
-    settling: PaymentsWaiting,
-    review: PaymentsWaiting,
-    refund_pending: PaymentsWaiting,
-    refunds: RefundTotals,
-  }),
-  redis: z.object({
-    durability: z.string(),
-    /** Why Redis does not keep what was answered with 202, and what to do; null if it does. */
-    problem: z.string().nullable(),
-    /** How a write is known to be on disk; null if it is not. */
-    proof: z.string().nullable(),
-    used_memory_bytes: count.nullable(),
-    /** 0 if Redis has no bound. */
-    max_memory_bytes: count.nullable(),
-  }),
-});
+export const OverviewView = z
+  .object({
+    at: isoTime,
+    queues: z.array(QueuesView),
+    paused_jobs: z.array(z.string()),
+    /** Producers that are alive. */
+    workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
+    processes: z.array(ProcessView),
+    /** Further processes, whose record is unreadable. */
+    processes_unreadable: count,
+    /** As producers report them. A producer inside another program may not report. */
+    runners: z.array(RunnerView),
+    payments: z.object({
+      settling: PaymentsWaiting,
+      review: PaymentsWaiting,
+      refund_pending: PaymentsWaiting,
+      refunds: RefundTotals,
+    }),
+    redis: z.object({
+      durability: z.string(),
+      /** Why Redis does not keep what was answered with 202, and what to do; null if it does. */
+      problem: z.string().nullable(),
+      /** How a write is known to be on disk; null if it is not. */
+      proof: z.string().nullable(),
+      used_memory_bytes: count.nullable(),
+      /** 0 if Redis has no bound. */
+      max_memory_bytes: count.nullable(),
+    }),
+  })
+  .meta({ id: "Overview" });
 export type OverviewView = z.infer<typeof OverviewView>;
 
 /** Reads a deployment as a whole. */
@@ -95,7 +99,9 @@ export function createOverview(deps: Deps): Overview {
   const flow = createFlowApi(deps);
   const queues = createReadQueues(deps);
   return {
-    ...{ read: createReadOverview(deps, queues), queues, flow },
+    read: createReadOverview(deps, queues),
+    queues,
+    flow,
     endpoints: createEndpointsApi({ ...deps, flow }),
     prices: createPricesApi(deps),
     revenue: createReadRevenue(deps),
@@ -168,7 +174,12 @@ function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth
 
 function toProcesses({ processes, unreadable }: Processes) {
   const views = processes.map(({ kind, host, pid, version, config, durability, startedAt, silentMs }) => ({
-    ...{ kind, host, pid, version, config, durability },
+    kind,
+    host,
+    pid,
+    version,
+    config,
+    durability,
     started_at: toIso(startedAt),
     silent_ms: silentMs,
   }));
@@ -184,7 +195,10 @@ function toRedis(redis: RedisStatus): OverviewView["redis"] {
   if ("problem" in redis) return { ...nothing, durability: redis.mode, problem: redis.problem };
   const { mode, proof, usedMemoryBytes, maxMemoryBytes } = redis;
   return {
-    ...{ durability: mode, problem: null, proof },
-    ...{ used_memory_bytes: usedMemoryBytes, max_memory_bytes: maxMemoryBytes },
+    durability: mode,
+    problem: null,
+    proof,
+    used_memory_bytes: usedMemoryBytes,
+    max_memory_bytes: maxMemoryBytes,
   };
 }

@@ -198,6 +198,14 @@ test("postern jobs pause with a blank reason is refused with exit code 2", async
   expect(await runHere(["jobs", "pause", "7/1", "--reason", " "])).toMatchObject({ code: 2 });
 });
 
+test.each([["--code", "runner.refused"], ["--all"]])(
+  "postern failed replay with an id and %s is refused with exit code 2",
+  async (...more) => {
+    const { code, stderr } = await runHere(["failed", "replay", ID, ...more]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("ids, or filters, but not both")]);
+  },
+);
+
 test("postern failed replay without a selection says that it wants --all", async () => {
   expect((await runHere(["failed", "replay"])).stderr).toContain("--all");
 });

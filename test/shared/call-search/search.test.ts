@@ -34,7 +34,7 @@ const search = (
   asked: CallSearch,
   page?: { limit?: number; after?: PageCursor | undefined },
   paths: string[] = [],
-) => createSearchCalls(fixture.redis.partition, { paths: () => paths })(asked, page);
+) => createSearchCalls(fixture.redis.partition, { paths: () => paths, patienceMs: 5000 })(asked, page);
 
 const idsOf = async (asked: CallSearch) => (await search(asked)).calls.map(({ id }) => id);
 

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { DevAccount } from "../../../../services/dev/chain/chain.ts";
 import { Refused } from "../../../../services/producer/outcomes.ts";
-import { createResults } from "../../../../shared/call/results/store.ts";
-import { createDeliverResult, type Delivery } from "../../../../shared/call-search/deliver-result.ts";
+import type { Delivery } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
 import { jsonLines, problemOf, type Ran } from "../../../fixtures/postern.ts";
 import { JOB_PATH, PRICE, PUBLIC_URL } from "../../../fixtures/x402.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { onlyInLongRun, sample } from "../../../support/long-run.ts";
+import { deliverResultOn, tellProgressOn } from "../../../support/results.ts";
 import { tempDir } from "../../../support/temp-dir.ts";
 import { runHere } from "../run-here.ts";
 import { changed, honestly, relay, useFront } from "./use-front.ts";
@@ -523,7 +523,7 @@ async function takeLong(): Promise<() => string> {
 
 const told = { status: 200, contentType: "text/plain", at: 1, by: "delivery" } as const;
 const deliver = (id: string, result: Partial<Delivery> = {}) =>
-  createDeliverResult(payments.redis.partition)(id, {
+  deliverResultOn(payments.redis.partition)(id, {
     ...{ ...told, kind: "answer", body: Buffer.from("done") },
     ...result,
   } as Delivery);
@@ -535,7 +535,7 @@ async function tellProgress(idOf: () => string, fields: object): Promise<void> {
     return payment?.state === "INJECTED" && payments.gateway.gateway.streaming() > 0;
   });
   const progress = { at: Date.now(), json: JSON.stringify(fields) };
-  await createResults(payments.redis.partition).tellProgress(idOf(), progress);
+  await tellProgressOn(payments.redis.partition)(idOf(), progress);
 }
 
 test("postern pay follows a long job to its end: its progress is a bar on a screen", async () => {
