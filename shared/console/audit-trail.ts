@@ -42,7 +42,7 @@ export const AuditFilter = z.strictObject({
     .string()
     .refine(isAuditAction, "must be an action of the audit trail, such as pause or replay")
     .optional(),
-  by: z.string().max(256).optional(),
+  by: z.string().min(1).max(256).optional(),
   call_id: z.string().regex(CALL_ID).optional(),
   job: gate.optional(),
   run: z.string().regex(RUN_ID).optional(),

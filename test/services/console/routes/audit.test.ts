@@ -118,6 +118,7 @@ describe("400", () => {
     "run=7",
     "cursor=1-1",
     "call_id=c_1",
+    "by=",
     "job=07/1",
     "job=callback/..",
   ])("the audit trail is refused with 400 for %s", async (query) => {
