@@ -86,7 +86,19 @@ function toView({ id, stream, at, fields }: AuditPageRead["entries"][number]): A
   const { action = "?", by = "?", selection = "?", reason, transaction } = fields;
   const { call_id, job, path, session, rejected_id, run } = fields;
   return {
-    ...{ id, stream, at: toIso(at), action, by, call_id, job, path, session, rejected_id, run },
-    ...{ selection, reason, transaction },
+    id,
+    stream,
+    at: toIso(at),
+    action,
+    by,
+    call_id,
+    job,
+    path,
+    session,
+    rejected_id,
+    run,
+    selection,
+    reason,
+    transaction,
   };
 }

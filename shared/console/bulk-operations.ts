@@ -149,7 +149,7 @@ export function bulkWorkers({
   ...deps
 }: Parameters<typeof failedBulk>[0] &
   Parameters<typeof createCheckRefunds>[0] & { listedMax?: number }): Record<BulkKind, DoRun> {
-  const findMatches = createFindMatches(deps.partition, deps.tokens, { listedMax });
+  const findMatches = createFindMatches(deps.partition, deps.tokens, listedMax);
   const checkRefunds = createCheckRefunds(deps);
   return {
     ...failedBulk(deps),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CALL_ID, NOT_A_CALL_ID } from "../call/call-id.ts";
+import { CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX } from "../call/call-id.ts";
 import { WEBHOOK_DELIVERY_ID, WEBHOOK_PATH } from "../call/job-call.ts";
 import { idsOfKey } from "../call/job-ids.ts";
 import { ORIGINS } from "../call/origin.ts";
@@ -44,7 +44,8 @@ export type FoundCallView = z.infer<typeof FoundCallView>;
 
 /** Selects calls that meet every field present. */
 export const CallSearch = z.strictObject({
-  id: z.string().regex(CALL_ID, NOT_A_CALL_ID).optional(),
+  /** A whole id, or a prefix of it. */
+  id: z.string().regex(CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX).optional(),
   delivery_id: z.string().min(1).max(1024).optional(),
   endpoint: z.string().min(1).max(2048).optional(),
   payer: payer.optional(),
@@ -248,10 +249,20 @@ export const RESULT_WORDS: Readonly<Record<string, string>> = RESULT;
 function toFoundView({ deliveryId, acceptedAt, endedAt, at, ...call }: FoundCall): FoundCallView {
   const { id, state, origin, job, endpoint, payer, transaction, attempts, code, reason } = call;
   return {
-    ...{ id, state, at: toIso(at), origin: origin ?? null, job: job ?? null, endpoint: endpoint ?? null },
-    ...{ delivery_id: deliveryId ?? null, payer: payer ?? null, transaction: transaction ?? null },
-    ...{ accepted_at: isoOrNull(acceptedAt), ended_at: isoOrNull(endedAt), attempts: attempts ?? null },
-    ...{ code: code ?? null, reason: reason ?? null },
+    id,
+    state,
+    at: toIso(at),
+    origin: origin ?? null,
+    job: job ?? null,
+    endpoint: endpoint ?? null,
+    delivery_id: deliveryId ?? null,
+    payer: payer ?? null,
+    transaction: transaction ?? null,
+    accepted_at: isoOrNull(acceptedAt),
+    ended_at: isoOrNull(endedAt),
+    attempts: attempts ?? null,
+    code: code ?? null,
+    reason: reason ?? null,
   };
 }
 

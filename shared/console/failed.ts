@@ -168,8 +168,13 @@ export function createFailedApi(deps: Deps): FailedApi {
       return groups.map(({ queue, code, count: times, hours, newestAt, newestReason }) => {
         const { serviceId, jobIndex } = jobIdsOf(queue);
         return {
-          ...{ origin: originOf(queue), service_id: serviceId, job_id: jobIndex, code, count: times },
-          ...{ newest_at: toIso(newestAt), newest_reason: newestReason },
+          origin: originOf(queue),
+          service_id: serviceId,
+          job_id: jobIndex,
+          code,
+          count: times,
+          newest_at: toIso(newestAt),
+          newest_reason: newestReason,
           by_hour: Array.from({ length: DAY_HOURS }, (_, i) => hours[thisHour - DAY_HOURS + 1 + i] ?? 0),
         };
       });
@@ -225,7 +230,10 @@ function tooOld(id: string): AppError {
 export function toCallFilter(filter: FailedFilter): CallFilter {
   const { origin, endpoint, service_id: serviceId, job_id: jobId, code, since, until } = filter;
   return {
-    ...{ origin, endpoint, serviceId, jobId },
+    origin,
+    endpoint,
+    serviceId,
+    jobId,
     code: code !== undefined && isErrorCode(code) ? code : undefined,
     since: askedMs(since),
     until: askedMs(until),
@@ -236,9 +244,16 @@ function toView({ id, queue, origin, failedAt, acceptedAt, attempts, code, reaso
   const { serviceId, jobIndex } = jobIdsOf(queue);
   const { path, content_type, bytes, sha256, traceparent } = head;
   return {
-    ...{ id, origin, ...(path !== undefined && { path }) },
-    ...{ service_id: serviceId, job_id: jobIndex },
-    ...{ failed_at: toIso(failedAt), accepted_at: toIso(acceptedAt), attempts, code, reason },
+    id,
+    origin,
+    ...(path !== undefined && { path }),
+    service_id: serviceId,
+    job_id: jobIndex,
+    failed_at: toIso(failedAt),
+    accepted_at: toIso(acceptedAt),
+    attempts,
+    code,
+    reason,
     ...(content_type !== undefined && { content_type }),
     ...(bytes !== undefined && { bytes }),
     ...(sha256 !== undefined && { sha256 }),
@@ -257,7 +272,11 @@ function toDetail(
     ...(record !== undefined && { record }),
     ...(call !== undefined && { metadata: call.metadata }),
     failed_attempts: attempts.map(({ n, at, code, reason, worker }) => ({
-      ...{ n, at: toIso(at), code, reason, worker },
+      n,
+      at: toIso(at),
+      code,
+      reason,
+      worker,
     })),
     ...(call === undefined && { stored }),
   };

@@ -164,7 +164,10 @@ function byNumber(a: string, b: string): number {
 
 /** Of a job that has neither a queue nor a setting. */
 const NO_GATE: JobGate = {
-  ...{ pausedAt: undefined, pausedBy: undefined, reason: undefined, throttledUntil: undefined },
+  pausedAt: undefined,
+  pausedBy: undefined,
+  reason: undefined,
+  throttledUntil: undefined,
 };
 
 type Holds = Depth & { origins: string[]; now: number };
@@ -176,7 +179,9 @@ function toView(job: string, gate: JobGate, { oldestSince, origins, now, ...coun
   return {
     job,
     ...(receiver !== undefined && { ports: [...portsOfReceiver(receiver)] }),
-    ...{ state, origins, ...counts },
+    state,
+    origins,
+    ...counts,
     oldest_age_ms: oldestSince === undefined ? null : Math.max(0, now - oldestSince),
     concurrency: concurrency ?? null,
     rate: rate === undefined ? null : { calls: rate.max, period_ms: rate.periodMs },

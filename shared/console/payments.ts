@@ -94,7 +94,10 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
   const journal = new PaymentJournal(partition);
   const callHead = CALL_HEAD.on(partition.redis);
   const decide = createResolve({
-    ...{ journal, clock, log, by },
+    journal,
+    clock,
+    log,
+    by,
     ...(countsEarned && { count: createCountOnce(partition, clock) }),
   });
   const decimalsOf = decimalsFrom(tokens);
@@ -147,7 +150,9 @@ export function unknownPayment(id: string): AppError {
 
 function toFilter({ state, payer, since, until, open, disputed }: PaymentFilter): Filter {
   return {
-    ...{ payer, open, disputed },
+    payer,
+    open,
+    disputed,
     states: state === undefined ? undefined : [state.toUpperCase() as PaymentState],
     since: askedMs(since),
     until: askedMs(until),

@@ -89,7 +89,9 @@ export function toRateView({
   ...verdict
 }: RateReport): RateView {
   return {
-    ...{ network: token.network, asset: token.asset, symbol: token.symbol },
+    network: token.network,
+    asset: token.asset,
+    symbol: token.symbol,
     min_rate: min_rate ?? null,
     max_rate: max_rate ?? null,
     age_ms: ageMs ?? null,

@@ -110,7 +110,11 @@ function toView(
   const unwatched = left.filter((payment) => !isWatched(payment));
   return {
     closed: closed.map(({ payment, transfer: { transaction, position, block, from } }) => ({
-      ...{ ...toCase(payment), transaction, position, block: String(block), from },
+      ...toCase(payment),
+      transaction,
+      position,
+      block: String(block),
+      from,
     })),
     open: left
       .filter(isWatched)

@@ -109,7 +109,9 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
   async function toExportView({ id, at, by: who, network, rows }: RefundExport): Promise<RefundExportView> {
     const found = await payments.read(rows.map(({ call }) => call));
     const views = rows.map(({ call, ...row }, i) => ({
-      ...{ call_id: call, ...row, state: found[i]?.state.toLowerCase() ?? null },
+      call_id: call,
+      ...row,
+      state: found[i]?.state.toLowerCase() ?? null,
       late_at: isoOrNull(found[i]?.lateAt),
     }));
     return { id, at: toIso(at), by: who, network, rows: views };

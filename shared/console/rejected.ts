@@ -113,7 +113,8 @@ export function createRejectedApi({ partition, clock, log, by }: OperateDeps): R
 
 function toFilter({ path, unknown, since, code }: RejectedFilter): Filter {
   return {
-    ...{ path, unknown },
+    path,
+    unknown,
     since: askedMs(since),
     code: code !== undefined && isErrorCode(code) ? code : undefined,
   };
@@ -122,8 +123,16 @@ function toFilter({ path, unknown, since, code }: RejectedFilter): Filter {
 function toView(request: RejectedRequest): RejectedView {
   const { id, at, endpoint, address, method, path, query, code, reason, headers, missed } = request;
   return {
-    ...{ id, refused_at: toIso(at), endpoint: endpoint ?? null, address, method, path },
-    ...{ query_names: [...query], code, reason, header_names: [...headers] },
+    id,
+    refused_at: toIso(at),
+    endpoint: endpoint ?? null,
+    address,
+    method,
+    path,
+    query_names: [...query],
+    code,
+    reason,
+    header_names: [...headers],
     signature_headers: {
       came: request.came === undefined ? null : [...request.came],
       wanted: request.wanted === undefined ? null : [...request.wanted],

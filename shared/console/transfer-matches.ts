@@ -79,11 +79,7 @@ const BLOCKS = 50_000n;
 type Chosen = { token: AcceptedToken; chain: Chain };
 
 /** `listedMax`: how many mismatches of each token are listed. */
-export function createFindMatches(
-  partition: Partition,
-  tokens: TokenSource,
-  { listedMax = Number.POSITIVE_INFINITY } = {},
-): FindMatches {
+export function createFindMatches(partition: Partition, tokens: TokenSource, listedMax: number): FindMatches {
   const payments = createPaymentList(partition);
   const refunds = createRefunds(partition);
   const decimalsOf = decimalsFrom(tokens);
@@ -180,9 +176,20 @@ function emptyResult(
   { fromBlock, toBlock }: { fromBlock: bigint; toBlock: bigint },
 ): TokenMatches {
   return {
-    ...{ network, asset, symbol, decimals, pay_to },
-    ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0, matches: [] },
-    ...{ orphans: [], unsettled: [], missing: [], surplus_refunds: [], more: 0 },
+    network,
+    asset,
+    symbol,
+    decimals,
+    pay_to,
+    from_block: String(fromBlock),
+    to_block: String(toBlock),
+    matched: 0,
+    matches: [],
+    orphans: [],
+    unsettled: [],
+    missing: [],
+    surplus_refunds: [],
+    more: 0,
   };
 }
 
@@ -216,8 +223,5 @@ function note(result: TokenMatches, found: Mismatch, decimalsOf: DecimalsOf): vo
 }
 
 function toTransferView({ transaction, block: at, from, value, authorization }: Transfer) {
-  return {
-    ...{ transaction, block: String(at), from, amount: String(value) },
-    nonce: authorization?.nonce ?? null,
-  };
+  return { transaction, block: String(at), from, amount: String(value), nonce: authorization?.nonce ?? null };
 }

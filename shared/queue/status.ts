@@ -2,12 +2,7 @@ import { AppError } from "../platform/errors/app-error.ts";
 import { type Clock, delay } from "../platform/time/clock.ts";
 import type { Redis } from "../redis/connect.ts";
 import type { Partition } from "../redis/partition.ts";
-import {
-  type DiskProof,
-  type Durability,
-  type DurabilityMode,
-  readServerState,
-} from "../redis/server-state.ts";
+import { type DiskProof, type DurabilityMode, readServerState } from "../redis/server-state.ts";
 import { type Beat, lastBeats } from "./heartbeat.ts";
 import type { QueueName } from "./queue-name.ts";
 import {
@@ -48,9 +43,10 @@ export function createStatus({
   partition,
   clock,
   sampleMs = 1000,
-  ...durability
-}: Durability & {
+  mode,
+}: {
   partition: Partition;
+  mode: DurabilityMode;
   clock: Clock;
   sampleMs?: number;
 }): () => Promise<Status> {
@@ -66,7 +62,7 @@ export function createStatus({
       at,
       queues: readings.map((reading) => toStatus(reading, added.get(reading.queue) ?? 0, { at, sampledMs })),
       workers: await lastBeats(partition),
-      redis: await redisStatus(partition.redis, durability),
+      redis: await redisStatus(partition.redis, mode),
     };
   };
 }
@@ -78,7 +74,11 @@ function toStatus(
 ): QueueStatus {
   const { queue, waiting, delayed, active, failed, oldestSince, added, completed, failedEnds } = reading;
   return {
-    ...{ queue, waiting, delayed, active, failed },
+    queue,
+    waiting,
+    delayed,
+    active,
+    failed,
     oldestAgeMs: oldestSince === undefined ? undefined : Math.max(0, at - oldestSince),
     acceptedPerSecond: (Math.max(0, added - addedBefore) * 1000) / sampledMs,
     injectedPerMinute: perMinute(completed, at),
@@ -111,10 +111,9 @@ export function perMinute({ meta, data }: Ended, now: number): number {
 }
 
 /** Whether Redis keeps now what this mode promises. */
-export async function redisStatus(redis: Redis, durability: Durability): Promise<RedisStatus> {
-  const { mode } = durability;
+export async function redisStatus(redis: Redis, mode: DurabilityMode): Promise<RedisStatus> {
   try {
-    return { mode, ...(await readServerState(redis, durability)) };
+    return { mode, ...(await readServerState(redis, mode)) };
   } catch (error) {
     if (error instanceof AppError) return { mode, problem: error.message };
     throw error;

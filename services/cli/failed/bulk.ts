@@ -4,7 +4,8 @@ import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
 import { withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
 import { shellLine } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { callIdsOf } from "../call-ids.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -51,10 +52,9 @@ function runUntil(
   kind: BulkKind,
 ): Promise<number> {
   const { action, flags, isConfirmed } = kind;
-  const options = given.id === undefined ? { ...given, until: given.until ?? systemClock() } : given;
-  const { dryRun = false } = options;
-
-  return withOperations(deps, options, async (operations) => {
+  return withOperations(deps, given, async (operations) => {
+    const options = await chosenBy(operations, given);
+    const { dryRun = false } = options;
     const begin = createBegin(operations, options, kind);
     const counted = await followBulk(operations, await begin(true), { signal });
     const failure = failureOf(counted);
@@ -85,6 +85,12 @@ function runUntil(
     report(deps, options, outcome, resumeLine(options, flags, outcome));
     return refused ?? exitCode(outcome, dryRun);
   });
+}
+
+/** With whole ids; without any, a choice of calls that have failed before now. */
+async function chosenBy(operations: Operations, given: BulkOptions): Promise<BulkOptions> {
+  if (given.call === undefined) return { ...given, until: given.until ?? systemClock() };
+  return { ...given, call: await callIdsOf(operations, given.call) };
 }
 
 /** Begins to count the calls, or to replay or discard those that were counted. */
@@ -123,7 +129,7 @@ function resumeLine(
     ...wordsOf(options),
     ...(limit === 0 ? [] : ["--limit", String(limit - ended)]),
     ...flags,
-    ...(json ? ["--json"] : []),
+    ...(json ? ["-o", "json"] : []),
     ...(quiet ? ["--quiet"] : []),
     ...(operator === undefined ? [] : ["--operator", operator.href]),
     ...["--concurrency", String(concurrency), "--config-dir", configDir],

@@ -64,6 +64,11 @@ function toStranger(path: string, counts = NONE): EndpointView {
 }
 
 const NONE: EndpointCounts = {
-  ...{ accepted: 0, replayed: 0, dropped: 0, handshakes: 0 },
-  ...{ refused: {}, unauthorized: {}, unauthorized_newest: {} },
+  accepted: 0,
+  replayed: 0,
+  dropped: 0,
+  handshakes: 0,
+  refused: {},
+  unauthorized: {},
+  unauthorized_newest: {},
 };

@@ -107,7 +107,8 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
     return (job) => {
       const wanted = spans.map(({ at, counted }) => ({ at, counted: ofJob(counted, job) }));
       return {
-        ...{ from, step_ms: STEPS[step].ms * size },
+        from,
+        step_ms: STEPS[step].ms * size,
         lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
         jobs: toJobs(wanted),
       };
@@ -179,7 +180,11 @@ function toJobs(buckets: readonly Bucket[]): z.infer<typeof FlowJob>[] {
   return [...all.values()].map(({ origin, job, counts }) => {
     const { accepted, replayed, injected, delayed, failed, times } = sumOf(counts);
     return {
-      ...{ origin, job, accepted, replayed, injected },
+      origin,
+      job,
+      accepted,
+      replayed,
+      injected,
       delayed: totalOf(delayed),
       failed: totalOf(failed),
       failures: bothOf(delayed, failed),

@@ -10,7 +10,7 @@ import { jobOf, originOf } from "../../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../../queue/registry.ts";
 import { type RedisStatus, redisStatus } from "../../queue/status.ts";
 import type { Partition } from "../../redis/partition.ts";
-import type { Durability } from "../../redis/server-state.ts";
+import type { DurabilityMode } from "../../redis/server-state.ts";
 import { createReadProcesses, type Processes } from "../../telemetry/processes/list.ts";
 import { RunnerView, runnerViews } from "../runners.ts";
 import { createTokenSource, decimalsFrom } from "../tokens.ts";
@@ -93,13 +93,15 @@ export type Overview = {
   revenue: ReadRevenue;
 };
 
-type Deps = Durability & { partition: Partition; configDir: string; env: Env; clock: Clock };
+type Deps = { mode: DurabilityMode; partition: Partition; configDir: string; env: Env; clock: Clock };
 
 export function createOverview(deps: Deps): Overview {
   const flow = createFlowApi(deps);
   const queues = createReadQueues(deps);
   return {
-    ...{ read: createReadOverview(deps, queues), queues, flow },
+    read: createReadOverview(deps, queues),
+    queues,
+    flow,
     endpoints: createEndpointsApi({ ...deps, flow }),
     prices: createPricesApi(deps),
     revenue: createReadRevenue(deps),
@@ -121,7 +123,7 @@ function createReadQueues({ partition, clock }: Deps): Overview["queues"] {
 }
 
 function createReadOverview(
-  { partition, mode, declared, configDir, env, clock }: Deps,
+  { partition, mode, configDir, env, clock }: Deps,
   readQueues: Overview["queues"],
 ): Overview["read"] {
   const jobs = openJobs(partition);
@@ -138,7 +140,7 @@ function createReadOverview(
       readProcesses(),
       readUnresolved(),
       readRefundTotals(),
-      redisStatus(partition.redis, { mode, declared }),
+      redisStatus(partition.redis, mode),
     ]);
     const now = clock();
     const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);
@@ -172,7 +174,12 @@ function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth
 
 function toProcesses({ processes, unreadable }: Processes) {
   const views = processes.map(({ kind, host, pid, version, config, durability, startedAt, silentMs }) => ({
-    ...{ kind, host, pid, version, config, durability },
+    kind,
+    host,
+    pid,
+    version,
+    config,
+    durability,
     started_at: toIso(startedAt),
     silent_ms: silentMs,
   }));
@@ -188,7 +195,10 @@ function toRedis(redis: RedisStatus): OverviewView["redis"] {
   if ("problem" in redis) return { ...nothing, durability: redis.mode, problem: redis.problem };
   const { mode, proof, usedMemoryBytes, maxMemoryBytes } = redis;
   return {
-    ...{ durability: mode, problem: null, proof },
-    ...{ used_memory_bytes: usedMemoryBytes, max_memory_bytes: maxMemoryBytes },
+    durability: mode,
+    problem: null,
+    proof,
+    used_memory_bytes: usedMemoryBytes,
+    max_memory_bytes: maxMemoryBytes,
   };
 }

@@ -114,12 +114,7 @@ function toView(
     const { network, asset, symbol, decimals } = token;
     return { network, asset, symbol, decimals, amount: String(amount) };
   });
-  return {
-    ...{ job: jobKey(job), name, description },
-    invocation_mode: mode,
-    price_wei: String(priceWei),
-    offers,
-  };
+  return { job: jobKey(job), name, description, invocation_mode: mode, price_wei: String(priceWei), offers };
 }
 
 /** The invocation mode of each job, by its key; unchecked, since a gateway does not start with a wrong one. */

@@ -50,8 +50,16 @@ export function createReadRevenue({ partition, configDir: dir, env, clock }: Dep
       );
       const { symbol, decimals } = { symbol: token?.symbol ?? null, decimals: token?.decimals ?? null };
       return {
-        ...{ day, network, asset, symbol, decimals, job: job ?? null },
-        ...{ payments, amount: String(amount), refunds, refunded: String(refunded) },
+        day,
+        network,
+        asset,
+        symbol,
+        decimals,
+        job: job ?? null,
+        payments,
+        amount: String(amount),
+        refunds,
+        refunded: String(refunded),
       };
     });
   };

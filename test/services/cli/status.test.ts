@@ -17,7 +17,7 @@ const here = runHereWith(postern);
 
 test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
   await fixture.fail([{}]);
-  const well = await here(["status", "--json"]);
+  const well = await here(["status", "-o", "json"]);
   expect(well.code).toBe(0);
   expect(JSON.parse(well.stdout)).toMatchObject({
     queues: [
@@ -45,7 +45,7 @@ test("postern status says how much of its maxmemory Redis uses, and what it mean
   );
   await client.config("SET", "maxmemory", "100mb");
   try {
-    const [shown, json] = await Promise.all([here(["status"]), here(["status", "--json"])]);
+    const [shown, json] = await Promise.all([here(["status"]), here(["status", "-o", "json"])]);
     expect(shown.stdout).toMatch(/MB used, \d+(\.\d+)? % of maxmemory/);
     const { redis } = JSON.parse(json.stdout);
     expect(redis).toMatchObject({ maxmemory_bytes: 104_857_600, memory_ratio: expect.any(Number) });
@@ -86,7 +86,7 @@ test("postern status shows what all processes did in the last hour, who they are
   await gateway.kill("SIGTERM");
   await other.kill("SIGKILL");
   const { last_hour, processes, processes_unreadable } = JSON.parse(
-    (await here(["status", "--json"])).stdout,
+    (await here(["status", "-o", "json"])).stdout,
   );
   expect(last_hour).toMatchObject([
     { origin: "webhook", accepted: 1, refused: 1, injected: 0, failed: 0, p50_ms: null, p99_ms: null },
@@ -112,7 +112,7 @@ test("postern status shows the runners that producers have, and whether they ans
     return /^default +unreachable +- +1 +http:\/\/127\.0\.0\.1:9\/jobs: .*ECONNREFUSED/m.test(stdout);
   });
   expect(shown).toBe(true);
-  const { runners } = JSON.parse((await here(["status", "--json"])).stdout);
+  const { runners } = JSON.parse((await here(["status", "-o", "json"])).stdout);
   expect(runners).toEqual([
     {
       ...{ name: "default", url: runner.url, state: "away", producers: 1, unanswered: 1 },
