@@ -20,7 +20,7 @@ export const AuditEntryView = z
     by: z.string(),
     call_id: z.string().optional(),
     job: z.string().optional(),
-    path: z.string().optional(),
+    endpoint: z.string().optional(),
     session: z.string().optional(),
     rejected_id: z.string().optional(),
     /** The run that it is about, or that did it. */
@@ -93,7 +93,7 @@ function toView({ id, stream, at, fields }: AuditPageRead["entries"][number]): A
     by,
     call_id,
     job,
-    path,
+    endpoint: path,
     session,
     rejected_id,
     run,
