@@ -174,10 +174,7 @@ export function composeProducer(options: Options): ComposedProducer {
     firstCheck: consumer.ready(),
     readiness() {
       const beating = heartbeat.isFresh();
-      const found = explain(() => {
-        durable.assertUsable();
-        return redis.status;
-      });
+      const found = explain(() => durable.server().proof);
       const checks = { redis: found.text, beating, ...clockCheck(redis) };
       return { ready: beating && found.ok && !isStopped, checks };
     },
