@@ -13,7 +13,7 @@ export function withdrawRefund(
 ): Promise<number> {
   return withOperations(deps, options, async (operations) => {
     await operations.withdrawRefund({ call_id: id, reason: options.reason });
-    if (options.json) deps.print(jsonLine({ call_id: id, state: "injected" }));
+    if (options.json) deps.print(jsonLine(await operations.getPayment({ call_id: id })));
     deps.say(`${id} is injected; its refund is withdrawn\n`);
     return EXIT.ok;
   });
