@@ -25,6 +25,7 @@ import {
   bindAddress,
   bodyFile,
   configDir,
+  operatorUrl,
   opsAddress,
   parseAddress,
   parseJobKey,
@@ -293,11 +294,11 @@ Columns:
   DELAYED       calls that wait until a time, such as that of their next attempt
   IN FLIGHT     calls that a producer has sent to the runner
   OLDEST        age of the oldest call that waits
-  ACCEPTED/S    calls accepted in the last second
+  ACCEPTED/S    calls accepted a second, average of 5 minutes
   INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
   FAILED/MIN    calls that failed, average of 5 minutes
   CONFIG        digest of the configuration of the process
-The last hour lags by up to 10 seconds.`;
+The averages lag by up to a minute, the last hour by up to 10 seconds.`;
 
 function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
   program
@@ -306,6 +307,7 @@ function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
     .helpGroup(GROUP.look)
     .option("--watch", "refresh every two seconds until Ctrl-C")
     .addOption(jsonOutput("print JSON, one object a line"))
+    .addOption(operatorUrl())
     .addOption(configDir())
     .addHelpText("after", STATUS_COLUMNS)
     .examples("status", "status --watch")

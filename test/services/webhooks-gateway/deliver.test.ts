@@ -332,7 +332,7 @@ describe("405", () => {
       expect(answer.headers["allow"]).toBe("POST");
       expect(gateway.log.events.at(-1)).toMatchObject({
         event: "webhook.refused",
-        fields: { code: "request.method_not_allowed", reason: `${method}; this endpoint accepts POST` },
+        fields: { code: "request.method_not_allowed", reason: `${method}; this path accepts POST` },
       });
     },
   );
