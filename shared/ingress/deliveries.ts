@@ -11,11 +11,11 @@ import type { ResultLimits } from "../call/results/result.ts";
 import { problemTextOf, usableContentType } from "../call/results/result.ts";
 import { createResults, createTellProgress } from "../call/results/store.ts";
 import { createDeliverResult, type Delivery } from "../call-search/deliver-result.ts";
+import { markAuthenticated } from "../http/authenticated.ts";
 import { readBodyUpTo } from "../http/body.ts";
 import { allHeaders, headerValues } from "../http/headers.ts";
 import type { OpsRoutes } from "../http/ops.ts";
 import { logRefused, sendProblem } from "../http/problem.ts";
-import { markProven } from "../http/proof.ts";
 import { wholeTarget } from "../http/target.ts";
 import { isContentDigestOf, verifyMessage } from "../platform/crypto/message-signature.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
@@ -87,7 +87,7 @@ export function createTakeDeliveries(options: Options): OpsRoutes {
   async function take(req: IncomingMessage, res: ServerResponse, { callId, what }: Route): Promise<void> {
     if (!CALL_ID.test(callId)) throw AppError.public("request.not_found", "the call id is not valid");
     const runners = authenticate(req);
-    markProven(req);
+    markAuthenticated(req);
     await limit.within(async () => {
       await assertOfJob(callId, runners);
       await takes[what](req, res, callId);

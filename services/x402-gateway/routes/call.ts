@@ -2,7 +2,7 @@ import { type AnswerCallDeps, createAnswerCall } from "../../../shared/ingress/c
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { SignIn } from "../sign-in/sign-in.ts";
 
-type Deps = Pick<AnswerCallDeps, "results" | "streams" | "partyOf"> & {
+type Deps = Pick<AnswerCallDeps, "results" | "streams" | "clientKeyOf"> & {
   journal: Pick<PaymentJournal, "look">;
   signIn: SignIn;
 };
