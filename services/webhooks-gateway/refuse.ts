@@ -93,17 +93,12 @@ async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Pro
   return takeArrived(req, REJECTED_BODY_BYTES_MAX);
 }
 
-/** A problem document, with what its status asks for: the challenge, the methods, or what makes this sender come again. */
+/** A problem document, with what its status asks for: the challenge, or what makes this sender come again. */
 function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { config }: Endpoint): void {
   switch (error.code) {
     case "webhook.credential_rejected":
       sendProblem(req, res, error, { headers: { "WWW-Authenticate": config.proof.challenge } });
       return;
-    case "request.method_not_allowed": {
-      const methods = [...config.methods, ...config.handshakes.map(({ method }) => method)];
-      sendProblem(req, res, error, { headers: { Allow: [...new Set(methods)].join(", ") } });
-      return;
-    }
     case "request.rate_limited":
       sendProblem(req, res, error, { status: config.answer.limited });
       return;

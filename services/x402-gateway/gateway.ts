@@ -10,7 +10,7 @@ import { addressKey } from "../../shared/http/ip/address.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { createProvesByToken } from "../../shared/ingress/ask-result.ts";
-import { createAnswerCallbackKeys } from "../../shared/ingress/callback-keys.ts";
+import { callbackKeysRoute } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
 import { createReadCallback } from "../../shared/ingress/read-callback.ts";
@@ -50,7 +50,7 @@ import { createPayersResult } from "./payment/payers-result.ts";
 import { Settler } from "./payment/settle.ts";
 import { CallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
-import { createAnswerPaidCall } from "./routes/call.ts";
+import { paidCallRoutes } from "./routes/call.ts";
 import { createChallenge } from "./routes/challenge.ts";
 import { DryRun } from "./routes/dry-run.ts";
 import { createListJobs } from "./routes/list-jobs.ts";
@@ -251,11 +251,11 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     listJobs: createListJobs(catalog, x402.public_url),
     priceOf: (ids) => toPriceAnswer(catalog.get(ids), x402.public_url),
     schemaOf: (ids) => toSchemaAnswer(catalog.get(ids)),
-    answerCall: createAnswerPaidCall({ journal, results, streams, signIn, clientKeyOf }),
+    callRoutes: paidCallRoutes({ journal, results, streams, signIn, clientKeyOf }),
     requestedJobs,
     statusUrlOf,
     refusals,
-    answerCallbackKeys: createAnswerCallbackKeys(partition),
+    callbackKeysRoute: callbackKeysRoute(partition),
     readiness,
     metadataPrefix,
     clock,

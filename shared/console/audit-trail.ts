@@ -10,26 +10,28 @@ import { RUN_ID } from "./runs/run.ts";
 import { askedMs, askedTime, isoTime } from "./view.ts";
 
 /** What somebody did, and why. What it is about depends on the action. */
-export const AuditEntryView = z.object({
-  id: z.string(),
-  stream: z.enum(AUDIT_STREAMS),
-  at: isoTime,
-  action: z.string(),
-  /** A token's name, or `user@host` of a command. */
-  by: z.string(),
-  call_id: z.string().optional(),
-  job: z.string().optional(),
-  path: z.string().optional(),
-  session: z.string().optional(),
-  rejected_id: z.string().optional(),
-  /** The run that it is about, or that did it. */
-  run: z.string().optional(),
-  /** The filters, ids or names that chose it; or from where, for how long or how. */
-  selection: z.string(),
-  reason: z.string().optional(),
-  /** The transaction that was named as a payment's, or that has paid back. */
-  transaction: z.string().optional(),
-});
+export const AuditEntryView = z
+  .object({
+    id: z.string(),
+    stream: z.enum(AUDIT_STREAMS),
+    at: isoTime,
+    action: z.string(),
+    /** A token's name, or `user@host` of a command. */
+    by: z.string(),
+    call_id: z.string().optional(),
+    job: z.string().optional(),
+    endpoint: z.string().optional(),
+    session: z.string().optional(),
+    rejected_id: z.string().optional(),
+    /** The run that it is about, or that did it. */
+    run: z.string().optional(),
+    /** The filters, ids or names that chose it; or from where, for how long or how. */
+    selection: z.string(),
+    reason: z.string().optional(),
+    /** The transaction that was named as a payment's, or that has paid back. */
+    transaction: z.string().optional(),
+  })
+  .meta({ id: "AuditEntry" });
 export type AuditEntryView = z.infer<typeof AuditEntryView>;
 
 /** Selects entries that meet every field present. */
@@ -40,7 +42,7 @@ export const AuditFilter = z.strictObject({
     .string()
     .refine(isAuditAction, "must be an action of the audit trail, such as pause or replay")
     .optional(),
-  by: z.string().max(256).optional(),
+  by: z.string().min(1).max(256).optional(),
   call_id: z.string().regex(CALL_ID).optional(),
   job: gate.optional(),
   run: z.string().regex(RUN_ID).optional(),
@@ -91,7 +93,7 @@ function toView({ id, stream, at, fields }: AuditPageRead["entries"][number]): A
     by,
     call_id,
     job,
-    path,
+    endpoint: path,
     session,
     rejected_id,
     run,

@@ -231,11 +231,16 @@ export function filterWords(filter: FailedFilter): string[] {
   const given: [string, string | undefined][] = [
     ["--origin", origin],
     ["--endpoint", endpoint],
-    ["--service", service_id?.toString()],
-    ["--job", job_id?.toString()],
+    ...jobWords({ service_id, job_id }),
     ["--code", code],
     ["--since", time(since)],
     ["--until", time(until)],
   ];
   return given.flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
+}
+
+/** The API can name a job of any service, for which a command has no option. */
+function jobWords({ service_id, job_id }: FailedFilter): [string, string | undefined][] {
+  if (job_id === undefined) return [["--service-id", service_id?.toString()]];
+  return [["--job", `${service_id ?? "*"}/${job_id}`]];
 }

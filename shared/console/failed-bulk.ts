@@ -74,7 +74,7 @@ export const FailedBulkView = RunHead.extend({
    */
   refunds_due: PartialSum.nullable(),
   remaining: count.nullable(),
-});
+}).meta({ id: "FailedBulk" });
 export type FailedBulkView = z.infer<typeof FailedBulkView>;
 
 /** Excludes calls that fail after `now`, however late the calls are counted. */

@@ -3,15 +3,17 @@ import type { FailedCallDetail } from "../../../shared/console/failed.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { bodyText, writeBody } from "../body.ts";
+import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, facts, jsonLine, plain, section } from "../text.ts";
+import { counted, facts, jsonLine, plain, section, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ShowOptions = Operated & { json?: boolean; full?: boolean; bodyOnly?: boolean };
 
 /** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
-export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
+export function showFailed(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
     const readBody = async () => bytesOf(await operations.getFailedBody({ call_id: id }));
     if (options.bodyOnly) {
       writeBody(deps, id, await readBody());
@@ -30,12 +32,12 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
 function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean): string {
   const known = facts([
     ["call", call.id],
-    ["failed at", call.failed_at],
+    ["failed at", withAge(call.failed_at)],
     ["code", call.code],
     ["reason", call.reason],
     ["origin", call.origin],
     ["job", `${call.service_id}/${call.job_id}`],
-    ["created at", call.accepted_at],
+    ["created at", call.accepted_at === undefined ? undefined : withAge(call.accepted_at)],
     ["traceparent", call.traceparent],
     ["attempts", `${call.attempts} since it was queued or last replayed`],
   ]);

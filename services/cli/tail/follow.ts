@@ -47,6 +47,7 @@ const FOLLOW = defineScript({
   source: followLua,
   keys: "followed",
   args: "id, leaseMs, isNew",
+  proof: "expendable",
   reply: nothing,
 });
 

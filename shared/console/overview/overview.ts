@@ -2,15 +2,16 @@ import { z } from "zod";
 import { ORIGINS } from "../../call/origin.ts";
 import type { Env } from "../../config/secrets.ts";
 import { createUnresolved } from "../../payments/list.ts";
+import { AppError } from "../../platform/errors/app-error.ts";
 import type { Clock } from "../../platform/time/clock.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { lastBeats } from "../../queue/heartbeat.ts";
 import { openJobs } from "../../queue/jobs.ts";
 import { jobOf, originOf } from "../../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../../queue/registry.ts";
-import { type RedisStatus, redisStatus } from "../../queue/status.ts";
+import type { Redis } from "../../redis/connect.ts";
 import type { Partition } from "../../redis/partition.ts";
-import type { DurabilityMode } from "../../redis/server-state.ts";
+import { type DurabilityMode, readServerState } from "../../redis/server-state.ts";
 import { createReadProcesses, type Processes } from "../../telemetry/processes/list.ts";
 import { RunnerView, runnerViews } from "../runners.ts";
 import { createTokenSource, decimalsFrom } from "../tokens.ts";
@@ -22,17 +23,20 @@ import { createReadRefundTotals, RefundTotals } from "./refund-totals.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
 
 /** Counts of an origin's queues together: all of them, or those of one job. */
-export const QueuesView = z.object({
-  origin: z.string(),
-  waiting: count,
-  delayed: count,
-  active: count,
-  failed: count,
-  oldest_age_ms: count.nullable(),
-});
+export const QueuesView = z
+  .object({
+    origin: z.string(),
+    waiting: count,
+    delayed: count,
+    active: count,
+    failed: count,
+    oldest_age_ms: count.nullable(),
+  })
+  .meta({ id: "Queues" });
 export type QueuesView = z.infer<typeof QueuesView>;
 
 const ProcessView = z.object({
+  id: z.string(),
   kind: z.string(),
   host: z.string(),
   pid: count,
@@ -41,41 +45,45 @@ const ProcessView = z.object({
   config: z.string(),
   durability: z.string(),
   started_at: isoTime,
+  /** By how much its clock is ahead of that of Redis; negative if it is behind. */
+  clock_ahead_ms: z.int(),
   /** How long ago it reported; each does every ten seconds. */
   silent_ms: count,
 });
 
-const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() });
+const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() }).meta({ id: "PaymentsWaiting" });
 
 /** The current state of a deployment. */
-export const OverviewView = z.object({
-  at: isoTime,
-  queues: z.array(QueuesView),
-  paused_jobs: z.array(z.string()),
-  /** Producers that are alive. */
-  workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
-  processes: z.array(ProcessView),
-  /** Further processes, whose record is unreadable. */
-  processes_unreadable: count,
-  /** As producers report them. A producer inside another program may not report. */
-  runners: z.array(RunnerView),
-  payments: z.object({
-    settling: PaymentsWaiting,
-    review: PaymentsWaiting,
-    refund_pending: PaymentsWaiting,
-    refunds: RefundTotals,
-  }),
-  redis: z.object({
-    durability: z.string(),
-    /** Why Redis does not keep what was answered with 202, and what to do; null if it does. */
-    problem: z.string().nullable(),
-    /** How a write is known to be on disk; null if it is not. */
-    proof: z.string().nullable(),
-    used_memory_bytes: count.nullable(),
-    /** 0 if Redis has no bound. */
-    max_memory_bytes: count.nullable(),
-  }),
-});
+export const OverviewView = z
+  .object({
+    at: isoTime,
+    queues: z.array(QueuesView),
+    paused_jobs: z.array(z.string()),
+    /** Producers that are alive. */
+    workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
+    processes: z.array(ProcessView),
+    /** Further processes, whose record is unreadable. */
+    processes_unreadable: count,
+    /** As producers report them. A producer inside another program may not report. */
+    runners: z.array(RunnerView),
+    payments: z.object({
+      settling: PaymentsWaiting,
+      review: PaymentsWaiting,
+      refund_pending: PaymentsWaiting,
+      refunds: RefundTotals,
+    }),
+    redis: z.object({
+      durability: z.string(),
+      /** Why Redis does not keep what was answered with 202, and what to do; null if it does. */
+      problem: z.string().nullable(),
+      /** How a write is known to be on disk; null if it is not. */
+      proof: z.string().nullable(),
+      used_memory_bytes: count.nullable(),
+      /** 0 if Redis has no bound. */
+      max_memory_bytes: count.nullable(),
+    }),
+  })
+  .meta({ id: "Overview" });
 export type OverviewView = z.infer<typeof OverviewView>;
 
 /** Reads a deployment as a whole. */
@@ -136,7 +144,7 @@ function createReadOverview(
       readProcesses(),
       readUnresolved(),
       readRefundTotals(),
-      redisStatus(partition.redis, mode),
+      readRedis(partition.redis, mode),
     ]);
     const now = clock();
     const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);
@@ -153,7 +161,7 @@ function createReadOverview(
         refund_pending: toWaiting(unresolved.refund_pending),
         refunds,
       },
-      redis: toRedis(redis),
+      redis,
     };
   };
 }
@@ -169,14 +177,10 @@ function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth
 }
 
 function toProcesses({ processes, unreadable }: Processes) {
-  const views = processes.map(({ kind, host, pid, version, config, durability, startedAt, silentMs }) => ({
-    kind,
-    host,
-    pid,
-    version,
-    config,
-    durability,
+  const views = processes.map(({ startedAt, silentMs, clockAheadMs, runners: _, ...rest }) => ({
+    ...rest,
     started_at: toIso(startedAt),
+    clock_ahead_ms: clockAheadMs,
     silent_ms: silentMs,
   }));
   return { processes: views, processes_unreadable: unreadable };
@@ -186,15 +190,17 @@ function toWaiting({ payments, oldestAt }: { payments: number; oldestAt: number 
   return { count: payments, oldest_at: isoOrNull(oldestAt) };
 }
 
-function toRedis(redis: RedisStatus): OverviewView["redis"] {
-  const nothing = { problem: null, proof: null, used_memory_bytes: null, max_memory_bytes: null };
-  if ("problem" in redis) return { ...nothing, durability: redis.mode, problem: redis.problem };
-  const { mode, proof, usedMemoryBytes, maxMemoryBytes } = redis;
-  return {
-    durability: mode,
-    problem: null,
-    proof,
-    used_memory_bytes: usedMemoryBytes,
-    max_memory_bytes: maxMemoryBytes,
-  };
+/** Whether Redis keeps now what this durability promises. */
+async function readRedis(redis: Redis, durability: DurabilityMode): Promise<OverviewView["redis"]> {
+  try {
+    const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, durability);
+    return {
+      ...{ durability, problem: null, proof },
+      ...{ used_memory_bytes: usedMemoryBytes, max_memory_bytes: maxMemoryBytes },
+    };
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const unknown = { proof: null, used_memory_bytes: null, max_memory_bytes: null };
+    return { durability, problem: error.message, ...unknown };
+  }
 }

@@ -18,7 +18,7 @@ export const RunHead = z.object({
   begun_at: isoTime,
   ended_at: isoTime.nullable(),
   /** Why it stopped. */
-  failure: z.object({ code: z.string(), reason: z.string() }).nullable(),
+  failure: z.object({ code: z.string(), reason: z.string() }).meta({ id: "BulkFailure" }).nullable(),
 });
 
 export function toHead(run: Run, selection: string): z.infer<typeof RunHead> {

@@ -71,7 +71,9 @@ describe.concurrent("each in a process of its own", () => {
       });
       const get = async (path: string) => (await send(ops, { method: "GET", path })).text;
       expect(await get("/livez")).toBe("ok");
-      expect(JSON.parse(await get("/readyz"))).toMatchObject({ status: "ready", draining: false });
+      expect(JSON.parse(await get("/readyz"))).toMatchObject({
+        ...{ status: "ready", redis: "always", draining: false },
+      });
       const metrics = await get("/metrics");
       expect(metrics).toContain('postern_pricing_quotes_total{code="issued"} 1');
       expect(metrics).toContain('postern_pricing_quotes_total{code="job.not_found"} 1');
@@ -154,7 +156,7 @@ describe.concurrent("each in a process of its own", () => {
   });
 
   onlyInLongRun(() => {
-    test("`postern check-config` says what is quoted, and refuses what `postern pricing` refuses", async () => {
+    test("`postern config check` says what is quoted, and refuses what `postern pricing` refuses", async () => {
       const good = await checkConfig(configDir(redis.url));
       expect([good.code, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
       const bad = await checkConfig(configDir(redis.url, { "3": "5", x: "1" }));
@@ -166,7 +168,7 @@ describe.concurrent("each in a process of its own", () => {
 });
 
 function checkConfig(dir: string): Promise<{ code: number; stdout: string; stderr: string }> {
-  const args = [...builtEntry("services/cli/main.js"), "check-config", "--config-dir", dir];
+  const args = [...builtEntry("services/cli/main.js"), "config", "check", "--config-dir", dir];
   return new Promise((resolve) => {
     execFile(process.execPath, args, { env }, (error, stdout, stderr) =>
       resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
