@@ -7,7 +7,7 @@ import { matchOffer } from "../../services/x402-gateway/payment/match-offer.ts";
 import { parseJobPricing } from "../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../shared/config/x402-toml.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
-import { toPriceList } from "../../shared/pricing/prices.ts";
+import { fixedRateOf } from "../../shared/pricing/rates/sources/fixed.ts";
 import { type Signed, toHeader } from "../support/payments.ts";
 import { PRICING, x402Table } from "../support/sale.ts";
 import { median } from "../support/statistics.ts";
@@ -59,8 +59,15 @@ function timeBatches<Input, Result>(inputs: readonly Input[], step: (input: Inpu
 /** The same sale as the gateway's, whose facilitator nobody asks. */
 function sale() {
   const x402 = x402Toml({ env: {} }).parse(x402Table("http://127.0.0.1:1"));
-  const prices = toPriceList(parseJobPricing(PRICING).jobs.values());
-  const { tokens, find } = toCatalog(x402, prices);
+  const { jobs: prices } = parseJobPricing(PRICING);
+  const kinds = { takes: () => true };
+  const { tokens, find } = toCatalog(
+    x402,
+    prices,
+    fixedRateOf,
+    () => true,
+    () => kinds,
+  );
   const job = find({ serviceId: 1, jobIndex: 7 }) ?? fail();
   const settings = toOfferSettings(x402);
   return { job, tokens, settings };

@@ -11,7 +11,6 @@ import {
   WEBHOOK_ORIGIN,
   WEBHOOK_PATH,
 } from "../../shared/call/job-call.ts";
-import { RESULT_LIMITS } from "../../shared/call/results/limits.ts";
 import { createDeliverResult } from "../../shared/call-search/deliver-result.ts";
 import { posternToml } from "../../shared/config/postern-toml.ts";
 import { eventually } from "../../shared/dev/wait.ts";
@@ -173,7 +172,9 @@ function ofResults(bodyBytes: number): Row {
   return {
     ...{ what: "a kept result", bodyBytes, keptFor: "results.secs" },
     open(redis) {
-      const deliver = createDeliverResult(partitionOf(redis), { ...RESULT_LIMITS, bytesMax: 2 ** 31 });
+      const deliver = createDeliverResult(partitionOf(redis), {
+        ...{ resultMs: 86_400_000, resultBytesMax: 256 * 1024, bytesMax: 2 ** 31 },
+      });
       const answer = {
         kind: "answer",
         status: 200,

@@ -41,10 +41,8 @@ export interface PosternFile {
     };
     /** addresses that nodes or sentinels name, and those to use instead */
     nat_map?: Readonly<Record<string, string>>;
-    /** "relaxed": Redis may lose calls that were answered with 202 @default "strict" */
-    durability?: "strict" | "relaxed";
-    /** durability that a managed Redis promises, if it hides its settings */
-    declared?: string;
+    /** or "managed", if a service is durable and hides its settings; "relaxed": Redis may lose calls that were answered with 202 @default "strict" */
+    durability?: "strict" | "managed" | "relaxed";
   };
   runner?: {
     url?: string;
@@ -76,8 +74,7 @@ export interface PosternFile {
       };
       nat_map?: Readonly<Record<string, string>>;
       /** @default "strict" */
-      durability?: "strict" | "relaxed";
-      declared?: string;
+      durability?: "strict" | "managed" | "relaxed";
     };
     /** seconds that the runner remembers an Idempotency-Key @default 2592000 */
     memory_secs?: number;
@@ -283,7 +280,7 @@ export interface WebhooksFile {
       when?: Readonly<Record<string, string>>;
       /** fields of the whole body, a form of at most 1 KiB. A field with the value `*` is optional. Allowed only with `proof = "none"` */
       form?: Readonly<Record<string, string>>;
-      /** `"none"`: a request with the method of a delivery must have no credential. `"credential"`. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoint open` runs */
+      /** `"none"`: a request with the method of a delivery must have no credential. `"credential"`. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoints open` runs */
       proof: "none" | "credential" | {
         verify_token: string;
       } | {

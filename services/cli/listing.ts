@@ -1,32 +1,31 @@
 import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
-import { jsonLine } from "./text.ts";
+import { jsonLine, plain } from "./text.ts";
 
 /** How one kind of item is listed. */
 type Format<Item> = {
   columns: readonly Column[];
+  /** A cell for each column. */
   toCells: (item: Item) => readonly string[];
   toJson: (item: Item) => object;
+  /** The id by which other commands name the item. */
+  toName: (item: Item) => string;
 };
 
-/**
- * Prints items one by one, and then how many they are: as a table, or with `json` as one JSON object a line, the count then on
- * stderr.
- */
+/** Prints items one by one, and then how many they are: as a table, as JSON or by their names alone, the count then on stderr. */
 export function createListing<Item>(
-  { print, say, note, paint, terminal }: ProgramDeps,
-  json: boolean | undefined,
-  { columns, toCells, toJson }: Format<Item>,
+  { print, say, note, paint, terminal, form }: ProgramDeps,
+  { columns, toCells, toJson, toName }: Format<Item>,
 ) {
-  if (json) {
-    return {
-      add: (item: Item): void => print(jsonLine(toJson(item))),
-      end: (count: string): void => note(`${count}\n`),
-    };
-  }
-  const table = createTable(columns, { screen: terminal.columns, print, say, paint });
+  const end = (count: string): void => note(`${count}\n`);
+  if (form() === "json") return { add: (item: Item): void => print(jsonLine(toJson(item))), end };
+  if (form() === "name") return { add: (item: Item): void => print(`${plain(toName(item))}\n`), end };
+  const isWide = form() === "wide";
+  const isShown = (_: unknown, i: number): boolean => isWide || columns[i]?.isWide !== true;
+  const screen = isWide ? undefined : terminal.columns;
+  const table = createTable(columns.filter(isShown), { screen, print, say, paint });
   return {
-    add: (item: Item): void => table.add(toCells(item)),
+    add: (item: Item): void => table.add(toCells(item).filter(isShown)),
     end(count: string): void {
       table.end();
       say(`${count}\n`);

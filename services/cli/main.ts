@@ -8,9 +8,9 @@ import { createTerminal } from "./terminal.ts";
 const { env } = process;
 
 /** How a service logs: as its options say, else as suits where its log goes. */
-const logging = ({ json = false, quiet = false }: OutputOptions) => ({
+const logging = ({ output, quiet = false }: OutputOptions) => ({
   env: quiet ? { ...env, POSTERN_LOG_LEVEL: "warn" } : env,
-  pretty: process.stdout.isTTY === true && !json,
+  pretty: process.stdout.isTTY === true && output !== "json",
 });
 
 /** Found by the package's own name, so from the sources and from dist/ alike. */

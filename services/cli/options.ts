@@ -1,5 +1,5 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import { CALL_ID, NOT_A_CALL_ID } from "../../shared/call/call-id.ts";
+import { CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX } from "../../shared/call/call-id.ts";
 import { whyNoJobKey } from "../../shared/call/job-ids.ts";
 import { isAddress } from "../../shared/chain/address.ts";
 import { listenAddressText, readListenAddress } from "../../shared/http/ip/listen-address.ts";
@@ -84,26 +84,39 @@ export function isResultToken(text: string): boolean {
   return /^[!-~]{1,1000}$/.test(text);
 }
 
+/** A call in the examples of the help. */
+export const CALL = "c_4f1b";
+
 export function callId(): Argument {
-  return new Argument("<id>", "id of the call").argParser(parseCallId);
+  return new Argument("<id>", "id of the call, or a unique prefix of it").argParser(parseCallId);
 }
 
 /** Any number of call ids, each once. */
 export function callIds(): Argument {
-  return new Argument("[ids...]", "ids of calls").argParser(collectCallId);
+  return new Argument("[ids...]", "ids of calls, or unique prefixes of them").argParser(collectCallId);
 }
 
 /** Any number of jobs, each once, and at least one; or of receivers of callbacks. */
 export function jobKeys(): Argument {
-  const what =
-    "jobs, such as 7/1 (service and job); callback/HOST for the callbacks to a receiver, callback for all callbacks";
-  return new Argument("<service/job...>", what).argParser(collectJobKey);
+  return new Argument("<service/job...>", `jobs, ${JOB_KEYS}`).argParser(
+    (text, before: string[] = []): string[] => {
+      const gate = parseGate(text);
+      return before.includes(gate) ? before : [...before, gate];
+    },
+  );
 }
 
-function collectJobKey(text: string, before: string[] = []): string[] {
+/** One job, or a receiver of callbacks. */
+export function jobKey(): Argument {
+  return new Argument("<service/job>", `job, ${JOB_KEYS}`).argParser(parseGate);
+}
+
+const JOB_KEYS =
+  "such as 7/1 (service and job); callback/HOST for the callbacks to a receiver, callback for all callbacks";
+
+function parseGate(text: string): string {
   const read = readGate(text);
-  if ("problem" in read) return refuseValue(read.problem, "7/1");
-  return before.includes(read.gate) ? before : [...before, read.gate];
+  return "problem" in read ? refuseValue(read.problem, "7/1") : read.gate;
 }
 
 export function parseJobKey(text: string): string {
@@ -118,8 +131,8 @@ export function collectCallId(text: string, before: string[] = []): string[] {
 }
 
 export function parseCallId(text: string): string {
-  if (CALL_ID.test(text)) return text;
-  return refuseValue(NOT_A_CALL_ID, "c_4f1b…");
+  if (CALL_ID_PREFIX.test(text)) return text;
+  return refuseValue(NOT_A_CALL_ID_PREFIX, CALL);
 }
 
 export function parseCode(text: string): ErrorCode {

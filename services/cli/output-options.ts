@@ -1,18 +1,33 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 
 /** Services run until they are told to stop, and what they print is their log. */
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "devnet"];
 
+/** A form of output in place of a text: `wide` is a table with all columns, none of them cut, and `name` the ids alone. */
+export type OutputForm = "json" | "wide" | "name" | "csv" | "calldata";
+
+/** The option of a command that prints a list. */
+export function listOutput(): Option {
+  const what = "json, one object a line; wide, with more columns and nothing cut; name, ids only";
+  return new Option("-o, --output <form>", what).choices(["json", "wide", "name"]);
+}
+
+/** The option of a command that can print JSON. */
+export function jsonOutput(what: string): Option {
+  return new Option("-o, --output <form>", what).choices(["json"]);
+}
+
 /**
- * Gives --json and --quiet to every command that does not say itself what they print. `postern dev` has neither: it logs for
- * people on a terminal and in JSON elsewhere, and its parts tell it by their log that they are ready.
+ * Gives --output and --quiet to every command that does not say itself what they print. `postern dev` has neither: it logs for
+ * people on a terminal and in JSON elsewhere, and its parts tell it by their log that they are ready. A report is CSV.
  */
 export function addOutputOptions(program: Command): void {
   for (const command of leavesOf(program)) {
-    if (command.parent === program && command.name() === "dev") continue;
-    const isService = command.parent === program && SERVICES.includes(command.name());
+    const isOfProgram = command.parent === program;
+    if (isOfProgram && command.name() === "dev") continue;
+    const isService = isOfProgram && SERVICES.includes(command.name());
     const [json, quiet] = isService ? OF_SERVICES : OF_COMMANDS;
-    if (!has(command, "--json")) command.option("--json", json);
+    if (!has(command, "--output") && command.name() !== "report") command.addOption(jsonOutput(json));
     if (!has(command, "--quiet")) command.option("-q, --quiet", quiet);
   }
 }
@@ -37,5 +52,6 @@ export function isJsonWanted(program: Command): boolean {
   const { rawArgs } = program as Command & { rawArgs?: readonly string[] };
   const [words = []] = [rawArgs];
   const end = words.indexOf("--");
-  return words.slice(0, end === -1 ? undefined : end).includes("--json");
+  const line = words.slice(0, end === -1 ? undefined : end).join(" ");
+  return /(?:^| )(?:-o ?|--output[= ])json(?: |$)/.test(line);
 }

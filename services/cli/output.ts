@@ -2,11 +2,12 @@ import { styleText } from "node:util";
 import type { AppError } from "../../shared/platform/errors/app-error.ts";
 import { CODES, type ErrorCode } from "../../shared/platform/errors/codes.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
+import type { OutputForm } from "./output-options.ts";
 import type { Terminal } from "./terminal.ts";
 import { jsonLine, plain } from "./text.ts";
 
 /** The options that every command has. */
-export type OutputOptions = { json?: boolean; quiet?: boolean };
+export type OutputOptions = { output?: OutputForm; quiet?: boolean };
 
 /** What a word says of what it names. */
 export type Tone = "good" | "attention" | "bad" | "faint";
@@ -15,18 +16,20 @@ const STYLES = { good: "green", attention: "yellow", bad: "red", faint: "dim" } 
 
 /** What a command says, and to whom. */
 export type Output = {
+  /** The form that was asked for, if it is not the usual one. */
+  form(): OutputForm | undefined;
   /** Writes what was asked for to stdout. */
   print(text: string): void;
-  /** Writes what people like to know besides to stdout, as headings, counts and what was done. Nothing with --json or --quiet. */
+  /** Writes what people like to know besides to stdout, as headings, counts and what was done. Nothing with -o json, -o name or --quiet. */
   say(text: string): void;
   /** Writes a remark to stderr, at once. Nothing with --quiet. */
   note(text: string): void;
   /**
-   * Writes to stderr why the command has not done all. Its text may hold what strangers wrote. With --json it is kept for the
+   * Writes to stderr why the command has not done all. Its text may hold what strangers wrote. With -o json it is kept for the
    * one problem object, which comes at the end.
    */
   printError(problem: string | AppError): void;
-  /** Ends the command. With --json, a code that is not 0 comes with a problem object on stderr. */
+  /** Ends the command. With -o json, a code that is not 0 comes with a problem object on stderr. */
   exitWith(code: number): void;
   /** Colours a part of what is printed, where there are colours. */
   paint(tone: Tone | undefined, text: string): string;
@@ -43,24 +46,26 @@ type Sinks = {
 export function createOutput({ print, printError, exitWith, terminal }: Sinks): Output & {
   begin(options: OutputOptions): void;
 } {
-  let { json = false, quiet = false }: OutputOptions = {};
+  let { output: form, quiet = false }: OutputOptions = {};
+  const isJson = (): boolean => form === "json";
   const problems: string[] = [];
   let code: ErrorCode | undefined;
   const { stdout = false, stderr = false } = terminal?.colours ?? {};
   return {
     begin(options) {
-      ({ json = false, quiet = false } = options);
+      ({ output: form, quiet = false } = options);
     },
+    form: () => form,
     print,
     say(text) {
-      if (!json && !quiet) print(text);
+      if (form !== "json" && form !== "name" && !quiet) print(text);
     },
     note(text) {
       if (!quiet) printError(safe(text));
     },
     printError(problem) {
       const text = typeof problem === "string" ? problem : `${problem.message}\n`;
-      if (!json) return printError(coloured(safe(text), stderr));
+      if (!isJson()) return printError(coloured(safe(text), stderr));
       problems.push(text);
       if (typeof problem !== "string" && problem.code !== "internal.unexpected") code ??= problem.code;
     },
@@ -70,7 +75,8 @@ export function createOutput({ print, printError, exitWith, terminal }: Sinks): 
         .join("")
         .replace(/^error: /, "")
         .trimEnd();
-      if (json && exit !== EXIT.ok) printError(jsonLine(problemOf(code ?? CODE_OF_EXIT[exit], detail, exit)));
+      if (isJson() && exit !== EXIT.ok)
+        printError(jsonLine(problemOf(code ?? CODE_OF_EXIT[exit], detail, exit)));
       else if (detail !== "") printError(safe(`${detail}\n`));
       exitWith(exit);
     },

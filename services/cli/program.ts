@@ -1,5 +1,5 @@
-import { Argument, Command, CommanderError, Help, type Option } from "commander";
-import { JOB_INDEX_MAX } from "../../shared/call/job-ids.ts";
+import { Argument, type Command, CommanderError } from "commander";
+import { idsOfKey } from "../../shared/call/job-ids.ts";
 import type { Env } from "../../shared/config/secrets.ts";
 import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import {
@@ -14,8 +14,9 @@ import { DIFFICULTY_BEARABLE } from "../../shared/pricing/proof-of-work.ts";
 import { KINDS, type ProcessKind } from "../../shared/telemetry/processes/process.ts";
 import { addCallbacks } from "./callbacks/command.ts";
 import { addCalls } from "./calls/command.ts";
-import type { CheckOptions } from "./check-config.ts";
-import { addEndpoint } from "./endpoint/command.ts";
+import { GROUP, HELP, ProgramCommand } from "./command.ts";
+import { addConfig } from "./config/command.ts";
+import { addEndpoints } from "./endpoints/command.ts";
 import { addFailed } from "./failed/command.ts";
 import { addInit } from "./init/command.ts";
 import { addJobs } from "./jobs/command.ts";
@@ -26,6 +27,7 @@ import {
   operatorUrl,
   opsAddress,
   parseAddress,
+  parseJobKey,
   parseUrl,
   port,
   serviceId,
@@ -33,12 +35,13 @@ import {
   wholeNumber,
 } from "./options.ts";
 import { createOutput } from "./output.ts";
-import { addOutputOptions, isJsonWanted } from "./output-options.ts";
+import { addOutputOptions, isJsonWanted, jsonOutput } from "./output-options.ts";
 import { addPay } from "./pay/command.ts";
 import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps, Surroundings } from "./program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
-import type { RatesOptions } from "./rates.ts";
+import { addRates } from "./rates/command.ts";
+import { addRefunds } from "./refunds/command.ts";
 import { addRejected } from "./rejected/command.ts";
 import { addResult } from "./result/command.ts";
 import { addSend } from "./send/command.ts";
@@ -54,10 +57,10 @@ Exit codes:
   3  wrong configuration`;
 
 /** The table of all commands. Each imports its own file only when it runs, so that `--help` and the others stay quick. */
-export function buildProgram(given: Surroundings): Command {
+export function buildProgram(given: Surroundings): ProgramCommand {
   const output = createOutput(given);
   const deps: ProgramDeps = { ...given, ...output };
-  const program = new Command("postern")
+  const program = new ProgramCommand("postern")
     .description("Turn webhooks and paid HTTP requests into durable calls of a job runner.")
     .version(deps.version, "-V, --version", "print the version")
     .addHelpText("before", "Start with: postern dev\n")
@@ -66,17 +69,18 @@ export function buildProgram(given: Surroundings): Command {
       writeOut: deps.print,
       writeErr: (text) => (isJsonWanted(program) ? deps : given).printError(text),
       outputError(text) {
-        if (isJsonWanted(program)) output.begin({ json: true });
+        if (isJsonWanted(program)) output.begin({ output: "json" });
         deps.printError(valueErrorText(text));
       },
     })
-    .configureHelp({ sortSubcommands: false, showGlobalOptions: false, subcommandTerm, optionDescription })
+    .configureHelp(HELP)
     .showHelpAfterError("(see --help)")
     .exitOverride((error: CommanderError): never => {
       deps.exitWith(error.exitCode === 0 ? EXIT.ok : EXIT.usage);
       throw error;
     });
   program.hook("preAction", (_program, command) => {
+    command.setOptionValue("json", command.opts()["output"] === "json");
     output.begin(command.opts());
     checkEnvironment(command, deps);
   });
@@ -85,36 +89,31 @@ export function buildProgram(given: Surroundings): Command {
   return program;
 }
 
-/** By task, in the order of the help. */
-function addCommands(program: Command, deps: ProgramDeps): void {
-  program.commandsGroup("Start:");
+/** In the order of the help, whose groups are by task. */
+function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
   addDev(program, deps);
   addInit(program, deps);
-  addCheckConfig(program, deps);
+  addConfig(program, deps);
+  addServices(program, deps);
+  addRedisAcl(program, deps);
+  addStatus(program, deps);
+  addTail(program, deps);
+  addCalls(program, deps);
+  addRejected(program, deps);
+  addCallbacks(program, deps);
+  addFailed(program, deps);
+  addJobs(program, deps);
+  addEndpoints(program, deps);
+  addPayments(program, deps);
+  addRefunds(program, deps);
+  addRates(program, deps);
   addDevnet(program, deps);
-  program.commandsGroup("Send and pay:");
   addSend(program, deps);
   addPay(program, deps);
   addResult(program, deps);
   addQuote(program, deps);
-  program.commandsGroup("Look:");
-  addStatus(program, deps);
-  addTail(program, deps);
-  addCalls(program, deps);
-  addRates(program, deps);
-  program.commandsGroup("Failed calls and refused requests:");
-  addFailed(program, deps);
-  addRejected(program, deps);
-  program.commandsGroup("Run the processes:");
-  addServices(program, deps);
-  program.commandsGroup("Operate:");
-  addJobs(program, deps);
-  addPayments(program, deps);
-  addEndpoint(program, deps);
-  addCallbacks(program, deps);
-  addRedisAcl(program, deps);
   // Last, because a command passes it on to those that are added later.
-  program.commandsGroup("Start:").helpCommand("help [command]", "display help for command");
+  program.commandsGroup(GROUP.run).helpCommand("help [command]", "display help for command");
 }
 
 /** The commands that run as processes of their own, and say in their log what others say on stderr. */
@@ -124,7 +123,7 @@ const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator
 function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
   if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;
   const { configDir } = command.opts<{ configDir?: string }>();
-  const misspeltOnly = command.name() !== "check-config";
+  const misspeltOnly = command.parent?.name() !== "config";
   for (const warning of environmentWarnings(env, configDir, { misspeltOnly })) note(`warning: ${warning}\n`);
   const problem = environmentProblem(env);
   if (problem === undefined) return;
@@ -144,22 +143,12 @@ function environmentProblem(env: Env): string | undefined {
   }
 }
 
-/** The description of an option, which says if the option is required. */
-function optionDescription(option: Option): string {
-  const text = new Help().optionDescription(option);
-  return option.mandatory ? `${text} (required)` : text;
-}
-
-/** A command's name and arguments in the list of commands. Only the first of many arguments is shown, to leave room. */
-function subcommandTerm(command: Command): string {
-  const term = new Help().subcommandTerm(command);
-  return term.length <= 30 ? term : term.replace(/> .*$/, "> ...");
-}
-
-function addServices(program: Command, { services, exitWith }: ProgramDeps): void {
+function addServices(program: ProgramCommand, { services, exitWith }: ProgramDeps): void {
   program
     .command("webhooks")
     .description("run a webhooks gateway: verify webhooks, queue them as calls, and answer 202")
+    .helpGroup(GROUP.run)
+    .examples("webhooks --config-dir /etc/postern --service-id 7")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in webhooks.toml"))
     .addOption(opsAddress("127.0.0.1:9091"))
@@ -168,6 +157,8 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
   program
     .command("x402")
     .description("run a payment gateway (x402): settle payments, queue the paid calls, and answer 202")
+    .helpGroup(GROUP.run)
+    .examples("x402 --config-dir /etc/postern")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in x402.toml"))
     .addOption(opsAddress("127.0.0.1:9093"))
@@ -179,6 +170,8 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
   program
     .command("pricing")
     .description("run a pricing engine: sign quotes over gRPC and HTTP")
+    .helpGroup(GROUP.run)
+    .examples("pricing --config-dir /etc/postern")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in pricing.toml"))
     .addOption(opsAddress("127.0.0.1:9094"))
@@ -186,18 +179,24 @@ function addServices(program: Command, { services, exitWith }: ProgramDeps): voi
   program
     .command("producer")
     .description("run a producer: read calls from the queues, and send them to the runner")
+    .helpGroup(GROUP.run)
+    .examples("producer --config-dir /etc/postern")
     .addOption(configDir())
     .addOption(opsAddress("127.0.0.1:9092"))
     .action(async (options) => exitWith(await services.producer(options)));
   program
     .command("runner")
     .description("run the reference runner with its example jobs")
+    .helpGroup(GROUP.run)
+    .examples("runner --config-dir /etc/postern")
     .addOption(configDir())
     .addOption(bindAddress("[runner] bind_address in postern.toml"))
     .action(async (options) => exitWith(await services.runner(options)));
   program
     .command("operator")
     .description("run the console: the page and HTTP API for operators")
+    .helpGroup(GROUP.run)
+    .examples("operator --config-dir /etc/postern")
     .addOption(configDir())
     .addOption(bindAddress("bind_address in operator.toml, else 127.0.0.1:9300"))
     .addOption(opsAddress("127.0.0.1:9095"))
@@ -215,10 +214,12 @@ type DevOptions = {
 /** Leaves room for all that dev starts. */
 const PORT_BASE_MAX = 65_500;
 
-function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
+function addDev(program: ProgramCommand, { services, exitWith }: ProgramDeps): void {
   program
     .command("dev")
     .description("run everything on this machine, with a private Redis")
+    .helpGroup(GROUP.run)
+    .examples("dev", "dev --runner http://127.0.0.1:7000 --port-base 9000")
     .option("--config-dir <dir>", "configuration directory (default: a new example configuration)")
     .option(
       "--service-id <n>",
@@ -236,10 +237,12 @@ function addDev(program: Command, { services, exitWith }: ProgramDeps): void {
     );
 }
 
-function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void {
+function addDevnet(program: ProgramCommand, { services, exitWith }: ProgramDeps): void {
   program
     .command("devnet")
     .description("run a test chain with a token, payers and a facilitator on this machine")
+    .helpGroup(GROUP.try)
+    .examples("devnet")
     .addOption(port("rpc", 8545, "port of the chain's JSON-RPC"))
     .addOption(port("facilitator", 8546, "port of the facilitator"))
     .addOption(
@@ -258,13 +261,13 @@ function addDevnet(program: Command, { services, exitWith }: ProgramDeps): void 
     .action(async (options) => exitWith(await services.devnet(options)));
 }
 
-function addQuote(program: Command, deps: ProgramDeps): void {
+function addQuote(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("quote")
     .description("compute a proof of work, and request a signed quote from a pricing engine")
+    .helpGroup(GROUP.try)
     .argument("<url>", "HTTP URL of the pricing engine", parseUrl)
-    .argument("<service>", "number of the service", wholeNumber(7))
-    .argument("<job>", "number of the job in the service", wholeNumber(1, { max: JOB_INDEX_MAX }))
+    .requiredOption("--job <service/job>", "job of the quote, such as 7/1", parseJobKey)
     .requiredOption("--requester <address>", "address that will pay with the quote", parseAddress)
     .option("--body <text>", "body of the paid request")
     .addOption(bodyFile("file with the body of the paid request"))
@@ -274,23 +277,10 @@ function addQuote(program: Command, deps: ProgramDeps): void {
       wholeNumber(20, { max: DIFFICULTY_BEARABLE }),
       20,
     )
-    .option("--json", "print one JSON object")
-    .action(async (url: URL, serviceId: number, jobIndex: number, options: QuoteOptions) => {
+    .examples("quote http://127.0.0.1:8404 --job 0/1 --requester $ADDRESS")
+    .action(async (url: URL, options: QuoteOptions & { job: string }) => {
       const { showQuote } = await import("./quote.ts");
-      deps.exitWith(await showQuote(deps, url, { serviceId, jobIndex }, options));
-    });
-}
-
-function addRates(program: Command, deps: ProgramDeps): void {
-  program
-    .command("rates")
-    .description("show the rates of the accepted tokens, with their sources and ages")
-    .option("--test", "query every source now and show its answer; the gateways keep their current rates")
-    .option("--json", "print one JSON object")
-    .addOption(configDir())
-    .action(async (options: RatesOptions) => {
-      const { showRates } = await import("./rates.ts");
-      deps.exitWith(await showRates(deps, options));
+      deps.exitWith(await showQuote(deps, url, idsOfKey(options.job), options));
     });
 }
 
@@ -305,25 +295,29 @@ Columns:
   CONFIG        digest of the configuration of the process
 The averages lag by up to a minute, the last hour by up to 10 seconds.`;
 
-function addStatus(program: Command, deps: ProgramDeps): void {
+function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("status")
     .description("show calls by origin, the last hour, running processes and the durability of Redis")
+    .helpGroup(GROUP.look)
     .option("--watch", "refresh every two seconds until Ctrl-C")
-    .option("--json", "print JSON, one object a line")
+    .addOption(jsonOutput("print JSON, one object a line"))
     .addOption(operatorUrl())
     .addOption(configDir())
     .addHelpText("after", STATUS_COLUMNS)
+    .examples("status", "status --watch")
     .action(async (options: StatusOptions) => {
       const { showStatus } = await import("./status.ts");
       deps.exitWith(await showStatus(deps, options));
     });
 }
 
-function addRedisAcl(program: Command, deps: ProgramDeps): void {
+function addRedisAcl(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("redis-acl")
     .description("print the Redis ACL rules of a process, as a command for redis-cli")
+    .helpGroup(GROUP.run)
+    .examples("redis-acl producer", "redis-acl webhooks --name shop")
     .addArgument(
       new Argument(
         "<process>",
@@ -331,22 +325,9 @@ function addRedisAcl(program: Command, deps: ProgramDeps): void {
       ).choices(KINDS),
     )
     .option("--name <name>", "name of the deployment, as [redis] name", "postern")
-    .option("--json", "print one JSON object")
     .action(async (user: ProcessKind, { name, json }: { name: string; json?: boolean }) => {
       const { aclRules } = await import("./redis-rights.ts");
       const rules = aclRules(user, name);
       deps.print(json ? jsonLine({ user, rules }) : `ACL SETUSER ${user} on >PASSWORD ${rules}\n`);
-    });
-}
-
-function addCheckConfig(program: Command, deps: ProgramDeps): void {
-  program
-    .command("check-config")
-    .description("list all errors of the configuration, and start nothing")
-    .option("--online", "also check the contracts and nodes of the accepted tokens")
-    .addOption(configDir())
-    .action(async (options: CheckOptions) => {
-      const { checkConfig } = await import("./check-config.ts");
-      deps.exitWith(await checkConfig(deps, options));
     });
 }

@@ -3,10 +3,12 @@ import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
 import { toIso } from "../../shared/platform/time/iso.ts";
+import { KNOWN_TOKENS } from "../../shared/pricing/client-limits.ts";
 import { askForQuote } from "../../shared/pricing/job-quote.ts";
 import { readBody } from "./body.ts";
 import { post, reasonOf, wordsOf } from "./http.ts";
 import type { BodyOptions } from "./options.ts";
+import { amountOf } from "./payments/list.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { jsonLine, plain } from "./text.ts";
 
@@ -65,7 +67,7 @@ const Quoted = z.object({
         network: z.string(),
         asset: z.string(),
         symbol: z.string(),
-        amount: z.string(),
+        amount: z.string().regex(/^\d{1,78}$/),
         pay_to: z.string(),
       }),
     )
@@ -74,7 +76,7 @@ const Quoted = z.object({
   quote_header: z.string(),
 });
 
-/** A quote for people, with the header that an x402 gateway takes. Throws if the answer is not a quote. */
+/** A quote for people, with the header that a payment gateway takes. Throws if the answer is not a quote. */
 function quoteText(json: unknown): string {
   const parsed = Quoted.safeParse(json);
   if (!parsed.success)
@@ -89,7 +91,7 @@ function quoteText(json: unknown): string {
     `signed by: ${operator_id}`,
     ...settlement_options.map(
       ({ network, asset, symbol, amount, pay_to }) =>
-        `or: ${amount} smallest units of ${symbol} (${asset}) on ${network}, to ${pay_to}`,
+        `or: ${amountOf({ amount, symbol }, KNOWN_TOKENS[`${network}/${asset.toLowerCase()}`])} (${asset}) on ${network}, to ${pay_to}`,
     ),
     ...(x402_endpoint === undefined ? [] : [`pay at: ${x402_endpoint}`]),
     `X-PLATFORM-QUOTE: ${quote_header}`,

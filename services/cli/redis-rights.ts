@@ -65,7 +65,7 @@ export const RIGHTS = {
 export type RightsOf = keyof typeof RIGHTS;
 
 /**
- * Not needed by all: CONFIG GET where `[redis] declared` says what it would show, SELECT in database 0, and what `[redis] nodes` asks of
+ * Not needed by all: CONFIG GET with durability "managed", SELECT in database 0, and what `[redis] nodes` asks of
  * the nodes of a Cluster.
  */
 const OPTIONAL_RIGHTS = words("cluster|info cluster|keyslot cluster|slots config|get select");

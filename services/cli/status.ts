@@ -85,37 +85,36 @@ function toRates(line: FlowView["lines"][number] | undefined) {
   };
 }
 
-const PER_SECOND = { width: 10, alignRight: true };
-const COUNT = { width: 7, alignRight: true };
+const NUMBER = { alignRight: true };
 
 const COLUMNS: readonly Column[] = [
-  { heading: "ORIGIN", width: 8 },
-  { heading: "WAITING", ...COUNT },
-  { heading: "DELAYED", ...COUNT },
+  { heading: "ORIGIN" },
+  { heading: "WAITING", ...NUMBER },
+  { heading: "DELAYED", ...NUMBER },
   { heading: "IN FLIGHT", alignRight: true },
   { heading: "FAILED", alignRight: true, tone: (count) => (count === "0" ? undefined : "bad") },
   { heading: "OLDEST", alignRight: true },
-  { heading: "ACCEPTED/S", shortHeading: "ACC/S", ...PER_SECOND },
+  { heading: "ACCEPTED/S", shortHeading: "ACC/S", ...NUMBER },
   { heading: "INJECTED/MIN", shortHeading: "INJ/MIN", alignRight: true },
-  { heading: "FAILED/MIN", shortHeading: "FAIL/MIN", ...PER_SECOND },
+  { heading: "FAILED/MIN", shortHeading: "FAIL/MIN", ...NUMBER },
 ];
 
 const LAST_HOUR: readonly Column[] = [
-  { heading: "ORIGIN", width: 8 },
+  { heading: "ORIGIN" },
   { heading: "ACCEPTED", alignRight: true },
   { heading: "REFUSED", alignRight: true },
   { heading: "INJECTED", alignRight: true },
   { heading: "FAILED", alignRight: true, tone: (count) => (count === "0" ? undefined : "bad") },
-  { heading: "P50", width: 7, alignRight: true },
-  { heading: "P99", width: 7, alignRight: true },
+  { heading: "P50", alignRight: true },
+  { heading: "P99", alignRight: true },
 ];
 
 const PROCESSES: readonly Column[] = [
-  { heading: "PROCESS", width: 8 },
-  { heading: "HOST", width: 12, cutTo: 8 },
-  { heading: "PID", width: 7, alignRight: true },
+  { heading: "PROCESS" },
+  { heading: "HOST", cutTo: 8 },
+  { heading: "PID", alignRight: true },
   { heading: "RELEASE" },
-  { heading: "CONFIG", width: 12 },
+  { heading: "CONFIG" },
   { heading: "DURABILITY", tone: (mode) => (mode === "relaxed" ? "attention" : undefined) },
   { heading: "UPTIME", alignRight: true },
 ];
@@ -131,8 +130,8 @@ const STATE_WORDS = {
 const UNANSWERED: readonly string[] = [STATE_WORDS.silent, STATE_WORDS.away];
 
 const RUNNERS: readonly Column[] = [
-  { heading: "RUNNER", width: 8 },
-  { heading: "STATE", width: 14, tone: (word) => (UNANSWERED.includes(word) ? "bad" : undefined) },
+  { heading: "RUNNER" },
+  { heading: "STATE", tone: (word) => (UNANSWERED.includes(word) ? "bad" : undefined) },
   { heading: "LAST ANSWER", alignRight: true },
   { heading: "PRODUCERS", alignRight: true },
   { heading: "ADDRESS" },
@@ -257,6 +256,8 @@ function differences(processes: readonly Process[]): string[] {
 
 const PROOFS: Partial<Record<string, string>> = {
   always: "fsync before each reply",
+  replicated: "confirmed by all replicas, each with fsync",
+  managed: "as the Redis service promises",
   none: "none: accepted calls can be lost",
 };
 

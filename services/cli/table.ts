@@ -6,10 +6,10 @@ export type Column = {
   heading: string;
   /** In its place if the screen is too narrow for all. */
   shortHeading?: string;
-  /** How wide it is at least where the table is not fitted to a screen. */
-  width?: number;
   /** How narrow the column may be cut. Without it, as for an id, nothing of it is ever cut. */
   cutTo?: number;
+  /** Whether it is shown only in a wide table. */
+  isWide?: boolean;
   alignRight?: boolean;
   /** How a cell is coloured. */
   tone?: (cell: string) => Tone | undefined;
@@ -35,7 +35,7 @@ const INDENT = "  ";
 const LOOKED_AT = 200;
 
 /**
- * Prints rows as they come, under headings. On a screen the columns are as wide as the first rows need. If they do not fit,
+ * Prints rows as they come, under headings. The columns are as wide as the first rows need. If they do not fit the screen,
  * columns that may be are cut, with an ellipsis; if that is not enough, the rest of a row goes below its beginning.
  */
 export function createTable(columns: readonly Column[], { screen, print, say, paint }: Place) {
@@ -44,12 +44,11 @@ export function createTable(columns: readonly Column[], { screen, print, say, pa
 
   const printRow = (cells: readonly string[]): void => print(rowOf(layout ?? [], columns, cells, paint));
   const begin = (): void => {
-    layout = screen === undefined ? unfitted(columns) : fitted(columns, held, screen);
+    layout = fitted(columns, held, screen);
     const headings = headingsOf(columns, layout);
     say(rowOf(layout, columns, headings, (_tone, text) => paint("faint", text)));
     for (const cells of held.splice(0)) printRow(cells);
   };
-  if (screen === undefined) begin();
   return {
     add(given: readonly string[]): void {
       const cells = given.map(plain);
@@ -67,17 +66,12 @@ export function createTable(columns: readonly Column[], { screen, print, say, pa
 /** The columns of each line that a row takes, by their index, and how wide they are. */
 type Layout = readonly (readonly { column: number; width: number; isCut: boolean }[])[];
 
-function unfitted(columns: readonly Column[]): Layout {
-  return [
-    columns.map(({ heading, width = 0 }, column) => ({
-      column,
-      width: Math.max(width, heading.length),
-      isCut: false,
-    })),
-  ];
-}
-
-function fitted(columns: readonly Column[], rows: readonly string[][], screen: number): Layout {
+/** Without a screen there is room for all. */
+function fitted(
+  columns: readonly Column[],
+  rows: readonly string[][],
+  screen: number = Number.POSITIVE_INFINITY,
+): Layout {
   const needed = (heading: (column: Column) => string): number[] =>
     columns.map((column, i) =>
       Math.max(heading(column).length, ...rows.map((cells) => displayWidth(cells[i] ?? ""))),
@@ -95,7 +89,7 @@ function fitted(columns: readonly Column[], rows: readonly string[][], screen: n
     return line.map((column, i) => ({
       column,
       width: widths[i] ?? 0,
-      isCut: columns[column]?.cutTo !== undefined,
+      isCut: Number.isFinite(screen) && columns[column]?.cutTo !== undefined,
     }));
   });
 }

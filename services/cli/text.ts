@@ -1,3 +1,5 @@
+import { systemClock } from "../../shared/platform/time/clock.ts";
+
 /** How values are written for people and for scripts. */
 
 /** Puts text from elsewhere on one line and takes out what would control a terminal. */
@@ -46,6 +48,17 @@ export function duration(ms: number): string {
   if (secs < 3600) return `${Math.floor(secs / 60)}m${secs % 60}s`;
   if (secs < 86_400) return `${Math.floor(secs / 3600)}h${Math.floor((secs % 3600) / 60)}m`;
   return `${Math.floor(secs / 86_400)}d${Math.floor((secs % 86_400) / 3600)}h`;
+}
+
+/** How long ago a time was: `2h5m`. */
+export function age(iso: string, now = systemClock()): string {
+  return duration(Math.max(0, now - Date.parse(iso)));
+}
+
+/** A time with its distance from now: `2026-01-31T18:00:00.000Z (2h5m ago)`. */
+export function withAge(iso: string, now = systemClock()): string {
+  const ms = Date.parse(iso) - now;
+  return `${iso} (${ms > 0 ? `in ${duration(ms)}` : `${age(iso, now)} ago`})`;
 }
 
 /** Converts an amount in a token's smallest units to tokens: 3200000 with 6 decimals is 3.2. */

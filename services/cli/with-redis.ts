@@ -73,19 +73,17 @@ export function withRedis(
       const { read, now: clock } = redisClock(redis);
       await read();
       return await work({
-        ...{
-          redis,
-          partition,
-          patient: partition,
-          postern,
-          runnerMemoryMs: postern.runner.memory_secs * 1000,
-        },
-        ...{
-          tokens: createTokenSource({ configDir, env, clock }),
-          paths: () => endpointPaths(configDir),
-          countsEarned: postern.console.report,
-        },
-        ...{ log: silentLogger, clock, by: operatorName() },
+        redis,
+        partition,
+        patient: partition,
+        postern,
+        runnerMemoryMs: postern.runner.memory_secs * 1000,
+        tokens: createTokenSource({ configDir, env, clock }),
+        paths: () => endpointPaths(configDir),
+        countsEarned: postern.console.report,
+        log: silentLogger,
+        clock,
+        by: operatorName(),
       });
     } finally {
       redis.disconnect();

@@ -173,7 +173,10 @@ function openStream(
   }
 
   const stream: Stream = {
-    ...{ name: who.name, since: clock(), holds, leaves: [] },
+    name: who.name,
+    since: clock(),
+    holds,
+    leaves: [],
     tell(reading, told) {
       unsent.set(reading, told);
       send();

@@ -33,17 +33,15 @@ export function runOperator(options: ProcessOptions): Promise<number> {
     const { host: bindHost } = parseAddress(bindAddress);
     const workRedis = connectBeside(redis, { commandTimeout: PATIENCE_MS });
     shutdown.defer("redis for long work", () => workRedis.disconnect());
-    const service = composeOperator({
-      ...host,
-      ...{ bindHost, pageDir: builtPage(), configDir, env, workRedis },
-    });
+    const service = composeOperator({ ...host, bindHost, pageDir: builtPage(), configDir, env, workRedis });
     const streams = metrics.gauge("postern_operator_streams", "Open streams of server-sent events");
     metrics.beforeScrape(() => streams.set(service.liveStreams()));
 
     async function open() {
       const server = await listen(service.handler, bindAddress, { ...service.http, log });
       const about = {
-        ...{ address: server.address, url: operator.public_url ?? server.url },
+        address: server.address,
+        url: operator.public_url ?? server.url,
         tokens: operator.tokens.map(({ name, role }) => `${name} (${role})`),
       };
       return { ...server, about };

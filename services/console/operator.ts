@@ -16,6 +16,7 @@ import { explain } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import type { Host } from "../../shared/part/host.ts";
 import type { ComposedServer } from "../../shared/part/part.ts";
+import type { AppError } from "../../shared/platform/errors/app-error.ts";
 import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
 import { createEventCounter } from "../../shared/platform/log/event-counter.ts";
@@ -72,7 +73,7 @@ const BODIES = { max: 8, perPartyMax: 4, what: "bodies", code: "request.rate_lim
 /** The operator's service, made of its parts. What its replicas must agree on is in the configuration and in Redis. */
 export function composeOperator(options: Options): ComposedOperator {
   const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
-  const { tokens, public_url: publicUrl } = operator;
+  const { tokens, public_url: publicUrl, session_secs } = operator;
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
   // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
   const durable = new DurableRedis({
@@ -83,29 +84,22 @@ export function composeOperator(options: Options): ComposedOperator {
   });
   const addressOf = createClientAddressOf(toProxyOptions(postern));
   const checkToken = createCheckToken(tokens, createLockout(clock));
-  const sessions = createSessions({
-    ...{ tokens, partition, clock },
-    isSecure: publicUrl?.startsWith("https:") === true,
-    sessionMs: operator.session_secs * 1000,
-  });
+  const isSecure = publicUrl?.startsWith("https:") === true;
+  const sessions = createSessions({ tokens, partition, clock, isSecure, sessionMs: session_secs * 1000 });
   const answered = createEventCounter(log, "operator.answered");
   const refusals = createRefusalLog(log, "operator.refused");
   const common = { partition, clock, log, ...configuredBy(options, clock) };
   const work = partitionOf(options.workRedis, prefixOf(postern.redis.name));
   const worker = startRunWorker({ partition: work, kinds: bulkWorkers({ ...common, partition: work }), log });
-  const overview = createOverview({
-    ...{ partition, clock, configDir: options.configDir, env: options.env },
-    ...toDurability(postern.redis),
-  });
+  const { configDir, env, liveTimes: times } = options;
+  const overview = createOverview({ partition, clock, configDir, env, ...toDurability(postern.redis) });
   const places = { lists: createConcurrencyLimit(LISTS), bodies: createConcurrencyLimit(BODIES) };
   const runs = createRunStore(partition);
   const operationsOf = createOperationsOf({ ...common, overview, patient: work, runs, wake: worker.wake });
-  const live = createLive({
-    ...{ overview, heavy: places.lists, clock, times: options.liveTimes },
-    listJobs: () => operationsOf("").listJobs({ limit: LIVE_JOBS, cursor: undefined }, {}),
-    assertUsable: () => durable.assertUsable(),
-    note: (error) => refusals.note(error, { route: "GET /api/v1/live" }),
-  });
+  const listJobs = () => operationsOf("").listJobs({ limit: LIVE_JOBS, cursor: undefined }, {});
+  const assertUsable = () => durable.assertUsable();
+  const note = (error: AppError) => refusals.note(error, { route: "GET /api/v1/live" });
+  const live = createLive({ overview, heavy: places.lists, clock, times, listJobs, assertUsable, note });
   const audit = createAuditSession(partition, clock, log);
   let ending = false;
 
@@ -116,8 +110,13 @@ export function composeOperator(options: Options): ComposedOperator {
       assertHost: assertHostOf(options),
       assertSameSite: createAssertSameSite(publicUrl),
       identify: createIdentify({ tokens, checkToken, sessions }),
-      ...{ addressOf, operationsOf, answered, refusals, places, pace: options.pace ?? PACE },
-      assertUsable: () => durable.assertUsable(),
+      addressOf,
+      operationsOf,
+      answered,
+      refusals,
+      places,
+      pace: options.pace ?? PACE,
+      assertUsable,
     }),
     readiness() {
       const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);

@@ -2,7 +2,7 @@ import type { File } from "../../shared/console/contract/operation.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { createConcurrencyLimit } from "../../shared/platform/lifecycle/concurrency-limit.ts";
 
-/** A report is whole in memory while it is sent. `postern payments refund-list --report` on Redis has no such limit. */
+/** A report is whole in memory while it is sent. `postern refunds report` on Redis has no such limit. */
 const BYTES_MAX = 32 * 1024 * 1024;
 
 const reports = createConcurrencyLimit({ max: 1, what: "reports of refunds", code: "request.rate_limited" });
@@ -23,7 +23,6 @@ export function wholeReport(read: () => Promise<File>): Promise<File> {
 }
 
 function tooLarge(): AppError {
-  const detail =
-    "the report is larger than 32 MiB; run postern payments refund-list --report without --operator";
+  const detail = "the report is larger than 32 MiB; run postern refunds report without --operator";
   return AppError.public("refund.report_too_large", detail);
 }

@@ -62,7 +62,7 @@ export function createRequests({
       res.setHeader("Set-Cookie", cookie);
     },
 
-    getOpenApi: createOpenApi(version),
+    getOpenApi: createOpenApi({ version, cookie: sessions.cookieName }),
 
     async streamLive(wanted, { req, res, who = ANYBODY_HERE }) {
       const holds = async () => who.by !== "session" || (await sessions.find(req)) !== undefined;

@@ -164,14 +164,16 @@ function headersOf({ code }: AppError): Record<string, string> {
 
 /**
  * Decodes each segment of a parameter once. What a second decoding, another split at slashes or a log would read as something else is
- * refused. A parameter of several segments begins with a word, as a path does: none is named by an encoded one.
+ * refused. A parameter of several segments begins with a word, as a path does: none is named by an encoded one. Clients that are generated
+ * from the document encode the slashes of such a parameter too, all of them.
  */
 function decoded({ path }: Route, params: Found<Route>["params"]): Record<string, string> {
   return Object.fromEntries(
     Object.entries(params).map(([name, raw]) => {
-      const [first = "", ...more] = raw.split("/");
-      if (path.includes(`{${name}+}`) && first.includes("%"))
-        throw new AppError("request.not_found", { reason: "no such path" });
+      const isLong = path.includes(`{${name}+}`);
+      const text = isLong && !raw.includes("/") ? raw.replaceAll(/%2F/gi, "/") : raw;
+      const [first = "", ...more] = text.split("/");
+      if (isLong && first.includes("%")) throw new AppError("request.not_found", { reason: "no such path" });
       return [name, [first, ...more].map((segment) => decodedSegment(name, segment)).join("/")];
     }),
   );

@@ -70,7 +70,9 @@ function parsed(name, lua, globals = GLOBALS) {
   };
   const found = { declared: [], assigned: [] };
   const chunk = parse(lua, {
-    ...{ luaVersion: "5.1", scope: true, ranges: true },
+    luaVersion: "5.1",
+    scope: true,
+    ranges: true,
     onLocalDeclaration: (local) => found.declared.push(local),
     onCreateNode({ type, raw, variables }) {
       if (type === "StringLiteral" && raw.includes("\n")) refuse("has a string of several lines");

@@ -27,7 +27,7 @@ type DevSummary = {
   probes: Probes;
   /** `job` is absent if the event chooses it. A sender that signs in a way of its own has `send`, all others `curl`. */
   endpoints: { path: string; auth: string; job?: number; curl?: string; send?: string }[];
-  /** The x402 gateway, if jobs are sold. */
+  /** The payment gateway, if jobs are sold. */
   x402?: string;
   devnet?: { rpc: string; facilitator: string; control: string };
   /** The pricing engine: its gRPC server and its HTTP server. */

@@ -53,7 +53,7 @@ export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): Re
   };
 }
 
-/** Integers are decimal strings, bytes are 0x hex. `quote_header` is the value of the header for an x402 gateway. */
+/** Integers are decimal strings, bytes are 0x hex. `quote_header` is the value of the header for a payment gateway. */
 function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
   const { signed, operator, proofOfWork, settlement } = answer;
   const { details, signature } = toQuoteJson(signed);

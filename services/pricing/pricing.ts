@@ -151,7 +151,9 @@ export function composePricingService(options: Options): ComposedService {
   const separator = domainSeparator(pricing.domain);
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
   const durable = new DurableRedis({
-    ...{ redis, ...toDurability(postern.redis), log },
+    redis,
+    ...toDurability(postern.redis),
+    log,
     checkData: createClaimLayout(partition),
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
@@ -200,7 +202,7 @@ export function composePricingService(options: Options): ComposedService {
   };
 }
 
-/** How a quote can be settled at an x402 gateway now: in every token whose rate is known. */
+/** How a quote can be settled at a payment gateway now: in every token whose rate is known. */
 function createSettle({ public_url, accepted_tokens }: X402Settlement, rateOf: RateOf<AcceptedToken>) {
   const endpoint = public_url.replace(/\/$/, "");
   return (quote: JobQuote): Settlement => ({

@@ -165,7 +165,8 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
       log.info("call.injected", {
         ...fieldsOf(taken),
         ...pathOf(call),
-        ...{ injectMs, endToEndMs: clock() - call.accepted_at },
+        injectMs,
+        endToEndMs: clock() - call.accepted_at,
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
       remember(call, taken.attemptsBefore + 1);

@@ -1,7 +1,6 @@
 import { type Dispatcher, Pool } from "undici";
 import { jobKeyOf } from "../../shared/call/job-ids.ts";
 import type { RunnerAnswer } from "../../shared/call/results/answer.ts";
-import { RESULT_LIMITS } from "../../shared/call/results/limits.ts";
 import { problemTextOf } from "../../shared/call/results/result.ts";
 import { createConnector } from "../../shared/http/connector.ts";
 import { parseRetryAfter } from "../../shared/http/headers.ts";
@@ -26,7 +25,7 @@ export function createHttpInject({
   timeoutMs,
   timeoutMsOfJob,
   connections,
-  resultBytesMax = RESULT_LIMITS.resultBytesMax,
+  resultBytesMax,
   clock,
 }: {
   /** Base URL of the runner. */
@@ -36,11 +35,11 @@ export function createHttpInject({
   /** Time for the whole exchange. */
   timeoutMs: number;
   /** By job key, for jobs that have another time. */
-  timeoutMsOfJob?: ReadonlyMap<string, number>;
+  timeoutMsOfJob: ReadonlyMap<string, number>;
   /** Connections kept alive: as many as calls are injected at once. */
   connections: number;
   /** So much is read of an answer that is to be kept. */
-  resultBytesMax?: number | undefined;
+  resultBytesMax: number;
   clock: Clock;
 }): HttpInject {
   const base = new URL(url);
@@ -59,7 +58,7 @@ export function createHttpInject({
     const { call } = delivered;
     const request = toRequest(delivered, basePath, secret, Math.floor(clock() / 1000));
     const limits = {
-      timeoutMs: timeoutMsOfJob?.get(jobKeyOf(call)) ?? timeoutMs,
+      timeoutMs: timeoutMsOfJob.get(jobKeyOf(call)) ?? timeoutMs,
       keepBytesMax: call.keep_result ? resultBytesMax : undefined,
     };
     const response = await exchange(pool, request, limits, hold);
@@ -109,10 +108,11 @@ function toError(response: RunnerResponse, now: number): AppError | undefined {
   const { status, body, excerpt } = response;
   if (status >= 200 && status < 300) return undefined;
   const retryAfterMs = parseRetryAfter(response.header("retry-after"), now);
-  const reason = excerpt === "" ? `${status}` : `${status} ${excerpt}`;
+  const reason = excerpt === "" ? `HTTP ${status}` : `${status} ${excerpt}`;
   const { code, ...outcome } = answerOf(status, retryAfterMs !== undefined);
   return new RunnerFailure(code, {
-    ...{ reason, outcome },
+    reason,
+    outcome,
     problem: problemTextOf(response.header("content-type"), body),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   });

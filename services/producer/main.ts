@@ -16,7 +16,8 @@ export function runProducer(options: ProcessOptions): Promise<number> {
     const runners = Object.entries({ ...postern.runners, [DEFAULT_RUNNER]: postern.runner });
     const jobs = Object.keys(postern.jobs);
     log.info("service.started", {
-      ...{ opsAddress, runner: postern.runner.url },
+      opsAddress,
+      runner: postern.runner.url,
       ...(jobs.length > 0 && {
         runners: Object.fromEntries(runners.map(([name, { url }]) => [name, url])),
         jobs,

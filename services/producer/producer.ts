@@ -141,10 +141,7 @@ export function composeProducer(options: Options): ComposedProducer {
   const stopPublishing = callbacks && publishCallbackKeys(partition, callbacks.secrets);
   const runners = options.inject === undefined ? openRunners(options, jobs) : undefined;
   if (runners !== undefined) options.reports?.watchRunners(runners);
-  const delivering = createDelivering({
-    ...options,
-    ...{ jobs, callbacks, runners, partition, log, workerId },
-  });
+  const delivering = createDelivering({ ...options, jobs, callbacks, runners, partition, log, workerId });
   const consumer = consume({
     partition,
     server: durable,
@@ -156,7 +153,11 @@ export function composeProducer(options: Options): ComposedProducer {
     deliver: delivering.deliver,
     prepare: preparing(openJobs(partition), options.setsLimits ? jobs : undefined, callbacks),
     slots: concurrency,
-    ...{ bodyBudgetBytes, lockMs, results: toResultLimits(postern), workerName: workerId, log },
+    bodyBudgetBytes,
+    lockMs,
+    results: toResultLimits(postern),
+    workerName: workerId,
+    log,
   });
   runners?.onChange(consumer.refill);
   const heartbeat = beat(partition, workerId, clock);
@@ -218,7 +219,8 @@ function openRunners({ postern, redis, log, clock = redisClock(redis).now }: Opt
     jobs,
     connections: postern.producer.concurrency,
     resultBytesMax: toResultLimits(postern).resultBytesMax,
-    ...{ clock, log },
+    clock,
+    log,
   });
 }
 
@@ -245,7 +247,9 @@ function createDelivering(options: Delivering) {
       log,
     }),
     resultBytesMax: toResultLimits(postern).resultBytesMax,
-    ...{ clock: redisTime, log, workerId },
+    clock: redisTime,
+    log,
+    workerId,
   };
   const deliverCall = createDeliver({
     ...shared,
@@ -253,7 +257,10 @@ function createDelivering(options: Delivering) {
     isAway: (job) => runners?.isAway(job) === true,
     remember: (call, attempt) => history?.add(call, attempt),
     policy: createRetryPolicy({
-      ...{ attempts, backoff: { baseMs: backoff.base_ms, capMs: backoff.cap_ms }, jobs, random },
+      attempts,
+      backoff: { baseMs: backoff.base_ms, capMs: backoff.cap_ms },
+      jobs,
+      random,
     }),
   });
   const callbacks =

@@ -46,7 +46,6 @@ export function createRunnerWatch({
   clock,
   log,
   pauses = PAUSES,
-  random = Math.random,
 }: {
   runner: string;
   url: string;
@@ -54,7 +53,6 @@ export function createRunnerWatch({
   clock: Clock;
   log: Logger;
   pauses?: Backoff;
-  random?: () => number;
 }): RunnerWatch {
   const listeners: (() => void)[] = [];
   const missed = createEventCounter(log, "runner.connect_failed", "warn");
@@ -77,7 +75,7 @@ export function createRunnerWatch({
   /** A pause lasts at least half of what the backoff allows: there is only one prober, and nothing to be gained by haste. */
   function probeLater(): void {
     probes += 1;
-    const pauseMs = backoffMs(pauses, probes, () => 0.5 + random() / 2);
+    const pauseMs = backoffMs(pauses, probes, () => 0.5 + Math.random() / 2);
     timer = setTimeout(() => void look(), pauseMs);
   }
 

@@ -41,8 +41,8 @@ export function createRunners({
   jobs: ReadonlyMap<string, JobRunner>;
   /** Connections to each runner that are kept alive. */
   connections: number;
-  /** So much is read of an answer that is to be kept; 256 KiB by default. */
-  resultBytesMax?: number | undefined;
+  /** So much is read of an answer that is to be kept. */
+  resultBytesMax: number;
   clock: Clock;
   log: Logger;
 }): Runners {

@@ -157,9 +157,17 @@ export function createCallStore({
       const first = await finish(
         { ...touched, delivery: keys.delivery(id), deliveries: keys.deliveries },
         {
-          ...{ id, memoryMs, listedMs, job, sha256: Buffer.from(sha256, "hex"), bytes },
-          ...{ status: answer.status, digest: sha256Of(answer.body), toKeep: answers.toKeep(id, answer) },
-          ...{ answerMs: listedMs, answersBytesMax: answers.answersBytesMax },
+          id,
+          memoryMs,
+          listedMs,
+          job,
+          sha256: Buffer.from(sha256, "hex"),
+          bytes,
+          status: answer.status,
+          digest: sha256Of(answer.body),
+          toKeep: answers.toKeep(id, answer),
+          answerMs: listedMs,
+          answersBytesMax: answers.answersBytesMax,
           outgoing: outgoingWords(outgoing),
         },
       );
@@ -176,16 +184,14 @@ export function createCallStore({
       await fail(
         { call: call(id), due, delivery: delivery(id), deliveries },
         {
-          ...{
-            id,
-            owner,
-            code,
-            reason: cut(failure.reason, REASON_MAX),
-            status,
-            attempts,
-            listedMs,
-            memoryMs,
-          },
+          id,
+          owner,
+          code,
+          reason: cut(failure.reason, REASON_MAX),
+          status,
+          attempts,
+          listedMs,
+          memoryMs,
           outgoing: outgoingWords(outgoing),
         },
       );

@@ -61,7 +61,10 @@ function openDelivering({
       log.info("results.delivery_disabled", { jobs: long.map(({ name }) => name), reason });
     const nothing = () => {};
     return {
-      ...{ createTeller: NO_TELLER, toOutgoing: () => undefined, onOutgoing: nothing, stop: nothing },
+      createTeller: NO_TELLER,
+      toOutgoing: () => undefined,
+      onOutgoing: nothing,
+      stop: nothing,
       settle: () => Promise.resolve(),
     };
   }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { BODY_BYTES_MAX } from "../../shared/call/job-call.ts";
-import { toAnswerOptions, toRunnerRedis } from "../../shared/config/postern-toml.ts";
+import { type PosternToml, toAnswerOptions, toRunnerRedis } from "../../shared/config/postern-toml.ts";
 import { type PosternConfig, readPostern } from "../../shared/config/read-postern.ts";
 import { toDurability } from "../../shared/config/redis-toml.ts";
 import { explain, type Readiness } from "../../shared/http/readiness.ts";
@@ -86,27 +86,30 @@ export function composeRunner(options: Options): ComposedServer {
   const isDraining = () => draining;
 
   const keys = runnerKeysOf(runnerPrefixOf(postern.redis.name));
-  const durable = new DurableRedis({
-    ...{ redis, ...toDurability(toRunnerRedis(postern)), onUsable: () => wake(), log },
-    checkData: createClaimRunnerLayout(redis, keys),
-  });
+  const checkData = createClaimRunnerLayout(redis, keys);
+  const onUsable = () => wake();
+  const durability = toDurability(toRunnerRedis(postern));
+  const durable = new DurableRedis({ redis, ...durability, checkData, onUsable, log });
   const store = { durable, keys, owner: randomUUID(), leaseMs, memoryMs: config.memory_secs * 1000 };
   const answersMemoryRatioMax = givesWayAbove(limits.redis_memory_ratio_max).answers;
-  const answers = new KeptAnswers({
-    ...{ durable, keys, answersMemoryRatioMax, log },
-    ...toAnswerOptions(postern),
-  });
+  const answers = new KeptAnswers({ durable, keys, answersMemoryRatioMax, log, ...toAnswerOptions(postern) });
   const calls = createCallStore({ ...store, answers });
   const longStore = createLongStore(store);
   const untilStored = createUntilStored({ ended, log });
   const leases = new Leases({ redis, renew: calls.renew, leaseMs });
   const execute = createExecute({ metadataPrefix, ended, log });
   const longCalls = openLongCalls({
-    ...{ jobs, durable, keys, calls, longStore, leases, leaseMs, execute, untilStored, concurrency },
-    attempts: config.long_attempts,
-    backoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
-    ...{ deliverTo: config.deliver_to, secret: secrets[0], resultBytesMax: config.result_bytes_max },
-    ...{ clock, random, log },
+    ...toLongOptions(postern.runner),
+    ...store,
+    jobs,
+    calls,
+    longStore,
+    leases,
+    execute,
+    untilStored,
+    clock,
+    random,
+    log,
   });
   const { wake } = longCalls;
 
@@ -119,9 +122,7 @@ export function composeRunner(options: Options): ComposedServer {
   const listCalls = createListCalls(redis, keys, redisClock(redis).now);
   const readiness = createReadiness(durable, isDraining);
 
-  const settle = async (): Promise<void> => {
-    await Promise.all([idle(), longCalls.settle()]);
-  };
+  const settle = () => Promise.all([idle(), longCalls.settle()]).then(() => {});
   const stop = (): void => {
     draining = true;
   };
@@ -143,13 +144,24 @@ export function composeRunner(options: Options): ComposedServer {
   };
 }
 
+function toLongOptions({ concurrency, secret, ...config }: PosternToml["runner"]) {
+  return {
+    concurrency,
+    attempts: config.long_attempts,
+    backoff: { baseMs: config.long_backoff.base_ms, capMs: config.long_backoff.cap_ms },
+    deliverTo: config.deliver_to,
+    secret: secret?.[0],
+    resultBytesMax: config.result_bytes_max,
+  };
+}
+
 function createReadiness(durable: DurableRedis, isDraining: () => boolean) {
   return (): Readiness => {
     const { ok, text } = explain(() => durable.server().proof);
     const draining = isDraining();
     const checks = {
       redis: text,
-      durability: durable.durability.mode,
+      durability: durable.mode,
       ...clockCheck(durable.redis),
       draining,
     };

@@ -46,7 +46,8 @@ function toAccepted({ id, job_id: jobId }: JobCall, enqueued: Enqueued): Accepte
       return { replayed: false, status: "accepted", jobId };
     case "known":
       return {
-        ...{ replayed: true, status: STATUSES[enqueued.state] },
+        replayed: true,
+        status: STATUSES[enqueued.state],
         jobId: enqueued.job === undefined ? jobId : idsOfKey(enqueued.job).jobIndex,
       };
     case "conflict":

@@ -218,7 +218,10 @@ function toEndpoints(
     handshakes:
       config.handshakes.length === 0 ? undefined : createHandshakes(config, { admission, takeSecret }),
     makeCall: createMakeCall(config, {
-      ...{ serviceId, metadataPrefix, accessOf, clock: redisTime },
+      serviceId,
+      metadataPrefix,
+      accessOf,
+      clock: redisTime,
       readCallback: createReadCallback({
         metadataPrefix,
         hosts: config.callback_hosts ?? [],

@@ -189,7 +189,7 @@ function refused(reason: string): AppError {
 function notOpen(): AppError {
   const publicDetail = "the endpoint is not open for a new secret";
   return new AppError("webhook.handshake_refused", {
-    reason: `${publicDetail}: run postern endpoint open`,
+    reason: `${publicDetail}: run postern endpoints open`,
     publicDetail,
   });
 }

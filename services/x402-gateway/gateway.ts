@@ -27,7 +27,7 @@ import { PaymentJournal } from "../../shared/payments/journal.ts";
 import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
-import { createRates, type ObservedRate } from "../../shared/pricing/rates/rates.ts";
+import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 import { prefixOf } from "../../shared/redis/keys.ts";
 import { extraMs } from "../../shared/redis/large.ts";
@@ -58,7 +58,6 @@ import { PayJob } from "./routes/pay-job.ts";
 import { toPriceAnswer } from "./routes/price.ts";
 import { toSchemaAnswer } from "./routes/schema.ts";
 import { CORS_HEADERS, createHandler } from "./server.ts";
-import { toSharedChecks } from "./shared-checks.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type { JobPricingFile, PosternFile, X402File } from "../../config/schema/files.ts";
@@ -179,8 +178,15 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const paidRequests = new PaidRequests({ catalog, admission, bodies, partyOf });
   const knownPayments = new KnownPayments({ journal, operatorQuotes, clock, patienceMs: settleTimeoutMs });
   const checkParts = {
-    ...{ x402, requestedJobs, admission, chains, facilitators, callerPolicy, offerSettings },
-    ...{ clock, redisTime },
+    x402,
+    requestedJobs,
+    admission,
+    chains,
+    facilitators,
+    callerPolicy,
+    offerSettings,
+    clock,
+    redisTime,
   };
   const settling = { journal, chains, facilitators, beginWrite, maxTimeoutMs, clock, log };
   const settler = new Settler({ ...settling, openMax, unsettledBytesMax });
@@ -210,7 +216,9 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     payersResult: createPayersResult({ tokens, refusalOf, statusUrlOf, waits, waitMsMax, clock }),
     bodyBytesMax: x402.body_limit_bytes,
     metadataPrefix,
-    ...{ clock, redisTime, log },
+    clock,
+    redisTime,
+    log,
   });
   const dryRun = new DryRun({
     ...checkParts,
@@ -279,4 +287,25 @@ export function composeX402Gateway(options: Options): ComposedGateway {
 function graceMsOf(x402: X402Toml, { limits }: PosternToml): number {
   const writingMs = limits.enqueue_timeout_ms + extraMs(storedBytesOf(x402.body_limit_bytes));
   return (x402.facilitator_timeout_secs + x402.settle_timeout_secs) * 1000 + 2 * writingMs;
+}
+
+/**
+ * Facilitators, chains and the sources of rates are the same for every replica. So their absence is reported, and makes no
+ * replica unready.
+ */
+function toSharedChecks(
+  { trust_facilitator }: X402Toml,
+  facilitators: Facilitators,
+  chains: Chains,
+  rates: Rates<AcceptedToken>,
+) {
+  return {
+    facilitators: facilitators.available(),
+    chains: chains.available(),
+    rates: rates.observed().map(({ network, asset, symbol, value, failure }) => {
+      const why = failure && { reason: failure.reason, failed_at: new Date(failure.at).toISOString() };
+      return { network, asset, symbol, ok: value !== undefined, ...why };
+    }),
+    trust_facilitator,
+  };
 }

@@ -16,7 +16,7 @@ type X402Process = ProcessOptions & {
 
 export function runX402(options: X402Process): Promise<number> {
   const { drain: isDrained = false } = options;
-  const own = { file: "x402.toml", title: "x402 gateway", opsAddress: "127.0.0.1:9093", createMeters };
+  const own = { file: "x402.toml", title: "payment gateway", opsAddress: "127.0.0.1:9093", createMeters };
   return runMonitored({ ...X402, ...own }, options, (host) => {
     const { x402, postern, prices, metrics, redis } = host;
     const plain = composeX402Gateway({ ...host, isDrained });

@@ -12,7 +12,6 @@ import { CALL_ID_SHAPES } from "../../shared/ingress/call-routes.ts";
 import { callbackHeaders } from "../../shared/ingress/read-callback.ts";
 import { type AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { CODES } from "../../shared/platform/errors/codes.ts";
-import type { Mismatch } from "../../shared/platform/json-schema/json-schema.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { type Job, noOffer } from "./offer/catalog.ts";
 import { quoteHeaders } from "./offer/operator-quote.ts";
@@ -235,14 +234,11 @@ function toExtra(error: AppError, ids: JobIds | undefined, statusUrl: string | u
     members: {
       ...(isOfJob && { service_id: ids.serviceId, job_index: ids.jobIndex }),
       ...(statusUrl !== undefined && { status_url: statusUrl }),
-      ...(error instanceof UnfitInput && { errors: [toErrorMember(error.mismatch)] }),
+      ...(error instanceof UnfitInput && {
+        errors: [{ detail: error.mismatch.what, pointer: error.mismatch.pointer }],
+      }),
     },
   };
-}
-
-/** As in the example of RFC 9457, section 3. */
-function toErrorMember({ what, pointer }: Mismatch) {
-  return { detail: what, pointer };
 }
 
 const JSON_TYPE = "application/json";

@@ -1,5 +1,4 @@
-import { RESULT_LIMITS, type ResultLimits } from "../call/results/limits.ts";
-import { encodeResult, type StoredResult } from "../call/results/result.ts";
+import { encodeResult, type ResultLimits, type StoredResult } from "../call/results/result.ts";
 import { QUEUE_CONSTANTS } from "../queue/lua-constants.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
@@ -37,7 +36,7 @@ export type DeliverResult = (id: string, result: Delivery) => Promise<Delivered>
  */
 export function createDeliverResult(
   { redis, keys, prefix }: Partition,
-  { resultMs, resultBytesMax, bytesMax }: ResultLimits = RESULT_LIMITS,
+  { resultMs, resultBytesMax, bytesMax }: ResultLimits,
 ): DeliverResult {
   const deliver = DELIVER.on(redis);
   return async (id, result) => {

@@ -55,9 +55,15 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
     const entry = { at, action: "forget", callId: id, by, selection: "by id", reason } as const;
     const callbackIds = ENDINGS.map((ending) => callbackId(id, ending));
     const own = {
-      ...{ record: keys.record(id), payment: keys.payment(id), attempts: keys.attempts(id) },
-      ...{ result: keys.result(id), progress: keys.progress(id), registry: keys.queues },
-      ...{ bytes: keys.bytes, discarded: keys.paymentsDiscarded, ...actKeys(keys, entry) },
+      record: keys.record(id),
+      payment: keys.payment(id),
+      attempts: keys.attempts(id),
+      result: keys.result(id),
+      progress: keys.progress(id),
+      registry: keys.queues,
+      bytes: keys.bytes,
+      discarded: keys.paymentsDiscarded,
+      ...actKeys(keys, entry),
       callbacks: callbackIds.map((callback) => {
         return { record: keys.record(callback), attempts: keys.attempts(callback) };
       }),

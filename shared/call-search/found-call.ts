@@ -45,6 +45,7 @@ export type FoundCall = {
 
 /** Selects calls that meet every field present. `since` and `until` are of the call's `at`, both inclusive. */
 export type CallSearch = {
+  /** A whole id, or a prefix of it. */
   id?: string | undefined;
   deliveryId?: string | undefined;
   endpoint?: string | undefined;

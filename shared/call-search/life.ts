@@ -106,8 +106,12 @@ export function createReadLife(partition: Partition): ReadLife {
   return async function readLife(id) {
     const callbackIds = ENDINGS.map((ending) => callbackId(id, ending));
     const touched = {
-      ...{ record: keys.record(id), payment: keys.payment(id), attempts: keys.attempts(id) },
-      ...{ result: keys.result(id), progress: keys.progress(id), registry: keys.queues },
+      record: keys.record(id),
+      payment: keys.payment(id),
+      attempts: keys.attempts(id),
+      result: keys.result(id),
+      progress: keys.progress(id),
+      registry: keys.queues,
       callbacks: callbackIds.map((callback) => {
         return { record: keys.record(callback), attempts: keys.attempts(callback) };
       }),
@@ -137,12 +141,21 @@ function toLife(id: string, found: Found, remembered: EndedCall | undefined): Ca
   const queue = place?.queue ?? remembered?.queue;
   const forgottenAt = numberOf(record["fg"]);
   return {
-    ...{ id, state, place, head, storedBytes, payment, remembered, result, forgottenAt },
+    id,
+    state,
+    place,
+    head,
+    storedBytes,
+    payment,
+    remembered,
+    result,
+    forgottenAt,
     changedAt: numberOf(record["at"]) ?? remembered?.endedAt,
     origin: queue === undefined ? payment && "x402" : originOf(queue),
     job: queue === undefined ? jobOfRecord(record["jb"], record["rt"]) : jobOf(queue),
     steps: stepsOf({ ...known, id, callbacks }),
-    ...{ attempts, replays: log.replays },
+    attempts,
+    replays: log.replays,
   };
 }
 

@@ -1,4 +1,4 @@
-import { callIdOfDelivery, callIdOfSignedDelivery } from "../call/call-id.ts";
+import { CALL_ID, callIdOfDelivery, callIdOfSignedDelivery } from "../call/call-id.ts";
 import { idsOfKey, type JobIds, jobKey } from "../call/job-ids.ts";
 import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
 import { createCallRecords } from "../queue/call-record.ts";
@@ -16,9 +16,9 @@ const PAYMENT_STATES = ["settling", "review", "void", "discarded", "refund_pendi
 
 type Options = {
   /** The paths of the endpoints that there are, by which a delivery is found whatever became of its call. */
-  paths?: () => readonly string[];
+  paths: () => readonly string[];
   /** After so many ms a search ends with what it has found. */
-  patienceMs?: number;
+  patienceMs: number;
 };
 
 /**
@@ -26,16 +26,14 @@ type Options = {
  * payments. Without a state, of the calls that are no longer anywhere only those with an id, or a delivery id of a known endpoint, are
  * found. It reads no large body, and costs a bounded time.
  */
-export function createSearchCalls(
-  partition: Partition,
-  { paths = () => [], patienceMs = 5000 }: Options = {},
-): SearchCalls {
+export function createSearchCalls(partition: Partition, { paths, patienceMs }: Options): SearchCalls {
   const find = createFindCall(partition);
   const sourcesOf = createSources(partition);
 
   /** Those whose id follows from what is asked for. */
   async function named(search: CallSearch): Promise<FoundCall[]> {
-    const { id, deliveryId, endpoint } = search;
+    const { deliveryId, endpoint } = search;
+    const id = wholeId(search);
     if (id !== undefined || deliveryId === undefined) {
       const call = id === undefined ? undefined : await find(id);
       return call === undefined ? [] : [call];
@@ -56,7 +54,7 @@ export function createSearchCalls(
     const wanted = from(asked, after);
     const limits = { signal: AbortSignal.timeout(patienceMs), isCut: false };
     const known = (await named(asked)).sort(newestFirst);
-    const sources = asked.id === undefined ? sourcesOf(wanted, limits) : [];
+    const sources = wholeId(asked) === undefined ? sourcesOf(wanted, limits) : [];
     const found = await firstOf(merged([toSource(known), ...sources]), wanted, limit + 1, after?.ids);
     const calls = found.slice(0, limit);
     const hasMore = found.length > limit;
@@ -66,6 +64,11 @@ export function createSearchCalls(
       isComplete: !limits.isCut && !isUnlisted(asked) && (hasMore || !limits.signal.aborted),
     };
   };
+}
+
+/** The id that a search names; undefined if it names none, or only a prefix. */
+function wholeId({ id }: CallSearch): string | undefined {
+  return id !== undefined && CALL_ID.test(id) ? id : undefined;
 }
 
 /** Whether calls in this state may be known by their records alone, which are found only by an id. */
@@ -145,14 +148,14 @@ function createSources(partition: Partition) {
   const history = createReadHistory(partition);
   const payments = createPaymentList(partition);
 
-  /** What no queue holds: without a state, the payments of which nothing is known yet. */
+  /** What no queue holds: without a state or an id, the payments of which nothing is known yet. */
   function ofPayments(
-    { state, origin, endpoint, deliveryId, payer, since, until }: CallSearch,
+    { id, state, origin, endpoint, deliveryId, payer, since, until }: CallSearch,
     signal: AbortSignal,
   ) {
     if (endpoint !== undefined || deliveryId !== undefined || origin === "webhook") return [];
     const states = PAYMENT_STATES.filter((each) =>
-      state === undefined ? each === "settling" || each === "review" : each === state,
+      state === undefined ? id !== undefined || each === "settling" || each === "review" : each === state,
     );
     return states.map((each) => {
       const filter = { states: [each.toUpperCase() as PaymentSummary["state"]], payer, since, until };
@@ -206,10 +209,10 @@ function newestFirst(a: FoundCall, b: FoundCall): number {
 
 function isFound(call: FoundCall, search: CallSearch): boolean {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = search;
-  const same = (
-    ["id", "deliveryId", "endpoint", "payer", "transaction", "origin", "job", "state"] as const
-  ).every((name) => search[name] === undefined || search[name] === call[name]);
-  return same && call.at >= since && call.at <= until;
+  const same = (["deliveryId", "endpoint", "payer", "transaction", "origin", "job", "state"] as const).every(
+    (name) => search[name] === undefined || search[name] === call[name],
+  );
+  return same && call.id.startsWith(search.id ?? "") && call.at >= since && call.at <= until;
 }
 
 const NOTHING = {

@@ -4,6 +4,11 @@ export const NOT_A_CALL_ID = "must be a call id: c_ and 32 lower-case hex digits
 
 export const CALL_ID = /^c_[0-9a-f]{32}$/;
 
+/** An id, or enough of its beginning to be worth a search. */
+export const CALL_ID_PREFIX = /^c_[0-9a-f]{4,32}$/;
+
+export const NOT_A_CALL_ID_PREFIX = `${NOT_A_CALL_ID}, or at least the first 4 of them`;
+
 /**
  * The id of a call that can be told again: the same parts are the same call on every replica, for ever. The first 128 bits of
  * SHA-256 over the parts, each preceded by its length in UTF-8 bytes and a colon, so that ("ab","c") differs from ("a","bc").

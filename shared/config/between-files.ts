@@ -85,7 +85,7 @@ export function bodyBudgetProblems(postern: PosternToml, webhooks: WebhooksToml)
   return budgetProblems(postern, largestBodies(webhooks));
 }
 
-/** The same for the body limit of the x402 gateway, `key`. It takes x402.toml unchecked, so that other problems do not hide this one. */
+/** The same for the body limit of the payment gateway, `key`. It takes x402.toml unchecked, so that other problems do not hide this one. */
 export function x402BudgetProblems(postern: PosternToml, x402: unknown, key: string): Problem[] {
   const bytes = isTable(x402) ? commonBodyLimit.safeParse(x402["body_limit_bytes"]).data : undefined;
   return bytes === undefined ? [] : budgetProblems(postern, [{ key, bytes }]);

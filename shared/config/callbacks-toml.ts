@@ -141,7 +141,11 @@ export function callbackProblems({
 export function toCallbackOptions({ secret = [], ...table }: CallbacksToml) {
   const { allow_cidrs, timeout_ms, concurrency, attempts, backoff, result_bytes_max } = table;
   return {
-    ...{ secrets: secret, allowCidrs: allow_cidrs, timeoutMs: timeout_ms, concurrency, attempts },
+    secrets: secret,
+    allowCidrs: allow_cidrs,
+    timeoutMs: timeout_ms,
+    concurrency,
+    attempts,
     backoff: { baseMs: backoff.base_ms, capMs: backoff.cap_ms },
     resultBytesMax: result_bytes_max,
   };

@@ -45,7 +45,8 @@ export function openConfigDir(dir: string): CheckedTables {
       const path = join(dir, name);
       const text = isAbsent(path) ? "" : readText(path);
       texts.set(name, text);
-      tables.set(name, parseTable(text));
+      // Integers too large for a double become bigint, so that the file's own check reports them.
+      tables.set(name, parse(text, { integersAsBigInt: "asNeeded" }));
     } catch (error) {
       tables.set(name, undefined);
       problems.push(tomlProblem(join(dir, name), error));
@@ -67,11 +68,6 @@ export function openConfigDir(dir: string): CheckedTables {
   // True too for a file that cannot be read: `problems` then say so.
   const has = (name: string): boolean => !isAbsent(join(dir, name));
   return checkTables({ dir, has, table, problems, messageFor, linesOf });
-}
-
-/** Integers too large for a double become bigint, so that the file's own check reports them. */
-function parseTable(text: string): unknown {
-  return parse(text, { integersAsBigInt: "asNeeded" });
 }
 
 function placeOf(path: string, line: number | undefined): string {

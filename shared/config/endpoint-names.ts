@@ -4,7 +4,7 @@ import { isTable } from "./fields.ts";
 
 export type NamedEndpoint = {
   path: string;
-  /** Whether a handshake brings its secret (`postern endpoint open`). */
+  /** Whether a handshake brings its secret (`postern endpoints open`). */
   takesSecret: boolean;
   /** As the runner sees it; undefined if it has none. */
   name: string | undefined;

@@ -87,7 +87,7 @@ function secretProblems(parsed: EndpointFields): Problem[] {
   });
 }
 
-/** Whether a handshake brings the endpoint's secret (`postern endpoint open`). */
+/** Whether a handshake brings the endpoint's secret (`postern endpoints open`). */
 export function takesSecretFrom(proof: EndpointFields["handshakes"][number]["proof"]): boolean {
   return typeof proof === "object" && "secret_header" in proof;
 }

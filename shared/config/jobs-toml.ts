@@ -144,7 +144,10 @@ export function toJobs({ jobs, producer }: Pick<JobTables, "jobs" | "producer">)
     Object.entries(jobs).map(([key, { concurrency, rate, attempts, backoff, timeout_ms, runner }]) => {
       const { base_ms, cap_ms } = merged(backoff, producer.backoff);
       const settings = {
-        ...{ concurrency, attempts, runner, timeoutMs: timeout_ms },
+        concurrency,
+        attempts,
+        runner,
+        timeoutMs: timeout_ms,
         // A burst in each period; the period is as long as a burst takes at the average rate.
         rate: rate && { max: rate.burst, periodMs: Math.round((rate.burst * 1000) / rate.perSecond) },
         backoff: backoff && { baseMs: base_ms, capMs: cap_ms },

@@ -53,7 +53,10 @@ const tls = (from: SecretSource) =>
     )
     // A certificate is no secret, and processes with different ones are configured differently.
     .transform(({ ca, cert, key, server_name: serverName }) => ({
-      ...{ ca: ca?.reveal(), cert: cert?.reveal(), key, serverName },
+      ca: ca?.reveal(),
+      cert: cert?.reveal(),
+      key,
+      serverName,
     }));
 
 type Pems = { ca?: Secret | undefined; cert?: Secret | undefined; key?: Secret | undefined };
@@ -73,8 +76,7 @@ function certificateProblems({ ca, cert, key }: Pems): Problem[] {
 }
 
 const durability = {
-  durability: z.enum(["strict", "relaxed"]).default("strict"),
-  declared: z.string().trim().min(1).max(200).optional(),
+  durability: z.enum(["strict", "managed", "relaxed"]).default("strict"),
 };
 
 /** The keys of a Redis: where it is, how to log in, and what it must promise. */
@@ -151,10 +153,6 @@ const rules = between<RedisTable>(
       message: "is missing: sentinel_username needs one",
     },
   ),
-  rule(({ durability: mode, declared }) => mode === "strict" || declared === undefined, {
-    path: ["declared"],
-    message: 'is not used: durability is "relaxed"',
-  }),
 );
 
 const name = z
@@ -198,7 +196,9 @@ export function toRedisTarget(table: RedisTable, prefix: string) {
   const login = { username, password, tls: table.tls };
   if (url !== undefined) return { ...login, url };
   const sentinelLogin = {
-    ...{ username: table.sentinel_username, password: table.sentinel_password, tls: table.sentinel_tls },
+    username: table.sentinel_username,
+    password: table.sentinel_password,
+    tls: table.sentinel_tls,
   };
   const finder =
     sentinels === undefined
@@ -208,6 +208,6 @@ export function toRedisTarget(table: RedisTable, prefix: string) {
 }
 
 /** What a part asks of its Redis (shared/redis/server-state.ts). */
-export function toDurability({ durability: mode, declared }: Pick<RedisTable, keyof typeof durability>) {
-  return { mode, declared };
+export function toDurability({ durability: mode }: Pick<RedisTable, "durability">) {
+  return { mode };
 }

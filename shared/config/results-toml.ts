@@ -55,7 +55,7 @@ export function toAskOptions(postern: WithResults & { http: { connections: numbe
   };
 }
 
-/** How results are kept (shared/call/results/limits.ts). */
+/** How results are kept (shared/call/results/result.ts). */
 export function toResultLimits({ results: table }: WithResults) {
   const { secs, result_bytes_max, bytes_max } = table;
   return { resultMs: secs * 1000, resultBytesMax: result_bytes_max, bytesMax: bytes_max };

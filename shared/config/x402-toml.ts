@@ -30,7 +30,7 @@ const CLOCK_SKEW_SECS = 60;
 /** Some clients sign for an hour, whatever they are offered. */
 const PAYMENT_WINDOW_SECS = 3600 + CLOCK_SKEW_SECS;
 
-/** `x402.toml`. Without the file the x402 gateway is off. `x402Problems` checks what lies between its keys. */
+/** `x402.toml`. Without the file the payment gateway is off. `x402Problems` checks what lies between its keys. */
 export function x402Toml(from: SecretSource) {
   const file = z
     .strictObject({

@@ -10,26 +10,28 @@ import { RUN_ID } from "./runs/run.ts";
 import { askedMs, askedTime, isoTime } from "./view.ts";
 
 /** What somebody did, and why. What it is about depends on the action. */
-export const AuditEntryView = z.object({
-  id: z.string(),
-  stream: z.enum(AUDIT_STREAMS),
-  at: isoTime,
-  action: z.string(),
-  /** A token's name, or `user@host` of a command. */
-  by: z.string(),
-  call_id: z.string().optional(),
-  job: z.string().optional(),
-  path: z.string().optional(),
-  session: z.string().optional(),
-  rejected_id: z.string().optional(),
-  /** The run that it is about, or that did it. */
-  run: z.string().optional(),
-  /** The filters, ids or names that chose it; or from where, for how long or how. */
-  selection: z.string(),
-  reason: z.string().optional(),
-  /** The transaction that was named as a payment's, or that has paid back. */
-  transaction: z.string().optional(),
-});
+export const AuditEntryView = z
+  .object({
+    id: z.string(),
+    stream: z.enum(AUDIT_STREAMS),
+    at: isoTime,
+    action: z.string(),
+    /** A token's name, or `user@host` of a command. */
+    by: z.string(),
+    call_id: z.string().optional(),
+    job: z.string().optional(),
+    path: z.string().optional(),
+    session: z.string().optional(),
+    rejected_id: z.string().optional(),
+    /** The run that it is about, or that did it. */
+    run: z.string().optional(),
+    /** The filters, ids or names that chose it; or from where, for how long or how. */
+    selection: z.string(),
+    reason: z.string().optional(),
+    /** The transaction that was named as a payment's, or that has paid back. */
+    transaction: z.string().optional(),
+  })
+  .meta({ id: "AuditEntry" });
 export type AuditEntryView = z.infer<typeof AuditEntryView>;
 
 /** Selects entries that meet every field present. */
@@ -84,7 +86,19 @@ function toView({ id, stream, at, fields }: AuditPageRead["entries"][number]): A
   const { action = "?", by = "?", selection = "?", reason, transaction } = fields;
   const { call_id, job, path, session, rejected_id, run } = fields;
   return {
-    ...{ id, stream, at: toIso(at), action, by, call_id, job, path, session, rejected_id, run },
-    ...{ selection, reason, transaction },
+    id,
+    stream,
+    at: toIso(at),
+    action,
+    by,
+    call_id,
+    job,
+    path,
+    session,
+    rejected_id,
+    run,
+    selection,
+    reason,
+    transaction,
   };
 }

@@ -32,7 +32,7 @@ export const AuditView = RunHead.extend({
   order: MatchOrder,
   /** Has the tokens that it has come to; whole once it is `done`. Null before the first, and in a list. */
   result: TransferMatches.nullable(),
-});
+}).meta({ id: "Audit" });
 export type AuditView = z.infer<typeof AuditView>;
 
 /** The state of a search for refunds on the chain. */
@@ -40,11 +40,13 @@ export const RefundCheckView = RunHead.extend({
   kind: z.literal("refund-check"),
   /** Null before it has ended, and in a list. */
   result: RefundCheck.nullable(),
-});
+}).meta({ id: "RefundCheck" });
 export type RefundCheckView = z.infer<typeof RefundCheckView>;
 
 /** Work that outlives its request, in any state. */
-export const BulkView = z.discriminatedUnion("kind", [FailedBulkView, AuditView, RefundCheckView]);
+export const BulkView = z
+  .discriminatedUnion("kind", [FailedBulkView, AuditView, RefundCheckView])
+  .meta({ id: "Bulk" });
 export type BulkView = z.infer<typeof BulkView>;
 
 export const BULK_KINDS = ["replay", "discard", "audit", "refund-check"] as const;
@@ -147,7 +149,7 @@ export function bulkWorkers({
   ...deps
 }: Parameters<typeof failedBulk>[0] &
   Parameters<typeof createCheckRefunds>[0] & { listedMax?: number }): Record<BulkKind, DoRun> {
-  const findMatches = createFindMatches(deps.partition, deps.tokens, { listedMax });
+  const findMatches = createFindMatches(deps.partition, deps.tokens, listedMax);
   const checkRefunds = createCheckRefunds(deps);
   return {
     ...failedBulk(deps),

@@ -138,7 +138,8 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
       const absent = signal.aborted ? [] : ids.filter((id) => !found.has(id));
       const missing = await Promise.all(absent.map((id) => whereIs(partition, id)));
       return {
-        ...{ ...counted, paid: paid?.sum() ?? null },
+        ...counted,
+        paid: paid?.sum() ?? null,
         missing: missing.map(({ code, message }) => ({ code, detail: message })),
       };
     },
@@ -151,7 +152,9 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
       const ended = before.done + before.left;
       const withBefore = <Result extends Progress>(result: Result): Result & Due => ({
         ...result,
-        ...{ done: result.done + before.done, left: result.left + before.left, total: counted.chosen },
+        done: result.done + before.done,
+        left: result.left + before.left,
+        total: counted.chosen,
         refundsDue: due === undefined ? null : { ...due.sum(), is_whole: isWhole && result.left === 0 },
       });
       const result = await operateMany(without(again, needsForce(request)), {
@@ -167,7 +170,8 @@ export function createBulk({ runnerMemoryMs, tokens, ...deps }: Deps): BulkApi {
           return operated;
         },
         why: { selection: selectionOf(request), reason, run },
-        ...{ concurrency, signal },
+        concurrency,
+        signal,
         onProgress: (progress) => onProgress(withBefore(progress)),
       });
       return withBefore(result);
@@ -190,7 +194,12 @@ async function countAll(
   isNamed: boolean,
 ): Promise<Counting> {
   const counted: Counting = {
-    ...{ matched: 0, chosen: 0, newest: 0, by_code: {}, needs_force: [], found: new Set() },
+    matched: 0,
+    chosen: 0,
+    newest: 0,
+    by_code: {},
+    needs_force: [],
+    found: new Set(),
   };
   for await (const call of selected) {
     const { id, failedAt, code } = call;
@@ -222,11 +231,16 @@ export function filterWords(filter: FailedFilter): string[] {
   const given: [string, string | undefined][] = [
     ["--origin", origin],
     ["--endpoint", endpoint],
-    ["--service", service_id?.toString()],
-    ["--job", job_id?.toString()],
+    ...jobWords({ service_id, job_id }),
     ["--code", code],
     ["--since", time(since)],
     ["--until", time(until)],
   ];
   return given.flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
+}
+
+/** The API can name a job of any service, for which a command has no option. */
+function jobWords({ service_id, job_id }: FailedFilter): [string, string | undefined][] {
+  if (job_id === undefined) return [["--service-id", service_id?.toString()]];
+  return [["--job", `${service_id ?? "*"}/${job_id}`]];
 }

@@ -1,65 +1,57 @@
 import { z } from "zod";
-import { CALL_ID, NOT_A_CALL_ID } from "../call/call-id.ts";
+import { CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX } from "../call/call-id.ts";
 import { WEBHOOK_DELIVERY_ID, WEBHOOK_PATH } from "../call/job-call.ts";
-import { idsOfKey, whyNoJobKey } from "../call/job-ids.ts";
+import { idsOfKey } from "../call/job-ids.ts";
 import { ORIGINS } from "../call/origin.ts";
 import { createResults } from "../call/results/store.ts";
 import { createForget } from "../call-search/forget.ts";
 import { CALL_STATES, type FoundCall } from "../call-search/found-call.ts";
 import { type CallLife, createReadBody, createReadLife } from "../call-search/life.ts";
 import { createSearchCalls } from "../call-search/search.ts";
-import { isAddress } from "../chain/address.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { toIso } from "../platform/time/iso.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
+import { jobKey, payer, transaction } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedMs, askedTime, count, isoOrNull, isoTime } from "./view.ts";
 
 /** A call that was found. What is null is not known of it. */
-export const FoundCallView = z.object({
-  id: z.string(),
-  state: z.enum(CALL_STATES),
-  /** When it came into this state, or was queued. */
-  at: isoTime,
-  origin: z.string().nullable(),
-  /** `<service id>/<job index>` */
-  job: z.string().nullable(),
-  endpoint: z.string().nullable(),
-  delivery_id: z.string().nullable(),
-  payer: z.string().nullable(),
-  transaction: z.string().nullable(),
-  accepted_at: isoTime.nullable(),
-  ended_at: isoTime.nullable(),
-  attempts: count.nullable(),
-  code: z.string().nullable(),
-  reason: z.string().nullable(),
-});
+export const FoundCallView = z
+  .object({
+    id: z.string(),
+    state: z.enum(CALL_STATES),
+    /** When it came into this state, or was queued. */
+    at: isoTime,
+    origin: z.string().nullable(),
+    /** `<service id>/<job index>` */
+    job: z.string().nullable(),
+    endpoint: z.string().nullable(),
+    delivery_id: z.string().nullable(),
+    payer: z.string().nullable(),
+    transaction: z.string().nullable(),
+    accepted_at: isoTime.nullable(),
+    ended_at: isoTime.nullable(),
+    attempts: count.nullable(),
+    code: z.string().nullable(),
+    reason: z.string().nullable(),
+  })
+  .meta({ id: "FoundCall" });
 export type FoundCallView = z.infer<typeof FoundCallView>;
 
 /** Selects calls that meet every field present. */
 export const CallSearch = z.strictObject({
-  id: z.string().regex(CALL_ID, NOT_A_CALL_ID).optional(),
+  /** A whole id, or a prefix of it. */
+  id: z.string().regex(CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX).optional(),
   delivery_id: z.string().min(1).max(1024).optional(),
   endpoint: z.string().min(1).max(2048).optional(),
-  payer: z
-    .string()
-    .refine(isAddress, "must be an address: 0x and 40 hex digits")
-    .transform((text) => text.toLowerCase())
-    .optional(),
-  transaction: z
-    .string()
-    .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
-    .transform((text) => text.toLowerCase())
-    .optional(),
+  payer: payer.optional(),
+  transaction: transaction.optional(),
   origin: z.enum(ORIGINS).optional(),
-  job: z
-    .string()
-    .refine((text) => whyNoJobKey(text) === undefined, "must be <service id>/<job index>, such as 7/1")
-    .optional(),
+  job: jobKey.optional(),
   state: z.enum(CALL_STATES).optional(),
   since: askedTime.optional(),
   until: askedTime.optional(),
@@ -67,68 +59,72 @@ export const CallSearch = z.strictObject({
 export type CallSearch = z.infer<typeof CallSearch>;
 
 /** One thing that happened to a call. What it has beside `at` and `what` depends on that. */
-const Step = z.object({
-  at: isoTime,
-  what: z.string(),
-  /** How many attempts right before it are no longer kept. */
-  missing: count.optional(),
-  n: z.int().optional(),
-  code: z.string().optional(),
-  reason: z.string().optional(),
-  worker: z.string().optional(),
-  facilitator: z.string().optional(),
-  dispatches: z.int().optional(),
-  transaction: z.string().optional(),
-  by: z.string().optional(),
-  proven: z.boolean().optional(),
-  export: z.string().optional(),
-  json: z.string().optional(),
-  status: z.int().optional(),
-  content_type: z.string().optional(),
-  bytes: z.int().optional(),
-  title: z.string().optional(),
-  detail: z.string().optional(),
-  ending: z.string().optional(),
-  state: z.string().optional(),
-  attempts: z.int().optional(),
-  id: z.string().optional(),
-});
+const Step = z
+  .object({
+    at: isoTime,
+    what: z.string(),
+    /** How many attempts right before it are no longer kept. */
+    missing: count.optional(),
+    n: z.int().optional(),
+    code: z.string().optional(),
+    reason: z.string().optional(),
+    worker: z.string().optional(),
+    facilitator: z.string().optional(),
+    dispatches: z.int().optional(),
+    transaction: z.string().optional(),
+    by: z.string().optional(),
+    proven: z.boolean().optional(),
+    export: z.string().optional(),
+    json: z.string().optional(),
+    status: z.int().optional(),
+    content_type: z.string().optional(),
+    bytes: z.int().optional(),
+    title: z.string().optional(),
+    detail: z.string().optional(),
+    ending: z.string().optional(),
+    state: z.string().optional(),
+    attempts: z.int().optional(),
+    id: z.string().optional(),
+  })
+  .meta({ id: "CallStep" });
 
 /** All that is kept of a call but the bytes of its body and result. */
-export const CallLifeView = z.object({
-  call_id: z.string(),
-  state: z.string(),
-  changed_at: isoTime.nullable(),
-  origin: z.string().nullable(),
-  service_id: count.nullable(),
-  job_id: count.nullable(),
-  queue: z.object({ name: z.string(), as: z.string(), due_at: isoTime.nullable() }).nullable(),
-  /** The oldest first. Of failed attempts, failures and replays only the newest five of each. */
-  timeline: z.array(Step),
-  content_type: z.string().nullable(),
-  bytes: count.nullable(),
-  sha256: z.string().nullable(),
-  traceparent: z.string().nullable(),
-  metadata: z.record(z.string(), z.string()).nullable(),
-  path: z.string().nullable(),
-  delivery_id: z.string().nullable(),
-  /** How many attempts there were in all, across replays. Null if that is no longer known. */
-  attempts: count.nullable(),
-  /** How often it was replayed, while its attempts are kept. */
-  replays: count,
-  body_kept: z.boolean(),
-  /** `answer`, and otherwise why there is none. */
-  result: z.object({
-    what: z.string(),
-    /** Of an answer that is kept. */
-    bytes: count.optional(),
-    code: z.string().optional(),
-    title: z.string().nullable().optional(),
-    detail: z.string().nullable().optional(),
-  }),
-  payment: PaymentView.nullable(),
-  forgotten_at: isoTime.nullable(),
-});
+export const CallLifeView = z
+  .object({
+    call_id: z.string(),
+    state: z.string(),
+    changed_at: isoTime.nullable(),
+    origin: z.string().nullable(),
+    service_id: count.nullable(),
+    job_id: count.nullable(),
+    queue: z.object({ name: z.string(), as: z.string(), due_at: isoTime.nullable() }).nullable(),
+    /** The oldest first. Of failed attempts, failures and replays only the newest five of each. */
+    timeline: z.array(Step),
+    content_type: z.string().nullable(),
+    bytes: count.nullable(),
+    sha256: z.string().nullable(),
+    traceparent: z.string().nullable(),
+    metadata: z.record(z.string(), z.string()).nullable(),
+    path: z.string().nullable(),
+    delivery_id: z.string().nullable(),
+    /** How many attempts there were in all, across replays. Null if that is no longer known. */
+    attempts: count.nullable(),
+    /** How often it was replayed, while its attempts are kept. */
+    replays: count,
+    body_kept: z.boolean(),
+    /** `answer`, and otherwise why there is none. */
+    result: z.object({
+      what: z.string(),
+      /** Of an answer that is kept. */
+      bytes: count.optional(),
+      code: z.string().optional(),
+      title: z.string().nullable().optional(),
+      detail: z.string().nullable().optional(),
+    }),
+    payment: PaymentView.nullable(),
+    forgotten_at: isoTime.nullable(),
+  })
+  .meta({ id: "CallLife" });
 export type CallLifeView = z.infer<typeof CallLifeView>;
 
 export const FoundCalls = z.object({
@@ -253,10 +249,20 @@ export const RESULT_WORDS: Readonly<Record<string, string>> = RESULT;
 function toFoundView({ deliveryId, acceptedAt, endedAt, at, ...call }: FoundCall): FoundCallView {
   const { id, state, origin, job, endpoint, payer, transaction, attempts, code, reason } = call;
   return {
-    ...{ id, state, at: toIso(at), origin: origin ?? null, job: job ?? null, endpoint: endpoint ?? null },
-    ...{ delivery_id: deliveryId ?? null, payer: payer ?? null, transaction: transaction ?? null },
-    ...{ accepted_at: isoOrNull(acceptedAt), ended_at: isoOrNull(endedAt), attempts: attempts ?? null },
-    ...{ code: code ?? null, reason: reason ?? null },
+    id,
+    state,
+    at: toIso(at),
+    origin: origin ?? null,
+    job: job ?? null,
+    endpoint: endpoint ?? null,
+    delivery_id: deliveryId ?? null,
+    payer: payer ?? null,
+    transaction: transaction ?? null,
+    accepted_at: isoOrNull(acceptedAt),
+    ended_at: isoOrNull(endedAt),
+    attempts: attempts ?? null,
+    code: code ?? null,
+    reason: reason ?? null,
   };
 }
 

@@ -74,7 +74,7 @@ export const FailedBulkView = RunHead.extend({
    */
   refunds_due: PartialSum.nullable(),
   remaining: count.nullable(),
-});
+}).meta({ id: "FailedBulk" });
 export type FailedBulkView = z.infer<typeof FailedBulkView>;
 
 /** Excludes calls that fail after `now`, however late the calls are counted. */
@@ -105,7 +105,9 @@ export function failedBulk(deps: Omit<Parameters<typeof createBulk>[0], "by">): 
     const onProgress = ({ done, left, refundsDue }: BulkProgress) =>
       tell({ counted, done, left, refundsDue });
     const result = await bulk.operate(request, counted, {
-      ...{ signal, before, onProgress },
+      signal,
+      before,
+      onProgress,
       onDone: () => failpoint("console.after_operated"),
     });
     onProgress(result);
@@ -129,15 +131,20 @@ export function toFailedBulkView(run: Run): FailedBulkView {
   const { dry_run, force, limit } = StoredOrder.parse(run.request);
   const { counted, done, left, refundsDue } = progressOf(run);
   return {
-    ...{ ...toHead(run, failedSelection(run.request)), kind: run.kind as BulkAction },
-    ...{ dry_run, force, limit: limit ?? null },
+    ...toHead(run, failedSelection(run.request)),
+    kind: run.kind as BulkAction,
+    dry_run,
+    force,
+    limit: limit ?? null,
     matched: counted?.matched ?? null,
     by_code: counted?.by_code ?? null,
     paid: counted?.paid ?? null,
     needs_force_count: counted === undefined ? null : counted.matched - counted.chosen,
     needs_force: counted?.needs_force ?? [],
     missing: counted?.missing ?? [],
-    ...{ done, left_meanwhile: left, refunds_due: refundsDue },
+    done,
+    left_meanwhile: left,
+    refunds_due: refundsDue,
     remaining: counted === undefined ? null : counted.chosen - done - left,
   };
 }

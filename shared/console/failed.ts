@@ -16,39 +16,44 @@ import { openRegistry } from "../queue/registry.ts";
 import { createReplay } from "../queue/replay.ts";
 import { createAudit } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
+import { errorCode } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
 /** A failed call without its body. What is absent is not known of it. */
-export const FailedCallView = z.object({
-  id: z.string(),
-  /** It may be one that this release does not know. */
-  origin: z.string(),
-  /** The webhook path that it came in by. */
-  path: z.string().optional(),
-  service_id: count,
-  job_id: count,
-  failed_at: isoTime,
-  accepted_at: isoTime,
-  /** Since it was queued or last replayed. */
-  attempts: count,
-  code: z.string(),
-  reason: z.string(),
-  content_type: z.string().optional(),
-  bytes: count.optional(),
-  sha256: z.string().optional(),
-  traceparent: z.string().optional(),
-});
+export const FailedCallView = z
+  .object({
+    id: z.string(),
+    /** It may be one that this release does not know. */
+    origin: z.string(),
+    /** The webhook path that it came in by. */
+    path: z.string().optional(),
+    service_id: count,
+    job_id: count,
+    failed_at: isoTime,
+    accepted_at: isoTime,
+    /** Since it was queued or last replayed. */
+    attempts: count,
+    code: z.string(),
+    reason: z.string(),
+    content_type: z.string().optional(),
+    bytes: count.optional(),
+    sha256: z.string().optional(),
+    traceparent: z.string().optional(),
+  })
+  .meta({ id: "FailedCall" });
 export type FailedCallView = z.infer<typeof FailedCallView>;
 
-const AttemptView = z.object({
-  /** The n-th failed attempt since the call was accepted. */
-  n: z.int(),
-  at: isoTime,
-  code: z.string(),
-  reason: z.string(),
-  worker: z.string(),
-});
+const AttemptView = z
+  .object({
+    /** The n-th failed attempt since the call was accepted. */
+    n: z.int(),
+    at: isoTime,
+    code: z.string(),
+    reason: z.string(),
+    worker: z.string(),
+  })
+  .meta({ id: "FailedAttempt" });
 
 /** All that is known of a failed call but its body. */
 export const FailedCallDetail = FailedCallView.extend({
@@ -59,33 +64,37 @@ export const FailedCallDetail = FailedCallView.extend({
   failed_attempts: z.array(AttemptView),
   /** The stored data, if it is unreadable as a call. */
   stored: z.unknown().optional(),
-});
+}).meta({ id: "FailedCallDetail" });
 export type FailedCallDetail = z.infer<typeof FailedCallDetail>;
 
 /** The failed calls of one origin of a job that failed with one code. */
-export const FailedGroupView = z.object({
-  origin: z.string(),
-  service_id: count,
-  job_id: count,
-  code: z.string(),
-  count,
-  newest_at: isoTime,
-  newest_reason: z.string(),
-  /** So many of them failed in each hour of the last day, by the clock, the oldest hour first and the one that runs last. */
-  by_hour: z.array(count).length(24),
-});
+export const FailedGroupView = z
+  .object({
+    origin: z.string(),
+    service_id: count,
+    job_id: count,
+    code: z.string(),
+    count,
+    newest_at: isoTime,
+    newest_reason: z.string(),
+    /** So many of them failed in each hour of the last day, by the clock, the oldest hour first and the one that runs last. */
+    by_hour: z.array(count).length(24),
+  })
+  .meta({ id: "FailedGroup" });
 export type FailedGroupView = z.infer<typeof FailedGroupView>;
 
 /** Selects failed calls that meet every field present. The times are when a call failed, both inclusive. */
-export const FailedFilter = z.strictObject({
-  origin: z.enum(ORIGINS).optional(),
-  endpoint: z.string().min(1).max(2048).optional(),
-  service_id: count.optional(),
-  job_id: count.optional(),
-  code: z.string().refine(isErrorCode, "must be an error code of docs/errors.md").optional(),
-  since: askedTime.optional(),
-  until: askedTime.optional(),
-});
+export const FailedFilter = z
+  .strictObject({
+    origin: z.enum(ORIGINS).optional(),
+    endpoint: z.string().min(1).max(2048).optional(),
+    service_id: count.optional(),
+    job_id: count.optional(),
+    code: errorCode.optional(),
+    since: askedTime.optional(),
+    until: askedTime.optional(),
+  })
+  .meta({ id: "FailedFilter" });
 export type FailedFilter = z.infer<typeof FailedFilter>;
 
 export const FailedPage = z.object({
@@ -159,8 +168,13 @@ export function createFailedApi(deps: Deps): FailedApi {
       return groups.map(({ queue, code, count: times, hours, newestAt, newestReason }) => {
         const { serviceId, jobIndex } = jobIdsOf(queue);
         return {
-          ...{ origin: originOf(queue), service_id: serviceId, job_id: jobIndex, code, count: times },
-          ...{ newest_at: toIso(newestAt), newest_reason: newestReason },
+          origin: originOf(queue),
+          service_id: serviceId,
+          job_id: jobIndex,
+          code,
+          count: times,
+          newest_at: toIso(newestAt),
+          newest_reason: newestReason,
           by_hour: Array.from({ length: DAY_HOURS }, (_, i) => hours[thisHour - DAY_HOURS + 1 + i] ?? 0),
         };
       });
@@ -216,7 +230,10 @@ function tooOld(id: string): AppError {
 export function toCallFilter(filter: FailedFilter): CallFilter {
   const { origin, endpoint, service_id: serviceId, job_id: jobId, code, since, until } = filter;
   return {
-    ...{ origin, endpoint, serviceId, jobId },
+    origin,
+    endpoint,
+    serviceId,
+    jobId,
     code: code !== undefined && isErrorCode(code) ? code : undefined,
     since: askedMs(since),
     until: askedMs(until),
@@ -227,9 +244,16 @@ function toView({ id, queue, origin, failedAt, acceptedAt, attempts, code, reaso
   const { serviceId, jobIndex } = jobIdsOf(queue);
   const { path, content_type, bytes, sha256, traceparent } = head;
   return {
-    ...{ id, origin, ...(path !== undefined && { path }) },
-    ...{ service_id: serviceId, job_id: jobIndex },
-    ...{ failed_at: toIso(failedAt), accepted_at: toIso(acceptedAt), attempts, code, reason },
+    id,
+    origin,
+    ...(path !== undefined && { path }),
+    service_id: serviceId,
+    job_id: jobIndex,
+    failed_at: toIso(failedAt),
+    accepted_at: toIso(acceptedAt),
+    attempts,
+    code,
+    reason,
     ...(content_type !== undefined && { content_type }),
     ...(bytes !== undefined && { bytes }),
     ...(sha256 !== undefined && { sha256 }),
@@ -248,7 +272,11 @@ function toDetail(
     ...(record !== undefined && { record }),
     ...(call !== undefined && { metadata: call.metadata }),
     failed_attempts: attempts.map(({ n, at, code, reason, worker }) => ({
-      ...{ n, at: toIso(at), code, reason, worker },
+      n,
+      at: toIso(at),
+      code,
+      reason,
+      worker,
     })),
     ...(call === undefined && { stored }),
   };

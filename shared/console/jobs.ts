@@ -22,36 +22,40 @@ import { count, isoTime } from "./view.ts";
  * A job that has a queue or a setting: what it holds, over all origins, and what holds it up. Beside the jobs there are the receivers of
  * callbacks, as `callback/receiver.example.com`, and `callback`, all of these together.
  */
-export const JobView = z.object({
-  job: z.string(),
-  /** The ports of a receiver of callbacks. A name without a port stands for 443 and 80. */
-  ports: z.array(count).optional(),
-  state: z.enum(["running", "throttled", "paused"]),
-  /** Those by which it has a queue. */
-  origins: z.array(z.string()),
-  waiting: count,
-  delayed: count,
-  active: count,
-  failed: count,
-  oldest_age_ms: count.nullable(),
-  /** Calls in hand at once, over all producers. */
-  concurrency: count.nullable(),
-  /** Calls taken in each period, over all producers. */
-  rate: z.object({ calls: count, period_ms: count }).nullable(),
-  /** Until when its runner has asked for a pause. */
-  throttled_until: isoTime.optional(),
-  paused: z.object({ at: isoTime, by: z.string(), reason: z.string() }).optional(),
-});
+export const JobView = z
+  .object({
+    job: z.string(),
+    /** The ports of a receiver of callbacks. A name without a port stands for 443 and 80. */
+    ports: z.array(count).optional(),
+    state: z.enum(["running", "throttled", "paused"]),
+    /** Those by which it has a queue. */
+    origins: z.array(z.string()),
+    waiting: count,
+    delayed: count,
+    active: count,
+    failed: count,
+    oldest_age_ms: count.nullable(),
+    /** Calls in hand at once, over all producers. */
+    concurrency: count.nullable(),
+    /** Calls taken in each period, over all producers. */
+    rate: z.object({ calls: count, period_ms: count }).nullable(),
+    /** Until when its runner has asked for a pause. */
+    throttled_until: isoTime.optional(),
+    paused: z.object({ at: isoTime, by: z.string(), reason: z.string() }).optional(),
+  })
+  .meta({ id: "Job" });
 export type JobView = z.infer<typeof JobView>;
 
-export const JobChange = z.object({
-  /** Whether anything was changed. */
-  changed: z.boolean(),
-  /** Whether a queue of this name exists. Without one no call has come yet, or the name is misspelt. */
-  has_queue: z.boolean(),
-  /** The job as it is now, under the name that it is stored under. */
-  job: JobView,
-});
+export const JobChange = z
+  .object({
+    /** Whether anything was changed. */
+    changed: z.boolean(),
+    /** Whether a queue of this name exists. Without one no call has come yet, or the name is misspelt. */
+    has_queue: z.boolean(),
+    /** The job as it is now, under the name that it is stored under. */
+    job: JobView,
+  })
+  .meta({ id: "JobChange" });
 export type JobChange = z.infer<typeof JobChange>;
 
 /** Jobs by service id and job index, then `callback`, then receivers by name. */
@@ -160,7 +164,10 @@ function byNumber(a: string, b: string): number {
 
 /** Of a job that has neither a queue nor a setting. */
 const NO_GATE: JobGate = {
-  ...{ pausedAt: undefined, pausedBy: undefined, reason: undefined, throttledUntil: undefined },
+  pausedAt: undefined,
+  pausedBy: undefined,
+  reason: undefined,
+  throttledUntil: undefined,
 };
 
 type Holds = Depth & { origins: string[]; now: number };
@@ -172,7 +179,9 @@ function toView(job: string, gate: JobGate, { oldestSince, origins, now, ...coun
   return {
     job,
     ...(receiver !== undefined && { ports: [...portsOfReceiver(receiver)] }),
-    ...{ state, origins, ...counts },
+    state,
+    origins,
+    ...counts,
     oldest_age_ms: oldestSince === undefined ? null : Math.max(0, now - oldestSince),
     concurrency: concurrency ?? null,
     rate: rate === undefined ? null : { calls: rate.max, period_ms: rate.periodMs },

@@ -4,36 +4,40 @@ import { obstacleOf } from "../payments/refunds.ts";
 import type { DecimalsOf } from "./tokens.ts";
 import { count } from "./view.ts";
 
-const TokenAmount = z.object({
-  /** CAIP-2. */
-  network: z.string(),
-  asset: z.string(),
-  symbol: z.string(),
-  /** Null of a token that is not configured (any more). */
-  decimals: count.nullable(),
-  /** The token's smallest units, a decimal string. */
-  amount: z.string(),
-});
+const TokenAmount = z
+  .object({
+    /** CAIP-2. */
+    network: z.string(),
+    asset: z.string(),
+    symbol: z.string(),
+    /** Null of a token that is not configured (any more). */
+    decimals: count.nullable(),
+    /** The token's smallest units, a decimal string. */
+    amount: z.string(),
+  })
+  .meta({ id: "TokenAmount" });
 export type TokenAmount = z.infer<typeof TokenAmount>;
 
-const Sum = z.object({ calls: count, amounts: z.array(TokenAmount) });
+const Sum = z.object({ calls: count, amounts: z.array(TokenAmount) }).meta({ id: "PaidAmounts" });
 
 /** Sums of the payments for some calls, one for each token. Payments of amount 0 are left out. */
-export const PaidSum = z.object({
-  /** The chain has shown these payments, or an operator has answered for them. */
-  confirmed: Sum,
-  /** The chain contradicts these payments, or has not shown them at the configured depth (yet). */
-  unconfirmed: Sum,
-  /** How many calls are paid for with an amount that cannot be read: the sums lack them. */
-  unreadable: count,
-});
+export const PaidSum = z
+  .object({
+    /** The chain has shown these payments, or an operator has answered for them. */
+    confirmed: Sum,
+    /** The chain contradicts these payments, or has not shown them at the configured depth (yet). */
+    unconfirmed: Sum,
+    /** How many calls are paid for with an amount that cannot be read: the sums lack them. */
+    unreadable: count,
+  })
+  .meta({ id: "PaidSum" });
 export type PaidSum = z.infer<typeof PaidSum>;
 
 /** A sum that may lack payments. */
 export const PartialSum = PaidSum.extend({
   /** False if payments may be missing: each number is then at least so large. */
   is_whole: z.boolean(),
-});
+}).meta({ id: "PartialPaidSum" });
 export type PartialSum = z.infer<typeof PartialSum>;
 
 export type Adding = {

@@ -6,47 +6,64 @@ import { actionsFor, evidenceOf, MEANINGS, PAYMENT_ACTIONS } from "./payment-evi
 import type { DecimalsOf } from "./tokens.ts";
 import { count, isoOrNull, isoTime } from "./view.ts";
 
-const Decided = z.object({ by: z.string(), reason: z.string() });
+const Decided = z.object({ by: z.string(), reason: z.string() }).meta({ id: "OperatorDecision" });
+
+/** The terms of a payment. Payers sign any number as a time: one after the year 9999 is null. */
+const { service_id, job_index: job_id, ...signed } = PaymentTerms.shape;
+export const TermsView = z
+  .object({
+    ...{ service_id, job_id, ...signed },
+    valid_after: isoTime.nullable(),
+    valid_before: isoTime.nullable(),
+  })
+  .meta({ id: "PaymentTerms" });
 
 /** A payment. Amounts are decimal strings, in the token's smallest unit. */
-export const PaymentView = z.object({
-  call_id: z.string(),
-  state: z.string(),
-  claimed_at: isoTime,
-  changed_at: isoTime,
-  terms: PaymentTerms,
-  /** Of its token; null if that is not configured here (any more). */
-  decimals: z.int().nullable(),
-  settlement: z
-    .object({
-      transaction: z.string(),
-      network: z.string(),
-      payer: z.string(),
-      by: z.enum(["facilitator", "chain", "operator"]),
-      position: z.int().optional(),
-      decided: Decided.optional(),
-    })
-    .nullable(),
-  /** Whether the chain has shown it at the configured depth. */
-  proven: z.boolean(),
-  /** Whether evidence contradicts it, although it counts as paid, and no operator has seen that. */
-  disputed: z.boolean(),
-  /** How often it was sent to settle. */
-  dispatches: count,
-  since_block: z.string(),
-  /** Why it is void or in review, or what contradicts it. */
-  reason: z.string().nullable(),
-  /** Whether an attempt may have done the job. */
-  effect: z.enum(["none", "unknown"]),
-  refund: z.object({ export: z.string(), at: z.number(), block: z.string() }).nullable(),
-  refunded: z
-    .object({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() })
-    .nullable(),
-  /** When the runner took the call although its refund was exported. */
-  late_at: isoTime.nullable(),
-  /** What an operator may do about it. */
-  actions: z.array(z.enum(PAYMENT_ACTIONS)),
-});
+export const PaymentView = z
+  .object({
+    call_id: z.string(),
+    state: z.string(),
+    claimed_at: isoTime,
+    changed_at: isoTime,
+    terms: TermsView,
+    /** Of its token; null if that is not configured here (any more). */
+    decimals: z.int().nullable(),
+    settlement: z
+      .object({
+        transaction: z.string(),
+        network: z.string(),
+        payer: z.string(),
+        by: z.enum(["facilitator", "chain", "operator"]),
+        position: z.int().optional(),
+        decided: Decided.optional(),
+      })
+      .meta({ id: "Settlement" })
+      .nullable(),
+    /** Whether the chain has shown it at the configured depth. */
+    proven: z.boolean(),
+    /** Whether evidence contradicts it, although it counts as paid, and no operator has seen that. */
+    disputed: z.boolean(),
+    /** How often it was sent to settle. */
+    dispatches: count,
+    since_block: z.string(),
+    /** Why it is void or in review, or what contradicts it. */
+    reason: z.string().nullable(),
+    /** Whether an attempt may have done the job. */
+    effect: z.enum(["none", "unknown"]),
+    refund: z
+      .object({ export: z.string(), at: isoTime, block: z.string() })
+      .meta({ id: "ExportedRefund" })
+      .nullable(),
+    refunded: z
+      .object({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() })
+      .meta({ id: "RefundTransfer" })
+      .nullable(),
+    /** When the runner took the call although its refund was exported. */
+    late_at: isoTime.nullable(),
+    /** What an operator may do about it. */
+    actions: z.array(z.enum(PAYMENT_ACTIONS)),
+  })
+  .meta({ id: "Payment" });
 export type PaymentView = z.infer<typeof PaymentView>;
 
 /** All that is known of a payment but its body. */
@@ -66,18 +83,36 @@ export const PaymentDetail = PaymentView.extend({
   meaning: z.string(),
   /** What is known of whether it is paid, and of what its job did, one sentence each. */
   evidence: z.array(z.string()),
-});
+}).meta({ id: "PaymentDetail" });
 export type PaymentDetail = z.infer<typeof PaymentDetail>;
+
+type Signed = Pick<PaymentTerms, "service_id" | "job_index" | "valid_after" | "valid_before">;
+
+/** The terms with their job and times as every view has them. */
+export function toTermsView<Terms extends Signed>({ service_id, job_index: job_id, ...rest }: Terms) {
+  const { valid_after, valid_before } = rest;
+  const times = { valid_after: signedTime(valid_after), valid_before: signedTime(valid_before) };
+  return { service_id, job_id, ...rest, ...times };
+}
+
+/** Four digits of a year, as RFC 3339 has them. */
+const YEAR_10000 = Date.UTC(10_000, 0);
+
+function signedTime(seconds: string): string | null {
+  const ms = Number(seconds) * 1000;
+  return ms < YEAR_10000 ? toIso(ms) : null;
+}
 
 export function toPaymentView(payment: PaymentSummary, decimalsOf: DecimalsOf): PaymentView {
   const { id, state, claimedAt, changedAt, terms, settlement, proven, dispatches, reason, sinceBlock } =
     payment;
+  const { refund } = payment;
   return {
     call_id: id,
     state: state.toLowerCase(),
     claimed_at: toIso(claimedAt),
     changed_at: toIso(changedAt),
-    terms,
+    terms: toTermsView(terms),
     decimals: decimalsOf(terms) ?? null,
     settlement: settlement ?? null,
     proven,
@@ -86,7 +121,7 @@ export function toPaymentView(payment: PaymentSummary, decimalsOf: DecimalsOf): 
     since_block: String(sinceBlock),
     reason: reason ?? null,
     effect: payment.effect,
-    refund: payment.refund ?? null,
+    refund: refund === undefined ? null : { ...refund, at: toIso(refund.at) },
     refunded: payment.refunded ?? null,
     late_at: isoOrNull(payment.lateAt),
     actions: actionsFor(payment),

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { CALL_ID } from "../call/call-id.ts";
-import { isAddress } from "../chain/address.ts";
 import type { EventOrder } from "../chain/proof.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
 import { type Found, PaymentJournal } from "../payments/journal.ts";
@@ -14,6 +13,7 @@ import { defineScript } from "../redis/define-script.ts";
 import { text } from "../redis/reply.ts";
 import { createCountOnce } from "../telemetry/series/count-once.ts";
 import callHeadLua from "./call-head.lua";
+import { payer, transaction } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PAYMENT_STATE_VIEWS } from "./payment-states.ts";
 import { type PaymentDetail, PaymentView, toPaymentDetail, toPaymentView } from "./payment-view.ts";
@@ -27,11 +27,7 @@ const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", reply: te
 /** Selects payments that meet every field present. The times are when a payment was claimed, both inclusive. */
 export const PaymentFilter = z.strictObject({
   state: z.enum(PAYMENT_STATE_VIEWS).optional(),
-  payer: z
-    .string()
-    .refine(isAddress, "must be an address: 0x and 40 hex digits")
-    .transform((text) => text.toLowerCase())
-    .optional(),
+  payer: payer.optional(),
   since: askedTime.optional(),
   until: askedTime.optional(),
   /** Not in a final state. */
@@ -41,22 +37,19 @@ export const PaymentFilter = z.strictObject({
 });
 export type PaymentFilter = z.infer<typeof PaymentFilter>;
 
-const transaction = z
-  .string()
-  .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
-  .transform((text) => text.toLowerCase());
-
 /** An operator's decision about a payment. */
-export const Decision = z.discriminatedUnion("verdict", [
-  /** The money is there: its call runs. */
-  z.strictObject({ verdict: z.literal("settled"), transaction, reason }),
-  /** It was not paid, and is not going to be: its body is deleted. */
-  z.strictObject({ verdict: z.literal("void"), reason }),
-  /** Of a disputed one: it was seen. */
-  z.strictObject({ verdict: z.literal("acknowledged"), reason }),
-  /** Of one that is settling or in review: its body is deleted and no settle is sent. Money that comes all the same is due back. */
-  z.strictObject({ verdict: z.literal("dropped"), reason }),
-]);
+export const Decision = z
+  .discriminatedUnion("verdict", [
+    /** The money is there: its call runs. */
+    z.strictObject({ verdict: z.literal("settled"), transaction, reason }).meta({ id: "SettledDecision" }),
+    /** It was not paid, and is not going to be: its body is deleted. */
+    z.strictObject({ verdict: z.literal("void"), reason }).meta({ id: "VoidDecision" }),
+    /** Of a disputed one: it was seen. */
+    z.strictObject({ verdict: z.literal("acknowledged"), reason }).meta({ id: "AcknowledgedDecision" }),
+    /** Of one that is settling or in review: its body is deleted and no settle is sent. Money that comes all the same is due back. */
+    z.strictObject({ verdict: z.literal("dropped"), reason }).meta({ id: "DroppedDecision" }),
+  ])
+  .meta({ id: "Decision" });
 export type Decision = z.infer<typeof Decision>;
 
 export const PaymentPage = z.object({
@@ -101,7 +94,10 @@ export function createPaymentsApi({ tokens, countsEarned, ...deps }: Deps): Paym
   const journal = new PaymentJournal(partition);
   const callHead = CALL_HEAD.on(partition.redis);
   const decide = createResolve({
-    ...{ journal, clock, log, by },
+    journal,
+    clock,
+    log,
+    by,
     ...(countsEarned && { count: createCountOnce(partition, clock) }),
   });
   const decimalsOf = decimalsFrom(tokens);
@@ -154,7 +150,9 @@ export function unknownPayment(id: string): AppError {
 
 function toFilter({ state, payer, since, until, open, disputed }: PaymentFilter): Filter {
   return {
-    ...{ payer, open, disputed },
+    payer,
+    open,
+    disputed,
     states: state === undefined ? undefined : [state.toUpperCase() as PaymentState],
     since: askedMs(since),
     until: askedMs(until),

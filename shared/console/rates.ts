@@ -18,20 +18,27 @@ export const ReadingView = z.object({
   },
 });
 
+z.globalRegistry.add(ReadingView, { id: "RateReading" });
+
 /** What a token is worth, and whether it is offered for that. */
-export const RateView = z.object({
-  /** CAIP-2. */
-  network: z.string(),
-  asset: z.string(),
-  symbol: z.string(),
-  min_rate: z.string().nullable(),
-  max_rate: z.string().nullable(),
-  age_ms: count.nullable(),
-  offered: z.boolean(),
-  ...ReadingView.shape,
-  /** Of the last read by a gateway; null if it went well. */
-  last_failure: z.object({ reason: z.string(), age_ms: count }).nullable(),
-});
+export const RateView = z
+  .object({
+    /** CAIP-2. */
+    network: z.string(),
+    asset: z.string(),
+    symbol: z.string(),
+    min_rate: z.string().nullable(),
+    max_rate: z.string().nullable(),
+    age_ms: count.nullable(),
+    offered: z.boolean(),
+    source: z.string(),
+    value: z.string().nullable(),
+    reason: z.string().nullable(),
+    legs: z.array(ReadingView).optional(),
+    /** Of the last read by a gateway; null if it went well. */
+    last_failure: z.object({ reason: z.string(), age_ms: count }).nullable(),
+  })
+  .meta({ id: "Rate" });
 export type RateView = z.infer<typeof RateView>;
 
 /** A token's rate: a value that can be used, or the reason why there is none. */
@@ -82,7 +89,9 @@ export function toRateView({
   ...verdict
 }: RateReport): RateView {
   return {
-    ...{ network: token.network, asset: token.asset, symbol: token.symbol },
+    network: token.network,
+    asset: token.asset,
+    symbol: token.symbol,
     min_rate: min_rate ?? null,
     max_rate: max_rate ?? null,
     age_ms: ageMs ?? null,

@@ -20,20 +20,22 @@ const Case = z.object({
 });
 
 /** What a look for refunds on the chain has found. */
-export const RefundCheck = z.object({
-  /** Those that a transfer has paid back, and that are closed now. */
-  closed: z.array(
-    Case.extend({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() }),
-  ),
-  /** Those that no transfer has paid back yet. */
-  open: z.array(Case.extend({ export: z.string() })),
-  /** Those of a token without a node or a sender. */
-  not_looked_for: z.array(z.string()),
-  /** The same, with the token. */
-  unwatched: z.array(Case.extend({ network: z.string(), asset: z.string() })),
-  /** Why some could not be looked for: a node that does not answer, or what is stored of them cannot be read. */
-  problems: z.array(z.string()),
-});
+export const RefundCheck = z
+  .object({
+    /** Those that a transfer has paid back, and that are closed now. */
+    closed: z.array(
+      Case.extend({ transaction: z.string(), position: z.int(), block: z.string(), from: z.string() }),
+    ),
+    /** Those that no transfer has paid back yet. */
+    open: z.array(Case.extend({ export: z.string() })),
+    /** Those of a token without a node or a sender. */
+    not_looked_for: z.array(z.string()),
+    /** The same, with the token. */
+    unwatched: z.array(Case.extend({ network: z.string(), asset: z.string() })),
+    /** Why some could not be looked for: a node that does not answer, or what is stored of them cannot be read. */
+    problems: z.array(z.string()),
+  })
+  .meta({ id: "RefundFindings" });
 export type RefundCheck = z.infer<typeof RefundCheck>;
 
 /** What a refund check looks for, as its line in the audit says it. */
@@ -108,7 +110,11 @@ function toView(
   const unwatched = left.filter((payment) => !isWatched(payment));
   return {
     closed: closed.map(({ payment, transfer: { transaction, position, block, from } }) => ({
-      ...{ ...toCase(payment), transaction, position, block: String(block), from },
+      ...toCase(payment),
+      transaction,
+      position,
+      block: String(block),
+      from,
     })),
     open: left
       .filter(isWatched)

@@ -29,7 +29,7 @@ import { count, isoOrNull, isoTime } from "./view.ts";
 export const RefundCase = PaymentView.extend({
   /** Why it is not simply to be paid back; null if nothing is in the way, or its refund is exported. */
   obstacle: z.string().nullable(),
-});
+}).meta({ id: "RefundCase" });
 export type RefundCase = z.infer<typeof RefundCase>;
 
 export const RefundPage = z.object({ payments: z.array(RefundCase), next });
@@ -46,27 +46,29 @@ export const ExportOrder = z.strictObject({
 export type ExportOrder = z.infer<typeof ExportOrder>;
 
 /** Who gets what, as it was exported. Amounts are in the token's smallest unit. */
-export const RefundExportView = z.object({
-  id: z.string(),
-  at: isoTime,
-  by: z.string(),
-  /** CAIP-2. */
-  network: z.string(),
-  rows: z.array(
-    z.object({
-      call_id: z.string(),
-      asset: z.string(),
-      symbol: z.string(),
-      decimals: count,
-      payer: z.string(),
-      amount: z.string(),
-      /** That of the payment now; null if it is not remembered. */
-      state: z.string().nullable(),
-      /** When the runner took the call although its refund was exported. */
-      late_at: isoTime.nullable(),
-    }),
-  ),
-});
+export const RefundExportView = z
+  .object({
+    id: z.string(),
+    at: isoTime,
+    by: z.string(),
+    /** CAIP-2. */
+    network: z.string(),
+    rows: z.array(
+      z.object({
+        call_id: z.string(),
+        asset: z.string(),
+        symbol: z.string(),
+        decimals: count,
+        payer: z.string(),
+        amount: z.string(),
+        /** That of the payment now; null if it is not remembered. */
+        state: z.string().nullable(),
+        /** When the runner took the call although its refund was exported. */
+        late_at: isoTime.nullable(),
+      }),
+    ),
+  })
+  .meta({ id: "RefundExport" });
 export type RefundExportView = z.infer<typeof RefundExportView>;
 
 export type RefundsApi = {
@@ -107,7 +109,9 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
   async function toExportView({ id, at, by: who, network, rows }: RefundExport): Promise<RefundExportView> {
     const found = await payments.read(rows.map(({ call }) => call));
     const views = rows.map(({ call, ...row }, i) => ({
-      ...{ call_id: call, ...row, state: found[i]?.state.toLowerCase() ?? null },
+      call_id: call,
+      ...row,
+      state: found[i]?.state.toLowerCase() ?? null,
       late_at: isoOrNull(found[i]?.lateAt),
     }));
     return { id, at: toIso(at), by: who, network, rows: views };

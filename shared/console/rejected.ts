@@ -10,40 +10,42 @@ import {
   type RejectedFilter as Filter,
   type RejectedRequest,
 } from "../telemetry/rejected/list.ts";
+import { errorCode } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
 /** A request that was refused before it was a call, without its body. It holds no value of a header or of a query. */
-export const RejectedView = z.object({
-  id: z.string(),
-  refused_at: isoTime,
-  /** The path of the endpoint that refused it; null if no endpoint had the request's path. */
-  endpoint: z.string().nullable(),
-  address: z.string(),
-  method: z.string(),
-  path: z.string(),
-  query_names: z.array(z.string()),
-  code: z.string(),
-  reason: z.string(),
-  header_names: z.array(z.string()),
-  /** The names of the credential headers that came, and where the endpoint wanted a credential. */
-  signature_headers: z.object({
-    came: z.array(z.string()).nullable(),
-    wanted: z.array(z.string()).nullable(),
-  }),
-  /** How the sender had to prove who it is; null if it was not refused for that. */
-  credential: z.enum(CREDENTIAL_KINDS).nullable(),
-  /** How many bytes of the body arrived, or were declared. */
-  bytes: count.nullable(),
-  /** How many came between it and the one before, and were not kept. */
-  missed_before: count,
-});
+export const RejectedView = z
+  .object({
+    id: z.string(),
+    refused_at: isoTime,
+    /** The path of the endpoint that refused it; null if no endpoint had the request's path. */
+    endpoint: z.string().nullable(),
+    address: z.string(),
+    method: z.string(),
+    path: z.string(),
+    query_names: z.array(z.string()),
+    code: z.string(),
+    reason: z.string(),
+    header_names: z.array(z.string()),
+    /** The names of the credential headers that came, and where the endpoint wanted a credential. */
+    signature_headers: z
+      .object({ came: z.array(z.string()).nullable(), wanted: z.array(z.string()).nullable() })
+      .meta({ id: "SignatureHeaders" }),
+    /** How the sender had to prove who it is; null if it was not refused for that. */
+    credential: z.enum(CREDENTIAL_KINDS).nullable(),
+    /** How many bytes of the body arrived, or were declared. */
+    bytes: count.nullable(),
+    /** How many came between it and the one before, and were not kept. */
+    missed_before: count,
+  })
+  .meta({ id: "Rejected" });
 export type RejectedView = z.infer<typeof RejectedView>;
 
 export const RejectedDetail = RejectedView.extend({
   /** The body, or its beginning, if the endpoint keeps the bodies of rejected requests. */
   body_base64: z.string().nullable(),
-});
+}).meta({ id: "RejectedDetail" });
 export type RejectedDetail = z.infer<typeof RejectedDetail>;
 
 /** Selects refused requests that meet every field present. */
@@ -53,7 +55,7 @@ export const RejectedFilter = z.strictObject({
   /** Sent to a path that no endpoint has. */
   unknown: z.boolean().optional(),
   since: askedTime.optional(),
-  code: z.string().refine(isErrorCode, "must be an error code of docs/errors.md").optional(),
+  code: errorCode.optional(),
 });
 export type RejectedFilter = z.infer<typeof RejectedFilter>;
 
@@ -111,7 +113,8 @@ export function createRejectedApi({ partition, clock, log, by }: OperateDeps): R
 
 function toFilter({ path, unknown, since, code }: RejectedFilter): Filter {
   return {
-    ...{ path, unknown },
+    path,
+    unknown,
     since: askedMs(since),
     code: code !== undefined && isErrorCode(code) ? code : undefined,
   };
@@ -120,8 +123,16 @@ function toFilter({ path, unknown, since, code }: RejectedFilter): Filter {
 function toView(request: RejectedRequest): RejectedView {
   const { id, at, endpoint, address, method, path, query, code, reason, headers, missed } = request;
   return {
-    ...{ id, refused_at: toIso(at), endpoint: endpoint ?? null, address, method, path },
-    ...{ query_names: [...query], code, reason, header_names: [...headers] },
+    id,
+    refused_at: toIso(at),
+    endpoint: endpoint ?? null,
+    address,
+    method,
+    path,
+    query_names: [...query],
+    code,
+    reason,
+    header_names: [...headers],
     signature_headers: {
       came: request.came === undefined ? null : [...request.came],
       wanted: request.wanted === undefined ? null : [...request.wanted],

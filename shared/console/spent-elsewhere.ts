@@ -11,23 +11,34 @@ import { messageOf } from "../platform/errors/app-error.ts";
 import { toIso } from "../platform/time/iso.ts";
 import type { Partition } from "../redis/partition.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
+import { TermsView, toTermsView } from "./payment-view.ts";
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { isoTime } from "./view.ts";
 
+const { block } = SpentElsewhereTerms.shape;
+
 /** A payment that was refused because it was spent before it came, and what the chain says of that. */
-export const SpentElsewhereView = SpentElsewhereTerms.extend({
-  /** The call that it would have bought. */
-  call_id: z.string(),
-  came_at: isoTime,
-  /** Of its token; null if that is not configured here (any more). */
-  decimals: z.int().nullable(),
-  /** What has spent it; null if that is not known. */
-  transaction: z.string().nullable(),
-  /** Whether the money has come to `pay_to`; null if that is not known. */
-  paid: z.boolean().nullable(),
-  /** The same in words. */
-  chain: z.string(),
-});
+export const SpentElsewhereView = TermsView.omit({
+  quote_digest: true,
+  x402_version: true,
+  body_bytes: true,
+})
+  .extend({
+    /** The newest block when it came: the authorization was spent in this one or in an earlier one. */
+    block,
+    /** The call that it would have bought. */
+    call_id: z.string(),
+    came_at: isoTime,
+    /** Of its token; null if that is not configured here (any more). */
+    decimals: z.int().nullable(),
+    /** What has spent it; null if that is not known. */
+    transaction: z.string().nullable(),
+    /** Whether the money has come to `pay_to`; null if that is not known. */
+    paid: z.boolean().nullable(),
+    /** The same in words. */
+    chain: z.string(),
+  })
+  .meta({ id: "SpentElsewhere" });
 export type SpentElsewhereView = z.infer<typeof SpentElsewhereView>;
 
 export const SpentElsewherePage = z.object({ payments: z.array(SpentElsewhereView), next });
@@ -46,7 +57,7 @@ export function createListSpentElsewhere(partition: Partition, tokens: TokenSour
     const { id, at, ...terms } = payment;
     const fate = await fateOf(tokens, payment).catch((error): Fate => ({ text: messageOf(error) }));
     return {
-      ...{ call_id: id, came_at: toIso(at), ...terms, decimals: decimalsOf(terms) ?? null },
+      ...{ call_id: id, came_at: toIso(at), ...toTermsView(terms), decimals: decimalsOf(terms) ?? null },
       ...{ transaction: fate.transaction ?? null, paid: fate.paid ?? null, chain: fate.text },
     };
   }

@@ -35,28 +35,32 @@ const TransferView = z.object({
 });
 
 /** What the chain shows of one token, against the journal. */
-export const TokenMatches = z.object({
-  network: z.string(),
-  asset: z.string(),
-  symbol: z.string(),
-  decimals: count,
-  pay_to: z.string(),
-  from_block: z.string(),
-  to_block: z.string(),
-  matched: count,
-  /** The matched transfers that are listed, to compare with those of another deployment. */
-  matches: z.array(z.object({ transaction: z.string(), position: z.int(), call_id: z.string() })),
-  /** Money that no payment explains; `call_id` is the payment that its authorization names, which is unknown here. */
-  orphans: z.array(TransferView.extend({ call_id: z.string().nullable() })),
-  /** Money for payments that do not count as paid. */
-  unsettled: z.array(TransferView.extend({ payment: PaymentView })),
-  /** Payments that count as paid, and whose money the chain does not show. */
-  missing: z.array(z.object({ payment: PaymentView })),
-  /** Refunds beyond the one that closed the payment's case. `from` is the sender in `refund_from`. */
-  surplus_refunds: z.array(TransferView.extend({ payment: PaymentView })),
-  /** So many more do not result, and are not listed. */
-  more: count,
-});
+const PaymentTransfer = TransferView.extend({ payment: PaymentView }).meta({ id: "PaymentTransfer" });
+
+export const TokenMatches = z
+  .object({
+    network: z.string(),
+    asset: z.string(),
+    symbol: z.string(),
+    decimals: count,
+    pay_to: z.string(),
+    from_block: z.string(),
+    to_block: z.string(),
+    matched: count,
+    /** The matched transfers that are listed, to compare with those of another deployment. */
+    matches: z.array(z.object({ transaction: z.string(), position: z.int(), call_id: z.string() })),
+    /** Money that no payment explains; `call_id` is the payment that its authorization names, which is unknown here. */
+    orphans: z.array(TransferView.extend({ call_id: z.string().nullable() })),
+    /** Money for payments that do not count as paid. */
+    unsettled: z.array(PaymentTransfer),
+    /** Payments that count as paid, and whose money the chain does not show. */
+    missing: z.array(z.object({ payment: PaymentView })),
+    /** Refunds beyond the one that closed the payment's case. `from` is the sender in `refund_from`. */
+    surplus_refunds: z.array(PaymentTransfer),
+    /** So many more do not result, and are not listed. */
+    more: count,
+  })
+  .meta({ id: "TokenAudit" });
 export type TokenMatches = z.infer<typeof TokenMatches>;
 
 export const TransferMatches = z.object({ tokens: z.array(TokenMatches) });
@@ -75,11 +79,7 @@ const BLOCKS = 50_000n;
 type Chosen = { token: AcceptedToken; chain: Chain };
 
 /** `listedMax`: how many mismatches of each token are listed. */
-export function createFindMatches(
-  partition: Partition,
-  tokens: TokenSource,
-  { listedMax = Number.POSITIVE_INFINITY } = {},
-): FindMatches {
+export function createFindMatches(partition: Partition, tokens: TokenSource, listedMax: number): FindMatches {
   const payments = createPaymentList(partition);
   const refunds = createRefunds(partition);
   const decimalsOf = decimalsFrom(tokens);
@@ -176,9 +176,20 @@ function emptyResult(
   { fromBlock, toBlock }: { fromBlock: bigint; toBlock: bigint },
 ): TokenMatches {
   return {
-    ...{ network, asset, symbol, decimals, pay_to },
-    ...{ from_block: String(fromBlock), to_block: String(toBlock), matched: 0, matches: [] },
-    ...{ orphans: [], unsettled: [], missing: [], surplus_refunds: [], more: 0 },
+    network,
+    asset,
+    symbol,
+    decimals,
+    pay_to,
+    from_block: String(fromBlock),
+    to_block: String(toBlock),
+    matched: 0,
+    matches: [],
+    orphans: [],
+    unsettled: [],
+    missing: [],
+    surplus_refunds: [],
+    more: 0,
   };
 }
 
@@ -212,8 +223,5 @@ function note(result: TokenMatches, found: Mismatch, decimalsOf: DecimalsOf): vo
 }
 
 function toTransferView({ transaction, block: at, from, value, authorization }: Transfer) {
-  return {
-    ...{ transaction, block: String(at), from, amount: String(value) },
-    nonce: authorization?.nonce ?? null,
-  };
+  return { transaction, block: String(at), from, amount: String(value), nonce: authorization?.nonce ?? null };
 }

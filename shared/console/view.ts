@@ -2,7 +2,7 @@ import { z } from "zod";
 import { toIso } from "../platform/time/iso.ts";
 
 /*
- * What an operator is shown, as JSON: by a command with --json, and by the API of `postern operator`. Members are added, and never renamed
+ * What an operator is shown, as JSON: by a command with -o json, and by the API of `postern operator`. Members are added, and never renamed
  * or removed. A member that is not known is null or absent.
  */
 

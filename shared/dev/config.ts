@@ -98,7 +98,7 @@ type PaymentOptions = {
 };
 
 /**
- * The configuration of an x402 gateway that sells jobs with the numbers of the reference runner's, as those of service
+ * The configuration of a payment gateway that sells jobs with the numbers of the reference runner's, as those of service
  * `serviceId`, for the devnet's tokens.
  */
 export function createDevPayments(
@@ -146,7 +146,7 @@ const DEV_DIFFICULTY = 14;
 type PricingOptions = { grpc: string; http: string; secrets: DevSecrets };
 
 /**
- * The configuration of a pricing engine, and of an x402 gateway that honours its quotes. `grpc` and `http` are the `host:port`
+ * The configuration of a pricing engine, and of a payment gateway that honours its quotes. `grpc` and `http` are the `host:port`
  * of the engine's two servers. The operator's key is written to `dir`: pricing.toml holds no key.
  */
 export function createDevPricing(devnet: Devnet, { grpc, http, secrets }: PricingOptions, dir: string) {

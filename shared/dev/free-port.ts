@@ -1,4 +1,5 @@
 import { randomInt } from "node:crypto";
+import { createSocket, type Socket } from "node:dgram";
 import { createServer } from "node:net";
 import { messageOf } from "../platform/errors/app-error.ts";
 
@@ -11,15 +12,20 @@ const END = 32_000;
 const TRIES = 100;
 const BIND_TRIES = 5;
 
-/**
- * A port of 127.0.0.1 that was free a moment ago: the preferred one if it is free. Another process may bind it first, so a
- * server that can be started again uses `onFreePort`.
- */
+/** The preferred port of 127.0.0.1 if it is free, else one that is reserved as by `freePorts`. */
 export async function freePort(preferred?: number): Promise<number> {
   if (preferred !== undefined && (await canListen(preferred))) return preferred;
+  return freePorts(1);
+}
+
+/**
+ * The first of so many free ports in a row on 127.0.0.1. Until this process ends, no other call gives one of them, in any process. So a
+ * server can be restarted there. A program that chooses its ports by itself may still bind one: `onFreePort` then tries another.
+ */
+export async function freePorts(count: number): Promise<number> {
   for (let i = 0; i < TRIES; i++) {
-    const port = randomInt(FIRST, END);
-    if (await canListen(port)) return port;
+    const first = randomInt(FIRST, END - count);
+    if (await reserve(Array.from({ length: count }, (_, nth) => first + nth))) return first;
   }
   throw new Error(`no free port found between ${FIRST} and ${END}`);
 }
@@ -33,6 +39,22 @@ export async function onFreePort<Server>(start: (port: number) => Promise<Server
       if (attempt === BIND_TRIES || !/already in use/i.test(messageOf(error))) throw error;
     }
   }
+}
+
+/** Holds the UDP ports of the same numbers, which the servers do not need. The system frees them when this process ends. */
+async function reserve(ports: readonly number[]): Promise<boolean> {
+  const held = ports.map(() => createSocket("udp4").unref());
+  const isFree = await Promise.all(held.map((socket, i) => isHeld(socket, ports[i] as number)));
+  if (isFree.every(Boolean)) return true;
+  for (const socket of held) socket.close();
+  return false;
+}
+
+function isHeld(socket: Socket, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    socket.once("error", () => resolve(false));
+    socket.bind({ port, address: "127.0.0.1", exclusive: true }, () => resolve(canListen(port)));
+  });
 }
 
 function canListen(port: number): Promise<boolean> {

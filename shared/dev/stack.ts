@@ -100,7 +100,7 @@ export async function untilReady(part: Part): Promise<Record<string, unknown>> {
   }
 }
 
-/** Resolves once the x402 gateway has reached its facilitators and its chains: until then it sells nothing. */
+/** Resolves once the payment gateway has reached its facilitators and its chains: until then it sells nothing. */
 export async function untilSelling(x402: Part): Promise<void> {
   await eventually("the payment gateway reaches its facilitators and chains", async () => {
     const { ok, checks } = await probe(x402);

@@ -55,7 +55,7 @@ export class Admission {
       checks: {
         redis: redis.text,
         writes: this.#durable.fullReason ?? "taken",
-        durability: this.#durable.durability.mode,
+        durability: this.#durable.mode,
         maxmemory_bytes: this.#durable.isUsable ? this.#durable.server().maxMemoryBytes : null,
         ...clockCheck(this.#durable.redis),
         draining: this.ending,

@@ -24,14 +24,12 @@ import { createTold } from "./call-events.ts";
  * ended. Nothing is queued for a client: each look at the call tells it what is news to it, and who reads slowly is told less often.
  */
 
-export type StreamLimits = {
+type StreamLimits = {
   /** How many streams a gateway has at a time; 0: nobody may watch. Half of them at most are for who has proven nothing. */
   streamsMax: number;
   /** How many of them watch one call. Who has proven nothing counts apart. */
   perCallMax: number;
 };
-
-export const STREAM_LIMITS: StreamLimits = { streamsMax: 1000, perCallMax: 16 };
 
 /** How many streams an address has that has proven nothing. */
 const UNPROVEN_PER_ADDRESS = 16;
@@ -74,7 +72,7 @@ export type CallStreams = {
 type Deps = {
   results: Pick<Results, "status">;
   changes: Pick<Changes, "watch">;
-  limits?: StreamLimits | undefined;
+  limits: StreamLimits;
   times?: Partial<Times>;
   clock: Clock;
   log: Logger;
@@ -93,7 +91,7 @@ type Stream = {
 
 /** Keeps the streams of a gateway, each with a connection of its own. */
 export function createCallStreams(deps: Deps): CallStreams {
-  const { results, limits = STREAM_LIMITS, clock, log } = deps;
+  const { results, limits, clock, log } = deps;
   const times = { ...TIMES, ...deps.times };
   const places = createPlaces(limits, log);
   const watching = createWatching(deps, times);

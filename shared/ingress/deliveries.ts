@@ -7,9 +7,9 @@ import {
   RESULT_STATUS,
   TOO_LONG,
 } from "../call/results/delivery.ts";
-import type { ResultLimits } from "../call/results/limits.ts";
+import type { ResultLimits } from "../call/results/result.ts";
 import { problemTextOf, usableContentType } from "../call/results/result.ts";
-import { createResults } from "../call/results/store.ts";
+import { createResults, createTellProgress } from "../call/results/store.ts";
 import { createDeliverResult, type Delivery } from "../call-search/deliver-result.ts";
 import { readBodyUpTo } from "../http/body.ts";
 import { allHeaders, headerValues } from "../http/headers.ts";
@@ -140,8 +140,8 @@ function createAuthenticate({ deliverers, clock }: Options) {
  * One runner does not answer for the jobs of another. A call whose record does not tell its job has a random id, which only its own
  * runner was told, or it has none any more.
  */
-function createAssertOfJob({ deliverers, writes, limits }: Options) {
-  const results = createResults(writes.small, limits);
+function createAssertOfJob({ deliverers, writes }: Options) {
+  const results = createResults(writes.small);
   return async function assertOfJob(callId: string, runners: readonly string[]): Promise<void> {
     const job = await results.jobOf(callId);
     if (job === undefined || runners.includes(deliverers.runnerOf(job))) return;
@@ -182,7 +182,7 @@ function createTakeResult({ writes, limits, clock, log }: Options) {
 
 /** Resolves once Redis has it. Throws `result.too_late`. */
 function createTakeProgress({ writes, limits, clock }: Options) {
-  const results = createResults(writes.small, limits);
+  const tellProgress = createTellProgress(writes.small, limits);
 
   return async function takeProgress(
     req: IncomingMessage,
@@ -195,7 +195,7 @@ function createTakeProgress({ writes, limits, clock }: Options) {
     });
     assertDigest(req, sha256);
     const progress = { at: clock(), json: jsonObject(body) };
-    const told = await results.tellProgress(callId, progress).catch(unavailable);
+    const told = await tellProgress(callId, progress).catch(unavailable);
     if (told === "ended") throw tooLate();
   };
 }

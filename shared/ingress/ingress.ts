@@ -36,7 +36,8 @@ export function openIngress(origin: Origin, partition: Partition, host: IngressH
   const durability = toDurability(postern.redis);
   const large = new LargeWrites({ beside: partition, ...durability, clock, log });
   const durable = new DurableRedis({
-    ...{ redis, ...durability },
+    redis,
+    ...durability,
     checkData: createClaimLayout(partition),
     patienceMs: () => large.patienceMs(),
     log,

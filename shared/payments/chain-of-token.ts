@@ -13,7 +13,13 @@ export function chainOfToken({ network, rpc_url: rpcUrl, ...token }: AcceptedTok
   if (rpcUrl === undefined) return undefined;
   const { confirmations, void_depth: voidDepth } = token;
   return createChain({
-    ...{ rpcUrl, chainId: chainIdOf(network), confirmations, voidDepth },
-    ...{ timeoutMs: RPC_TIMEOUT_MS, answerBytesMax: ANSWER_BYTES_MAX, clock: systemClock, log: silentLogger },
+    rpcUrl,
+    chainId: chainIdOf(network),
+    confirmations,
+    voidDepth,
+    timeoutMs: RPC_TIMEOUT_MS,
+    answerBytesMax: ANSWER_BYTES_MAX,
+    clock: systemClock,
+    log: silentLogger,
   });
 }

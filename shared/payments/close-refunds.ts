@@ -68,7 +68,11 @@ export function createCloseRefunds({
   ): Promise<Payment | undefined> {
     for (const payment of fitting) {
       const act: AuditEntry<"money"> = {
-        ...{ at: clock(), action: "close_refund", callId: payment.id, ...closer, transaction },
+        at: clock(),
+        action: "close_refund",
+        callId: payment.id,
+        ...closer,
+        transaction,
       };
       const found = await refunds.close(payment, { transaction, position, block: String(block), from }, act);
       if (found === "taken") return undefined;

@@ -95,7 +95,11 @@ export class PaymentJournal {
   ): Promise<Claimed> {
     const { call, route, callerNonce, quoteUse } = payment;
     return this.#scripts.claim[lane](claimKeys(this.#keys, payment), {
-      ...{ ...claiming, id: call.id, bodySha256: call.sha256, route, windowMs: REMEMBERED_MS },
+      ...claiming,
+      id: call.id,
+      bodySha256: call.sha256,
+      route,
+      windowMs: REMEMBERED_MS,
       nonceUntil: callerNonce?.keptUntil ?? 0,
       quoteUntil: quoteUse?.keptUntil ?? 0,
       clients: JSON.stringify(clients),

@@ -252,17 +252,20 @@ function toSummary(id: string, fields: readonly (string | undefined)[]): Payment
 
 /** In place of what cannot be read of a payment. */
 const UNKNOWN_TERMS: PaymentTerms = {
-  ...{
-    service_id: 0,
-    job_index: 0,
-    network: "?",
-    asset: "?",
-    symbol: "?",
-    pay_to: "?",
-    payer: "?",
-    nonce: "?",
-  },
-  ...{ amount: "0", valid_after: "0", valid_before: "0", quote_digest: "?", x402_version: 2, body_bytes: 0 },
+  service_id: 0,
+  job_index: 0,
+  network: "?",
+  asset: "?",
+  symbol: "?",
+  pay_to: "?",
+  payer: "?",
+  nonce: "?",
+  amount: "0",
+  valid_after: "0",
+  valid_before: "0",
+  quote_digest: "?",
+  x402_version: 2,
+  body_bytes: 0,
   transfer_method: "eip3009",
 };
 

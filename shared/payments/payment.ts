@@ -33,8 +33,8 @@ const decimal = z.string().regex(/^\d+$/);
 
 /** What the payer signed, and what it pays for. Amounts and times are decimal strings, addresses and nonce 0x hex. */
 export const PaymentTerms = z.object({
-  service_id: z.number(),
-  job_index: z.number(),
+  service_id: z.int().min(0),
+  job_index: z.int().min(0),
   /** CAIP-2. */
   network: z.string(),
   asset: z.string(),
@@ -50,7 +50,7 @@ export const PaymentTerms = z.object({
   x402_version: z.literal([1, 2]),
   transfer_method: z.enum(TRANSFER_METHODS),
   /** The size of the request's body. */
-  body_bytes: z.number(),
+  body_bytes: z.int().min(0),
 });
 export type PaymentTerms = z.infer<typeof PaymentTerms>;
 

@@ -210,8 +210,12 @@ function createEnds({ redis, keys }: Partition) {
 
   function pendingKeys(payment: Payment, { export: made }: Refund) {
     return {
-      ...{ record: keys.record(payment.id), payment: keys.payment(payment.id), refunds: keys.refundsPending },
-      ...{ export: keys.refund(made), rows: keys.refundRows(made), ...keysBeside(keys, payment) },
+      record: keys.record(payment.id),
+      payment: keys.payment(payment.id),
+      refunds: keys.refundsPending,
+      export: keys.refund(made),
+      rows: keys.refundRows(made),
+      ...keysBeside(keys, payment),
       money: keys.audit("money"),
     };
   }
@@ -234,7 +238,12 @@ function createEnds({ redis, keys }: Partition) {
       const touched = { ...pendingKeys(payment, refund), refundedBy, refunded: keys.refunded(dayOf(act.at)) };
       const row = rowOf({ network, asset, job: jobKey({ serviceId, jobIndex }) });
       const answer = await toClose(touched, {
-        ...{ id, now: act.at, transfer: JSON.stringify(transfer), row, amount, line: toLine(act) },
+        id,
+        now: act.at,
+        transfer: JSON.stringify(transfer),
+        row,
+        amount,
+        line: toLine(act),
       });
       if (answer === CLOSED) return "closed";
       return answer === TRANSFER_TAKEN ? "taken" : "left";

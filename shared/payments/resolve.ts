@@ -52,7 +52,12 @@ export function createResolve({
     const { kind } = verdict;
     const decision = { by, reason };
     const act: Act = {
-      ...{ at: clock(), action: ACTIONS[kind], callId: payment.id, by, selection: "by id", reason },
+      at: clock(),
+      action: ACTIONS[kind],
+      callId: payment.id,
+      by,
+      selection: "by id",
+      reason,
       ...(kind === "settled" && { transaction: verdict.transaction }),
     };
     const resolved = await (kind === "dropped"

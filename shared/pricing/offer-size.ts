@@ -80,7 +80,12 @@ function offerBytes(token: AcceptedToken, priceWei: bigint, maxTimeoutSeconds: n
   const quote = { quoteDigest: "x".repeat(66), quoteExpiry: 2_000_000_000, quoteMac: "x".repeat(43) };
   const { scheme, extra } = signingTerms(token);
   const offer = {
-    ...{ scheme, network, asset, amount: String(amount), payTo, maxTimeoutSeconds },
+    scheme,
+    network,
+    asset,
+    amount: String(amount),
+    payTo,
+    maxTimeoutSeconds,
     extra: { ...extra, ...quote },
   };
   return Buffer.byteLength(JSON.stringify(offer));

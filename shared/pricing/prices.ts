@@ -4,10 +4,6 @@ import type { JobPrice, PriceList } from "../config/job-pricing-toml.ts";
 import type { X402Toml } from "../config/x402-toml.ts";
 import type { SchemeName } from "./signing-terms.ts";
 
-export function toPriceList(jobs: Iterable<JobPrice>): PriceList {
-  return new Map([...jobs].map((job) => [jobKey(job), job]));
-}
-
 /** The jobs of the price list that somebody may buy. */
 export function jobsOnSale(
   x402: Pick<X402Toml, "job_policies" | "default_invocation_mode">,

@@ -62,18 +62,6 @@ export function checkProof(proof: Uint8Array, puzzle: Puzzle, difficulty: number
 /** The work on one timestamp ends after this time, so that there is time left to send the proof. */
 const FRESH_FOR_SECS = CLOCK_SKEW_SECS - 10;
 
-/**
- * Does a client's work: finds the proof with the first good nonce from `from` on. It takes about 2^difficulty hashes and
- * blocks the event loop meanwhile.
- */
-export function solve(puzzle: Puzzle, difficulty: number, from = 0n): Buffer {
-  const challenge = challengeOf(puzzle);
-  for (let nonce = from; ; nonce++) {
-    const proof = proofAt(challenge, nonce, difficulty);
-    if (proof !== undefined) return proof;
-  }
-}
-
 export type Solving = {
   clock: Clock;
   /** Called each time a timestamp gets too old, and the work begins again with a new one. */
@@ -81,8 +69,8 @@ export type Solving = {
 };
 
 /**
- * Like `solve`, with the timestamp of now, which is still fresh at the end. Beginning again loses nothing: every nonce is
- * equally likely to be good, whatever was tried before.
+ * Does a client's work: finds a proof whose timestamp is still fresh. It takes about 2^difficulty hashes and blocks the event loop
+ * meanwhile. Beginning again with a new timestamp loses nothing: every nonce is equally likely to be good, whatever was tried before.
  */
 export function solveNow(
   { serviceId, difficulty }: { serviceId: bigint; difficulty: number },
@@ -93,16 +81,11 @@ export function solveNow(
     const challenge = challengeOf({ serviceId, timestamp });
     const staleAt = (Number(timestamp) + FRESH_FOR_SECS) * 1000;
     for (let nonce = randomNonce(); clock() < staleAt; nonce++) {
-      const proof = proofAt(challenge, nonce, difficulty);
-      if (proof !== undefined) return { timestamp, proof };
+      const hash = workHash(challenge, nonce);
+      if (hasLeadingZeroBits(hash, difficulty)) return { timestamp, proof: encodeProof(hash, nonce) };
     }
     onStale(FRESH_FOR_SECS);
   }
-}
-
-function proofAt(challenge: Uint8Array, nonce: bigint, difficulty: number): Buffer | undefined {
-  const hash = workHash(challenge, nonce);
-  return hasLeadingZeroBits(hash, difficulty) ? encodeProof(hash, nonce) : undefined;
 }
 
 /** A nonce to begin with. Clients that began at the same one would find the same proof, and only one would be served. */

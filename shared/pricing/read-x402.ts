@@ -31,7 +31,7 @@ export type X402Config = Config & {
   prices: PriceList;
 };
 
-/** Reads the files of the x402 gateway. */
+/** Reads the files of the payment gateway. */
 export function readX402(files: CheckedTables, env: Env, reader: Reader | undefined): X402Config {
   const config = readConfig(files, env, reader);
   const table = files.table(X402);

@@ -1,6 +1,6 @@
 import { type QueueBaseOptions, QueueKeys, type RedisConnection, RedisQueueBackend } from "bullmq";
 import type { ResultMark } from "../call/results/answer.ts";
-import { RESULT_LIMITS, type ResultLimits } from "../call/results/limits.ts";
+import type { ResultLimits } from "../call/results/result.ts";
 import { Batches } from "../redis/batches.ts";
 import type { Redis } from "../redis/connect.ts";
 import { defineScript, type Word } from "../redis/define-script.ts";
@@ -141,12 +141,18 @@ export class QueueBackend extends RedisQueueBackend {
     this.#names = { gate: gateOf(queue), queue };
   }
 
+  get #steps(): Steps {
+    const { steps } = this.#opened;
+    if (steps === undefined) throw new Error("without a worker no call is taken");
+    return steps;
+  }
+
   /** Takes the next call, if there is room for it. */
   async fetch(token: string, { bytes, alone }: Room): Promise<Fetched> {
     const { gate, queue } = this.#names;
     const none = { id: "", keepMs: "", retried: false, result: "", callback: "" };
     const step = { gate, queue, token, takes: true, room: bytes, alone, ...none };
-    return toFetched(answerOf(await this.#opened.steps.add(step, 0)));
+    return toFetched(answerOf(await this.#steps.add(step, 0)));
   }
 
   /** The runner has the call: it leaves the queue, and its record says INJECTED. */
@@ -186,7 +192,7 @@ export class QueueBackend extends RedisQueueBackend {
     const next = { takes: fetchNext !== undefined, room: fetchNext?.bytes ?? 0, alone: false };
     const result = mark?.known === "kept" ? mark.value : (mark?.known ?? "");
     const step = { gate, queue, token, id, keepMs, retried, ...next, result, callback };
-    const answer = answerOf(await this.#opened.steps.add(step, result.length));
+    const answer = answerOf(await this.#steps.add(step, result.length));
     if (answer === AFTER_REFUND) throw new AfterRefund();
     if (typeof answer === "number" && answer < 0) {
       throw this.finishedErrors({ code: answer, jobId: id, command: "moveToFinished", state: "active" });
@@ -212,16 +218,17 @@ type OpenedPartition = {
   partition: Partition;
   scripts: ReturnType<typeof scriptsOn>;
   replay: ReturnType<typeof REPLAY.on>;
-  steps: Steps;
+  /** Undefined without a worker: then nothing is taken or ended. */
+  steps: Steps | undefined;
 };
 
 /** The ends and fetches that come in one turn of the event loop go to Redis together, whichever queues they are of. */
 type Steps = Batches<Step, unknown>;
 
-function createSteps({ redis, keys, prefix }: Partition, work: Work | undefined): Steps {
+function createSteps({ redis, keys, prefix }: Partition, work: Work): Steps {
   const run = WORK.on(redis);
-  const { resultMs, bytesMax: resultsBytesMax } = work?.results ?? RESULT_LIMITS;
-  const { name: worker = "", lockDuration: lockMs = 0 } = work ?? {};
+  const { resultMs, bytesMax: resultsBytesMax } = work.results;
+  const { name: worker, lockDuration: lockMs } = work;
   const of = { prefix, worker, lockMs, minutes: OF_ALL.metrics.maxDataPoints, resultMs, resultsBytesMax };
   return new Batches((steps: readonly Step[]) => run({ registry: keys.queues }, { ...of, steps }));
 }
@@ -231,7 +238,7 @@ export type Work = {
   name: string;
   lockDuration: number;
   stalledInterval: number;
-  results?: ResultLimits | undefined;
+  results: ResultLimits;
 };
 
 /** The same for all workers; BullMQ's names. */
@@ -249,7 +256,7 @@ export function openBackends(partition: Partition, work?: Work): Backends {
     partition,
     scripts: scriptsOn(partition.redis),
     replay: REPLAY.on(partition.redis),
-    steps: createSteps(partition, work),
+    steps: work && createSteps(partition, work),
   };
   const backends = new Map<QueueName, QueueBackend>();
   return (queue) => {
@@ -325,7 +332,15 @@ function toFetched(answer: unknown): Fetched {
 function toCall(id: string, waiting: number, call: ReturnType<typeof CALL>): FetchedCall {
   const [data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, state, windowMs] = call;
   return {
-    ...{ kind: "call", id, data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, waiting },
+    kind: "call",
+    id,
+    data,
+    queuedAt,
+    attemptsMade,
+    attemptsStarted,
+    attemptsBefore,
+    crashes,
+    waiting,
     record: state || undefined,
     windowMs: windowMs ? Number(windowMs) : undefined,
   };

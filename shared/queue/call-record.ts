@@ -66,8 +66,11 @@ export function createCallRecords({ redis, keys }: Partition) {
   const unsure = UNSURE.on(redis);
 
   const keysOf = ({ id, queue }: CallRef) => ({
-    ...{ record: keys.record(id), job: keys.inQueue(queue, id), attempts: keys.attempts(id) },
-    ...{ since: keys.since(queue), historyOff: keys.historyOff },
+    record: keys.record(id),
+    job: keys.inQueue(queue, id),
+    attempts: keys.attempts(id),
+    since: keys.since(queue),
+    historyOff: keys.historyOff,
   });
 
   return {
@@ -164,9 +167,13 @@ export function createFailedRecords({ redis, keys, prefix }: Partition) {
 
   function keysOf({ id, queue }: CallRef) {
     return {
-      ...{ record: keys.record(id), attempts: keys.attempts(id) },
-      ...{ since: keys.since(queue), failed: keys.inQueue(queue, "failed"), historyOff: keys.historyOff },
-      ...{ payment: keys.payment(id), discarded: keys.paymentsDiscarded },
+      record: keys.record(id),
+      attempts: keys.attempts(id),
+      since: keys.since(queue),
+      failed: keys.inQueue(queue, "failed"),
+      historyOff: keys.historyOff,
+      payment: keys.payment(id),
+      discarded: keys.paymentsDiscarded,
     };
   }
 

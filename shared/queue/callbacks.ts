@@ -68,7 +68,11 @@ function toCall(
   return {
     id: callbackId(told.call_id, told.type),
     origin: "callback",
-    ...{ service_id, job_id, metadata: {}, ...NO_BODY, accepted_at: at },
+    service_id,
+    job_id,
+    metadata: {},
+    ...NO_BODY,
+    accepted_at: at,
     ...(traceparent !== undefined && { traceparent }),
     told,
   };

@@ -59,7 +59,9 @@ export function createReadDepth(
     const found = JSON.parse(await read(touched, { prefix, origin })) as Found;
     const { untried, oldestSince, callbacks, receivers, ...counts } = found;
     return {
-      ...{ ...counts, oldestSince, untriedSince: new Map(Object.entries(untried)) },
+      ...counts,
+      oldestSince,
+      untriedSince: new Map(Object.entries(untried)),
       callbacks: { bytes: callbacks, byReceiver: new Map(Object.entries(receivers)) },
     };
   };

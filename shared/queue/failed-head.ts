@@ -34,7 +34,11 @@ export function headOf({ metadata, ...call }: CallHead): FailedHead {
   const { accepted_at, content_type, bytes, sha256, traceparent } = call;
   return {
     path: metadata[WEBHOOK_PATH],
-    ...{ accepted_at, content_type, bytes, sha256, traceparent },
+    accepted_at,
+    content_type,
+    bytes,
+    sha256,
+    traceparent,
     delivery_id: metadata[WEBHOOK_DELIVERY_ID],
     payer: metadata[X402_PAYER],
     transaction: metadata[X402_TRANSACTION],

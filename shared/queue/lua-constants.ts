@@ -15,8 +15,18 @@ export const AFTER_REFUND = "AFTER_REFUND";
 
 /** Constants of the Lua around BullMQ's, for each script that includes it. */
 export const QUEUE_CONSTANTS = {
-  ...{ CALLBACKS_GATE, JOB_ORIGINS: JOB_ORIGINS.join(" "), JOB_NAME, JOB_OPTIONS, PREPARED_FIELD },
-  ...{ AWAITED_KEEP_MS, CRASHES, BATCH_BYTES_MAX, FAILED_ALONE, AFTER_REFUND, LOG_KEPT, RECORD },
+  CALLBACKS_GATE,
+  JOB_ORIGINS: JOB_ORIGINS.join(" "),
+  JOB_NAME,
+  JOB_OPTIONS,
+  PREPARED_FIELD,
+  AWAITED_KEEP_MS,
+  CRASHES,
+  BATCH_BYTES_MAX,
+  FAILED_ALONE,
+  AFTER_REFUND,
+  LOG_KEPT,
+  RECORD,
   /** When a worker that may not take calls alone looks again. */
   ALONE_AGAIN_MS: 1000,
 };

@@ -2,7 +2,7 @@ import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
-import { connectorTo, type Login, loginOptions, type PrimaryLookup } from "./connector.ts";
+import { connectorTo, type Login, loginOptions, type PrimaryLookup, ServerConnector } from "./connector.ts";
 import { isOfSelect, notePassing } from "./failure.ts";
 
 export type { Redis } from "ioredis";
@@ -64,10 +64,8 @@ function open(
     return logged(new BatchingRedis({ ...options, ...login, Connector: connectorTo(target) }), log);
   const url = target.url.reveal();
   const path = SOCKET_URL.exec(url)?.[1];
-  const redis =
-    path === undefined
-      ? new BatchingRedis(url, { ...options, ...login })
-      : new BatchingRedis({ ...options, ...login, path });
+  const all = { ...options, ...login, Connector: ServerConnector };
+  const redis = path === undefined ? new BatchingRedis(url, all) : new BatchingRedis({ ...all, path });
   return logged(inItsDatabase(redis), log);
 }
 
@@ -84,7 +82,8 @@ function isOfOtherPrimary(error: Error, target: RedisTarget): boolean {
 
 /** Whether ioredis looks for the primary again when this connection is made again. */
 export function findsPrimary(redis: Redis): boolean {
-  return redis.options.Connector !== undefined;
+  const { Connector } = redis.options;
+  return Connector !== undefined && Connector !== ServerConnector;
 }
 
 /** A connection like this one, with other options. Its errors are not logged: the other connection tells of the same Redis. */

@@ -1,4 +1,4 @@
-import { connect as connectPlain, isIP, Socket } from "node:net";
+import { connect as connectPlain, isIP, Socket, type TcpNetConnectOpts } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "../platform/crypto/secret.ts";
@@ -48,6 +48,33 @@ const OPEN_MS = 3000;
 type ErrorEmitter = Parameters<AbstractConnector["connect"]>[0];
 type Stream = Awaited<ReturnType<AbstractConnector["connect"]>>;
 
+type SocketOptions = Pick<RedisOptions, "host" | "port" | "family" | "path" | "tls">;
+
+/**
+ * Opens a socket with a handler for all of its errors. ioredis handles only the first one. Node can emit a second: a certificate is
+ * refused, and then an alert of the server arrives.
+ */
+function openSocket({ host, port, family, path, tls }: SocketOptions): Stream {
+  const place = path ? { path } : ({ host, port, family } as TcpNetConnectOpts);
+  const socket = tls ? connectTls({ ...place, ...tls }) : connectPlain(place);
+  return socket.on("error", () => {});
+}
+
+/** Connects ioredis to the server that its options name. */
+export class ServerConnector extends AbstractConnector {
+  readonly #options: SocketOptions;
+
+  constructor(options: unknown) {
+    super((options as { disconnectTimeout: number }).disconnectTimeout);
+    this.#options = options as SocketOptions;
+  }
+
+  override async connect(): Promise<Stream> {
+    this.stream = openSocket(this.#options);
+    return this.stream;
+  }
+}
+
 /**
  * Connects ioredis to the primary, and looks for it again at each connection. ioredis ends for good if `connect` rejects. So a failed
  * look-up resolves with a closed socket: ioredis reports `firstError` and tries again, unless `disconnect()` was called.
@@ -82,14 +109,7 @@ export function connectorTo(lookup: PrimaryLookup): new (options: unknown) => Ab
 
     #open({ host, port }: ServerAddress): Stream {
       this.#at = addressText({ host, port });
-      const { tls } = lookup;
-      const socket =
-        tls === undefined
-          ? connectPlain({ host, port })
-          : connectTls({ host, port, ...tlsOptions(tls, host) });
-      socket.once("error", (error: Error) => {
-        this.firstError = error;
-      });
+      const socket = openSocket({ host, port, ...loginOptions(lookup, host) });
       const reason = `${this.#at} was not ready within ${OPEN_MS} ms`;
       this.#deadline = setTimeout(() => socket.destroy(new Error(reason)), OPEN_MS);
       socket.once("close", () => clearTimeout(this.#deadline));
@@ -161,7 +181,7 @@ async function ask(server: ServerAddress, lookup: PrimaryLookup, ended: AbortSig
   const redis = new Redis({
     ...server,
     ...loginOptions(finder.kind === "sentinels" ? finder.login : lookup, server.host),
-    ...{ lazyConnect: true, enableReadyCheck: false, disableClientInfo: true },
+    ...{ Connector: ServerConnector, lazyConnect: true, enableReadyCheck: false, disableClientInfo: true },
     ...{ retryStrategy: null, maxRetriesPerRequest: 0 },
     ...{ connectTimeout: ASK_MS, commandTimeout: ASK_MS, disconnectTimeout: 100 },
   });

@@ -5,7 +5,7 @@ import type { Logger } from "../platform/log/logger.ts";
 import { findsPrimary } from "./connect.ts";
 import { deniedAs, failureOf } from "./failure.ts";
 import {
-  type Durability,
+  type DurabilityMode,
   FAILOVER,
   FULL_COVERAGE,
   readServerState,
@@ -37,7 +37,7 @@ const FRESH_MS = 1000;
  */
 export class DurableRedis {
   readonly redis: Redis;
-  readonly durability: Durability;
+  readonly mode: DurabilityMode;
   /** Resolves when the first check has passed; rejects if the first Redis reached cannot be used as it is. */
   readonly firstCheck: Promise<void>;
   readonly #checkData: (() => Promise<unknown>) | undefined;
@@ -62,14 +62,14 @@ export class DurableRedis {
   constructor({
     redis,
     mode,
-    declared,
     checkData,
     onUsable,
     log,
     checkEveryMs = FRESH_MS,
     patienceMs = () => 0,
-  }: Durability & {
+  }: {
     redis: Redis;
+    mode: DurabilityMode;
     /** Reads a key. Throws if what Redis holds is not for this release (layout.ts), and at a node of a cluster without our keys. */
     checkData?: () => Promise<unknown>;
     /** Called when the first check has passed, and whenever a check passes again after Redis could not be used. */
@@ -80,7 +80,7 @@ export class DurableRedis {
     patienceMs?: () => number;
   }) {
     this.redis = redis;
-    this.durability = { mode, declared };
+    this.mode = mode;
     this.#checkData = checkData;
     this.#onUsable = onUsable;
     this.#log = log;
@@ -209,7 +209,7 @@ export class DurableRedis {
   async #ask(): Promise<State> {
     const heard = this.#lastHeard();
     try {
-      const server = await readServerState(this.redis, this.durability);
+      const server = await readServerState(this.redis, this.mode);
       await this.#checkData?.();
       return { kind: "ready", server };
     } catch (error) {
@@ -251,7 +251,7 @@ export class DurableRedis {
     if (next.kind === this.#state.kind) return;
     if (next.kind === "away") this.#log.warn("redis.unavailable", { reason: next.reason });
     if (next.kind === "ready")
-      this.#log.info("redis.ready", { durability: this.durability.mode, proof: next.server.proof });
+      this.#log.info("redis.ready", { durability: this.mode, proof: next.server.proof });
   }
 
   /** Warns of each setting once, until it is changed. */
@@ -262,7 +262,7 @@ export class DurableRedis {
     if (needsFullCoverage && !this.#needsFullCoverage)
       this.#log.warn("redis.full_coverage", { reason: FULL_COVERAGE });
     this.#needsFullCoverage = needsFullCoverage;
-    if (this.durability.mode === "relaxed" || this.#isWarnedOfFailover || !findsPrimary(this.redis)) return;
+    if (this.mode !== "strict" || this.#isWarnedOfFailover || !findsPrimary(this.redis)) return;
     this.#isWarnedOfFailover = true;
     this.#log.warn("redis.failover_unproven", { reason: FAILOVER });
   }

@@ -9,7 +9,7 @@ import { readServerState, type ServerState } from "./server-state.ts";
  *   answers     what the runner keeps whole of its answers (services/runner/kept-answers.ts)
  *   results     what is kept of them for whoever asks (shared/ingress/evict.ts)
  *   history     refused requests, calls that runners took, and the failed attempts of a call but the newest (shared/ingress/evict.ts)
- *   payments    the x402 gateway refuses new ones (shared/ingress/backpressure.ts)
+ *   payments    the payment gateway refuses new ones (shared/ingress/backpressure.ts)
  *   webhooks    the webhooks gateway refuses new ones, above `redis_memory_ratio_max`
  *
  * Never a call or a payment that was accepted: even a Redis above its `maxmemory` takes what follows from it
@@ -93,7 +93,7 @@ export class GiveWay {
       const gone = await this.#giving.letGo(over);
       if (gone === 0) return;
       this.#giving.gone += gone;
-      memory = await readServerState(durable.redis, durable.durability);
+      memory = await readServerState(durable.redis, durable.mode);
     }
   }
 

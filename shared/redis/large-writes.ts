@@ -8,7 +8,7 @@ import { ownMs } from "./large.ts";
 import { createClaimLayout } from "./layout.ts";
 import { type Partition, partitionOf } from "./partition.ts";
 import { whenReady } from "./ready.ts";
-import type { Durability } from "./server-state.ts";
+import type { DurabilityMode } from "./server-state.ts";
 
 /** After so long without a byte on the connection it is asked whether Redis answers elsewhere. */
 const SILENT_MS = 1500;
@@ -20,7 +20,8 @@ const CONNECT_MS = 2000;
 /** A write that waits for its turn, and when it must have begun. */
 type Waiting = { lastBegin: number; begin: () => void };
 
-type Options = Durability & {
+type Options = {
+  mode: DurabilityMode;
   /** The partition over the connection for small writes. Another one like it is opened with the first large write. */
   beside: Partition;
   clock: Clock;
@@ -44,12 +45,12 @@ export class LargeWrites {
   #isBusy = false;
   #patienceMs = 0;
 
-  constructor({ beside, mode, declared, clock, log }: Options) {
+  constructor({ beside, mode, clock, log }: Options) {
     this.partition = partitionOf(connectForLarge(beside.redis), beside.prefix);
     this.#beside = beside.redis;
     this.#durable = new DurableRedis({
       redis: this.partition.redis,
-      ...{ mode, declared },
+      mode,
       checkData: createClaimLayout(this.partition),
       log: silentLogger, // what is wrong with this Redis, the other connection logs
       checkEveryMs: "on demand",

@@ -3,24 +3,18 @@ import { AppError } from "../platform/errors/app-error.ts";
 import { findsPrimary } from "./connect.ts";
 import { failureOf, notePassing } from "./failure.ts";
 
-export type DurabilityMode = "strict" | "relaxed";
-
-/** How an operator's declaration is shown, followed by its text. */
-const DECLARED = "declared by the operator";
+/**
+ * What the deployment asks of its Redis. `strict`: its settings show that a reply means "on disk". `replicated`: the same of the primary
+ * and of each replica, and all replicas confirm a write (replicated-writes.ts). `managed`: it may hide its settings, and the operator
+ * believes the service. `relaxed`: nothing.
+ */
+export type DurabilityMode = "strict" | "replicated" | "managed" | "relaxed";
 
 /**
- * How a reply from this Redis proves that the write is on disk. `always`: its settings show that Redis calls fsync before it
- * replies. `declared by the operator`: Redis hides these settings, and `[redis] declared` says so. `none`: nothing proves it
- * (mode relaxed).
+ * How a write to this Redis is proven. `always`: its settings show that Redis calls fsync before it replies. `replicated`: so do those of
+ * all replicas, and they confirm the write. `managed`: Redis hides its settings, and its service is believed. `none`: by nothing.
  */
-export type DiskProof = "always" | `${typeof DECLARED}: ${string}` | "none";
-
-/** What the deployment asks of its Redis. */
-export type Durability = {
-  readonly mode: DurabilityMode;
-  /** What the service promises, in the operator's words. It counts only where Redis hides its settings. */
-  readonly declared?: string | undefined;
-};
+export type DiskProof = "always" | "replicated" | "managed" | "none";
 
 /** What it means that Redis has no `maxmemory`. */
 export const UNBOUNDED =
@@ -49,12 +43,12 @@ export type ServerState = {
  * Asks Redis whether it can keep what a 202 promises now. If it cannot, throws `start.redis_not_durable` with what to do
  * about it.
  */
-export async function readServerState(redis: Redis, durability: Durability): Promise<ServerState> {
+export async function readServerState(redis: Redis, mode: DurabilityMode): Promise<ServerState> {
   const info = parseInfo(await redis.info());
   requirePrimary(info, redis);
-  const shown = durability.mode === "relaxed" ? undefined : await readConfig(redis, info);
+  const shown = mode === "relaxed" ? undefined : await readConfig(redis, info);
   return {
-    proof: durability.mode === "relaxed" ? "none" : diskProof(durability, info, shown),
+    proof: mode === "relaxed" ? "none" : diskProof(mode, info, shown),
     needsFullCoverage: shown?.[FULL_COVERAGE_SETTING] === "yes",
     usedMemoryBytes: Number(info["used_memory"] ?? 0),
     maxMemoryBytes: Number(info["maxmemory"] ?? 0),
@@ -73,25 +67,23 @@ function requirePrimary({ role }: Record<string, string>, redis: Redis): void {
   });
 }
 
-function diskProof(
-  { declared }: Durability,
-  info: Record<string, string>,
-  shown: Shown | undefined,
-): DiskProof {
+function diskProof(mode: DurabilityMode, info: Record<string, string>, shown: Shown | undefined): DiskProof {
   requireVersion(info);
-  requireAof(info, shown !== undefined);
+  // A managed service may keep its log elsewhere, and then shows none.
+  if (mode !== "managed" || shown !== undefined) requireAof(info, shown !== undefined);
   requireNoEviction(info, shown !== undefined);
   for (const name of SETTINGS) {
     const found = shown?.[name];
     if (found !== undefined && found !== REQUIRED[name])
       throw notDurable(LOSSES[name](found), toSet(name, REQUIRED[name], true));
   }
-  if (SETTINGS.every((name) => shown?.[name] !== undefined)) return "always";
-  if (declared !== undefined) return `${DECLARED}: ${declared}`;
+  if (SETTINGS.every((name) => shown?.[name] !== undefined))
+    return mode === "replicated" ? "replicated" : "always";
+  if (mode === "managed") return "managed";
   throw notDurable(
     "CONFIG GET does not show appendfsync and no-appendfsync-on-rewrite",
-    "allow CONFIG GET to the user of [redis] url; or, if the Redis service promises `appendfsync always` and " +
-      '`no-appendfsync-on-rewrite no`, set [redis] declared = "<what the service promises>" in postern.toml',
+    "allow CONFIG GET to the user of [redis]; or, if the Redis service promises that a write is durable before its reply, " +
+      'set durability = "managed" in postern.toml',
   );
 }
 

@@ -39,7 +39,7 @@ export const handshake = z.strictObject({
   /**
    * The proof before the answer: nothing (then a request with the method of a delivery must have no credential at all), the endpoint's
    * credential, or the verify token in this query parameter. With `secret_header` the operator must have opened the endpoint
-   * (`postern endpoint open`) for the secret in this header.
+   * (`postern endpoints open`) for the secret in this header.
    */
   proof: z.union(
     [

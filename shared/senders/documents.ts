@@ -42,7 +42,7 @@ export const documents = {
     sender: "Asana",
     source: "https://developers.asana.com/docs/webhooks-guide",
     setup:
-      "Leave `secret` out, run `postern endpoint open <path>`, and create the webhook through the API with this URL. The command shows the secret that Asana sends: set it as `secret`, and restart the gateways.",
+      "Leave `secret` out, run `postern endpoints open <path>`, and create the webhook through the API with this URL. The command shows the secret that Asana sends: set it as `secret`, and restart the gateways.",
     open: ["Asana sends an empty delivery every eight hours, which is also a call."],
     endpoint: {
       auth: "signature",

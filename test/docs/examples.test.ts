@@ -33,7 +33,8 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm install ../postern/postern-0.1.0.tgz": "test/package/install.long.test.ts",
   "npx postern dev": "test/package/install.long.test.ts",
   "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
-  "postern callbacks secret https://hooks.example.com/postern": "test/services/cli/callbacks/secret.test.ts",
+  "postern callbacks show-secret https://hooks.example.com/postern":
+    "test/services/cli/callbacks/show-secret.test.ts",
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",
 };
 

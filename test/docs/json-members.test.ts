@@ -9,7 +9,7 @@ import { readDocument } from "./blocks.ts";
 
 /** The commands that print a view as it is. */
 const LISTED: readonly [command: string, view: z.ZodObject][] = [
-  ["calls find", FoundCallView],
+  ["calls list", FoundCallView],
   ["failed list", FailedCallView],
   ["jobs list", JobView],
   ["rejected list", RejectedView],
@@ -17,7 +17,7 @@ const LISTED: readonly [command: string, view: z.ZodObject][] = [
 ];
 
 test.each(LISTED)(
-  "docs/configuration.md names every member that postern %s prints with --json",
+  "docs/configuration.md names every member that postern %s prints with -o json",
   (command, view) => {
     const row = readDocument("docs/configuration.md")
       .split("\n")

@@ -71,7 +71,7 @@ const HANDSHAKE_KEYS: KeyWords<Handshake> = {
   ],
   proof: [
     "required",
-    '`"none"`: a request with the method of a delivery must have no credential. `"credential"`. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoint open` runs',
+    '`"none"`: a request with the method of a delivery must have no credential. `"credential"`. `{ verify_token = "name" }`: the query parameter that must be `verify_token`. `{ secret_header = "X-Name" }`: the header of the secret, which is accepted while `postern endpoints open` runs',
   ],
   status: ["200", "200 or 204"],
   content_type: ["text/plain with `body`, application/json with `json`", "the Content-Type of the answer"],

@@ -166,7 +166,7 @@ function proofWords({ proof, method }: HandshakeToml): string {
   if (proof === "credential") return "whose signature holds";
   if ("verify_token" in proof)
     return `if ${code(`{query:${proof.verify_token}}`)} is the endpoint's ${code("verify_token")}, else 403`;
-  return `while ${code("postern endpoint open")} has the endpoint open, else 403`;
+  return `while ${code("postern endpoints open")} has the endpoint open, else 403`;
 }
 
 function replyWords({ status, body, json, headers, mac }: HandshakeToml): string {

@@ -149,6 +149,7 @@ const FIXED_TIMES = ["2026-01-15T09:41:07.312Z", "2026-01-15T09:41:19.058Z"];
 function withFixedValues(scenes: readonly Line[][], values: Readonly<Record<string, string>>): Line[][] {
   const times = [...new Set(JSON.stringify(scenes).match(TIME))].sort();
   const all = [...Object.entries(values), ...times.map((time, i) => [time, FIXED_TIMES[i] ?? time] as const)];
-  const fixed = (text: string) => all.reduce((done, [from, to]) => done.replaceAll(from, to), text);
+  const fixed = (text: string) =>
+    all.reduce((done, [from, to]) => done.replaceAll(from, to), text).replace(/\(\d+s ago\)/, "(1s ago)");
   return scenes.map((lines) => lines.map(({ kind, text }) => ({ kind, text: fixed(text) })));
 }

@@ -7,7 +7,7 @@ import { type Child, spawnChild } from "../../shared/dev/child.ts";
 import { devToken } from "../../shared/dev/config.ts";
 import { freePort } from "../../shared/dev/free-port.ts";
 import { eventually } from "../../shared/dev/wait.ts";
-import { randomNonce, solve } from "../../shared/pricing/proof-of-work.ts";
+import { randomNonce } from "../../shared/pricing/proof-of-work.ts";
 import { blocksOf } from "../docs/blocks.ts";
 import { useDevnet } from "../fixtures/devnet.ts";
 import { useEnds } from "../fixtures/ends.ts";
@@ -19,6 +19,7 @@ import { COMPILER, makeConsumer } from "../support/consumer.ts";
 import { newPayer } from "../support/devnet.ts";
 import { type Answer, type Sent, send } from "../support/http.ts";
 import { reflectedClient } from "../support/reflected.ts";
+import { solve } from "../support/solve.ts";
 
 /*
  * A project as somebody has it who installed the package: the recipes of docs/library.md, and the runner of docs/runner.md, compiled

@@ -70,7 +70,7 @@ test("a wrong option of a webhooks gateway hides nothing between its options and
   );
 });
 
-test("a wrong option of an x402 gateway hides nothing between its options and those of all parts", () => {
+test("a wrong option of a payment gateway hides nothing between its options and those of all parts", () => {
   const found = problems("x402", {
     x402: { ...x402, public_url: "x", body_limit_bytes: 2000 },
     postern: { ...postern, http: { body_budget_bytes: 1000 } },

@@ -106,7 +106,7 @@ test("the program loads commander and no other package to read its command line"
   expect(packagesLoadedBy([PROGRAM, "--help"])).toEqual(["commander"]);
 });
 
-test.each(["check-config", "status", "failed list"])(
+test.each(["config check", "status", "failed list"])(
   "postern %s loads neither Express nor undici, and of BullMQ no worker, no flow and no index of all",
   (command) => {
     const loaded = loadedBy([PROGRAM, ...command.split(" "), "--config-dir", postern.configDir]);

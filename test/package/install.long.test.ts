@@ -128,10 +128,10 @@ type Case = { args?: (world: World) => readonly string[]; says: RegExp; code?: n
 /** Expected output of each command beside a running dev: its effect or its refusal. What dev runs, `pay` and `tail` have tests of their own. */
 const COMMANDS: Readonly<Record<string, Case>> = {
   init: { args: () => ["own", "--ways", "webhooks", "--yes"], says: /the configuration is valid/ },
-  "calls find": { args: ({ webhook }) => ["--id", webhook], says: /c_[0-9a-f]{32}/ },
+  "calls list": { args: ({ webhook }) => ["--call", webhook], says: /c_[0-9a-f]{32}/ },
   "calls show": { args: ({ webhook }) => [webhook], says: /injected since/ },
   "calls forget": { args: () => [NO_CALL, "--reason", "x", "--yes"], says: /c_0{32}/, code: 1 },
-  "callbacks secret": {
+  "callbacks show-secret": {
     args: () => ["https://receiver.example"],
     says: /has no \[callbacks\] secret/,
     code: 3,
@@ -140,13 +140,15 @@ const COMMANDS: Readonly<Record<string, Case>> = {
   "failed show": { args: () => [NO_CALL], says: /is unknown: there was no such call/, code: 1 },
   "failed replay": { args: () => ["--all"], says: /replayed 0 calls/ },
   "failed discard": { args: () => ["--all", "--reason", "x", "--yes"], says: /discarded 0 calls/ },
+  "endpoints list": { says: /\/hooks\/open .*4 endpoints/s },
+  "jobs show": { args: () => ["0/1"], says: /state .*running/ },
   "jobs list": { says: /0\/1 .*running/ },
   "jobs pause": { args: () => ["0/2", "--reason", "x"], says: /0\/2 is paused/ },
   "jobs resume": { args: () => ["0/2"], says: /0\/2 is resumed/ },
   "rejected list": { says: /refused requests/ },
   "rejected show": { args: () => [NO_REJECTED], says: /r_0{19}/, code: 1 },
-  "endpoint open": { args: () => ["/hooks/open"], says: /does not send its secret in a handshake/, code: 2 },
-  "endpoint close": { args: () => ["/hooks/open"], says: /is not open/, code: 1 },
+  "endpoints open": { args: () => ["/hooks/open"], says: /does not send its secret in a handshake/, code: 2 },
+  "endpoints close": { args: () => ["/hooks/open"], says: /is not open/, code: 1 },
   send: { args: () => ["/hooks/bearer"], says: /202/ },
   "payments list": { says: /1 payment\n/ },
   "payments show": { args: ({ paid }) => [paid], says: /injected since/ },
@@ -156,24 +158,31 @@ const COMMANDS: Readonly<Record<string, Case>> = {
     says: /only a payment in review can be resolved/,
     code: 1,
   },
-  "payments refund-list": { says: /0 refunds due/ },
-  "payments refund-check": { says: /0 refunds closed, 0 not yet on the chain, 0 not checked/ },
-  "payments refund-withdraw": {
+  "refunds list": { says: /0 refunds due/ },
+  "refunds report": { says: /^call_id,/ },
+  "refunds export": { args: () => ["-o", "csv"], says: /nothing was exported: 0 refunds due/ },
+  "refunds show": {
+    args: () => [`r_${"0".repeat(32)}`, "-o", "csv"],
+    says: /no such|unknown/,
+    code: 1,
+  },
+  "refunds check": { says: /0 refunds closed, 0 not yet on the chain, 0 not checked/ },
+  "refunds withdraw": {
     args: ({ paid }) => [paid, "--reason", "x"],
     says: /only a pending refund/,
     code: 1,
   },
   "payments audit": { args: () => ["--from-block", "0"], says: /1 matched, 0 orphans/ },
-  "payments spent-elsewhere": { says: /0 payments already spent/ },
+  "payments list-spent": { says: /0 payments already spent/ },
   result: { args: ({ resultUrl }) => [resultUrl], says: /^hi$/m },
   quote: {
-    args: ({ ready }) => [String(ready.pricing?.http), "0", "1", "--requester", `0x${"2".repeat(40)}`],
+    args: ({ ready }) => [String(ready.pricing?.http), "--job", "0/1", "--requester", `0x${"2".repeat(40)}`],
     says: /signed by: 0x/,
   },
-  rates: { says: /USDC .*3200/ },
+  "rates list": { says: /USDC .*3200/ },
   status: { says: /webhook .*\n.*x402 / },
   "redis-acl": { args: () => ["producer"], says: /^ACL SETUSER producer/ },
-  "check-config": { says: /the configuration is valid; webhooks gateway: 4 endpoints/ },
+  "config check": { says: /the configuration is valid; webhooks gateway: 4 endpoints/ },
 };
 
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "devnet"];
@@ -192,7 +201,7 @@ describe("with the packages that postern pay asks for", () => {
     world = { ready: started.ready, webhook: await sendWebhook(started.ready), paid: "", resultUrl: "" };
     await dev.waitForEvent("call.injected", { where: isOf(world.webhook) });
     const bought = await postern(
-      ["pay", `${world.ready.x402}/x402/jobs/0/1`, "--body", "hi", "--json"],
+      ["pay", `${world.ready.x402}/x402/jobs/0/1`, "--body", "hi", "-o", "json"],
       PAYER,
     );
     expect(bought.code, bought.stderr).toBe(0);
@@ -226,7 +235,7 @@ describe("with the packages that postern pay asks for", () => {
     const lines: string[] = [];
     const tail = spawnChild({
       command: join(project, "node_modules/.bin/postern"),
-      args: ["tail", "--json"],
+      args: ["tail", "-o", "json"],
       env: { PATH: process.env["PATH"], ...env() },
       onLine: (line) => lines.push(line),
     });

@@ -1,15 +1,25 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { toOpenApi } from "../../services/console/openapi.ts";
-import { CONTRACT } from "../../shared/console/contract/contract.ts";
 import type { Answer } from "./http.ts";
 
 type Json = Record<string, unknown>;
-type Response = { content?: Record<string, { schema: Json }> };
-type Operation = { responses: Record<string, Response>; operationId: string };
-export type OpenApi = { paths: Record<string, Record<string, Operation>>; components: { schemas: Json } };
+type Response = { description: string; headers?: Json; content?: Record<string, { schema: Json }> };
+type Parameter = { name: string; schema: Json };
+type Operation = {
+  parameters?: Parameter[];
+  responses: Record<string, Response>;
+  operationId: string;
+  tags: string[];
+};
+export type OpenApi = {
+  paths: Record<string, Record<string, Operation>>;
+  tags: { name: string }[];
+  servers: { url: string }[];
+  components: { schemas: Json; securitySchemes: { session: { name: string } } };
+};
 
 /** What the service says of itself. */
-export const openApi = toOpenApi(CONTRACT, "0.0.0") as unknown as OpenApi;
+export const openApi = toOpenApi({ version: "0.0.0", cookie: "postern" }) as unknown as OpenApi;
 
 /** So that a member that the document does not have is an error here, though readers are to expect new ones. */
 function closed(value: unknown): unknown {
@@ -23,7 +33,13 @@ function closed(value: unknown): unknown {
     : object;
 }
 
-const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
+const ajv = new Ajv2020({
+  ...{ strict: false, allErrors: true },
+  formats: {
+    ...{ int64: true, binary: true, date: /^\d{4}-\d\d-\d\d$/ },
+    "date-time": /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/,
+  },
+});
 ajv.addSchema({ $id: "https://document.test/", ...(closed(openApi) as Json) });
 
 /** The operation at a path, and its path in the document. */
@@ -46,6 +62,11 @@ function operationAt(method: string, path: string): { operation: Operation; at: 
   return undefined;
 }
 
+/** Headers by which an answer says what no other one does. */
+const HEADERS = [
+  ...["Allow", "Content-Disposition", "Location", "Retry-After", "Set-Cookie", "WWW-Authenticate"],
+];
+
 const escaped = (part: string) => encodeURIComponent(part.replaceAll("~", "~0").replaceAll("/", "~1"));
 
 /** What of an answer is not as the document says; undefined if all is. A path that is none is left to its tests. */
@@ -56,6 +77,10 @@ export function undocumentedIn(method: string, url: string, answer: Answer): str
   const name = `${method} ${path}: ${answer.status}`;
   const response = found.operation.responses[String(answer.status)];
   if (response === undefined) return `${name} is not among the answers of the document`;
+  const header = HEADERS.find(
+    (each) => answer.headers[each.toLowerCase()] !== undefined && response.headers?.[each] === undefined,
+  );
+  if (header !== undefined) return `${name} has the header ${header}`;
   const type = answer.headers["content-type"]?.split(";")[0];
   if (response.content === undefined) return answer.body.length === 0 ? undefined : `${name} has a body`;
   if (type === undefined || response.content[type] === undefined) return `${name} has the type ${type}`;

@@ -1,6 +1,7 @@
 import { eventually } from "../../shared/dev/wait.ts";
 import { openBackends } from "../../shared/queue/backend.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
+import { RESULT_LIMITS } from "./results.ts";
 
 /**
  * The call is taken from its worker, as if that had stood still for longer than its lock. Between the steps the worker may renew the lock: then
@@ -12,7 +13,7 @@ export async function takeBack(
 ): Promise<void> {
   const { redis, keys } = partition;
   const lock = keys.inQueue(queue, `${id}:lock`);
-  const work = { name: "another", lockDuration: 2000, stalledInterval: 500 };
+  const work = { name: "another", lockDuration: 2000, stalledInterval: 500, results: RESULT_LIMITS };
   const backend = openBackends(partition, work)(queue);
   const holder = await redis.get(lock);
   if (holder === null) throw new Error(`${id} is in nobody's hand`);

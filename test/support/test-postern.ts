@@ -7,7 +7,6 @@ const AMPLE = { queue_bytes_max: 1e12 };
 /** What tests change of `postern.toml`. Numbers may be below what the file may have. */
 export type PosternChanges = {
   durability?: PosternToml["redis"]["durability"];
-  declared?: string;
   limits?: Partial<PosternToml["limits"]>;
   enqueueTimeoutMs?: number;
   http?: Partial<PosternToml["http"]>;
@@ -20,11 +19,11 @@ export type PosternChanges = {
 /** A checked `postern.toml` with these changes. */
 export function testPostern(changes: PosternChanges = {}): PosternToml {
   const postern = posternToml({ env: {} }).parse({ limits: AMPLE });
-  const { durability = "strict", declared, enqueueTimeoutMs, resultSecrets, metadataPrefix } = changes;
+  const { durability = "strict", enqueueTimeoutMs, resultSecrets, metadataPrefix } = changes;
   return {
     ...postern,
     metadata_prefix: metadataPrefix ?? postern.metadata_prefix,
-    redis: { ...postern.redis, durability, declared },
+    redis: { ...postern.redis, durability },
     limits: {
       ...postern.limits,
       ...(enqueueTimeoutMs !== undefined && { enqueue_timeout_ms: enqueueTimeoutMs }),

@@ -49,7 +49,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
   };
   const lines: Record<string, unknown>[] = [];
   as("operator");
-  postern.start(["tail", "--json"], {
+  postern.start(["tail", "-o", "json"], {
     onLine(line) {
       if (line.startsWith("{")) lines.push(JSON.parse(line) as Record<string, unknown>);
     },
@@ -86,7 +86,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
     /** The kinds of processes that have reported to Redis. */
     async reported(): Promise<string[]> {
       as("operator");
-      const [status] = jsonLines(await postern.run(["status", "--json"]));
+      const [status] = jsonLines(await postern.run(["status", "-o", "json"]));
       const processes = (status?.["processes"] ?? []) as { kind: string }[];
       return processes.map(({ kind }) => kind).sort();
     },
@@ -96,7 +96,7 @@ export async function startDeployment(postern: Postern, place: TomlTable) {
       const id = await call(body);
       await eventually("the console shows the call", () => find(id));
       as("operator");
-      const shown = await postern.run(["calls", "show", id, "--json"]);
+      const shown = await postern.run(["calls", "show", id, "-o", "json"]);
       expect([shown.code, shown.stderr]).toEqual([0, ""]);
       expect(JSON.stringify(jsonLines(shown))).toContain(id);
       return id;

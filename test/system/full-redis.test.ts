@@ -1,7 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { createRouter } from "../../services/runner/runner.ts";
 import { createResults } from "../../shared/call/results/store.ts";
-import { createDeliverResult } from "../../shared/call-search/deliver-result.ts";
 import { createCallHistory } from "../../shared/call-search/history/keep.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { silentLogger } from "../../shared/platform/log/logger.ts";
@@ -17,6 +16,7 @@ import { startX402 } from "../fixtures/x402.ts";
 import { newPayer } from "../support/devnet.ts";
 import { send } from "../support/http.ts";
 import { onlyInLongRun } from "../support/long-run.ts";
+import { deliverResultOn } from "../support/results.ts";
 
 const redis = useOwnRedis();
 afterAll(async () => expect(await denialsOf(redis), "no process lacks a right").toEqual([]));
@@ -56,7 +56,7 @@ test("a Redis that fills up loses kept answers, then results, then history, then
   const gateway = await webhooks.start({ endpoints });
   const answers = () => redis.client.zcard(runnerKeys.answers);
   const results = createResults(redis.partition);
-  const store = createDeliverResult(redis.partition);
+  const store = deliverResultOn(redis.partition);
   const deliver = (id: string) =>
     store(id, {
       ...{ kind: "answer", status: 200, contentType: undefined, at: 1, by: "delivery" },

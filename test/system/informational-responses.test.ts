@@ -43,8 +43,10 @@ const CLIENTS: Readonly<Record<string, Case>> = {
   "an injection into a runner": {
     body: "ran",
     ask: async (url) => {
-      const runner = { url, secret: undefined, timeoutMs: 5000, connections: 1, clock: systemClock };
-      const { inject, close } = createHttpInject(runner);
+      const { inject, close } = createHttpInject({
+        ...{ url, secret: undefined, timeoutMs: 5000, timeoutMsOfJob: new Map() },
+        ...{ connections: 1, resultBytesMax: 256 * 1024, clock: systemClock },
+      });
       ends.defer(close);
       return inject(parseJobCall(aCall({ keep_result: true })), new Hold());
     },

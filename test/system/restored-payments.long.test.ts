@@ -58,7 +58,10 @@ test("after a restore the drain queues a payment that was settling, and what doc
   await redis.server.restart();
   const config = ["--config-dir", configDir("operator")];
   const listed = async (command: readonly string[]) =>
-    jsonLines(await runHere([...command, ...config, "--json"])).map(({ call_id, state }) => [call_id, state]);
+    jsonLines(await runHere([...command, ...config, "-o", "json"])).map(({ call_id, state }) => [
+      call_id,
+      state,
+    ]);
   const waitsFor = commandOf(6, "payments");
   expect(await listed(waitsFor)).toEqual([[ids[1], "settling"]]);
 

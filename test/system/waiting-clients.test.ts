@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { callIdFrom } from "../../shared/call/call-id.ts";
-import { createDeliverResult } from "../../shared/call-search/deliver-result.ts";
 import { builtEntry, type Part, startPart } from "../../shared/dev/process.ts";
 import { untilReady } from "../../shared/dev/stack.ts";
 import { eventually } from "../../shared/dev/wait.ts";
@@ -11,6 +10,7 @@ import { asUser, useRedis } from "../fixtures/redis.ts";
 import { type Answer, send } from "../support/http.ts";
 import { LONG_RUN } from "../support/long-run.ts";
 import { bundled } from "../support/programs.ts";
+import { deliverResultOn } from "../support/results.ts";
 
 const PATH = "/hooks/waiting";
 const CLIENTS = LONG_RUN ? 2000 : 500;
@@ -54,7 +54,7 @@ async function keptBytes({ process }: Part): Promise<number> {
 
 test(`of ${CLIENTS} clients that wait at a gateway each takes at most 20 KiB and nothing of its body, gets the result of its own call, and 202 when the gateway stops`, async () => {
   const gateway = await startGateway();
-  const deliver = createDeliverResult(redis.partition);
+  const deliver = deliverResultOn(redis.partition);
   let begun = 0;
 
   async function begin(clients: number): Promise<{ id: string; answer: Promise<Answer> }[]> {

@@ -1,7 +1,9 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { ORIGINS } from "../../../shared/call/origin.ts";
 import { CALL_STATES } from "../../../shared/call-search/found-call.ts";
+import { GROUP, type ProgramCommand } from "../command.ts";
 import {
+  CALL,
   callId,
   configDir,
   limitOption,
@@ -14,9 +16,10 @@ import {
   untilOption,
   usageError,
 } from "../options.ts";
+import { jsonOutput, listOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import type { FindOptions } from "./find.ts";
 import type { ForgetOptions } from "./forget.ts";
+import type { ListOptions } from "./list.ts";
 import type { ShowOptions } from "./show.ts";
 
 const STATES = `
@@ -35,18 +38,19 @@ States:
   refunded        a refund is on the chain`;
 
 /** `postern calls ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
-export function addCalls(program: Command, deps: ProgramDeps): void {
-  const calls = program.command("calls").description("find, show or forget calls");
-  addFind(calls, deps);
+export function addCalls(program: ProgramCommand, deps: ProgramDeps): void {
+  const calls = program.command("calls").description("list, show or forget calls").helpGroup(GROUP.look);
+  addList(calls, deps);
   addShow(calls, deps);
   addForget(calls, deps);
 }
 
-function addFind(calls: Command, deps: ProgramDeps): void {
+function addList(calls: ProgramCommand, deps: ProgramDeps): void {
   calls
-    .command("find")
+    .command("list")
     .description("list calls in any state, newest first")
-    .option("--id <id>", "id of the call", parseCallId)
+    .helpGroup(GROUP.look)
+    .option("--call <id>", "id of the call, or a prefix of it", parseCallId)
     .option("--delivery-id <id>", "sender's id of the delivery")
     .option("--endpoint <path>", "endpoint that received the webhook")
     .option("--payer <address>", "address that paid for the call", parseAddress)
@@ -57,46 +61,51 @@ function addFind(calls: Command, deps: ProgramDeps): void {
     .addOption(sinceOption("updated"))
     .addOption(untilOption("updated"))
     .addOption(limitOption(50))
-    .option("--json", "print JSON, one object a line")
+    .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .addHelpText("after", STATES)
-    .action(async (options: FindOptions) => {
-      const { findCalls } = await import("./find.ts");
-      deps.exitWith(await findCalls(deps, options));
+    .examples("calls list --job 7/1 --state failed", "calls list --endpoint /hooks/github --since 2h")
+    .action(async (options: ListOptions) => {
+      const { listCalls } = await import("./list.ts");
+      deps.exitWith(await listCalls(deps, options));
     });
 }
 
-function addShow(calls: Command, deps: ProgramDeps): void {
+function addShow(calls: ProgramCommand, deps: ProgramDeps): void {
   calls
     .command("show")
     .description("show the state, timeline, result and metadata of a call")
+    .helpGroup(GROUP.look)
     .addArgument(callId())
     .addOption(
-      new Option("--body-only", "print only the raw bytes of the body").conflicts(["resultOnly", "json"]),
+      new Option("--body-only", "print only the raw bytes of the body").conflicts(["resultOnly", "output"]),
     )
-    .addOption(new Option("--result-only", "print only the raw bytes of the result").conflicts("json"))
-    .option("--json", "print one JSON object, without body and result")
+    .addOption(new Option("--result-only", "print only the raw bytes of the result").conflicts("output"))
+    .addOption(jsonOutput("print one JSON object, without body and result"))
     .addOption(operatorUrl())
     .addOption(configDir())
+    .examples(`calls show ${CALL}`, `calls show ${CALL} --body-only > body`)
     .action(async (id: string, options: ShowOptions) => {
       const { showCall } = await import("./show.ts");
       deps.exitWith(await showCall(deps, id, options));
     });
 }
 
-function addForget(calls: Command, deps: ProgramDeps): void {
+function addForget(calls: ProgramCommand, deps: ProgramDeps): void {
   calls
     .command("forget")
     .description(
       "delete the body, metadata, result and attempts of an ended or failed call; its id stays, so that it never runs again",
     )
+    .helpGroup(GROUP.act)
     .addArgument(callId())
     .requiredOption("--reason <text>", "reason for the audit trail")
     .option("--yes", "skip the confirmation prompt")
     .addOption(operatorUrl())
     .addOption(configDir())
-    .action(async (id: string, options: ForgetOptions, command: Command) => {
+    .examples(`calls forget ${CALL} --reason "asked by its sender"`)
+    .action(async (id: string, options: ForgetOptions, command: ProgramCommand) => {
       if (options.reason.trim() === "") usageError(command, "--reason must not be empty");
       if (!options.yes && !deps.terminal.canAsk)
         usageError(command, "--yes is required when stdin is not a terminal");

@@ -1,4 +1,5 @@
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -6,8 +7,9 @@ import { type Operated, withOperations } from "../with-operations.ts";
 export type ForgetOptions = Operated & { reason: string; yes?: boolean; json?: boolean };
 
 /** `postern calls forget`: deletes what is kept of a call's sender. 1 if it is not done, because nobody said yes or the call is not at its end. */
-export function forgetCall(deps: ProgramDeps, id: string, options: ForgetOptions): Promise<number> {
+export function forgetCall(deps: ProgramDeps, named: string, options: ForgetOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
     if (!options.yes && !(await isConfirmed(deps, id))) {
       deps.say("nothing was changed\n");
       return EXIT.failed;

@@ -4,17 +4,19 @@ import { bytesOf } from "../../../shared/console/contract/operation.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { writeBody } from "../body.ts";
+import { callIdOf } from "../call-ids.ts";
 import { saidBy } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, facts, jsonLine, plain, section } from "../text.ts";
+import { counted, facts, jsonLine, plain, section, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
-import { stateWord } from "./find.ts";
+import { stateWord } from "./list.ts";
 
 export type ShowOptions = Operated & { json?: boolean; bodyOnly?: boolean; resultOnly?: boolean };
 
 /** `postern calls show`: the life of one call, or the bytes of its body or result. 1 if it is unknown, or the bytes are not there. */
-export function showCall(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
+export function showCall(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
     if (options.bodyOnly) writeBody(deps, id, await bytesOf(await operations.getCallBody({ call_id: id })));
     else if (options.resultOnly)
       writeBody(deps, id, await bytesOf(await operations.getCallResult({ call_id: id })));
@@ -50,9 +52,9 @@ const FORGOTTEN = "by an operator: the data from its sender was deleted, and the
 
 /** A queued call has the state of its entry in the queue: waiting, delayed or in flight. */
 function stateText({ state, changed_at: changedAt, queue }: CallLifeView): string {
-  const since = changedAt === null ? "" : ` since ${changedAt}`;
+  const since = changedAt === null ? "" : ` since ${withAge(changedAt)}`;
   if (queue === null || queue.as === state) return `${stateWord(state)}${since}`;
-  const due = queue.due_at === null ? "" : ` until ${queue.due_at}`;
+  const due = queue.due_at === null ? "" : ` until ${withAge(queue.due_at)}`;
   return `${stateWord(queue.as)}${due}, ${state}${since}`;
 }
 

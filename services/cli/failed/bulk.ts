@@ -4,7 +4,8 @@ import type { FailedBulkView } from "../../../shared/console/failed-bulk.ts";
 import { withStopSignal } from "../../../shared/platform/lifecycle/run-service.ts";
 import { shellLine } from "../../../shared/platform/text/shell-quote.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { callIdsOf } from "../call-ids.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { failureOf, followBulk } from "../follow-bulk.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -51,10 +52,9 @@ function runUntil(
   kind: BulkKind,
 ): Promise<number> {
   const { action, flags, isConfirmed } = kind;
-  const options = given.id === undefined ? { ...given, until: given.until ?? systemClock() } : given;
-  const { dryRun = false } = options;
-
-  return withOperations(deps, options, async (operations) => {
+  return withOperations(deps, given, async (operations) => {
+    const options = await chosenBy(operations, given);
+    const { dryRun = false } = options;
     const begin = createBegin(operations, options, kind);
     const counted = await followBulk(operations, await begin(true), { signal });
     const failure = failureOf(counted);
@@ -70,7 +70,7 @@ function runUntil(
       const total = chosenIn(counted);
       const onProgress = ({ done, left_meanwhile: left }: FailedBulkView) =>
         shown.update({ done, left, total });
-      const result = await followBulk(operations, await begin(false, counted), { signal, onProgress });
+      const result = await followBulk(operations, await begin(false), { signal, onProgress });
       shown.end();
       return result;
     };
@@ -87,21 +87,23 @@ function runUntil(
   });
 }
 
+/** With whole ids; without any, a choice of calls that have failed before now. */
+async function chosenBy(operations: Operations, given: BulkOptions): Promise<BulkOptions> {
+  if (given.call === undefined) return { ...given, until: given.until ?? systemClock() };
+  return { ...given, call: await callIdsOf(operations, given.call) };
+}
+
 /** Begins to count the calls, or to replay or discard those that were counted. */
 function createBegin(operations: Operations, options: BulkOptions, { action, force, reason }: BulkKind) {
   const { concurrency, limit } = options;
   const { ids, ...filter } = toFilter(options);
-  const isAll = ids === undefined && Object.values(filter).every((each) => each === undefined);
   const order = {
-    ...{ filter, concurrency, reason: reason ?? `postern failed ${action}` },
-    ...(ids !== undefined && { call_ids: ids }),
-    ...(isAll && { all: true as const }),
+    ...{ concurrency, reason: reason ?? `postern failed ${action}` },
+    ...(ids === undefined ? { filter } : { call_ids: ids }),
     ...(limit !== 0 && { limit }),
   };
-  return (isDry: boolean, counted?: FailedBulkView): Promise<FailedBulkView> => {
-    // Calls that have failed since they were counted are not taken.
-    const until = filter.until ?? counted?.begun_at;
-    const asked = { ...order, filter: { ...filter, ...(until !== undefined && { until }) }, dry_run: isDry };
+  return (isDry: boolean): Promise<FailedBulkView> => {
+    const asked = { ...order, dry_run: isDry };
     return action === "replay" ? operations.beginReplay({ ...asked, force }) : operations.beginDiscard(asked);
   };
 }
@@ -127,7 +129,7 @@ function resumeLine(
     ...wordsOf(options),
     ...(limit === 0 ? [] : ["--limit", String(limit - ended)]),
     ...flags,
-    ...(json ? ["--json"] : []),
+    ...(json ? ["-o", "json"] : []),
     ...(quiet ? ["--quiet"] : []),
     ...(operator === undefined ? [] : ["--operator", operator.href]),
     ...["--concurrency", String(concurrency), "--config-dir", configDir],

@@ -1,55 +1,50 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { idsOfKey } from "../../../shared/call/job-ids.ts";
 import { ORIGINS, type Origin } from "../../../shared/call/origin.ts";
 import type { FailedFilter } from "../../../shared/console/failed.ts";
 import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
+import type { ProgramCommand } from "../command.ts";
 import { collectCallId, parseCode, parseJobKey, sinceOption, untilOption, wholeNumber } from "../options.ts";
-
-/** A job, of any service unless it has one. */
-type Job = { service?: number; job: number };
 
 /** The options by which `list`, `replay` and `discard` choose calls. */
 export type FilterOptions = {
   origin?: Origin;
   endpoint?: string;
-  service?: number;
-  job?: Job;
+  serviceId?: number;
+  job?: string;
   code?: ErrorCode;
   since?: number;
   until?: number;
-  id?: string[];
+  call?: string[];
   /** 0: no limit. */
   limit: number;
 };
 
-export function addFilterOptions(command: Command, limit: Option): Command {
+export function addFilterOptions(command: ProgramCommand, limit: Option): ProgramCommand {
   return command
     .addOption(new Option("--origin <origin>", "origin of the call").choices(ORIGINS))
     .option("--endpoint <path>", "endpoint that received the webhook")
-    .option("--service <n>", "service of the job", wholeNumber(7))
-    .option("--job <job>", "job of the call, such as 7/1; 1 alone is job 1 of any service", parseJob)
+    .option("--job <service/job>", "job of the call, such as 7/1", parseJobKey)
+    .addOption(
+      new Option("--service-id <n>", "service of the job").argParser(wholeNumber(7)).conflicts("job"),
+    )
     .option("--code <code>", "error code of the failure, such as runner.refused", parseCode)
     .addOption(sinceOption("failed"))
     .addOption(untilOption("failed"))
-    .option("--id <id>", "id of the call; may be repeated", collectCallId)
+    .option("--call <id>", "id of the call, or a unique prefix of it; may be repeated", collectCallId)
     .addOption(limit);
 }
 
 export function toFilter(options: FilterOptions): FailedFilter & { ids: string[] | undefined } {
-  const { origin, endpoint, job, code, since, until, id } = options;
-  const service = job?.service ?? options.service;
+  const { origin, endpoint, code, since, until, call } = options;
+  const job = options.job === undefined ? undefined : idsOfKey(options.job);
+  const service = job?.serviceId ?? options.serviceId;
   return {
-    ...{ origin, endpoint, service_id: service, job_id: job?.job, code, ids: id },
+    ...{ origin, endpoint, service_id: service, job_id: job?.jobIndex, code, ids: call },
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };
-}
-
-function parseJob(text: string): Job {
-  if (!text.includes("/")) return { job: wholeNumber(1)(text) };
-  const { serviceId: service, jobIndex: job } = idsOfKey(parseJobKey(text));
-  return { service, job };
 }
 
 /** Whether the options choose some of the calls. A limit alone does not. */

@@ -3,11 +3,12 @@ import { FailedCallView, type FailedFilter } from "../../../shared/console/faile
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { callIdsOf } from "../call-ids.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, toSeconds } from "../text.ts";
+import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 import { type FilterOptions, toFilter } from "./filter.ts";
 
@@ -17,24 +18,29 @@ const PAGE_MAX = 500;
 
 /** `postern failed list`: the newest failed calls first, then how many match. */
 export function listFailed(deps: ProgramDeps, options: ListOptions): Promise<number> {
-  const { limit, json } = options;
+  const { limit } = options;
   const { ids, ...filter } = toFilter(options);
   return withOperations(deps, options, async (operations) => {
-    const listing = createListing<FailedCallView>(deps, json, {
+    const listing = createListing<FailedCallView>(deps, {
       columns: [
-        { heading: "CALL", width: 34 },
-        { heading: "FAILED", width: 20 },
-        { heading: "ORIGIN", width: 20, cutTo: 16 },
-        { heading: "JOB", width: 5 },
+        { heading: "CALL" },
+        { heading: "FAILED" },
+        { heading: "AGE", alignRight: true },
+        { heading: "ORIGIN", cutTo: 16 },
+        { heading: "JOB" },
         { heading: "ATTEMPTS" },
-        { heading: "CODE", width: 16, tone: () => "bad" },
+        { heading: "CODE", tone: () => "bad" },
         { heading: "REASON", cutTo: 24 },
+        { heading: "BYTES", isWide: true },
+        { heading: "CREATED", isWide: true },
+        { heading: "TRACEPARENT", isWide: true },
       ],
       toCells,
       toJson: (call) => call,
+      toName: ({ id }) => id,
     });
     const read = (cursor?: string) => operations.listFailed({ ...filter, limit: PAGE_MAX, cursor });
-    const named = ids && (await readNamed(operations, ids, filter));
+    const named = ids && (await readNamed(operations, await callIdsOf(operations, ids), filter));
     let shown = 0;
     for await (const call of named ?? pagesOf(read, ({ calls }) => calls)) {
       listing.add(call);
@@ -92,7 +98,8 @@ function toCells({ id, origin, path, service_id, job_id, ...call }: FailedCallVi
   const from = path === undefined ? origin : `${origin} ${path}`;
   const { failed_at: failedAt, attempts, code, reason } = call;
   return [
-    ...[id, toSeconds(failedAt), from, `${service_id}/${job_id}`],
+    ...[id, toSeconds(failedAt), age(failedAt), from, `${service_id}/${job_id}`],
     ...[String(attempts), code, problemDetail(reason)],
+    ...[call.bytes?.toString() ?? "-", call.accepted_at ?? "-", call.traceparent ?? "-"],
   ];
 }

@@ -4,7 +4,7 @@ import { amountOf } from "../payments/list.ts";
 /** Words for calls before their discard, and after it. */
 const TENSES = {
   before: { one: "is", many: "are", due: "become due" },
-  after: { one: "was", many: "were", due: "are due (postern payments refund-list)" },
+  after: { one: "was", many: "were", due: "are due (postern refunds list)" },
 } as const;
 
 /** Describes the payments for some calls in a few lines. Empty if nothing was paid. */

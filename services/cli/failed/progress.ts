@@ -12,7 +12,7 @@ type Shown = {
 type DoneText = (done: number, total: number) => string;
 
 /**
- * Shows on stderr how far a run is: a bar on a screen; elsewhere a line for each tenth of a long run, and with --json nothing,
+ * Shows on stderr how far a run is: a bar on a screen; elsewhere a line for each tenth of a long run, and with -o json nothing,
  * since the outcome says all.
  */
 export function createProgress(

@@ -3,22 +3,25 @@ import type { FailedCallDetail } from "../../../shared/console/failed.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { bodyText, writeBody } from "../body.ts";
+import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, facts, jsonLine, plain, section } from "../text.ts";
+import { counted, facts, jsonLine, plain, section, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ShowOptions = Operated & { json?: boolean; full?: boolean; bodyOnly?: boolean };
 
 /** `postern failed show`: all that is known of one failed call. 1 if the call is not among the failed ones. */
-export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
+export function showFailed(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
     const readBody = async () => bytesOf(await operations.getFailedBody({ call_id: id }));
     if (options.bodyOnly) {
       writeBody(deps, id, await readBody());
       return EXIT.ok;
     }
     const call = await operations.getFailed({ call_id: id });
-    const body = isRead(call) ? await readBody() : undefined;
+    // Without metadata what is stored is not readable as a call, and its body is not known.
+    const body = call.metadata !== undefined ? await readBody() : undefined;
     if (options.json)
       deps.print(jsonLine({ ...call, ...(body && { body_base64: body.toString("base64") }) }));
     else deps.print(inWords(call, body, options.full ?? false));
@@ -26,20 +29,15 @@ export function showFailed(deps: ProgramDeps, id: string, options: ShowOptions):
   });
 }
 
-/** Whether the stored data is readable as a call: only then is its body known. */
-function isRead({ metadata }: FailedCallDetail): boolean {
-  return metadata !== undefined;
-}
-
 function inWords(call: FailedCallDetail, body: Buffer | undefined, full: boolean): string {
   const known = facts([
     ["call", call.id],
-    ["failed at", call.failed_at],
+    ["failed at", withAge(call.failed_at)],
     ["code", call.code],
     ["reason", call.reason],
     ["origin", call.origin],
     ["job", `${call.service_id}/${call.job_id}`],
-    ["created at", call.accepted_at],
+    ["created at", call.accepted_at === undefined ? undefined : withAge(call.accepted_at)],
     ["traceparent", call.traceparent],
     ["attempts", `${call.attempts} since it was queued or last replayed`],
   ]);

@@ -15,7 +15,7 @@ export type Choices = {
   /** Absent if no webhooks come in. `preset` is absent for any sender that signs with HMAC-SHA256. */
   webhooks: { preset: string | undefined; path: string } | undefined;
   /** Absent if nothing is sold. */
-  payments: { price: string; token: InitOptions["token"]; payTo: string | undefined } | undefined;
+  payments: { price: string; token: InitOptions["network"]; payTo: string | undefined } | undefined;
 };
 
 type Read = { value: string } | { problem: string };
@@ -79,9 +79,12 @@ export async function choose(options: InitOptions, terminal: Terminal): Promise<
   if (price === undefined) return undefined;
   const runner = await answer(options.runner, RUNNER);
   if (runner === undefined) return undefined;
-  const { job, redisUrl, token, path = `/hooks/${preset === "none" ? "inbox" : preset}` } = options;
+  const { jobIndex: job, redisUrl, network: token } = options;
+  const { endpoint: path = `/hooks/${preset === "none" ? "inbox" : preset}` } = options;
   return {
-    ...{ job, redisUrl, runner },
+    job,
+    redisUrl,
+    runner,
     webhooks: ways === "payments" ? undefined : { path, preset: preset === "none" ? undefined : preset },
     payments: ways === "webhooks" ? undefined : { price, token, payTo: payee(options) },
   };
@@ -106,10 +109,10 @@ async function answerTo(
   }
 }
 
-function payee({ token, payTo }: InitOptions): string | undefined {
-  if (token === "devnet") return undefined;
+function payee({ network, payTo }: InitOptions): string | undefined {
+  if (network === "devnet") return undefined;
   if (payTo === undefined)
-    throw new Error(`--token ${token} requires --pay-to, the address that receives the payments`);
+    throw new Error(`--network ${network} requires --pay-to, the address that receives the payments`);
   const read = evmAddress.safeParse(payTo);
   if (read.success) return read.data;
   const rule = read.error.issues[0]?.message ?? "must be an address";

@@ -1,25 +1,27 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
+import { GROUP, type ProgramCommand } from "../command.ts";
 import { wholeNumber } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { CHOICES, type InitOptions } from "./init-options.ts";
 
 /** `postern init [dir]`: each question is an option too, for scripts. */
-export function addInit(program: Command, deps: ProgramDeps): void {
+export function addInit(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("init")
     .description("ask a few questions, and write a working configuration with new secrets")
+    .helpGroup(GROUP.run)
     .argument("[dir]", "directory to write to", "config")
     .addOption(new Option("--ways <ways>", "requests to accept").choices(CHOICES.ways))
     .option(
       "--preset <name>",
       "preset of the sender, from docs/senders.md; 'none' for any other sender that signs with HMAC-SHA256",
     )
-    .option("--path <path>", "path of the endpoint (default: /hooks/<preset>)")
-    .option("--job <n>", "job to run", wholeNumber(1), 1)
+    .option("--endpoint <path>", "path of the endpoint (default: /hooks/<preset>)")
+    .option("--job-index <n>", "number of the job to run, in its service", wholeNumber(1), 1)
     .option("--price <amount>", "price of a call, in tokens, such as 0.05")
     .addOption(
-      new Option("--token <network>", "network of the accepted USDC")
-        .choices(CHOICES.tokens)
+      new Option("--network <network>", "network of the accepted USDC")
+        .choices(CHOICES.networks)
         .default("devnet"),
     )
     .option(
@@ -30,6 +32,7 @@ export function addInit(program: Command, deps: ProgramDeps): void {
     .option("--redis-url <url>", "URL of Redis", "redis://127.0.0.1:6379")
     .option("-y, --yes", "skip the questions, and use the default for each missing option")
     .option("--force", "overwrite existing files, except secrets")
+    .examples("init", "init --yes --ways webhooks --preset github")
     .action(async (dir: string, options: InitOptions) => {
       const { initConfig } = await import("./init.ts");
       deps.exitWith(await initConfig(deps, dir, options));

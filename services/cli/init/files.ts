@@ -99,7 +99,7 @@ function credentialsOf(name: string, preset: Preset | undefined) {
           `public_url = "https://hooks.example.com/hooks/${name}"   # replace it with the URL as it is written at the sender`,
         ]
       : []),
-    ...(comesLater ? ["# The sender sends its secret in a handshake: run postern endpoint open"] : []),
+    ...(comesLater ? ["# The sender sends its secret in a handshake: run postern endpoints open"] : []),
   ];
   return { files: made.map(({ file }) => file), lines };
 }

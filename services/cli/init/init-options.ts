@@ -1,16 +1,16 @@
 /** The words that two options take. */
 export const CHOICES = {
   ways: ["webhooks", "payments", "both"],
-  tokens: ["devnet", "base-sepolia"],
+  networks: ["devnet", "base-sepolia"],
 } as const;
 
 export type InitOptions = {
   ways?: string;
   preset?: string;
-  path?: string;
-  job: number;
+  endpoint?: string;
+  jobIndex: number;
   price?: string;
-  token: (typeof CHOICES.tokens)[number];
+  network: (typeof CHOICES.networks)[number];
   payTo?: string;
   runner?: string;
   redisUrl: string;

@@ -6,7 +6,7 @@ import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { isAbsent } from "../../../shared/platform/text/read-text.ts";
 import { shellQuote } from "../../../shared/platform/text/shell-quote.ts";
-import { checkConfig } from "../check-config.ts";
+import { checkConfig } from "../config/check.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Choices, choose } from "./choices.ts";

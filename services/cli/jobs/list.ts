@@ -3,7 +3,7 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { createListing } from "../listing.ts";
 import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, duration, toSeconds } from "../text.ts";
+import { counted, duration, toSeconds, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ListOptions = Operated & { json?: boolean };
@@ -13,19 +13,20 @@ const PAGE_MAX = 500;
 /** `postern jobs list`: what each job that has a queue or a setting holds, over all origins, and what holds it up. */
 export function listJobs(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async (operations) => {
-    const listing = createListing<JobView>(deps, options.json, {
+    const listing = createListing<JobView>(deps, {
       columns: [
-        { heading: "JOB", width: 8 },
+        { heading: "JOB" },
         { heading: "WAITING" },
         { heading: "DELAYED" },
         { heading: "IN FLIGHT" },
         { heading: "FAILED", tone: (count) => (count === "0" ? undefined : "bad") },
         { heading: "OLDEST" },
-        { heading: "LIMITS", width: 14, cutTo: 10 },
+        { heading: "LIMITS", cutTo: 10 },
         { heading: "STATE", cutTo: 20, tone: (state) => (state === "running" ? "good" : "attention") },
       ],
       toCells,
       toJson: (job) => job,
+      toName: ({ job }) => job,
     });
     let [listed, paused] = [0, 0];
     const read = (cursor?: string) => operations.listJobs({ limit: PAGE_MAX, cursor });
@@ -46,12 +47,13 @@ function toCells(job: JobView): string[] {
   return [job.job, ...counts, oldest, limitsText(job), stateText(job)];
 }
 
-function stateText(job: JobView): string {
+/** Whether the calls of a job are taken, and if not, why. */
+export function stateText(job: JobView): string {
   switch (job.state) {
     case "running":
       return "running";
     case "throttled":
-      return `throttled until ${toSeconds(job.throttled_until ?? "?")} at its runner's request`;
+      return `throttled until ${job.throttled_until === undefined ? "?" : withAge(toSeconds(job.throttled_until))} at its runner's request`;
     case "paused":
       return pausedText(job);
   }
@@ -60,10 +62,10 @@ function stateText(job: JobView): string {
 /** Since when a job is paused, by whom and why. */
 export function pausedText({ paused }: Pick<JobView, "paused">): string {
   if (paused === undefined) return "paused";
-  return `paused since ${toSeconds(paused.at)} by ${paused.by}: ${paused.reason}`;
+  return `paused since ${withAge(toSeconds(paused.at))} by ${paused.by}: ${paused.reason}`;
 }
 
-function limitsText({ concurrency, rate }: JobView): string {
+export function limitsText({ concurrency, rate }: JobView): string {
   const limits = [
     ...(concurrency === null ? [] : [`${concurrency} at once`]),
     ...(rate === null ? [] : [`${rate.calls} per ${rate.period_ms} ms`]),

@@ -1,6 +1,7 @@
-import type { Command } from "commander";
 import { isJobName } from "../../../shared/call/job-ids.ts";
+import { GROUP, type ProgramCommand } from "../command.ts";
 import { bodyFile, parseUrl, refuseValue, usageError, waitOption, wholeNumber } from "../options.ts";
+import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { PayOptions } from "./pay.ts";
 
@@ -9,10 +10,11 @@ Environment variables:
   POSTERN_PAYER_KEY  private key of the payer: 64 hex digits, with or without 0x`;
 
 /** `postern pay` and its options. The payer's key comes from the environment and from nowhere else. */
-export function addPay(program: Command, deps: ProgramDeps): void {
+export function addPay(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("pay")
     .description("pay for a job, up to a cap, and print its output")
+    .helpGroup(GROUP.try)
     .argument("<job>", "URL of the job, or its name with --gateway", parseJob)
     .option(
       "--gateway <url>",
@@ -34,9 +36,13 @@ export function addPay(program: Command, deps: ProgramDeps): void {
     .option("--quote <header>", "quote to use: the X-PLATFORM-QUOTE that postern quote prints", parseHeader)
     .addOption(waitOption("seconds to wait for the output after the payment; 0 does not wait"))
     .option("--timeout <secs>", "seconds to keep trying to pay", wholeNumber(60, { min: 1 }), 120)
-    .option("--json", "print JSON, one object a line: each step, then the outcome")
+    .addOption(jsonOutput("print JSON, one object a line: each step, then the outcome"))
     .addHelpText("after", ENVIRONMENT)
-    .action(async (job: URL | string, options: PayOptions, command: Command) => {
+    .examples(
+      "pay http://127.0.0.1:8402/x402/jobs/0/1 --body hi",
+      "pay echo --gateway http://127.0.0.1:8402 --max 0.25",
+    )
+    .action(async (job: URL | string, options: PayOptions, command: ProgramCommand) => {
       requirePlace(command, job, options);
       const { pay } = await import("./pay.ts");
       deps.exitWith(await pay(deps, job, options));
@@ -53,7 +59,7 @@ function parseJob(text: string): URL | string {
 }
 
 /** Ends the command unless it is clear where the job is sold. */
-function requirePlace(command: Command, job: URL | string, { gateway }: PayOptions): void {
+function requirePlace(command: ProgramCommand, job: URL | string, { gateway }: PayOptions): void {
   if (typeof job !== "string" && gateway !== undefined)
     usageError(command, "--gateway cannot be used with the URL of a job");
   if (typeof job === "string" && gateway === undefined)

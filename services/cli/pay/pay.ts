@@ -163,7 +163,7 @@ async function buy(
     { call_id: callId, transaction, result_url, result_token },
     `accepted: call ${callId ?? "?"}, transaction ${transaction ?? "?"}\n${howToFetch(purchase, trade.program)}`,
   );
-  tell("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt ?? {}));
+  tell("receipt", { receipt: purchase.receipt }, receiptText(purchase.receipt ?? {}, purchase));
   if (isOutput(answer)) return toResult(answer);
   if (options.wait === 0) return undefined;
   const waiting = () => awaitOutput(answer, trade, options, purchase, tell);

@@ -79,12 +79,19 @@ export function toReceipt(inBody: unknown, inHeader: object | undefined): Receip
   return Object.fromEntries(known) as Receipt;
 }
 
-export function receiptText({ symbol, asset, ...receipt }: Receipt): string {
+/** A receipt for people. An amount is in tokens if it is that of the price, whose decimals are known. */
+export function receiptText(
+  { symbol, asset, ...receipt }: Receipt,
+  { price, offer }: Pick<Purchase, "price" | "offer">,
+): string {
   const token = [symbol, asset].filter((part) => part !== undefined).join(" ");
   const rows: [string, string | undefined][] = [
     ["network", receipt.network],
     ["token", token === "" ? undefined : token],
-    ["amount", receipt.amount && `${receipt.amount} smallest units`],
+    [
+      "amount",
+      receipt.amount === offer?.amount ? price : receipt.amount && `${receipt.amount} smallest units`,
+    ],
     ["payer", receipt.payer],
     ["recipient", receipt.pay_to],
     ["transaction", receipt.transaction],

@@ -3,7 +3,7 @@ import { type Answer, type Post, post, reasonOf, textIn, wordsOf } from "../http
 import { CALL_FAILED } from "../result/fetch.ts";
 import { PayFailure } from "./purchase.ts";
 
-/** Tells of a step: one JSON object with --json, and a text for people otherwise. */
+/** Tells of a step: one JSON object with -o json, and a text for people otherwise. */
 export type Tell = (step: string, fields: object, text: string) => void;
 
 const WAIT_MS_MIN = 200;

@@ -51,7 +51,7 @@ function readOther(file: string): TransferMatches {
   try {
     return TransferMatches.parse(JSON.parse(text));
   } catch (error) {
-    return refuse(error, "must be the output of `postern payments audit --json`");
+    return refuse(error, "must be the output of `postern payments audit -o json`");
   }
 }
 

@@ -6,7 +6,7 @@ import { createListing } from "../listing.ts";
 import type { Tone } from "../output.ts";
 import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, inTokens, toSeconds } from "../text.ts";
+import { age, counted, inTokens, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 /** A limit of 0 is none. The times are unix ms. */
@@ -25,27 +25,35 @@ export function listPayments(deps: ProgramDeps, options: ListOptions): Promise<n
   const limit = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
   const { state, payer, open, disputed, since, until } = options;
   const filter: PaymentFilter = {
-    ...{ state, payer, open, disputed },
+    state,
+    payer,
+    open,
+    disputed,
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };
   return withOperations(deps, options, async ({ listPayments }) => {
-    const listing = createListing<PaymentView>(deps, options.json, {
+    const listing = createListing<PaymentView>(deps, {
       columns: [
-        { heading: "CALL", width: 34 },
-        { heading: "CLAIMED", width: 20 },
-        { heading: "STATE", width: 14, tone: toneOfState },
-        { heading: "PAYER", width: 42 },
-        { heading: "AMOUNT", width: 24 },
-        { heading: "JOB", width: 8 },
+        { heading: "CALL" },
+        { heading: "CLAIMED" },
+        { heading: "AGE", alignRight: true },
+        { heading: "STATE", tone: toneOfState },
+        { heading: "PAYER" },
+        { heading: "AMOUNT" },
+        { heading: "JOB" },
         {
           heading: "DETAILS",
           cutTo: 20,
           tone: (details) => (/[A-Z]{8}: /.test(details) ? "bad" : undefined),
         },
+        { heading: "NETWORK", isWide: true },
+        { heading: "RECIPIENT", isWide: true },
+        { heading: "TRANSACTION", isWide: true },
       ],
       toCells,
       toJson: (payment) => payment,
+      toName: ({ call_id }) => call_id,
     });
     const read = (cursor?: string) => listPayments({ ...filter, limit: PAGE_MAX, cursor });
     let found = 0;
@@ -79,9 +87,21 @@ export function amountOf(
 
 function toCells(payment: PaymentView): string[] {
   const { call_id: id, state, claimed_at: claimedAt, terms, reason, decimals, disputed } = payment;
-  const job = `${terms.service_id}/${terms.job_index}`;
+  const job = `${terms.service_id}/${terms.job_id}`;
   const details = `${disputed ? "DISPUTED: " : ""}${reason ?? refundDetails(payment)}`;
-  return [id, toSeconds(claimedAt), state, terms.payer, amountOf(terms, decimals), job, details];
+  return [
+    id,
+    toSeconds(claimedAt),
+    age(claimedAt),
+    state,
+    terms.payer,
+    amountOf(terms, decimals),
+    job,
+    details,
+    terms.network,
+    terms.pay_to,
+    payment.settlement?.transaction ?? "-",
+  ];
 }
 
 function refundDetails({ refund, refunded, late_at: lateAt }: PaymentView): string {

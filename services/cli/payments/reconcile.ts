@@ -3,12 +3,13 @@ import { unknownPayment } from "../../../shared/console/payments.ts";
 import type { Reconciled } from "../../../shared/console/reconcile.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
+import { callIdsOf } from "../call-ids.ts";
 import { pagesOf } from "../pages.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
-export type ReconcileOptions = Operated & { all?: boolean; timeout: number; json?: boolean };
+export type ReconcileOptions = Operated & { all?: boolean; wait: number; json?: boolean };
 
 const AT_ONCE = 16;
 const PAGE_MAX = 500;
@@ -20,12 +21,12 @@ const PAGE_MAX = 500;
 export function reconcilePayments(
   deps: ProgramDeps,
   named: readonly string[],
-  { all = false, timeout, json, ...operated }: ReconcileOptions,
+  { all = false, wait, json, ...operated }: ReconcileOptions,
 ): Promise<number> {
   const { print, say, note, printError } = deps;
   return withOperations(deps, operated, async (operations) => {
-    const pending = (all ? await inFlight(operations) : named).values();
-    const deadline = systemClock() + timeout * 1000;
+    const pending = (all ? await inFlight(operations) : await callIdsOf(operations, named)).values();
+    const deadline = systemClock() + wait * 1000;
     const outcomes: Reconciled[] = [];
     const work = async (): Promise<void> => {
       for (const id of pending) {
@@ -44,7 +45,7 @@ export function reconcilePayments(
       const advice = isNone
         ? ": make sure that a gateway is running; it then checks these payments at once"
         : "";
-      printError(`no gateway checked ${counted(left, "payment")} within ${timeout} s${advice}\n`);
+      printError(`no gateway checked ${counted(left, "payment")} within ${wait} s${advice}\n`);
     }
     const strangers = outcomes.filter(({ state_before }) => state_before === null);
     for (const { call_id } of strangers) printError(`${unknownPayment(call_id).message}\n`);
@@ -80,7 +81,7 @@ function inWords({ call_id: id, state, looked }: Reconciled, before: string): st
 }
 
 function nothingToDo(state: string): string {
-  if (state === "refund_pending") return "a refund check closes it (postern payments refund-check)";
+  if (state === "refund_pending") return "a refund check closes it (postern refunds check)";
   return state === "review"
     ? "an operator must decide (postern payments resolve)"
     : "it has ended, so there is nothing to check";

@@ -1,5 +1,6 @@
 import type { Decision } from "../../../shared/console/payments.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
@@ -18,10 +19,11 @@ export type ResolveOptions = Operated & {
  * `postern payments resolve`: an operator decides on a payment in REVIEW, acknowledges a disputed one, or drops the body of one whose outcome
  * is open. 1 if its state does not allow that.
  */
-export function resolvePayment(deps: ProgramDeps, id: string, options: ResolveOptions): Promise<number> {
+export function resolvePayment(deps: ProgramDeps, named: string, options: ResolveOptions): Promise<number> {
   const decision = decisionOf(options);
   const { verdict } = decision;
   return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
     await operations.resolvePayment({ call_id: id, ...decision });
     if (options.json) deps.print(jsonLine(await operations.getPayment({ call_id: id })));
     deps.say(`${id} is ${DONE[verdict]}\n`);

@@ -1,16 +1,18 @@
 import type { PaymentDetail } from "../../../shared/console/payment-view.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { toIso } from "../../../shared/platform/time/iso.ts";
+import { callIdOf } from "../call-ids.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, facts, jsonLine, plain } from "../text.ts";
+import { counted, facts, jsonLine, plain, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
+import { amountOf } from "./list.ts";
 
 export type ShowOptions = Operated & { json?: boolean };
 
 /** `postern payments show`: all that is known of one payment except its body. 1 if it is unknown. */
-export function showPayment(deps: ProgramDeps, id: string, options: ShowOptions): Promise<number> {
-  return withOperations(deps, options, async ({ getPayment }) => {
-    const payment = await getPayment({ call_id: id });
+export function showPayment(deps: ProgramDeps, named: string, options: ShowOptions): Promise<number> {
+  return withOperations(deps, options, async (operations) => {
+    const id = await callIdOf(operations, named);
+    const payment = await operations.getPayment({ call_id: id });
     deps.print(options.json ? jsonLine(payment) : inWords(payment));
     return EXIT.ok;
   });
@@ -24,7 +26,7 @@ function decisionText(decision: PaymentDetail["decided"]): string | undefined {
 /** The command for what an operator can do next. */
 const NEXT: Readonly<Record<string, string>> = {
   failed: "postern failed show",
-  refund_pending: "postern payments refund-check",
+  refund_pending: "postern refunds check",
   review: "postern payments resolve",
 };
 
@@ -33,20 +35,20 @@ function inWords(payment: PaymentDetail): string {
   const meaning = `${payment.meaning}${state in NEXT ? ` (${NEXT[state]})` : ""}`;
   return facts([
     ["call", id],
-    ["state", `${state} since ${payment.changed_at}: ${meaning}`],
+    ["state", `${state} since ${withAge(payment.changed_at)}: ${meaning}`],
     [payment.disputed ? "DISPUTED" : "reason", payment.reason ?? undefined],
     ["decided", decisionText(payment.decided)],
     ["acknowledged", decisionText(payment.acknowledged)],
     ["dropped", decisionText(payment.dropped)],
-    ["claimed", payment.claimed_at],
-    ["settle requests", `${dispatches}, last at ${payment.dispatched_at}, to ${facilitator}`],
+    ["claimed", withAge(payment.claimed_at)],
+    ["settle requests", `${dispatches}, last at ${withAge(payment.dispatched_at)}, to ${facilitator}`],
     [
       "settled by",
       settlement
         ? `transaction ${settlement.transaction} (${saidBy(settlement.by, payment.proven)})`
         : undefined,
     ],
-    ...termRows(terms),
+    ...termRows(payment),
     ["identifier", terms.x402_version === 1 ? undefined : (payment.payment_identifier ?? undefined)],
     ["route", payment.route],
     [
@@ -61,7 +63,7 @@ function inWords(payment: PaymentDetail): string {
 function refundRows({ state, effect, refund, refunded, late_at: lateAt }: PaymentDetail) {
   const isOver = state === "failed" || state === "discarded" || refund !== null;
   const by = refunded && `transaction ${refunded.transaction} from ${refunded.from}, block ${refunded.block}`;
-  const exported = refund && `export ${refund.export} of ${toIso(refund.at)}, at block ${refund.block}`;
+  const exported = refund && `export ${refund.export} of ${refund.at}, at block ${refund.block}`;
   return [
     ["effect", isOver ? EFFECT[effect] : undefined],
     ["refund", exported ?? undefined],
@@ -78,15 +80,18 @@ const EFFECT = {
 /** Of a call that the runner took after its refund was exported. */
 export const LATE = "the runner did the job after the refund was exported";
 
-function termRows(terms: PaymentDetail["terms"]): [string, string][] {
+function termRows({ terms, decimals }: PaymentDetail): [string, string][] {
   const { valid_after, valid_before } = terms;
   return [
-    ["job", `${terms.service_id}/${terms.job_index}`],
-    ["amount", `${terms.amount} smallest units of ${terms.symbol} (${terms.asset}) on ${terms.network}`],
+    ["job", `${terms.service_id}/${terms.job_id}`],
+    ["amount", `${amountOf(terms, decimals)} (${terms.asset}) on ${terms.network}`],
     ["payer", terms.payer],
     ["recipient", terms.pay_to],
     ["nonce", terms.nonce],
-    ["valid", `${secondsToIso(valid_after)} to ${secondsToIso(valid_before)}`],
+    [
+      "valid",
+      `from ${valid_after ?? "never"}, ${valid_before === null ? "without end" : `to ${valid_before}`}`,
+    ],
     ["quote", terms.quote_digest],
     ["x402 version", String(terms.x402_version)],
   ];
@@ -96,10 +101,4 @@ function termRows(terms: PaymentDetail["terms"]): [string, string][] {
 export function saidBy(by: string | undefined, proven = false): string {
   const proof = proven ? "confirmed on chain" : "not yet confirmed on chain";
   return by === "operator" ? "confirmed by an operator" : `reported by the ${by}, ${proof}`;
-}
-
-/** Keeps seconds that are no date as they are: payers may sign any uint256. */
-function secondsToIso(seconds: string): string {
-  const ms = Number(seconds) * 1000;
-  return ms <= 8.64e15 ? toIso(ms) : `${seconds} s`;
 }

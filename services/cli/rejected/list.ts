@@ -1,15 +1,20 @@
 import type { RejectedFilter, RejectedView } from "../../../shared/console/rejected.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
-import { refuseUnknownPath } from "../endpoint/unknown-path.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
 import { createListing } from "../listing.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, toSeconds } from "../text.ts";
+import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 /** A limit of 0 is none. `since` is in unix ms. */
 export type ListOptions = Operated &
-  Omit<RejectedFilter, "since"> & { since?: number; limit: number; json?: boolean };
+  Omit<RejectedFilter, "since" | "path"> & {
+    endpoint?: string;
+    since?: number;
+    limit: number;
+    json?: boolean;
+  };
 
 const PAGE_MAX = 500;
 
@@ -19,24 +24,26 @@ const PAGE_MAX = 500;
  */
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  const { path, unknown, code, since } = options;
+  const { endpoint: path, unknown, code, since } = options;
   const filter = { path, unknown, code, since: since === undefined ? undefined : toIso(since) };
   return withOperations(deps, options, async (operations) => {
     const isEmpty = path !== undefined && (await operations.listRejected({ path, limit: 1 })).count === 0;
     const refused = isEmpty ? await refuseUnknownPath(deps, path, operations) : undefined;
     if (refused !== undefined) return refused;
-    const listing = createListing<RejectedView>(deps, options.json, {
+    const listing = createListing<RejectedView>(deps, {
       columns: [
-        { heading: "ID", width: 21 },
-        { heading: "REFUSED", width: 20 },
-        { heading: "ADDRESS", width: 15 },
-        { heading: "METHOD", width: 6 },
-        { heading: "PATH", width: 20, cutTo: 16 },
-        { heading: "CODE", width: 27, tone: () => "bad" },
+        { heading: "ID" },
+        { heading: "REFUSED" },
+        { heading: "AGE", alignRight: true },
+        { heading: "ADDRESS" },
+        { heading: "METHOD" },
+        { heading: "PATH", cutTo: 16 },
+        { heading: "CODE", tone: () => "bad" },
         { heading: "REASON", cutTo: 24 },
       ],
       toCells,
       toJson: (request) => request,
+      toName: ({ id }) => id,
     });
     const found: Found = { shown: 0, missed: 0, count: 0, next: null };
     do {
@@ -64,5 +71,5 @@ function foundText({ shown, missed, count }: Found): string {
 }
 
 function toCells({ id, refused_at: at, address, method, path, code, reason }: RejectedView): string[] {
-  return [id, toSeconds(at), address, method, path, code, reason];
+  return [id, toSeconds(at), age(at), address, method, path, code, reason];
 }

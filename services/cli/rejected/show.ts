@@ -3,7 +3,7 @@ import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { adviceFor } from "../../../shared/senders/advice.ts";
 import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { counted, facts, jsonLine } from "../text.ts";
+import { counted, facts, jsonLine, withAge } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ShowOptions = Operated & { json?: boolean };
@@ -21,7 +21,7 @@ function inWords(request: RejectedDetail): string {
   const { signature_headers: signatures, missed_before: missed, body_base64: body } = request;
   const known = facts([
     ["request", request.id],
-    ["refused at", request.refused_at],
+    ["refused at", withAge(request.refused_at)],
     ["endpoint", request.endpoint ?? "not configured"],
     ["address", request.address],
     ["method", request.method],

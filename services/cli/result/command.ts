@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { GROUP, type ProgramCommand } from "../command.ts";
 import { refuseValue, usageError, waitOption } from "../options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { ResultOptions } from "./result.ts";
@@ -6,7 +6,7 @@ import type { ResultOptions } from "./result.ts";
 const HELP = `
 Where to find them:
   The 202 answer to a request has result_url and result_token (rt_...) of its
-  call, and postern pay --json prints both. Without --json, postern pay prints
+  call, and postern pay -o json prints both. Without -o json, postern pay prints
   the whole command if it does not wait for the result. For a webhook,
   result_url is a path: put the address of its gateway before it.
 
@@ -16,10 +16,11 @@ Environment variables:
                         missing or refused`;
 
 /** `postern result` and its options. No token is taken from the command line, which other users of the machine can read. */
-export function addResult(program: Command, deps: ProgramDeps): void {
+export function addResult(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("result")
     .description("fetch and print the result of a call")
+    .helpGroup(GROUP.try)
     .argument(
       "<url>",
       "result_url of the call's 202 answer: http://127.0.0.1:8402/x402/calls/<call id>/result",
@@ -27,9 +28,9 @@ export function addResult(program: Command, deps: ProgramDeps): void {
     )
     .option("--token-file <file>", "file with the result token")
     .addOption(waitOption("seconds to wait for a call that has not ended; 0 does not wait"))
-    .option("--json", "print one JSON object")
     .addHelpText("after", HELP)
-    .action(async (url: URL, options: ResultOptions, command: Command) => {
+    .examples("result http://127.0.0.1:8402/x402/calls/c_4f1b/result")
+    .action(async (url: URL, options: ResultOptions, command: ProgramCommand) => {
       if (url.searchParams.has("token"))
         usageError(command, "pass the token in POSTERN_RESULT_TOKEN or --token-file, not in the URL");
       const { showResult } = await import("./result.ts");

@@ -1,15 +1,17 @@
-import type { Command } from "commander";
+import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, parseUrl, refuseValue, wholeNumber } from "../options.ts";
+import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { SendOptions } from "./target.ts";
 
 const REPEATS_MAX = 1000;
 
 /** `postern send` and its options. */
-export function addSend(program: Command, deps: ProgramDeps): void {
+export function addSend(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("send")
     .description("sign a sample webhook, send it to an endpoint, and show the outcome")
+    .helpGroup(GROUP.try)
     .argument("<path>", "path of the endpoint, such as /hooks/github", parsePath)
     .option("--preset <name>", "preset of the sender (default: from the endpoint in webhooks.toml)")
     .option("--event <type>", "type of the event, such as push")
@@ -22,8 +24,12 @@ export function addSend(program: Command, deps: ProgramDeps): void {
       "secret as env:NAME or file:/path (default: from the endpoint in webhooks.toml)",
     )
     .option("--key <key>", "private key as env:NAME or file:/path, for senders that sign with one")
-    .option("--url <url>", "URL of the gateway (default: bind_address in webhooks.toml)", parseUrl)
-    .option("--id <id>", "id of the delivery (default: a new id)")
+    .option(
+      "--gateway <url>",
+      "URL of the webhooks gateway (default: bind_address in webhooks.toml)",
+      parseUrl,
+    )
+    .option("--delivery-id <id>", "id of the delivery (default: a new id)")
     .option(
       "--header <header>",
       "additional header as 'Name: value'; replaces a header of the sender with the same name",
@@ -31,8 +37,9 @@ export function addSend(program: Command, deps: ProgramDeps): void {
     )
     .option("--repeat <n>", "send the request n more times", wholeNumber(3, { max: REPEATS_MAX }), 0)
     .option("--dry-run", "print the request as a curl command, including its credential, and send nothing")
-    .option("--json", "print JSON, one object a line")
+    .addOption(jsonOutput("print JSON, one object a line"))
     .addOption(configDir())
+    .examples("send /hooks/github --event push", "send /hooks/github --dry-run")
     .action(async (path: string, options: SendOptions) => {
       const { sendSample } = await import("./send.ts");
       deps.exitWith(await sendSample(deps, path, options));

@@ -14,7 +14,7 @@ import type { SendOptions, Target } from "./target.ts";
 
 /** The delivery as the endpoint's sender would make it now, with a new id. */
 export function makeDelivery(target: Target, options: SendOptions, at: Date): Draft {
-  const id = options.id ?? randomUUID();
+  const id = options.deliveryId ?? randomUUID();
   const own = options.header ?? [];
   const draft = withOwn(draftOf(target, options, id), own);
   return withOwn(withCredential(draft, target, at, id), own);
@@ -42,7 +42,8 @@ function draftOf({ url, endpoint }: Target, options: SendOptions, id: string): D
   if (event !== undefined) draft = withEvent(draft, eventType, event);
   const identified = withId(draft, delivery_id, eventType, id);
   // A body of somebody's own keeps its id, unless another is asked for.
-  const keepsId = options.body !== undefined && options.id === undefined && identified.body !== draft.body;
+  const keepsId =
+    options.body !== undefined && options.deliveryId === undefined && identified.body !== draft.body;
   return keepsId ? draft : identified;
 }
 

@@ -61,8 +61,14 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   tenderly: { body: { id: "", event_type: "ALERT", transaction: { network: "1" } } },
   moralis: {
     body: {
-      ...{ confirmed: true, chainId: "0x1", streamId: "s-1", tag: "vault", retries: 0 },
-      ...{ block: { number: "1", hash: "0xab" }, logs: [], txs: [] },
+      confirmed: true,
+      chainId: "0x1",
+      streamId: "s-1",
+      tag: "vault",
+      retries: 0,
+      block: { number: "1", hash: "0xab" },
+      logs: [],
+      txs: [],
     },
   },
   "coinbase-cdp": {
@@ -76,11 +82,9 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   shopify: {
     event: "orders/create",
     headers: {
-      ...{
-        "X-Shopify-Topic": "",
-        "X-Shopify-Shop-Domain": "example.myshopify.com",
-        "X-Shopify-Event-Id": "",
-      },
+      "X-Shopify-Topic": "",
+      "X-Shopify-Shop-Domain": "example.myshopify.com",
+      "X-Shopify-Event-Id": "",
       "X-Shopify-Hmac-Sha256": "",
     },
     body: { id: 820_982_911_946_154, email: "jon@example.com", total_price: "10.00" },
@@ -157,7 +161,8 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   launchdarkly: { body: { _id: "", kind: "flag", name: "a-flag" } },
   okta: {
     body: {
-      ...{ eventType: "com.okta.event_hook", eventId: "" },
+      eventType: "com.okta.event_hook",
+      eventId: "",
       data: { events: [{ eventType: "user.lifecycle.create" }] },
     },
   },
@@ -174,8 +179,11 @@ export const SAMPLES: Readonly<Record<string, Sample>> = {
   hubspot: {
     body: [
       {
-        ...{ eventId: 100, subscriptionId: 1_923_602, occurredAt: 1_769_882_400_000 },
-        ...{ subscriptionType: "contact.creation", attemptNumber: 0 },
+        eventId: 100,
+        subscriptionId: 1_923_602,
+        occurredAt: 1_769_882_400_000,
+        subscriptionType: "contact.creation",
+        attemptNumber: 0,
       },
     ],
   },

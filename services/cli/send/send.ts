@@ -28,7 +28,7 @@ export async function sendSample(deps: ProgramDeps, path: string, options: SendO
     }
     const hide = createHide(target);
     say(requestText(target, draft, hide));
-    const rejected = `${programName(env)} ${shellLine(["rejected", "list", "--path", path, "--config-dir", options.configDir])}`;
+    const rejected = `${programName(env)} ${shellLine(["rejected", "list", "--endpoint", path, "--config-dir", options.configDir])}`;
     let isAccepted = true;
     for (let sent = 0; sent <= options.repeat; sent += 1) {
       const answer = await exchange(target.url, draft);

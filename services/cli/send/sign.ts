@@ -26,7 +26,7 @@ export type Signing = {
 export function signDelivery(draft: Draft, signing: Signing): Draft {
   const { scheme, key, at, publicUrl } = signing;
   const message = new Message(scheme, publicUrl);
-  const time = scheme.timestamp && formatTime(at, scheme.timestamp.unit);
+  const time = scheme.timestamp && TIMES[scheme.timestamp.unit](at);
   const covered = withCovered(draft, signing, time);
   const bodySha256 = bodySha256Pair(covered, message);
   const asked = bodySha256 === undefined ? covered : withQuery(covered, ...bodySha256);
@@ -71,10 +71,6 @@ const TIMES: Readonly<Record<TimeUnit, (at: Date) => string>> = {
   rfc3339: (at) => at.toISOString(),
   go: (at) => at.toISOString().replace("T", " ").replace("Z", " +0000 UTC"),
 };
-
-function formatTime(at: Date, unit: TimeUnit): string {
-  return TIMES[unit](at);
-}
 
 /** The parameter with the hash of the body. A form has none, since its fields are signed one by one. */
 function bodySha256Pair(draft: Draft, { sha256Query: name }: Message): [string, string] | undefined {

@@ -10,7 +10,7 @@ import { namesUser } from "../../../shared/senders/auth.ts";
 import { PRESETS } from "../../../shared/senders/presets.ts";
 import { needsPrivateKey, parsePrivateKey, publicHalf } from "../../../shared/senders/private-key.ts";
 import type { Scheme } from "../../../shared/senders/scheme.ts";
-import { whyUnknown } from "../endpoint/unknown-path.ts";
+import { whyUnknown } from "../endpoints/unknown-path.ts";
 
 export type SendOptions = {
   configDir: string;
@@ -19,8 +19,8 @@ export type SendOptions = {
   body?: string;
   secret?: string;
   key?: string;
-  url?: URL;
-  id?: string;
+  gateway?: URL;
+  deliveryId?: string;
   header?: [name: string, value: string][];
   repeat: number;
   dryRun?: boolean;
@@ -41,12 +41,12 @@ export function findTarget(path: string, options: SendOptions, env: Env): Target
   const { preset, configDir } = options;
   const secret = options.secret === undefined ? undefined : readSecret("--secret", options.secret, env);
   const key = options.key === undefined ? undefined : readSecret("--key", options.key, env);
-  const knowsAll = preset !== undefined && options.url !== undefined && (secret ?? key) !== undefined;
+  const knowsAll = preset !== undefined && options.gateway !== undefined && (secret ?? key) !== undefined;
   const hasConfig = !knowsAll && !isAbsent(configDir);
   const webhooks = hasConfig
     ? loadConfig(readWebhooks, { dir: configDir, env, reader: "command" }).webhooks
     : undefined;
-  const url = urlOf(path, options.url ?? addressOf(webhooks));
+  const url = urlOf(path, options.gateway ?? addressOf(webhooks));
   const configured = webhooks?.endpoints.find((each) => each.path === path);
   if (configured !== undefined && (preset ?? configured.preset) === configured.preset)
     return {
@@ -73,7 +73,7 @@ function addressOf(webhooks: WebhooksToml | undefined): URL {
   const address = webhooks?.bind_address;
   if (address === undefined)
     throw new Error(
-      "the URL of the gateway is not known; set it with --url, for example --url http://127.0.0.1:9090",
+      "the URL of the gateway is not known; set it with --gateway, for example --gateway http://127.0.0.1:9090",
     );
   return new URL(`http://${address.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`);
 }
@@ -100,7 +100,9 @@ function madeUp({ path, preset, url, secret, key }: MadeUp): EndpointToml {
   const asksToken = handshakes.some(({ proof }) => typeof proof === "object" && "verify_token" in proof);
   const text = secret?.reveal() ?? publicHalfOf(schemes, key);
   return configuredAs({
-    ...{ path, preset, job_id: 0 },
+    path,
+    preset,
+    job_id: 0,
     ...(auth !== undefined && namesUser(auth) ? userAndPassword(text) : { secret: text }),
     ...(signsUrl && { public_url: url.href }),
     ...(asksToken && { verify_token: "not used" }),

@@ -1,15 +1,18 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import { ORIGINS } from "../../../shared/call/origin.ts";
 import { type EventOutcome, OUTCOMES } from "../../../shared/telemetry/events/outcomes.ts";
+import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, parseCallId, parseJobKey, refuseValue } from "../options.ts";
+import { jsonOutput } from "../output-options.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import type { TailOptions } from "./tail.ts";
 
 /** `postern tail` and its options. */
-export function addTail(program: Command, deps: ProgramDeps): void {
+export function addTail(program: ProgramCommand, deps: ProgramDeps): void {
   program
     .command("tail")
     .description("follow the events of calls in all gateways and producers until Ctrl-C")
+    .helpGroup(GROUP.look)
     .option("--endpoint <path>", "endpoint that received the webhook")
     .option("--job <service/job>", "job of the call, such as 7/1", parseJobKey)
     .addOption(new Option("--origin <origin>", "origin of the call").choices([...ORIGINS]))
@@ -18,9 +21,10 @@ export function addTail(program: Command, deps: ProgramDeps): void {
       `outcomes of the events, separated by commas: ${OUTCOMES.join(", ")}`,
       parseOutcomes,
     )
-    .option("--call <id>", "id of the call", parseCallId)
-    .option("--json", "print JSON, one object a line (default without a terminal)")
+    .option("--call <id>", "id of the call, or a prefix of it", parseCallId)
+    .addOption(jsonOutput("print JSON, one object a line (default without a terminal)"))
     .addOption(configDir())
+    .examples("tail --endpoint /hooks/github", "tail --outcome refused,failed")
     .action(async (options: TailOptions) => {
       const { tail } = await import("./tail.ts");
       deps.exitWith(await tail(deps, options));

@@ -9,7 +9,7 @@ import {
 } from "../../../shared/telemetry/events/event.ts";
 import type { EventOutcome } from "../../../shared/telemetry/events/outcomes.ts";
 import { TOLD_PER_SECOND } from "../../../shared/telemetry/events/publish.ts";
-import { whyNoneAt } from "../endpoint/unknown-path.ts";
+import { whyNoneAt } from "../endpoints/unknown-path.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { cutToWidth } from "../table.ts";
 import { counted, duration, jsonLine, plain } from "../text.ts";

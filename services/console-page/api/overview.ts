@@ -4,7 +4,10 @@ import type { Overview } from "./flow.ts";
 import { type Answer, useAnswer } from "./use-answer.ts";
 
 const NOTHING: Answer<Overview> = {
-  ...{ data: undefined, isCurrent: false, refused: undefined, at: undefined },
+  data: undefined,
+  isCurrent: false,
+  refused: undefined,
+  at: undefined,
   isOld: () => false,
   reload() {},
 };

@@ -111,15 +111,13 @@ export function useAnswer<P extends PathOf<"GET">>(
 
   useEffect(() => {
     if (question === undefined || live === undefined) return;
-    const [, asks] = JSON.parse(question) as [string, Query];
-    return followLive({
-      ...{ name: live, query: asks },
-      take(data) {
-        newest.current += 1;
-        setState({ data: data as Data, url: question, at: Date.now() });
-      },
-      fail: (refused) => setState((before) => ({ ...before, refused })),
-    });
+    const [, query] = JSON.parse(question) as [string, Query];
+    const take = (data: unknown): void => {
+      newest.current += 1;
+      setState({ data: data as Data, url: question, at: Date.now() });
+    };
+    const fail = (refused: Refused): void => setState((before) => ({ ...before, refused }));
+    return followLive({ name: live, query, take, fail });
   }, [question, live]);
 
   const reload = useCallback(() => setTurn((before) => before + 1), []);

@@ -72,7 +72,8 @@ export function usePages<Item>(
       const { items, next, total } = await reader.current(cursor, stop.signal);
       if (stop.signal.aborted) return;
       setState((before) => ({
-        ...{ of, turn },
+        of,
+        turn,
         items: cursor === undefined ? items : [...before.items, ...items],
         total: total ?? before.total,
         next,
@@ -111,8 +112,15 @@ export function usePages<Item>(
   useRetry(refused, again);
   const isOfNow = isSameQuestion && state.turn === turn;
   return {
-    ...{ items, total, isLoading: isLoading || !isOfNow, isWhole: isOfNow && next === null },
-    ...{ refused, at, isCut: refused !== undefined && typeof next === "string" },
-    ...{ more, reload, again },
+    items,
+    total,
+    isLoading: isLoading || !isOfNow,
+    isWhole: isOfNow && next === null,
+    refused,
+    at,
+    isCut: refused !== undefined && typeof next === "string",
+    more,
+    reload,
+    again,
   };
 }

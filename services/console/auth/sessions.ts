@@ -22,6 +22,7 @@ const CONTEXT = "postern operator session v1 ";
 const SESSION = /^(\d{13})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 
 export type Sessions = {
+  cookieName: string;
   /** A new session of this token: the cookie that is it, its id, and when it ends (unix ms). Throws `queue.unavailable`. */
   begin(token: OperatorToken): Promise<{ cookie: string; id: string; until: number }>;
   /** Whose session the request's cookie is. Undefined if none, or none that holds. Throws `queue.unavailable`. */
@@ -97,6 +98,8 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
   }
 
   return {
+    cookieName: name,
+
     async begin(token) {
       const salt = (await readSalt()) ?? (await makeSalt());
       const until = clock() + sessionMs;

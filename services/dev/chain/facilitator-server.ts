@@ -28,7 +28,7 @@ export function createFacilitatorHandler(
     }
     await delay(fault.delayMs);
     const performed = fault.acts ? await perform(on, request) : undefined;
-    await delay(fault.replyDelayMs);
+    await faults.beforeAnswer(fault);
     await sendFault(res, fault, request, performed);
   };
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { delay } from "../../../shared/platform/time/clock.ts";
 
 const ms = z.number().int().nonnegative();
 const statusCode = z.number().int().min(200).max(599);
@@ -9,7 +10,7 @@ const common = {
   times: z.number().int().positive().optional(),
   /** A wait before anything is done. */
   delayMs: ms.default(0),
-  /** A wait before the answer. */
+  /** A wait before the answer, which ends early if the faults are cleared. */
   replyDelayMs: ms.default(0),
   /** Whether the facilitator acts in spite of the false answer: with settle, the transaction lands. */
   acts: z.boolean().default(false),
@@ -80,6 +81,7 @@ export type Operation = Fault["on"];
 /** The faults that are not used up, oldest first. A request meets the first one of its operation. */
 export class Faults {
   #ordered: Fault[] = [];
+  #cleared = new AbortController();
 
   order(fault: Fault): void {
     this.#ordered.push(fault);
@@ -98,7 +100,14 @@ export class Faults {
     return this.#ordered;
   }
 
+  /** Resolves once this fault's answer is due. */
+  async beforeAnswer({ replyDelayMs }: Fault): Promise<void> {
+    await delay(replyDelayMs, this.#cleared.signal).catch(() => {});
+  }
+
   clear(): void {
     this.#ordered = [];
+    this.#cleared.abort();
+    this.#cleared = new AbortController();
   }
 }

@@ -34,7 +34,7 @@ export async function openRedisView(url: string, shutdown: Shutdown) {
     async producers() {
       return (await lastBeats(partition)).length;
     },
-    /** The payments that x402 gateways have recorded as settled since this view was opened. */
+    /** The payments that payment gateways have recorded as settled since this view was opened. */
     async settled() {
       const found: { id: string; units: bigint }[] = [];
       for await (const { id, terms, settlement } of payments.matching({ since }))

@@ -180,7 +180,7 @@ export const recordedRequest: Chapter = {
     await untilRun(demo, { callId: first.callId, body: recorded.body });
     const old = await send(demo, signedAt(now - OLD_SECS));
     show.check("a request that was signed ten minutes ago gets 401", old.status, 401);
-    const list = await postern(demo, "rejected", "list", "--path", path, "--limit", "1");
+    const list = await postern(demo, "rejected", "list", "--endpoint", path, "--limit", "1");
     show.check(
       "the operator sees the reason: stale",
       [list.exitCode, /webhook\.credential_rejected +stale: /.test(list.text)],

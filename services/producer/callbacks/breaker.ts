@@ -39,26 +39,13 @@ type Receiver = {
  * Keeps deliveries from waiting, each for a time-out, for a receiver that does not answer. While it is away there is one trial at a time,
  * after growing pauses; every other delivery fails at once, and waits for its next attempt. Two log lines are all that an outage leaves.
  */
-export function createBreaker({
-  clock,
-  log,
-  pauses = PAUSES,
-  random = Math.random,
-}: {
-  clock: Clock;
-  log: Logger;
-  pauses?: Backoff;
-  random?: () => number;
-}): Breaker {
+export function createBreaker({ clock, log }: { clock: Clock; log: Logger }): Breaker {
   const receivers = new BoundedMap<string, Receiver>(REMEMBERED_MAX);
 
   function remembered(name: string): Receiver {
     const known = receivers.get(name);
     if (known !== undefined) return known;
-    const receiver = {
-      ...{ failures: 0, reason: "", awaySince: undefined },
-      ...{ trialAt: 0, trials: 0, isTried: false },
-    };
+    const receiver = { failures: 0, reason: "", awaySince: undefined, trialAt: 0, trials: 0, isTried: false };
     receivers.set(name, receiver);
     return receiver;
   }
@@ -79,7 +66,7 @@ export function createBreaker({
       log.warn("receiver.down", { receiver: name, reason });
     }
     receiver.trials += 1;
-    receiver.trialAt = now + backoffMs(pauses, receiver.trials, () => 0.5 + random() / 2);
+    receiver.trialAt = now + backoffMs(PAUSES, receiver.trials, () => 0.5 + Math.random() / 2);
   }
 
   return {

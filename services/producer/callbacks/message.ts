@@ -36,7 +36,11 @@ export function toBody(
 ): Buffer {
   const { type, call_id, origin, to, failure } = told;
   const data: Data = {
-    ...{ callback_url: to.url, call_id, origin, service_id, job_index: job_id },
+    callback_url: to.url,
+    call_id,
+    origin,
+    service_id,
+    job_index: job_id,
     state: failure === undefined ? "injected" : "failed",
     ...(type === "call.completed" ? ofCompleted(read, resultBytesMax) : ofFailed(failure, read)),
     ...(to.result_url !== undefined && { result_url: to.result_url }),

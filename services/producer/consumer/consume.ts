@@ -1,4 +1,4 @@
-import type { ResultLimits } from "../../../shared/call/results/limits.ts";
+import type { ResultLimits } from "../../../shared/call/results/result.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
@@ -51,7 +51,7 @@ export type ConsumeOptions = {
   /** So many bytes of calls, as stored, are in hand at once. */
   bodyBudgetBytes: number;
   lockMs: number;
-  results?: ResultLimits | undefined;
+  results: ResultLimits;
   workerName: string;
   log: Logger;
   /** How often the worker looks for what nobody told it of. */
@@ -268,7 +268,9 @@ function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
     record,
     attempt: attemptsMade + 1,
     take: attemptsStarted,
-    ...{ attemptsBefore, crashes, queuedAt },
+    attemptsBefore,
+    crashes,
+    queuedAt,
   };
 }
 

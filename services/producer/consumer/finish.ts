@@ -96,11 +96,10 @@ export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDe
       return undefined;
     };
     switch (verdict.kind) {
-      case "injected":
-        return backend.injected(id, token, {
-          ...{ fetchNext, windowMs, retried: take > 1 },
-          ...{ result: verdict.result, callback: verdict.callback },
-        });
+      case "injected": {
+        const { result, callback } = verdict;
+        return backend.injected(id, token, { fetchNext, windowMs, retried: take > 1, result, callback });
+      }
       case "ended":
         return backend.ended(id, token, fetchNext);
       case "fail": {

@@ -6,7 +6,6 @@ import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { currentOffers, type RateOf } from "../../../shared/pricing/prices.ts";
 import { isLive } from "../../../shared/pricing/rates/source.ts";
-import { fixedRateOf } from "../../../shared/pricing/rates/sources/fixed.ts";
 import { type SchemeName, signingTerms } from "../../../shared/pricing/signing-terms.ts";
 import type { Kinds } from "../facilitator/kinds.ts";
 import { createPolicies, type JobPolicy } from "../policy/caller.ts";
@@ -63,15 +62,15 @@ export type Catalog = {
 };
 
 /**
- * What is sold, to whom, and for which tokens. Without `rateOf` only tokens with a fixed rate have a price. A token that is not sound
- * has none, nor one of a kind that is not offerable.
+ * What is sold, to whom, and for which tokens. A token that is not sound has no price, nor one of a kind that is not
+ * offerable.
  */
 export function toCatalog(
   x402: X402Toml,
   prices: PriceList,
-  rateOf: RateOf<AcceptedToken> = fixedRateOf,
-  isSound: (token: AcceptedToken) => boolean = () => true,
-  offerable: () => Kinds = () => ALL_KINDS,
+  rateOf: RateOf<AcceptedToken>,
+  isSound: (token: AcceptedToken) => boolean,
+  offerable: () => Kinds,
 ): Catalog {
   const tokens = new Map(x402.accepted_tokens.map((config) => [config, toToken(config)]));
   const policyOf = createPolicies(x402);
@@ -159,8 +158,6 @@ type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: RatesNow; j
 
 /** The rates of all tokens that are sound, and what facilitators take. */
 type RatesNow = { rates: ReadonlyMap<AcceptedToken, string | undefined>; kinds: Kinds };
-
-const ALL_KINDS: Kinds = { takes: () => true };
 
 /** What prices are made of; the same object as long as nothing changes. */
 function createRatesNow(

@@ -91,8 +91,14 @@ export class Chains {
     const chainId = chainIdOf(network);
     const make = () =>
       createChain({
-        ...{ rpcUrl, chainId, confirmations, voidDepth, clock, log },
-        ...{ timeoutMs: RPC_TIMEOUT_MS, ...nodeTimes },
+        rpcUrl,
+        chainId,
+        confirmations,
+        voidDepth,
+        clock,
+        log,
+        timeoutMs: RPC_TIMEOUT_MS,
+        ...nodeTimes,
       });
     const shared = this.#shared.get(key) ?? { network, chain: make(), turns: createTurns() };
     this.#shared.set(key, shared);

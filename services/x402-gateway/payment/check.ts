@@ -14,18 +14,12 @@ import type { RequestedJobs } from "../offer/requested-jobs.ts";
 import type { AuthorizedCaller, CallerPolicy } from "../policy/caller.ts";
 import { AlreadySpent } from "./already-spent.ts";
 import type { Chains, Since } from "./chains.ts";
-import { type ContractSigned, ContractSigners } from "./contract-signer.ts";
+import { ContractSigners } from "./contract-signer.ts";
 import { type AcceptedPayment, inAcceptedToken } from "./header.ts";
 import type { AssertFits } from "./input.ts";
 import { assertWindow, type MatchedOffer, matchOffer } from "./match-offer.ts";
 import type { PaidRequest } from "./paid-request.ts";
-import {
-  createUnpaidAllowances,
-  type Verified,
-  Verifier,
-  type Verifying,
-  wasAsked,
-} from "./unpaid-verifies.ts";
+import { createUnpaidAllowances, Verifier, type Verifying, wasAsked } from "./unpaid-verifies.ts";
 
 /** The differences between the paid route and the dry-run. */
 export type Manner = {
@@ -47,7 +41,8 @@ export type Admitted = {
   caller: AuthorizedCaller | undefined;
   /** The receiver of the call's end. */
   callback: CallbackAsked | undefined;
-  verified: Verified;
+  /** The URL of the facilitator that said yes, which is the one to settle. */
+  facilitator: string;
   since: Since;
 };
 
@@ -90,7 +85,7 @@ export class PaymentCheck {
   async check(paid: PaidRequest): Promise<Admitted> {
     const { x402, requestedJobs, admission, chains, assertFits, callerPolicy } = this.#deps;
     const { offerSettings, manner, clock, redisTime } = this.#deps;
-    const { req, party } = paid;
+    const { req, party, verifiesTaken: taken } = paid;
     const job = requestedJobs.jobOf(req, paid.ids);
     admission.assertOpen(jobKey(paid.ids));
     assertNotEncoded(req);
@@ -98,32 +93,30 @@ export class PaymentCheck {
     const { decoded, payer } = signed;
     const offer = matchOffer(signed, job, offerSettings, { quoteAt: redisTime(), windowAt: clock() });
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
-    const contractSigned = signed.isProven
-      ? undefined
-      : await manner.inTurn(party, () => this.#signers.askSigner(signed, party));
+    const moves =
+      signed.isProven || (await manner.inTurn(party, () => this.#signers.moves(signed, party, taken)));
     // From here on a refusal looks again for what this payer has bought (`PayJob`).
     paid.signed.isProven = true;
     // A contract that has no money does not move it either: that is the reason to be told.
     const since = await manner.inTurn(party, () => chains.sinceOf(signed, party));
-    if (contractSigned?.moves === false) throw unmoved();
+    if (!moves) throw unmoved();
     const body = manner.takesBody(job) ? await paid.readBody(x402.body_limit_bytes) : NOTHING;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
     assertFits(job, body, party);
     return manner.inTurn(party, async () => {
       const caller = await callerPolicy.authorize({ job, req, body, payer, party });
-      const verifying = { request: offer.request, signed, party };
-      const verified = await this.#verifyUnspent(verifying);
+      const verifying = { request: offer.request, signed, party, taken };
+      const facilitator = await this.#verifyUnspent(verifying);
       const unused = await this.#recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
       failpoint("x402.after_verify");
       const callback = requestedJobs.callbackFor(req, job);
-      const found = { signed, job, offer, body, caller, callback, since: unused } as const;
-      return { kind: "admitted", ...found, verified: together(verified, contractSigned) };
+      return { kind: "admitted", signed, job, offer, body, caller, callback, facilitator, since: unused };
     });
   }
 
   /** If the chain says meanwhile that the payment is used up, it does not matter what the facilitator says of it. */
-  async #verifyUnspent(verifying: Verifying): Promise<Verified> {
+  async #verifyUnspent(verifying: Verifying): Promise<string> {
     return this.#verifier.verify(verifying).catch(async (refusal) => {
       if (!wasAsked(refusal)) throw refusal;
       await this.#deps.chains.sinceOf(verifying.signed, verifying.party).catch((error) => {
@@ -138,15 +131,6 @@ export class PaymentCheck {
     const { chains, clock } = this.#deps;
     return clock() - since.at <= UNUSED_MS ? since : chains.sinceOf(signed, party);
   }
-}
-
-/** Gives both back. */
-function together(verified: Verified, asked: ContractSigned | undefined): Verified {
-  const giveBack = () => {
-    verified.giveBack();
-    asked?.giveBack();
-  };
-  return { ...verified, giveBack };
 }
 
 /** The payer has the money, and the contract that is to be deployed takes the signature. */

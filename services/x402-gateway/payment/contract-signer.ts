@@ -12,11 +12,8 @@ type Deps = {
   clock: Clock;
 };
 
-/** The payer's contract has signed. */
-export type ContractSigned = {
-  /** False if the contract is still to be deployed, and the token does not take its signature then. */
+type ContractSigned = {
   moves: boolean;
-  /** The question does not count any more: it has led to a payment. Twice does nothing. */
   giveBack(): void;
 };
 
@@ -36,12 +33,15 @@ export class ContractSigners {
 
   /**
    * Asks the contract at the payer's address. A question counts against the address that asks, never against the payer, who may know
-   * nothing of it. Throws `payment.signature_invalid`, `request.rate_limited` and `payment.unavailable`.
+   * nothing of it; `taken` gets what gives it back, to be called if the payment is settled. Resolves with false if the contract is still
+   * to be deployed, and the token does not take its signature then. Throws `payment.signature_invalid`, `request.rate_limited` and
+   * `payment.unavailable`.
    */
-  askSigner(signed: AcceptedPayment, party: string): Promise<ContractSigned> {
-    return this.#answers.get(`${signed.callId} ${signed.signedSha256} ${party}`, () =>
-      this.#ask(signed, party),
-    );
+  async moves(signed: AcceptedPayment, party: string, taken: (() => void)[]): Promise<boolean> {
+    const key = `${signed.callId} ${signed.signedSha256} ${party}`;
+    const { moves, giveBack } = await this.#answers.get(key, () => this.#ask(signed, party));
+    taken.push(giveBack);
+    return moves;
   }
 
   async #ask(signed: AcceptedPayment, party: string): Promise<ContractSigned> {

@@ -9,11 +9,15 @@ import type { OperatorQuotes } from "../offer/operator-quote.ts";
 import type { SignedPayment } from "./header.ts";
 import { OpenPaymentError, outcomeUnknown, type PaidCall, toPaidCall } from "./outcome.ts";
 
-/**
- * The payment has a call. `open` if this request has just brought it, and does not know what became of it; `onSettled` if it knows at
- * least that it has claimed it: called if the payment settles while the request waits.
- */
-export type Known = { kind: "known"; id: string; open?: OpenOutcome; onSettled?: () => void };
+/** The payment has a call. */
+export type Known = {
+  kind: "known";
+  id: string;
+  /** This request has claimed the payment. It may be given the result without further proof. */
+  isFirst?: true;
+  /** This request has tried to claim or settle the payment, and does not know what became of it. */
+  open?: OpenOutcome;
+};
 
 /** A request with a payment that may be known. */
 type Asked = {
@@ -109,14 +113,12 @@ export class KnownPayments {
    * an outcome that is open, unless whoever asks is gone. Throws `payment.void`, `payment.in_review` and `payment.outcome_unknown`.
    */
   async outcome(known: Known, isGone: () => boolean): Promise<PaidCall> {
-    const { id, open, onSettled } = known;
+    const { id, open, isFirst = false } = known;
     const payment = await this.#whenDecided(known, isGone);
     if (payment === undefined) throw open?.error ?? outcomeUnknown(id, `${id} is no longer in the journal`);
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
-    onSettled?.();
-    const isFirst = onSettled !== undefined;
     return toPaidCall(payment, { replayed: open === undefined && !isFirst, isFirst });
   }
 

@@ -18,7 +18,7 @@ type Circumstances = {
 /** What the claim writes before money moves. */
 export function toNewPayment(
   req: IncomingMessage,
-  { signed, job, offer, body, caller, callback, verified, since }: Admitted,
+  { signed, job, offer, body, caller, callback, facilitator, since }: Admitted,
   { metadataPrefix, accessOf, now }: Circumstances,
 ): NewPayment {
   const { token, decoded, payer, callId } = signed;
@@ -59,7 +59,7 @@ export function toNewPayment(
     call,
     terms,
     request: offer.request,
-    facilitator: verified.facilitator,
+    facilitator,
     sinceBlock: since.block,
     route: jobPath(job),
     identifier,

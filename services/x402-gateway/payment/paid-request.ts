@@ -21,6 +21,8 @@ export type PaidRequest = {
   readBody: (limitBytes: number) => Promise<Buffer>;
   /** The hash of the body. If `readBody` was not called before, the bytes are gone then. */
   bodySha256: (limitBytes: number) => Promise<string>;
+  /** Each gives back a verify that a check of this request has taken of an allowance (`Verifier`). Twice does nothing. */
+  verifiesTaken: (() => void)[];
   /** Drops the body. The reader of the request must call it in the end. */
   release: () => void;
   /** Whether the client has ended its side: nothing is waited for any longer. */
@@ -55,6 +57,7 @@ export class PaidRequests {
       signed,
       party: partyOf(req),
       lease,
+      verifiesTaken: [],
       readBody(limitBytes) {
         body ??= readBody(req, res, limitBytes, { lease });
         return body;

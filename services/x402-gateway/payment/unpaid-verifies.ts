@@ -36,15 +36,16 @@ export type Verifying = {
   signed: AcceptedPayment;
   /** Under which the client's address is counted. */
   party: string;
+  /**
+   * Gets what gives this verify back, whether the answer was yes or no: to be called if the payment is settled, by whichever replica, or
+   * if our journal has failed. A claim is not enough: keys can cancel and contracts can change their mind before the settle.
+   */
+  taken: (() => void)[];
 };
 
-export type Verified = {
-  /** The URL of the facilitator that said yes, which is the one to settle. */
+type Verified = {
+  /** The URL of the facilitator that said yes. */
   facilitator: string;
-  /**
-   * Its verify does not count any more: its payment has settled, or our journal has failed. A claim is not enough: keys can cancel and
-   * contracts can change their mind before the settle. Twice does nothing.
-   */
   giveBack(): void;
 };
 
@@ -72,16 +73,21 @@ export class Verifier {
     this.#verifies = createShortCache<Verified>({ keptMs: REFUSED_MS, keeps, clock: deps.clock });
   }
 
-  /** Throws what `Facilitators.verify` throws, and `request.rate_limited`. */
-  verify(verifying: Verifying): Promise<Verified> {
+  /**
+   * Returns the URL of the facilitator that said yes, which is the one to settle. Throws what `Facilitators.verify` throws, and
+   * `request.rate_limited`.
+   */
+  async verify(verifying: Verifying): Promise<string> {
     const { request, signed, party } = verifying;
     const { x402Version, paymentPayload, paymentRequirements } = request;
     const asked = JSON.stringify([x402Version, paymentPayload, paymentRequirements]);
     const key = `${signed.callId} ${sha256Hex(Buffer.from(asked))} ${party}`;
-    return this.#verifies.get(key, () => this.#ask(verifying));
+    const { facilitator, giveBack } = await this.#verifies.get(key, () => this.#ask(verifying));
+    verifying.taken.push(giveBack);
+    return facilitator;
   }
 
-  async #ask({ request, signed, party }: Verifying): Promise<Verified> {
+  async #ask({ request, signed, party, taken }: Verifying): Promise<Verified> {
     const { facilitators, allowances } = this.#deps;
     const { decoded, token, payer } = signed;
     const giveBack = useBoth(
@@ -93,7 +99,8 @@ export class Verifier {
     const facilitator = await facilitators
       .verify(request, offered, { payer, address: party })
       .catch((error: unknown) => {
-        if (!wasAsked(error)) giveBack();
+        if (wasAsked(error)) taken.push(giveBack);
+        else giveBack();
         throw error;
       });
     return { facilitator, giveBack };

@@ -72,7 +72,9 @@ export class PayJob {
   async #pay(request: PaidRequest): Promise<PaidCall> {
     const outcome = await this.#payOnce(request).finally(request.release);
     if (outcome.kind === "paid") return outcome.paid;
-    return this.#deps.knownPayments.outcome(outcome, request.isGone);
+    const paid = await this.#deps.knownPayments.outcome(outcome, request.isGone);
+    giveVerifiesBack(request);
+    return paid;
   }
 
   /** Copies of a payment that come at once wait for one claim, and take one place. */
@@ -132,38 +134,42 @@ export class PayJob {
   }
 
   async #claimAndSettle(
-    { req, lease, party }: PaidRequest,
+    request: PaidRequest,
     admitted: Admitted,
     onDecided: (known: Known) => void,
   ): Promise<Known | Paid> {
     const { settler, knownPayments, payersResult, metadataPrefix, clock, redisTime } = this.#deps;
+    const { req, lease, party } = request;
     const { accessOf } = payersResult;
     const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: redisTime() });
     const { id } = payment.call;
-    const { giveBack } = admitted.verified;
     const claiming = settler.claim(payment, party);
     this.#claims.set(id, claiming);
     const claimed = await settled(claiming).finally(() => this.#claims.delete(id));
     if (claimed.kind === "failed") {
-      if (isJournalsFault(claimed.error)) giveBack();
+      if (isJournalsFault(claimed.error)) giveVerifiesBack(request);
       return { kind: "known", id, open: toOpenOutcome(claimed.error, clock()) };
     }
     if (claimed.result.kind === "known") return claimed.result;
     lease.prove(); // anybody can sign a payment, and send it a thousand times; this one is to be settled
     const since = clock();
     const settling = settler.settle(payment, claimed.result.ageMs);
+    const own = { kind: "known", id, isFirst: true } as const;
     void knownPayments.untilDecided(id, settling).then((decided) => {
-      if (decided !== undefined) onDecided({ kind: "known", id, onSettled: giveBack });
+      if (decided !== undefined) onDecided(own);
     });
     const outcome = await settled(settling);
-    if (outcome.kind === "failed")
-      return { kind: "known", id, open: toOpenOutcome(outcome.error, since), onSettled: giveBack };
-    giveBack();
+    if (outcome.kind === "failed") return { ...own, open: toOpenOutcome(outcome.error, since) };
+    giveVerifiesBack(request);
     return { kind: "paid", paid: toPaidCall(outcome.result, { replayed: false, isFirst: true }) };
   }
 }
 
 type Paid = { kind: "paid"; paid: PaidCall };
+
+function giveVerifiesBack({ verifiesTaken }: PaidRequest): void {
+  for (const giveBack of verifiesTaken) giveBack();
+}
 
 /** Less than a connection has after its client has ended its side. */
 const ANSWERED_IN_MS = 8000;

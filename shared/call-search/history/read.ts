@@ -53,9 +53,11 @@ function split(calls: readonly EndedCall[], at: number): [EndedCall[], EndedCall
 
 /** What a line must have in it, as it stands there. */
 function textsOf({ id, endpoint, deliveryId, payer, transaction, origin, job }: EndedFilter): string[] {
-  const whole = [id, endpoint, deliveryId, payer, transaction].flatMap((text) =>
+  const whole = [endpoint, deliveryId, payer, transaction].flatMap((text) =>
     text === undefined ? [] : [JSON.stringify(text)],
   );
+  // Perhaps a prefix, so its closing quotation mark is not looked for.
+  if (id !== undefined) whole.push(`"${id}`);
   if (origin !== undefined) whole.push(`"${origin}/`);
   if (job !== undefined) whole.push(`/${job}"`);
   return whole;
@@ -63,11 +65,12 @@ function textsOf({ id, endpoint, deliveryId, payer, transaction, origin, job }: 
 
 function matches(call: EndedCall, filter: EndedFilter): boolean {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY, origin, job } = filter;
-  const same = (["id", "endpoint", "deliveryId", "payer", "transaction"] as const).every(
+  const same = (["endpoint", "deliveryId", "payer", "transaction"] as const).every(
     (name) => filter[name] === undefined || filter[name] === call[name],
   );
   return (
     same &&
+    call.id.startsWith(filter.id ?? "") &&
     call.endedAt >= since &&
     call.endedAt <= until &&
     (origin === undefined || call.queue.startsWith(`${origin}/`)) &&

@@ -11,6 +11,16 @@ import { unreadable } from "../../redis/unreadable.ts";
  * Why a call failed that Postern failed itself stands in its record, and is no stored result (shared/queue/protocol.ts).
  */
 
+/** How long results are kept, and how many bytes they may take. */
+export type ResultLimits = {
+  /** How long one is kept, if there is room. */
+  resultMs: number;
+  /** Of a longer body only that it was too long. */
+  resultBytesMax: number;
+  /** What all together may take. The oldest give way. */
+  bytesMax: number;
+};
+
 /** Who told of a result: the answer to the injection, or a delivery after it. */
 type By = "answer" | "delivery";
 
@@ -44,7 +54,10 @@ const LINE_FEED = 0x0a;
 export function encodeResult(result: StoredResult): Buffer {
   const { by, at, kind, status, contentType } = result;
   const head: Head = {
-    ...{ by, at, kind, status },
+    by,
+    at,
+    kind,
+    status,
     ...(contentType !== undefined && { content_type: contentType }),
     ...(kind === "failure" && textOf(result)),
   };

@@ -3,10 +3,9 @@ import type { Partition } from "../../redis/partition.ts";
 import { bytes, list, oneOf, optional } from "../../redis/reply.ts";
 import { readFailed } from "../../redis/unreadable.ts";
 import { RECORD, toState } from "../record-state.ts";
-import { RESULT_LIMITS, type ResultLimits } from "./limits.ts";
 import readLua from "./read.lua";
 import readStatusLua from "./read-status.lua";
-import { decodeResult, type ProblemText, type StoredResult } from "./result.ts";
+import { decodeResult, type ProblemText, type ResultLimits, type StoredResult } from "./result.ts";
 import tellProgressLua from "./tell-progress.lua";
 
 /** What there is to say of a call's result. */
@@ -28,9 +27,6 @@ export type CallStatus = { state: string; changedAt: number; attempts: number; r
 
 /** What the runner of a long job last said, as JSON, and when. */
 export type Progress = { at: number; json: string };
-
-/** What became of word of the progress. */
-export type ProgressTold = "stored" | "ended";
 
 export type Results = ReturnType<typeof createResults>;
 
@@ -60,11 +56,9 @@ const TELL_PROGRESS = defineScript({
   reply: oneOf("stored", "ended"),
 });
 
-/** Reads and changes the results of one partition's calls. Nothing is retried here. A change throws `record.unreadable`. */
-export function createResults(partition: Partition, limits: ResultLimits = RESULT_LIMITS) {
-  const { redis, keys, prefix } = partition;
-  const { resultMs, bytesMax } = limits;
-  const [read, readStatus, tellProgress] = [READ.on(redis), READ_STATUS.on(redis), TELL_PROGRESS.on(redis)];
+/** Reads the results of one partition's calls. Nothing is retried here. */
+export function createResults({ redis, keys }: Partition) {
+  const [read, readStatus] = [READ.on(redis), READ_STATUS.on(redis)];
   const placesOf = (id: string) => ({
     record: keys.record(id),
     result: keys.result(id),
@@ -99,13 +93,15 @@ export function createResults(partition: Partition, limits: ResultLimits = RESUL
       const st = await redis.hget(keys.record(id), "st").catch(rethrow);
       return st === null ? undefined : toState(id, st);
     },
-
-    /** Remembers what a runner says of its progress, JSON, until it says something else or delivers. */
-    async tellProgress(id: string, progress: Progress): Promise<ProgressTold> {
-      const words = { prefix, id, resultMs, bytesMax, progress: JSON.stringify(progress) };
-      return tellProgress({ record: keys.record(id) }, words);
-    },
   };
+}
+
+/** Remembers what a runner says of its progress, JSON, until it says something else or delivers. Throws `record.unreadable`. */
+export function createTellProgress({ redis, keys, prefix }: Partition, limits: ResultLimits) {
+  const { resultMs, bytesMax } = limits;
+  const tell = TELL_PROGRESS.on(redis);
+  return (id: string, progress: Progress): Promise<"stored" | "ended"> =>
+    tell({ record: keys.record(id) }, { prefix, id, resultMs, bytesMax, progress: JSON.stringify(progress) });
 }
 
 /** The key of a call's job, by `jb` of its record, or by `rt`, the path that a payer bought it at. */

@@ -17,14 +17,20 @@ const begun = {
 
 const { force, ...common } = BulkOrder.shape;
 
-/** Calls are not replayed because a filter was forgotten. */
-function hasSelection({ all, call_ids, filter }: Pick<BulkOrder, "all" | "call_ids" | "filter">): boolean {
-  return all === true || call_ids !== undefined || Object.values(filter).some((each) => each !== undefined);
+/** Calls are not replayed because a filter was forgotten, or because a list of ids was taken for all of the selection. */
+function requireOneSelection(
+  { all, call_ids, filter }: Pick<BulkOrder, "all" | "call_ids" | "filter">,
+  context: z.RefinementCtx,
+): void {
+  const isFiltered = Object.values(filter).some((each) => each !== undefined);
+  const given = Object.entries({ filter: isFiltered, call_ids: call_ids !== undefined, all: all === true });
+  const [first, second] = given.flatMap(([name, isGiven]) => (isGiven ? [name] : []));
+  const refuse = (name: string, message: string) =>
+    context.addIssue({ code: "custom", path: [name], message });
+  if (first === undefined) refuse("filter", "is empty: set a filter, call_ids, or all for every failed call");
+  else if (second !== undefined)
+    refuse(second, `must not be set together with ${first}: set only one of filter, call_ids and all`);
 }
-const NO_SELECTION = {
-  path: ["filter"],
-  message: "is empty: set a filter, call_ids, or all for every failed call",
-};
 
 /** Work that outlives its request. */
 export const BULK = {
@@ -32,7 +38,7 @@ export const BULK = {
     ...begun,
     path: "/api/v1/failed/replays",
     summary: "Start a bulk replay of failed calls, by filter or by id; with dry_run, only count them",
-    body: z.strictObject({ ...common, force, reason }).refine(hasSelection, NO_SELECTION),
+    body: z.strictObject({ ...common, force, reason }).superRefine(requireOneSelection),
     answer: FailedBulkView,
     audit: ["begin_replay", "replay"],
     problems: ["run.too_many"],
@@ -41,7 +47,7 @@ export const BULK = {
     ...begun,
     path: "/api/v1/failed/discards",
     summary: "Start a bulk discard of failed calls, by filter or by id; with dry_run, only count them",
-    body: z.strictObject({ ...common, reason }).refine(hasSelection, NO_SELECTION),
+    body: z.strictObject({ ...common, reason }).superRefine(requireOneSelection),
     answer: FailedBulkView,
     audit: ["begin_discard", "discard"],
     problems: ["run.too_many"],

@@ -4,12 +4,11 @@ import { CallLifeView, CallSearch, ForgottenView, FoundCalls } from "../calls.ts
 import { FailedCallDetail, FailedFilter, FailedGroupView, FailedPage } from "../failed.ts";
 import { JobChange, JobPage, JobView } from "../jobs.ts";
 import { RejectedDetail, RejectedFilter, RejectedPage } from "../rejected.ts";
-import { count, reason } from "../view.ts";
+import { count } from "../view.ts";
 import type { Table } from "./operation.ts";
-import { callParams, flag, jobParams, page, whole } from "./parameters.ts";
+import { because, callParams, flag, jobParams, page, whole } from "./parameters.ts";
 
 const BYTES = "application/octet-stream";
-const because = z.strictObject({ reason });
 
 export const JOBS = {
   listJobs: {

@@ -1,9 +1,21 @@
 import { BULK } from "./bulk.ts";
 import { CALLS, FAILED, JOBS, REJECTED } from "./calls.ts";
 import { DEPLOYMENT, LIVE } from "./deployment.ts";
-import type { Client } from "./operation.ts";
+import type { Client, Table } from "./operation.ts";
 import { PAYMENTS } from "./payments.ts";
 import { SESSION } from "./session.ts";
+
+/** The operations of the console, by the tag that the OpenAPI document gives them. */
+export const TAGS: readonly { name: string; description: string; operations: Table }[] = [
+  { name: "deployment", description: "The deployment as a whole", operations: { ...DEPLOYMENT, ...LIVE } },
+  { name: "jobs", description: "Queues and pauses of jobs", operations: JOBS },
+  { name: "calls", description: "Calls in any state", operations: CALLS },
+  { name: "failed", description: "Failed calls", operations: FAILED },
+  { name: "bulk", description: "Work that outlives its request", operations: BULK },
+  { name: "payments", description: "Payments and refunds", operations: PAYMENTS },
+  { name: "rejected", description: "Refused webhooks", operations: REJECTED },
+  { name: "session", description: "Signing in, and this document", operations: SESSION },
+];
 
 /** Every operation that the console and the commands have. */
 export const OPERATIONS = {

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { whyNoJobKey } from "../../call/job-ids.ts";
 import { RATE_SPANS } from "../../pricing/rates/history.ts";
 import { AuditFilter, AuditPage } from "../audit-trail.ts";
 import { ConfiguredNames } from "../configured-names.ts";
@@ -9,12 +8,9 @@ import { OverviewView, QueuesView } from "../overview/overview.ts";
 import { PricesView } from "../overview/prices.ts";
 import { EarnedView, REVENUE_DAYS_MAX } from "../overview/revenue.ts";
 import type { Table } from "./operation.ts";
-import { page, whole } from "./parameters.ts";
+import { jobKey, page, whole } from "./parameters.ts";
 
-const job = z
-  .string()
-  .refine((text) => whyNoJobKey(text) === undefined, "must be <service id>/<job index>, such as 7/1")
-  .optional();
+const job = jobKey.optional();
 const span = z.enum(FLOW_SPANS);
 
 /** The deployment as a whole. */
@@ -114,7 +110,7 @@ export const LIVE = {
     summary: "Stream the overview as server-sent events, on request with the flow and the jobs",
     query: liveQuery,
     stream: "text/event-stream",
-    says: "A stream, which ends with the session.",
+    says: "A stream of server-sent events, which ends with the session.",
     problems: ["request.rate_limited"],
   },
 } satisfies Table;

@@ -29,6 +29,8 @@ export type Operation = {
   status?: 201 | 202;
   /** The header `Location`, with members of the answer in braces. */
   location?: `/${string}`;
+  /** Whether it sets or deletes the cookie of a session. */
+  setsCookie?: true;
   /** Whether it reads so much that only some may do it at once. Files have a limit of their own. */
   isHeavy?: boolean;
   /** The lines of the audit that it leaves. */

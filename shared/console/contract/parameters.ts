@@ -1,7 +1,11 @@
 import { z } from "zod";
 import { CALL_ID } from "../../call/call-id.ts";
+import { whyNoJobKey } from "../../call/job-ids.ts";
+import { isAddress } from "../../chain/address.ts";
+import { isErrorCode } from "../../platform/errors/codes.ts";
 import { readGate } from "../../queue/queue-name.ts";
 import { RUN_ID } from "../runs/run.ts";
+import { reason } from "../view.ts";
 
 /*
  * Parameters of a path or a query. In a URL they are text; a caller in this program gives numbers and booleans as they are.
@@ -35,6 +39,30 @@ function asText<Value>(schema: z.ZodType<Value, string>, asParameter: object) {
 export const callParams = z.strictObject({ call_id: z.string().regex(CALL_ID) });
 export const runParams = z.strictObject({ run_id: z.string().regex(RUN_ID) });
 
+export const errorCode = z
+  .string()
+  .refine(isErrorCode, "must be an error code of docs/errors.md")
+  .meta({ pattern: "^[a-z]\\w*(?:\\.[a-z]\\w*)+$" });
+
+export const payer = z
+  .string()
+  .refine(isAddress, "must be an address: 0x and 40 hex digits")
+  .transform((text) => text.toLowerCase())
+  .meta({ pattern: "^0x[0-9a-fA-F]{40}$" });
+
+export const transaction = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
+  .transform((text) => text.toLowerCase());
+
+const JOB = "(?:0|[1-9]\\d{0,15})/(?:0|[1-9]\\d{0,15})";
+
+/** `<service id>/<job index>` */
+export const jobKey = z
+  .string()
+  .refine((text) => whyNoJobKey(text) === undefined, "must be <service id>/<job index>, such as 7/1")
+  .meta({ pattern: `^${JOB}$` });
+
 /** The job or the receiver that a name means, in the form that it is stored under. */
 export const gate = z
   .string()
@@ -44,7 +72,12 @@ export const gate = z
     if ("gate" in read) return read.gate;
     context.addIssue({ code: "custom", message: read.problem });
     return z.NEVER;
-  });
+  })
+  .meta({ pattern: `^(?:${JOB}|callback(?:/.+)?)$` });
+
+/** The reason for an act, as its whole body. */
+export const because = z.strictObject({ reason }).meta({ id: "Because" });
+
 export const jobParams = z.strictObject({ job: gate });
 
 const LIMIT_MAX = 500;

@@ -7,7 +7,7 @@ import { ExportOrder, RefundExportView, RefundPage } from "../refunds.ts";
 import { SpentElsewherePage } from "../spent-elsewhere.ts";
 import { reason } from "../view.ts";
 import type { Table } from "./operation.ts";
-import { callParams, flag, page, whole } from "./parameters.ts";
+import { because, callParams, flag, page, whole } from "./parameters.ts";
 
 export const PAYMENTS = {
   listPayments: {
@@ -128,7 +128,7 @@ export const PAYMENTS = {
     role: "operator",
     summary: "Withdraw an exported refund whose call was injected after the export",
     params: callParams,
-    body: z.strictObject({ reason }),
+    body: because,
     says: "The refund is withdrawn, and its call counts as injected.",
     audit: ["withdraw"],
     problems: ["payment.unknown", "payment.undecidable"],

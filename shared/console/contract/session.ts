@@ -3,13 +3,15 @@ import { ROLES } from "../../config/operator-toml.ts";
 import { isoTime } from "../view.ts";
 import type { Table } from "./operation.ts";
 
-const SessionView = z.object({
-  /** The name of the token. */
-  name: z.string(),
-  role: z.enum(ROLES),
-  /** Null if a token came with the request itself, or none is needed. */
-  ends_at: isoTime.nullable(),
-});
+const SessionView = z
+  .object({
+    /** The name of the token. */
+    name: z.string(),
+    role: z.enum(ROLES),
+    /** Null if a token came with the request itself, or none is needed. */
+    ends_at: isoTime.nullable(),
+  })
+  .meta({ id: "Session" });
 export type SessionView = z.infer<typeof SessionView>;
 
 /** Signing in to the page. Programs send their token with each request instead. */
@@ -22,6 +24,7 @@ export const SESSION = {
     body: z.strictObject({ token: z.string().min(1).max(1024) }),
     answer: SessionView,
     says: "The session. Set-Cookie has its cookie.",
+    setsCookie: true,
     problems: ["operator.unauthorized"],
     audit: ["sign_in"],
   },
@@ -39,6 +42,7 @@ export const SESSION = {
     role: "anybody",
     summary: "End the session, if any",
     says: "The session has ended.",
+    setsCookie: true,
     audit: ["sign_out"],
   },
   getOpenApi: {

@@ -4,18 +4,20 @@ import { count } from "../view.ts";
 import { EndpointCounts, type FlowApi } from "./flow.ts";
 
 /** A webhook endpoint as configured, without secrets, with its requests of the last 24 hours. */
-export const EndpointView = z.object({
-  path: z.string(),
-  /** False of one that had requests and is no longer in webhooks.toml. */
-  configured: z.boolean(),
-  name: z.string().nullable(),
-  preset: z.string().nullable(),
-  /** How a sender proves who it is; null of one that is not configured. */
-  auth: z.string().nullable(),
-  /** The job indexes that it calls. */
-  jobs: z.array(count),
-  counts: EndpointCounts,
-});
+export const EndpointView = z
+  .object({
+    path: z.string(),
+    /** False of one that had requests and is no longer in webhooks.toml. */
+    configured: z.boolean(),
+    name: z.string().nullable(),
+    preset: z.string().nullable(),
+    /** How a sender proves who it is; null of one that is not configured. */
+    auth: z.string().nullable(),
+    /** The job indexes that it calls. */
+    jobs: z.array(count),
+    counts: EndpointCounts,
+  })
+  .meta({ id: "Endpoint" });
 export type EndpointView = z.infer<typeof EndpointView>;
 
 export type EndpointsApi = {
@@ -62,6 +64,11 @@ function toStranger(path: string, counts = NONE): EndpointView {
 }
 
 const NONE: EndpointCounts = {
-  ...{ accepted: 0, replayed: 0, dropped: 0, handshakes: 0 },
-  ...{ refused: {}, unauthorized: {}, unauthorized_newest: {} },
+  accepted: 0,
+  replayed: 0,
+  dropped: 0,
+  handshakes: 0,
+  refused: {},
+  unauthorized: {},
+  unauthorized_newest: {},
 };

@@ -60,13 +60,15 @@ const FlowJob = z.object({
 });
 
 /** Counts of all processes. The last span has only begun: processes report every ten seconds, and it grows. */
-export const FlowView = z.object({
-  /** When the first span begins. */
-  from: isoTime,
-  step_ms: count,
-  lines: z.array(FlowLine),
-  jobs: z.array(FlowJob),
-});
+export const FlowView = z
+  .object({
+    /** When the first span begins. */
+    from: isoTime,
+    step_ms: count,
+    lines: z.array(FlowLine),
+    jobs: z.array(FlowJob),
+  })
+  .meta({ id: "Flow" });
 export type FlowView = z.infer<typeof FlowView>;
 
 /** Counts of the requests of a webhook endpoint. */
@@ -116,7 +118,8 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
     return (job) => {
       const wanted = spans.map(({ at, counted }) => ({ at, counted: ofJob(counted, job) }));
       return {
-        ...{ from, step_ms: STEPS[step].ms * size },
+        from,
+        step_ms: STEPS[step].ms * size,
         lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
         jobs: toJobs(wanted),
       };
@@ -197,7 +200,11 @@ function toJobs(buckets: readonly Bucket[]): z.infer<typeof FlowJob>[] {
   return [...all.values()].map(({ origin, job, counts }) => {
     const { accepted, replayed, injected, delayed, failed, times } = sumOf(counts);
     return {
-      ...{ origin, job, accepted, replayed, injected },
+      origin,
+      job,
+      accepted,
+      replayed,
+      injected,
       delayed: totalOf(delayed),
       failed: totalOf(failed),
       failures: bothOf(delayed, failed),

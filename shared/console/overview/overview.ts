@@ -11,7 +11,7 @@ import { jobOf, originOf } from "../../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../../queue/registry.ts";
 import type { Redis } from "../../redis/connect.ts";
 import type { Partition } from "../../redis/partition.ts";
-import { type Durability, readServerState } from "../../redis/server-state.ts";
+import { type DurabilityMode, readServerState } from "../../redis/server-state.ts";
 import { createReadProcesses, type Processes } from "../../telemetry/processes/list.ts";
 import { RunnerView, runnerViews } from "../runners.ts";
 import { createTokenSource, decimalsFrom } from "../tokens.ts";
@@ -23,14 +23,16 @@ import { createReadRefundTotals, RefundTotals } from "./refund-totals.ts";
 import { createReadRevenue, type ReadRevenue } from "./revenue.ts";
 
 /** Counts of an origin's queues together: all of them, or those of one job. */
-export const QueuesView = z.object({
-  origin: z.string(),
-  waiting: count,
-  delayed: count,
-  active: count,
-  failed: count,
-  oldest_age_ms: count.nullable(),
-});
+export const QueuesView = z
+  .object({
+    origin: z.string(),
+    waiting: count,
+    delayed: count,
+    active: count,
+    failed: count,
+    oldest_age_ms: count.nullable(),
+  })
+  .meta({ id: "Queues" });
 export type QueuesView = z.infer<typeof QueuesView>;
 
 const ProcessView = z.object({
@@ -49,37 +51,39 @@ const ProcessView = z.object({
   silent_ms: count,
 });
 
-const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() });
+const PaymentsWaiting = z.object({ count, oldest_at: isoTime.nullable() }).meta({ id: "PaymentsWaiting" });
 
 /** The current state of a deployment. */
-export const OverviewView = z.object({
-  at: isoTime,
-  queues: z.array(QueuesView),
-  paused_jobs: z.array(z.string()),
-  /** Producers that are alive. */
-  workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
-  processes: z.array(ProcessView),
-  /** Further processes, whose record is unreadable. */
-  processes_unreadable: count,
-  /** As producers report them. A producer inside another program may not report. */
-  runners: z.array(RunnerView),
-  payments: z.object({
-    settling: PaymentsWaiting,
-    review: PaymentsWaiting,
-    refund_pending: PaymentsWaiting,
-    refunds: RefundTotals,
-  }),
-  redis: z.object({
-    durability: z.string(),
-    /** Why Redis does not keep what was answered with 202, and what to do; null if it does. */
-    problem: z.string().nullable(),
-    /** How a write is known to be on disk; null if it is not. */
-    proof: z.string().nullable(),
-    used_memory_bytes: count.nullable(),
-    /** 0 if Redis has no bound. */
-    max_memory_bytes: count.nullable(),
-  }),
-});
+export const OverviewView = z
+  .object({
+    at: isoTime,
+    queues: z.array(QueuesView),
+    paused_jobs: z.array(z.string()),
+    /** Producers that are alive. */
+    workers: z.array(z.object({ id: z.string(), heartbeat_age_ms: count })),
+    processes: z.array(ProcessView),
+    /** Further processes, whose record is unreadable. */
+    processes_unreadable: count,
+    /** As producers report them. A producer inside another program may not report. */
+    runners: z.array(RunnerView),
+    payments: z.object({
+      settling: PaymentsWaiting,
+      review: PaymentsWaiting,
+      refund_pending: PaymentsWaiting,
+      refunds: RefundTotals,
+    }),
+    redis: z.object({
+      durability: z.string(),
+      /** Why Redis does not keep what was answered with 202, and what to do; null if it does. */
+      problem: z.string().nullable(),
+      /** How a write is known to be on disk; null if it is not. */
+      proof: z.string().nullable(),
+      used_memory_bytes: count.nullable(),
+      /** 0 if Redis has no bound. */
+      max_memory_bytes: count.nullable(),
+    }),
+  })
+  .meta({ id: "Overview" });
 export type OverviewView = z.infer<typeof OverviewView>;
 
 /** Reads a deployment as a whole. */
@@ -93,13 +97,15 @@ export type Overview = {
   revenue: ReadRevenue;
 };
 
-type Deps = Durability & { partition: Partition; configDir: string; env: Env; clock: Clock };
+type Deps = { mode: DurabilityMode; partition: Partition; configDir: string; env: Env; clock: Clock };
 
 export function createOverview(deps: Deps): Overview {
   const flow = createFlowApi(deps);
   const queues = createReadQueues(deps);
   return {
-    ...{ read: createReadOverview(deps, queues), queues, flow },
+    read: createReadOverview(deps, queues),
+    queues,
+    flow,
     endpoints: createEndpointsApi({ ...deps, flow }),
     prices: createPricesApi(deps),
     revenue: createReadRevenue(deps),
@@ -121,7 +127,7 @@ function createReadQueues({ partition, clock }: Deps): Overview["queues"] {
 }
 
 function createReadOverview(
-  { partition, mode, declared, configDir, env, clock }: Deps,
+  { partition, mode, configDir, env, clock }: Deps,
   readQueues: Overview["queues"],
 ): Overview["read"] {
   const jobs = openJobs(partition);
@@ -138,7 +144,7 @@ function createReadOverview(
       readProcesses(),
       readUnresolved(),
       readRefundTotals(),
-      readRedis(partition.redis, { mode, declared }),
+      readRedis(partition.redis, mode),
     ]);
     const now = clock();
     const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);
@@ -185,17 +191,24 @@ function toWaiting({ payments, oldestAt }: { payments: number; oldestAt: number 
 }
 
 /** Whether Redis keeps now what this durability promises. */
-async function readRedis(redis: Redis, asked: Durability): Promise<OverviewView["redis"]> {
-  const durability = asked.mode;
+async function readRedis(redis: Redis, durability: DurabilityMode): Promise<OverviewView["redis"]> {
   try {
-    const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, asked);
+    const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, durability);
     return {
-      ...{ durability, problem: null, proof },
-      ...{ used_memory_bytes: usedMemoryBytes, max_memory_bytes: maxMemoryBytes },
+      durability,
+      problem: null,
+      proof,
+      used_memory_bytes: usedMemoryBytes,
+      max_memory_bytes: maxMemoryBytes,
     };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    const unknown = { proof: null, used_memory_bytes: null, max_memory_bytes: null };
-    return { durability, problem: error.message, ...unknown };
+    return {
+      durability,
+      problem: error.message,
+      proof: null,
+      used_memory_bytes: null,
+      max_memory_bytes: null,
+    };
   }
 }

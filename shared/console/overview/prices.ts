@@ -17,25 +17,27 @@ import { count, isoTime } from "../view.ts";
 const JOB_PRICING = "job_pricing.toml";
 
 /** The price of a job, and who may buy it. */
-export const SoldJobView = z.object({
-  /** `<service id>/<job index>` */
-  job: z.string(),
-  name: z.string().nullable(),
-  description: z.string().nullable(),
-  invocation_mode: z.string(),
-  /** A decimal string. */
-  price_wei: z.string(),
-  /** In each token whose rate is known now, in its smallest units: a decimal string. */
-  offers: z.array(
-    z.object({
-      network: z.string(),
-      asset: z.string(),
-      symbol: z.string(),
-      decimals: count,
-      amount: z.string(),
-    }),
-  ),
-});
+export const SoldJobView = z
+  .object({
+    /** `<service id>/<job index>` */
+    job: z.string(),
+    name: z.string().nullable(),
+    description: z.string().nullable(),
+    invocation_mode: z.string(),
+    /** A decimal string. */
+    price_wei: z.string(),
+    /** In each token whose rate is known now, in its smallest units: a decimal string. */
+    offers: z.array(
+      z.object({
+        network: z.string(),
+        asset: z.string(),
+        symbol: z.string(),
+        decimals: count,
+        amount: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: "SoldJob" });
 export type SoldJobView = z.infer<typeof SoldJobView>;
 
 /** The rate of a token, now and before. Several gateways that read the rate write one history: of a step, the last value stays. */
@@ -112,12 +114,7 @@ function toView(
     const { network, asset, symbol, decimals } = token;
     return { network, asset, symbol, decimals, amount: String(amount) };
   });
-  return {
-    ...{ job: jobKey(job), name, description },
-    invocation_mode: mode,
-    price_wei: String(priceWei),
-    offers,
-  };
+  return { job: jobKey(job), name, description, invocation_mode: mode, price_wei: String(priceWei), offers };
 }
 
 /** The invocation mode of each job, by its key; unchecked, since a gateway does not start with a wrong one. */

@@ -7,25 +7,27 @@ import { createReadSeries } from "../../telemetry/series/read.ts";
 import { count } from "../view.ts";
 
 /** Payments and refunds of a job in a token on a day. */
-export const EarnedView = z.object({
-  /** UTC, as 2026-03-01. */
-  day: z.iso.date(),
-  /** CAIP-2. */
-  network: z.string(),
-  asset: z.string(),
-  /** Null if the token is not configured. */
-  symbol: z.string().nullable(),
-  decimals: count.nullable(),
-  /** `<service id>/<job index>`; null of the jobs that found no place. */
-  job: z.string().nullable(),
-  payments: count,
-  /** The token's smallest units, a decimal string. Refunds are not taken off. */
-  amount: z.string(),
-  /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
-  refunds: count,
-  /** The token's smallest units, a decimal string. */
-  refunded: z.string(),
-});
+export const EarnedView = z
+  .object({
+    /** UTC, as 2026-03-01. */
+    day: z.iso.date(),
+    /** CAIP-2. */
+    network: z.string(),
+    asset: z.string(),
+    /** Null if the token is not configured. */
+    symbol: z.string().nullable(),
+    decimals: count.nullable(),
+    /** `<service id>/<job index>`; null of the jobs that found no place. */
+    job: z.string().nullable(),
+    payments: count,
+    /** The token's smallest units, a decimal string. Refunds are not taken off. */
+    amount: z.string(),
+    /** Number of refunds that the chain was seen to show on the day. Their payments may be older. */
+    refunds: count,
+    /** The token's smallest units, a decimal string. */
+    refunded: z.string(),
+  })
+  .meta({ id: "Earned" });
 export type EarnedView = z.infer<typeof EarnedView>;
 
 export const REVENUE_DAYS_MAX = 90;
@@ -48,8 +50,16 @@ export function createReadRevenue({ partition, configDir: dir, env, clock }: Dep
       );
       const { symbol, decimals } = { symbol: token?.symbol ?? null, decimals: token?.decimals ?? null };
       return {
-        ...{ day, network, asset, symbol, decimals, job: job ?? null },
-        ...{ payments, amount: String(amount), refunds, refunded: String(refunded) },
+        day,
+        network,
+        asset,
+        symbol,
+        decimals,
+        job: job ?? null,
+        payments,
+        amount: String(amount),
+        refunds,
+        refunded: String(refunded),
       };
     });
   };

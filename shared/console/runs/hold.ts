@@ -71,7 +71,8 @@ export function holdRun({ store, run, holder, leaseMs, everyMs, stopped, log }: 
 
   return {
     work: {
-      ...{ run, signal: AbortSignal.any([ended.signal, stopped]) },
+      run,
+      signal: AbortSignal.any([ended.signal, stopped]),
       tell(next) {
         progress = next;
       },

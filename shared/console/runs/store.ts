@@ -208,7 +208,11 @@ function createHolding({ redis, keys, prefix }: Partition) {
 function toRun(id: string, fields: Readonly<Record<string, string>>): Run {
   const { kind = "", by = "", request = "null", st = "waiting", progress, code, reason = "" } = fields;
   return {
-    ...{ id, kind, by, resumedBy: fields["resumed_by"], state: st as RunState },
+    id,
+    kind,
+    by,
+    resumedBy: fields["resumed_by"],
+    state: st as RunState,
     request: JSON.parse(request),
     isCancelling: fields["cancel"] !== undefined,
     progress: progress === undefined ? undefined : JSON.parse(progress),

@@ -18,7 +18,7 @@ export const RunHead = z.object({
   begun_at: isoTime,
   ended_at: isoTime.nullable(),
   /** Why it stopped. */
-  failure: z.object({ code: z.string(), reason: z.string() }).nullable(),
+  failure: z.object({ code: z.string(), reason: z.string() }).meta({ id: "BulkFailure" }).nullable(),
 });
 
 export function toHead(run: Run, selection: string): z.infer<typeof RunHead> {
@@ -26,9 +26,15 @@ export function toHead(run: Run, selection: string): z.infer<typeof RunHead> {
   const { reason } = run.request as { reason?: string };
   const isOpen = state === "waiting" || state === "running";
   return {
-    ...{ id, kind, state: isCancelling && isOpen ? "cancelling" : state },
-    ...{ by, resumed_by: resumedBy ?? null, reason: reason ?? null, selection },
-    ...{ begun_at: toIso(at), ended_at: isoOrNull(endedAt) },
+    id,
+    kind,
+    state: isCancelling && isOpen ? "cancelling" : state,
+    by,
+    resumed_by: resumedBy ?? null,
+    reason: reason ?? null,
+    selection,
+    begun_at: toIso(at),
+    ended_at: isoOrNull(endedAt),
     failure: failure ?? null,
   };
 }

@@ -41,12 +41,11 @@ type Options<Token> = {
   partition: Partition;
   clock: Clock;
   log: Logger;
-  timeoutMs?: number;
 };
 
 /** The rates of these tokens, kept current in the background; tokens with the same settings share one feed. */
 export function createRates<Token extends RatedToken>(options: Options<Token>): Rates<Token> {
-  const { tokens, partition, clock, log, timeoutMs = READ_TIMEOUT_MS } = options;
+  const { tokens, partition, clock, log } = options;
   const feeds: Feed[] = [];
   const byToken = new Map<RatedToken, Feed>();
   for (const group of groupsOf(tokens)) {
@@ -54,7 +53,7 @@ export function createRates<Token extends RatedToken>(options: Options<Token>): 
     const feed = createFeed({
       token,
       names: group.map(({ symbol, network }) => `${symbol} (${network})`),
-      read: createRateReader(token.rate_per_native_unit, token, { clock, timeoutMs }),
+      read: createRateReader(token.rate_per_native_unit, token, { clock, timeoutMs: READ_TIMEOUT_MS }),
       shared: createSharedValue(partition, token, group),
       clock,
       log,

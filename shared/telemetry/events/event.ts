@@ -127,6 +127,6 @@ export function isWanted(event: CallEvent, filter: EventFilter): boolean {
     (job === undefined || event.job === job) &&
     (origin === undefined || event.origin === origin) &&
     (outcomes === undefined || outcomes.includes(event.outcome)) &&
-    (callId === undefined || event.call_id === callId)
+    (callId === undefined || event.call_id?.startsWith(callId) === true)
   );
 }

@@ -11,7 +11,7 @@ const Stored = z
     pid: z.coerce.number(),
     version: z.string(),
     config: z.string(),
-    durability: z.enum(["strict", "relaxed"]),
+    durability: z.enum(["strict", "replicated", "managed", "relaxed"]),
     started_at: z.coerce.number(),
     clock_ahead_ms: z.coerce.number().default(0),
     runners: StoredRunners.prefault("[]"),

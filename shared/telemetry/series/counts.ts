@@ -126,11 +126,6 @@ export function totalOf(details: Details): number {
   return Object.values(details).reduce((sum, times) => sum + times, 0);
 }
 
-/** How often the runner was asked, whatever came of it. */
-export function attemptsOf({ injected, delayed, failed }: Counts): number {
-  return injected + totalOf(delayed) + totalOf(failed);
-}
-
 /** What happened to the calls of one origin. */
 export type OriginTotals = {
   accepted: number;

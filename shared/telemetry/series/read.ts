@@ -128,8 +128,14 @@ function toEarned(day: string, earned: Amounts, refunded: Amounts): Earned[] {
     const [network = "", asset = "", job] = name.split(" ");
     const [paid, back] = [earned.get(name) ?? NONE, refunded.get(name) ?? NONE];
     return {
-      ...{ day, network, asset, job: job === "*" ? undefined : job },
-      ...{ payments: paid.count, amount: paid.amount, refunds: back.count, refunded: back.amount },
+      day,
+      network,
+      asset,
+      job: job === "*" ? undefined : job,
+      payments: paid.count,
+      amount: paid.amount,
+      refunds: back.count,
+      refunded: back.amount,
     };
   });
 }

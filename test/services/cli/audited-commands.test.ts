@@ -14,20 +14,21 @@ const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
   "jobs pause": ["pause"],
   "jobs resume": ["resume"],
   "rejected show": ["read_rejected"],
-  "endpoint open": ["open"],
-  "endpoint close": ["close"],
+  "endpoints open": ["open"],
+  "endpoints close": ["close"],
   "payments resolve": ["settle", "void", "acknowledge", "drop"],
   "payments reconcile": ["reconcile"],
-  "payments refund-list": ["refund"],
-  "payments refund-check": ["begin_refund_check", "close_refund"],
-  "payments refund-withdraw": ["withdraw"],
+  "refunds export": ["refund"],
+  "refunds check": ["begin_refund_check", "close_refund"],
+  "refunds withdraw": ["withdraw"],
   "payments audit": ["begin_audit"],
 };
 
 /** Commands that change nothing of a deployment and read no body: they list, or act as a client, or on files. */
 const WITHOUT = [
-  ...["callbacks secret", "calls find", "check-config", "failed list", "init", "jobs list", "pay"],
-  ...["payments list", "payments show", "payments spent-elsewhere", "quote", "rates", "redis-acl"],
+  ...["callbacks show-secret", "calls list", "config check", "endpoints list", "failed list", "init"],
+  ...["jobs list", "jobs show", "pay", "refunds list", "refunds report", "refunds show"],
+  ...["payments list", "payments show", "payments list-spent", "quote", "rates list", "redis-acl"],
   ...["rejected list", "result", "send", "status", "tail"],
 ];
 

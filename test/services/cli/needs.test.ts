@@ -42,16 +42,16 @@ const postern = usePostern(() => ({
 const here = runHereWith(postern);
 
 test.each([
-  "status --json",
-  "calls find",
+  "status -o json",
+  "calls list",
   "failed list",
   "failed replay --all",
   "failed discard --all --dry-run --reason test",
   "jobs list",
   "rejected list",
-  "rejected list --path /hooks/github",
+  "rejected list --endpoint /hooks/github",
   "payments list",
-  "payments refund-list",
+  "refunds list",
   "payments reconcile --all",
 ])("postern %s needs no secret but that of Redis", async (line) => {
   const ran = await here(line.split(" "));
@@ -63,7 +63,7 @@ test("postern jobs pause and resume need no secret but that of Redis", async () 
   expect(await here(["jobs", "resume", "1/1"])).toMatchObject({ code: 0 });
 });
 
-test.each(["rates", "payments audit --network eip155:1 --from-block 1", "payments refund-check"])(
+test.each(["rates list", "payments audit --network eip155:1 --from-block 1", "refunds check"])(
   "postern %s asks for the credentials of chains or rates that it reads, and for no others",
   async (line) => {
     const { code, stderr } = await here(line.split(" "));
@@ -76,18 +76,18 @@ test.each(["rates", "payments audit --network eip155:1 --from-block 1", "payment
   },
 );
 
-test("postern endpoint open finds its endpoint without a secret, and says so of an unknown one", async () => {
-  const none = await here(["endpoint", "open", "/hooks/github"]);
+test("postern endpoints open finds its endpoint without a secret, and says so of an unknown one", async () => {
+  const none = await here(["endpoints", "open", "/hooks/github"]);
   expect(none).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("does not send its secret in a handshake"),
   });
-  const unknown = await here(["endpoint", "open", "/hooks/gihtub"]);
+  const unknown = await here(["endpoints", "open", "/hooks/gihtub"]);
   expect(unknown.stderr).toBe("error: no endpoint has the path /hooks/gihtub; did you mean /hooks/github?\n");
 });
 
-test("postern check-config names every secret that is missing, whichever process needs it", async () => {
-  const { code, stderr } = await here(["check-config"]);
+test("postern config check names every secret that is missing, whichever process needs it", async () => {
+  const { code, stderr } = await here(["config", "check"]);
   expect(code).toBe(3);
   expect(stderr.match(/POSTERN_NOT_SET_HERE, which is not set/g)).toHaveLength(10);
 });
@@ -114,7 +114,7 @@ describe("a service", () => {
   });
 });
 
-test.each([[["status"]], [["webhooks"]], [["check-config"]]])(
+test.each([[["status"]], [["webhooks"]], [["config", "check"]]])(
   "postern %s with POSTERN_LOG_LEVEL=verbose exits with 3 and names the levels",
   async (args) => {
     const { code, stdout, stderr } = await postern.run(args, { env: { POSTERN_LOG_LEVEL: "verbose" } });
@@ -131,9 +131,9 @@ test("a variable that nothing reads is warned of, by a command and by a service"
   expect((await postern.run(["producer"], { env })).stdout).toContain(`"warning":"${warning}"`);
 });
 
-test("a variable that another configuration may read is warned of by check-config, and not by a command for operators", async () => {
+test("a variable that another configuration may read is warned of by config check, and not by a command for operators", async () => {
   const env = { POSTERN_OF_ANOTHER_DIRECTORY: "x" };
   const warning = "warning: POSTERN_OF_ANOTHER_DIRECTORY: this variable is not used\n";
-  expect((await here(["check-config"], env)).stderr).toContain(warning);
+  expect((await here(["config", "check"], env)).stderr).toContain(warning);
   expect((await here(["failed", "list"], env)).stderr).not.toContain("POSTERN_OF_ANOTHER_DIRECTORY");
 });

@@ -26,39 +26,43 @@ const REASON = ["--reason", "a test"];
 
 /** Words with which each command of the table is complete. What it names is not there. */
 const COMMANDS: Record<string, readonly string[]> = {
-  "calls find": [],
+  "calls list": [],
   "calls show": [ID],
   "calls forget": [ID, "--yes", ...REASON],
   "failed list": [],
   "failed show": [ID],
   "failed replay": ["--all"],
   "failed discard": ["--all", "--yes", ...REASON],
+  "endpoints list": [],
   "jobs list": [],
+  "jobs show": ["7/1"],
   "jobs pause": ["7/1", ...REASON],
   "jobs resume": ["7/1"],
   "rejected list": [],
   "rejected show": ["r_0000"],
-  "endpoint open": ["/nowhere"],
-  "endpoint close": ["/nowhere"],
+  "endpoints open": ["/nowhere"],
+  "endpoints close": ["/nowhere"],
   "payments list": [],
   "payments show": [ID],
   "payments reconcile": [ID],
   "payments resolve": [ID, "--void", ...REASON],
-  "payments refund-list": [],
-  "payments refund-check": [],
-  "payments refund-withdraw": [ID, ...REASON],
+  "refunds list": [],
+  "refunds show": [`r_${"0".repeat(32)}`, "-o", "csv"],
+  "refunds export": ["-o", "csv"],
+  "refunds check": [],
+  "refunds withdraw": [ID, ...REASON],
   "payments audit": ["--from-block", "1"],
-  "payments spent-elsewhere": [],
+  "payments list-spent": [],
   pay: ["http://127.0.0.1:1/x402/jobs/1/1"],
   result: ["http://127.0.0.1:1/x402/calls/c_1/result"],
-  quote: ["http://127.0.0.1:1", "1", "1", "--requester", `0x${"1".repeat(40)}`, "--difficulty", "1"],
-  rates: [],
+  quote: ["http://127.0.0.1:1", "--job", "1/1", "--requester", `0x${"1".repeat(40)}`, "--difficulty", "1"],
+  "rates list": [],
   status: [],
-  "check-config": [],
-  init: ["--yes", "--force", "--token", "devnet"],
-  send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--url", "http://127.0.0.1:1"],
+  "config check": [],
+  init: ["--yes", "--force", "--network", "devnet"],
+  send: ["/nowhere", "--preset", "github", "--secret", "a secret", "--gateway", "http://127.0.0.1:1"],
   tail: [],
-  "callbacks secret": ["https://hooks.example.com/told"],
+  "callbacks show-secret": ["https://hooks.example.com/told"],
   "redis-acl": ["webhooks"],
 };
 const NAMES = Object.keys(COMMANDS);
@@ -79,19 +83,21 @@ function leaves(): [name: string, options: string[]][] {
   });
 }
 
-test("every command of the table has --json and --quiet, except dev", () => {
+test("every command of the table has -o json and --quiet, except dev and a report in CSV", () => {
   const table = leaves();
   for (const [name, options] of table) {
-    if (name === "dev") continue;
-    expect([name, options]).toEqual([name, expect.arrayContaining(["--json", "--quiet"])]);
+    if (name === "dev" || name === "refunds report") continue;
+    expect([name, options]).toEqual([name, expect.arrayContaining(["--output", "--quiet"])]);
   }
-  expect(table.map(([name]) => name).toSorted()).toEqual([...SERVICES, "dev", ...NAMES].toSorted());
+  expect(table.map(([name]) => name).toSorted()).toEqual(
+    [...SERVICES, "dev", "refunds report", ...NAMES].toSorted(),
+  );
 });
 
 test.each(NAMES)(
-  "`postern %s --json` ends a wrong command line with 2 and one problem object",
+  "`postern %s -o json` ends a wrong command line with 2 and one problem object",
   async (name) => {
-    const ran = await runHere([...wordsOf(name), "--json", "--nope"]);
+    const ran = await runHere([...wordsOf(name), "-o", "json", "--nope"]);
     expect(ran).toMatchObject({ code: 2, stdout: "" });
     expect(JSON.parse(ran.stderr)).toMatchObject({
       type: "urn:postern:problem:command.invalid",
@@ -103,22 +109,22 @@ test.each(NAMES)(
 );
 
 test.each(NAMES.filter((name) => !["quote", "init", "send", "redis-acl"].includes(name)))(
-  "`postern %s --json` ends a configuration that is not there with 3 and one problem object",
+  "`postern %s -o json` ends a configuration that is not there with 3 and one problem object",
   async (name) => {
-    const ran = await runHere([...wordsOf(name), ...configuredBy("/nowhere", name), "--json"]);
+    const ran = await runHere([...wordsOf(name), ...configuredBy("/nowhere", name), "-o", "json"]);
     expect(ran.code).toBe(3);
     expect(JSON.parse(ran.stderr)).toMatchObject({ code: "start.config_invalid", exit_code: 3 });
   },
 );
 
-test("`postern quote --json` tells in one problem object that there is no engine", async () => {
-  const ran = await runHere([...wordsOf("quote"), "--json"]);
+test("`postern quote -o json` tells in one problem object that there is no engine", async () => {
+  const ran = await runHere([...wordsOf("quote"), "-o", "json"]);
   expect([ran.code, problemOf(ran)["code"]]).toEqual([1, "command.failed"]);
 });
 
-test("`postern init --json` tells in one object what it has written, and --quiet says nothing of it", async () => {
+test("`postern init -o json` tells in one object what it has written, and --quiet says nothing of it", async () => {
   const dir = join(tempDir(), "new");
-  const ran = await runHere(["init", dir, "--yes", "--json"]);
+  const ran = await runHere(["init", dir, "--yes", "-o", "json"]);
   expect(ran.code).toBe(0);
   expect(jsonLines(ran)).toEqual([{ config_dir: dir, files: expect.any(Array), valid: true }]);
   const { files } = JSON.parse(ran.stdout) as { files: string[] };
@@ -128,35 +134,36 @@ test("`postern init --json` tells in one object what it has written, and --quiet
     stdout: "",
     stderr: "",
   });
-  const again = await runHere(["init", dir, "--yes", "--json"]);
+  const again = await runHere(["init", dir, "--yes", "-o", "json"]);
   expect([again.code, problemOf(again)["detail"]]).toEqual([1, expect.stringContaining("already exist")]);
 });
 
 const NEEDS_MORE = [
+  "endpoints list",
   "init",
   "tail",
   "pay",
   "result",
   "quote",
-  "rates",
+  "rates list",
   "payments audit",
-  "payments refund-check",
-  "payments spent-elsewhere",
-  "callbacks secret",
+  "refunds check",
+  "payments list-spent",
+  "callbacks show-secret",
   "redis-acl",
 ];
 const ON_REDIS = NAMES.filter((name) => !NEEDS_MORE.includes(name));
 
-test("`postern redis-acl --json` prints the rights as one object", async () => {
-  const ran = await runHere(["redis-acl", "webhooks", "--json"]);
+test("`postern redis-acl -o json` prints the rights as one object", async () => {
+  const ran = await runHere(["redis-acl", "webhooks", "-o", "json"]);
   expect(jsonLines(ran)).toEqual([{ user: "webhooks", rules: expect.stringContaining("+evalsha") }]);
   const named = await runHere(["redis-acl", "runner", "--name", "shop"]);
   expect(named.stdout).toContain(" resetkeys ~{shop-runner}:* ~{shop}:* ");
 });
 
-test("each command prints JSON alone on stdout with --json, and a problem object exactly if its code is not 0", async () => {
+test("each command prints JSON alone on stdout with -o json, and a problem object exactly if its code is not 0", async () => {
   for (const name of ON_REDIS) {
-    const ran = await runHere([...wordsOf(name), ...configuredBy(postern.configDir, name), "--json"]);
+    const ran = await runHere([...wordsOf(name), ...configuredBy(postern.configDir, name), "-o", "json"]);
     for (const line of jsonLines(ran)) expect([name, typeof line]).toEqual([name, "object"]);
     if (ran.code === 0) expect([name, ran.stderr]).not.toEqual([name, expect.stringContaining('"type"')]);
     else expect([name, problemOf(ran)]).toMatchObject([name, { exit_code: ran.code }]);
@@ -202,7 +209,7 @@ test("each command's JSON has the members that docs/configuration.md gives, and 
     ["failed list", []],
     ["jobs list", []],
     ["status", []],
-    ["check-config", []],
+    ["config check", []],
     ["jobs pause", ["7/1", ...REASON]],
     ["jobs list", []],
     ["jobs resume", ["7/1"]],
@@ -213,7 +220,8 @@ test("each command's JSON has the members that docs/configuration.md gives, and 
       ...name.split(" "),
       ...words,
       ...configuredBy(postern.configDir, name),
-      "--json",
+      "-o",
+      "json",
     ]);
     expect([name, ran.code, jsonLines(ran).length]).toEqual([name, 0, 1]);
     const members = jsonLines(ran).flatMap((line) => Object.keys(line));
@@ -221,22 +229,22 @@ test("each command's JSON has the members that docs/configuration.md gives, and 
   }
 });
 
-test("what was changed is one JSON object for each thing, with --json", async () => {
-  const paused = await here(["jobs", "pause", "7/1", "7/2", ...REASON, "--json"]);
+test("what was changed is one JSON object for each thing, with -o json", async () => {
+  const paused = await here(["jobs", "pause", "7/1", "7/2", ...REASON, "-o", "json"]);
   expect(jsonLines(paused)).toMatchObject([
     { job: { job: "7/1", state: "paused" }, changed: true, has_queue: false },
     { job: { job: "7/2", state: "paused" }, changed: true, has_queue: false },
   ]);
-  const again = await here(["jobs", "pause", "7/1", ...REASON, "--json"]);
+  const again = await here(["jobs", "pause", "7/1", ...REASON, "-o", "json"]);
   expect(jsonLines(again)).toMatchObject([{ job: { state: "paused" }, changed: false, has_queue: false }]);
   expect(problemOf(again)).toMatchObject({ code: "command.failed", exit_code: 1 });
   expect(problemOf(again)["detail"]).toMatch(/^7\/1 is already paused since .*: a test$/);
-  const resumed = await here(["jobs", "resume", "7/1", "7/2", "--json"]);
+  const resumed = await here(["jobs", "resume", "7/1", "7/2", "-o", "json"]);
   expect(jsonLines(resumed)).toMatchObject([{ job: { job: "7/1", state: "running" }, changed: true }, {}]);
 });
 
-test("`postern check-config --json` tells what is wrong, and otherwise what each service has to do", async () => {
-  const well = await postern.run(["check-config", "--json"]);
+test("`postern config check -o json` tells what is wrong, and otherwise what each service has to do", async () => {
+  const well = await postern.run(["config", "check", "-o", "json"]);
   expect(jsonLines(well)).toEqual([
     {
       config_dir: postern.configDir,
@@ -248,7 +256,7 @@ test("`postern check-config --json` tells what is wrong, and otherwise what each
     },
   ]);
   postern.configure({ webhooks: { endpoints: [{ path: "a", job_id: 1, auth: "none" }] } });
-  const wrong = await here(["check-config", "--json"]);
+  const wrong = await here(["config", "check", "-o", "json"]);
   expect(wrong.code).toBe(3);
   expect(jsonLines(wrong)).toMatchObject([{ valid: false, services: null }]);
   expect(jsonLines(wrong)[0]?.["problems"]).toEqual([
@@ -258,9 +266,9 @@ test("`postern check-config --json` tells what is wrong, and otherwise what each
 });
 
 onlyInLongRun(() => {
-  test("Redis that is away is a problem of its own code with --json", async () => {
+  test("Redis that is away is a problem of its own code with -o json", async () => {
     postern.configure({ postern: { redis: { url: "redis://127.0.0.1:1" } } });
-    const ran = await postern.run(["status", "--json"]);
+    const ran = await postern.run(["status", "-o", "json"]);
     expect([ran.code, ran.stdout]).toEqual([1, ""]);
     expect(problemOf(ran)).toMatchObject({ code: "queue.unavailable", exit_code: 1 });
   });
@@ -273,11 +281,11 @@ test("a service with --quiet logs warnings, and no information", async () => {
   expect(producer.events().filter(({ level }) => level === "info")).toEqual([]);
 });
 
-test("a service logs readable lines on a screen, and JSON lines with --json", needs("script"), async () => {
+test("a service logs readable lines on a screen, and JSON lines with -o json", needs("script"), async () => {
   postern.configure({ webhooks: { endpoints: [] } });
   const readable = await runOnScreen(["webhooks"], { columns: 80, env: { NO_COLOR: "1" } });
   expect(readable).toMatchObject({ code: 3, shown: expect.stringContaining("service.failed") });
   expect(readable.shown).not.toMatch(/^\{/m);
-  const { shown } = await runOnScreen(["webhooks", "--json"], { columns: 80 });
+  const { shown } = await runOnScreen(["webhooks", "-o", "json"], { columns: 80 });
   expect(jsonLines({ stdout: shown })).toContainEqual(expect.objectContaining({ event: "service.failed" }));
 });

@@ -19,7 +19,7 @@ let args: string[];
 beforeAll(async () => {
   const jobs = [{ serviceId: 42, jobIndex: 3, priceWei: 1000n }];
   const { http } = await pricing.engine({ clock: systemClock, jobs });
-  args = [`http://${http.address}`, "42", "3", "--requester", REQUESTER, "--difficulty", "8"];
+  args = [`http://${http.address}`, "--job", "42/3", "--requester", REQUESTER, "--difficulty", "8"];
 });
 
 type Ran = { code: number; stdout: string; stderr: string };
@@ -43,7 +43,7 @@ async function quote(...given: readonly string[]): Promise<Ran> {
   return ran;
 }
 
-test("`postern quote` does the work and shows the quote, with the header that an x402 gateway takes", async () => {
+test("`postern quote` does the work and shows the quote, with the header that a payment gateway takes", async () => {
   const shown = await quote(...args, "--body", "hi");
   expect([shown.code, shown.stderr]).toEqual([0, ""]);
   expect(shown.stdout).toContain("price: 1000 wei, until ");
@@ -61,10 +61,10 @@ test("`postern quote` does the work and shows the quote, with the header that an
   expect(recoverAddress(jobQuoteDigest(SEPARATOR, signed), signature)).toBe(OPERATOR);
 });
 
-test("`postern quote --json` shows the engine's answer, for inputs from a file", async () => {
+test("`postern quote -o json` shows the engine's answer, for inputs from a file", async () => {
   const file = join(tempDir(), "body");
   writeFileSync(file, Buffer.of(0, 255));
-  const json = await quote(...args, "--body-file", file, "--json");
+  const json = await quote(...args, "--body-file", file, "-o", "json");
   expect(JSON.parse(json.stdout)).toMatchObject({
     quote_details: { inputs_hash: keccak256Hex(Buffer.of(0, 255)) },
     operator_id: OPERATOR,
@@ -81,8 +81,7 @@ test("two `postern quote` at once, in the same second, for different inputs, hav
 });
 
 test("`postern quote` exits with 1 and says why where the engine gives no quote", async () => {
-  const [url = "", service = "", , ...rest] = args;
-  const unsold = await quote(url, service, "4", ...rest);
+  const unsold = await quote(...args.map((word) => (word === "42/3" ? "42/4" : word)));
   expect([unsold.code, unsold.stderr]).toEqual([
     1,
     expect.stringContaining("No pricing configured for service 42 job index 4"),
@@ -91,21 +90,24 @@ test("`postern quote` exits with 1 and says why where the engine gives no quote"
 
 test("`postern quote` exits with 1 where there is no engine", async () => {
   const options = ["--requester", REQUESTER, "--difficulty", "0"];
-  expect(await quote("http://127.0.0.1:1", "42", "3", ...options)).toMatchObject({ code: 1, stdout: "" });
+  expect(await quote("http://127.0.0.1:1", "--job", "42/3", ...options)).toMatchObject({
+    code: 1,
+    stdout: "",
+  });
 });
 
 test.each([
-  ["without a requester", ["http://127.0.0.1:1", "42", "3"]],
-  ["for a requester that is no address", ["http://127.0.0.1:1", "42", "3", "--requester", "0x12"]],
-  ["of an engine that is not on HTTP", ["ftp://127.0.0.1", "42", "3", "--requester", REQUESTER]],
-  ["for a job that is no number", ["http://127.0.0.1:1", "42", "x", "--requester", REQUESTER]],
+  ["without a requester", ["http://127.0.0.1:1", "--job", "42/3"]],
+  ["for a requester that is no address", ["http://127.0.0.1:1", "--job", "42/3", "--requester", "0x12"]],
+  ["of an engine that is not on HTTP", ["ftp://127.0.0.1", "--job", "42/3", "--requester", REQUESTER]],
+  ["for a job that is no number", ["http://127.0.0.1:1", "--job", "42/x", "--requester", REQUESTER]],
   [
     "with a difficulty that few can bear",
-    ["http://127.0.0.1:1", "42", "3", "--requester", REQUESTER, "--difficulty", "25"],
+    ["http://127.0.0.1:1", "--job", "42/3", "--requester", REQUESTER, "--difficulty", "25"],
   ],
   [
     "with two bodies",
-    ["http://127.0.0.1:1", "42", "3", "--requester", REQUESTER, "--body", "a", "--body-file", "b"],
+    ["http://127.0.0.1:1", "--job", "42/3", "--requester", REQUESTER, "--body", "a", "--body-file", "b"],
   ],
 ])("`postern quote` %s exits with 2", async (_, wrong) => {
   expect(await quote(...wrong)).toMatchObject({ code: 2, stdout: "" });

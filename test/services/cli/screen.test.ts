@@ -62,11 +62,12 @@ describe("on a screen", needs("script"), () => {
     expect(coloured.shown).toContain("\x1b[31mrunner.refused\x1b[39m");
     const plain = await runOnScreen(["failed", "list"], { columns: 120, env: { NO_COLOR: "1" } });
     expect(plain.shown).not.toContain("\x1b");
-    expect(plain.shown).toBe(stripVTControlCharacters(coloured.shown));
+    const ageless = (text: string) => text.replaceAll(/Z +\d+s /g, "Z ");
+    expect(ageless(plain.shown)).toBe(ageless(stripVTControlCharacters(coloured.shown)));
   });
 
   test("every table fits a screen of 60 columns without a row", async () => {
-    const tables = ["status", "jobs list", "rejected list", "payments list", "payments refund-list"];
+    const tables = ["status", "jobs list", "rejected list", "payments list", "refunds list"];
     for (const line of sample(tables, 2)) {
       const { code, shown } = await runOnScreen(line.split(" "), { columns: 60 });
       expect([line, code]).toEqual([line, 0]);
@@ -100,7 +101,7 @@ describe("on a screen", needs("script"), () => {
 
 test("in a pipe nothing is cut, nothing has colours, and the detail of a problem document stands for it", async () => {
   const { stdout } = await postern.run(["failed", "list", "--endpoint", "/a"], { env: { COLUMNS: "60" } });
-  expect(stdout).toContain(`  runner.refused    422  [2J${DETAIL}\n`);
+  expect(stdout).toContain(`  runner.refused  422  [2J${DETAIL}\n`);
   expect(stdout).not.toContain('{"type"');
   expect(stdout).not.toMatch(CONTROL);
 });
@@ -112,7 +113,7 @@ test("FORCE_COLOR colours a pipe too, and 0 takes the colours away", async () =>
 });
 
 test("JSON holds what a stranger wrote as escapes, which no terminal obeys", async () => {
-  const { stdout } = await runHereWith(postern)(["failed", "list", "--endpoint", "/a", "--json"]);
+  const { stdout } = await runHereWith(postern)(["failed", "list", "--endpoint", "/a", "-o", "json"]);
   expect(stdout).not.toMatch(CONTROL);
   expect(JSON.parse(stdout)).toMatchObject({ reason: expect.stringContaining("\x1b]0;owned\x07\x9b31m") });
 });

@@ -20,7 +20,7 @@ const here = runHereWith(postern);
 
 test("postern status exits with 0 while Redis keeps its promises, and with 1 and what to do once it cannot", async () => {
   await fixture.fail([{}]);
-  const well = await here(["status", "--json"]);
+  const well = await here(["status", "-o", "json"]);
   expect(well.code).toBe(0);
   expect(JSON.parse(well.stdout)).toMatchObject({
     queues: [
@@ -48,7 +48,7 @@ test("postern status says how much of its maxmemory Redis uses, and what it mean
   );
   await client.config("SET", "maxmemory", "100mb");
   try {
-    const [shown, json] = await Promise.all([here(["status"]), here(["status", "--json"])]);
+    const [shown, json] = await Promise.all([here(["status"]), here(["status", "-o", "json"])]);
     expect(shown.stdout).toMatch(/MB used, \d+(\.\d+)? % of maxmemory/);
     const { redis } = JSON.parse(json.stdout);
     expect(redis).toMatchObject({ max_memory_bytes: 104_857_600, used_memory_bytes: expect.any(Number) });
@@ -89,7 +89,7 @@ test("postern status shows what all processes did in the last hour, who they are
   await gateway.kill("SIGTERM");
   await other.kill("SIGKILL");
   const { last_hour, processes, processes_unreadable } = JSON.parse(
-    (await here(["status", "--json"])).stdout,
+    (await here(["status", "-o", "json"])).stdout,
   );
   expect(last_hour).toMatchObject([
     { origin: "webhook", accepted: 1, refused: 1, injected: 0, failed: 0, p50_ms: null, p99_ms: null },
@@ -110,7 +110,7 @@ test("postern status shows rates of the last five whole minutes", async () => {
   for (let i = 0; i < 10; i++) log.info("call.injected", { ...call, endToEndMs: 40 });
   log.error("call.failed", { ...call, code: "runner.refused" });
   await flush();
-  const { queues } = JSON.parse((await here(["status", "--json"])).stdout);
+  const { queues } = JSON.parse((await here(["status", "-o", "json"])).stdout);
   expect(queues).toMatchObject([
     { origin: "webhook", accepted_per_second: 0.1, injected_per_minute: 2, failed_per_minute: 0.2 },
     { origin: "x402", accepted_per_second: 0, injected_per_minute: 0, failed_per_minute: 0 },
@@ -131,7 +131,7 @@ test("postern status shows the runners that producers have, and whether they ans
     return /^default +unreachable +- +1 +http:\/\/127\.0\.0\.1:9\/jobs: .*ECONNREFUSED/m.test(stdout);
   });
   expect(shown).toBe(true);
-  const { runners } = JSON.parse((await here(["status", "--json"])).stdout);
+  const { runners } = JSON.parse((await here(["status", "-o", "json"])).stdout);
   expect(runners).toEqual([
     {
       ...{ name: "default", url: runner.url, state: "away", producers: 1, unanswered: 1 },

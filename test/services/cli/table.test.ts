@@ -4,9 +4,9 @@ import { type Column, createTable, cutToWidth, wrapped } from "../../../services
 
 const ID = "c_0123456789abcdef0123456789abcdef";
 const COLUMNS: Column[] = [
-  { heading: "CALL", width: 36 },
+  { heading: "CALL" },
   { heading: "COUNT", alignRight: true },
-  { heading: "PATH", width: 10, cutTo: 8 },
+  { heading: "PATH", cutTo: 8 },
   { heading: "REASON", cutTo: 12 },
 ];
 
@@ -23,10 +23,19 @@ function tableOf(rows: readonly string[][], screen: number | undefined): string[
 
 const LONG = "the body says no, because of what is in it";
 
-test("without a screen columns have their own width, whatever the rows hold, and nothing is cut", () => {
-  expect(tableOf([[ID, "7", "/a-long-path-of-many", LONG]], undefined)).toEqual([
-    `CALL                                  COUNT  PATH        REASON`,
-    `${ID}        7  /a-long-path-of-many  ${LONG}`,
+test("without a screen columns line up too, and nothing is cut", () => {
+  expect(
+    tableOf(
+      [
+        [ID, "7", "/a-long-path-of-many", LONG],
+        [ID, "8", "/a", "no"],
+      ],
+      undefined,
+    ),
+  ).toEqual([
+    `CALL                                COUNT  PATH                  REASON`,
+    `${ID}      7  /a-long-path-of-many  ${LONG}`,
+    `${ID}      8  /a                    no`,
   ]);
 });
 

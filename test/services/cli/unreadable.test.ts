@@ -7,9 +7,9 @@ import { tempDir } from "../../support/temp-dir.ts";
 
 const PROGRAM = [process.execPath, ...builtEntry("services/cli/main.js")];
 
-/** Runs check-config as a user whom rights of files bind: root may read everything. */
+/** Runs config check as a user whom rights of files bind: root may read everything. */
 function checkConfig(dir: string, env = "") {
-  const command = `${env} exec ${PROGRAM.join(" ")} check-config --config-dir ${dir}`;
+  const command = `${env} exec ${PROGRAM.join(" ")} config check --config-dir ${dir}`;
   const unbound = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
   const { status, stderr } = spawnSync("sh", ["-c", command], { ...unbound, encoding: "utf8", cwd: "/" });
   return { status, stderr };
@@ -48,7 +48,7 @@ test("a variable of the environment that is not UTF-8 is refused, as a secret an
 });
 
 test("a body given as text that is not UTF-8 is refused, and told to be given in a file", () => {
-  const line = `${PROGRAM.join(" ")} send /a --preset github --secret 0123456789abcdef --url http://127.0.0.1:1 --dry-run --body`;
+  const line = `${PROGRAM.join(" ")} send /a --preset github --secret 0123456789abcdef --gateway http://127.0.0.1:1 --dry-run --body`;
   expect(() => execFileSync("sh", ["-c", `${line} "$(printf 'caf\\351')"`], { stdio: "pipe" })).toThrow(
     /the body contains U\+FFFD.*pass its bytes in a file/,
   );

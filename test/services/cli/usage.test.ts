@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { expect, test } from "vitest";
+import { ProgramCommand } from "../../../services/cli/command.ts";
 import { leavesOf } from "../../../services/cli/output-options.ts";
 import { buildProgram } from "../../../services/cli/program.ts";
 import type { Surroundings } from "../../../services/cli/program-deps.ts";
@@ -14,18 +15,20 @@ test.each([
   "webhooks --nope",
   "webhooks --service-id -1",
   "webhooks --service-id 9007199254740992",
-  "check-config --nope",
+  "config check --nope",
   "failed replay",
   "failed replay --limit 1",
   "failed replay meta",
   `failed discard ${ID} --yes`,
   "failed discard --yes --reason x",
-  "failed list --service -1",
+  "failed list --service-id -1",
+  "failed list --job 1",
+  "failed list --job 7/1 --service-id 7",
   "jobs pause 7/1",
   "jobs pause --reason x",
   "jobs pause 7 --reason x",
   "jobs resume 7/01",
-  "rejected list --path /a --unknown",
+  "rejected list --endpoint /a --unknown",
   "rejected list --code nope",
   "rejected list --limit -1",
   "rejected show r_1",
@@ -51,7 +54,7 @@ test.each([
   "send hooks",
   "send /a --header x",
   "send /a --repeat -1",
-  "send /a --url ftp://x/",
+  "send /a --gateway ftp://x/",
   "tail --job 7",
   "tail --outcome lost",
   "tail --origin mail",
@@ -65,7 +68,7 @@ test.each([
 test.each([
   [
     "failed replay meta",
-    "argument 'ids' value 'meta' is invalid: it must be a call id: c_ and 32 lower-case hex digits; for example c_4f1b…",
+    "argument 'ids' value 'meta' is invalid: it must be a call id: c_ and 32 lower-case hex digits, or at least the first 4 of them; for example c_4f1b",
   ],
   [
     "jobs resume 7/01",
@@ -79,7 +82,10 @@ test.each([
     "redis-acl nope",
     "argument 'process' value 'nope' is invalid: it must be one of webhooks, x402, producer, runner, pricing, operator",
   ],
-  ["rejected list --path /a --unknown", "option '--unknown' cannot be used with option '--path <path>'"],
+  [
+    "rejected list --endpoint /a --unknown",
+    "option '--unknown' cannot be used with option '--endpoint <path>'",
+  ],
   [
     "pay http://x/ --body a --body-file b",
     "option '--body-file <file>' cannot be used with option '--body <text>'",
@@ -115,10 +121,10 @@ test.each([
   "rejected show !",
   "pay !",
   "result !",
-  "callbacks secret !",
+  "callbacks show-secret !",
   "send !",
   "redis-acl !",
-  "quote ! 1 1 --requester 0x0000000000000000000000000000000000000001",
+  "quote ! --job 1/1 --requester 0x0000000000000000000000000000000000000001",
 ])("postern %s names the argument and gives an example", async (line) => {
   const { code, stderr } = await runHere(line.split(" "));
   expect(code).toBe(2);
@@ -131,6 +137,46 @@ test("the help of a command says which options are required", async () => {
   expect(stdout).toMatch(/--reason <text> +reason for the audit trail \(required\)\n/);
   expect(stdout.match(/\(required\)/g)).toHaveLength(1);
 });
+
+test("the help of each command has examples, and marks its required arguments", async () => {
+  const program = buildProgram({ version: "0", env: {} } as Surroundings);
+  for (const command of leavesOf(program)) {
+    const words = command.parent === program ? [] : [command.parent?.name() ?? ""];
+    const { stdout } = await runHere([...words, command.name(), "--help"]);
+    expect(stdout).toMatch(new RegExp(`\\nExamples:\n  postern ${[...words, command.name()].join(" ")}`));
+  }
+  expect((await runHere(["jobs", "show", "--help"])).stdout).toMatch(/service\/job +job.*\(required\)/s);
+});
+
+test("the examples in the help are command lines that the program takes", async () => {
+  const program = buildProgram({ version: "0", env: {}, terminal: { canAsk: true } } as Surroundings);
+  const commands = leavesOf(program).filter((each) => each instanceof ProgramCommand);
+  for (const { exampleLines } of commands) expect(exampleLines.length).toBeGreaterThan(0);
+  for (const command of commands)
+    for (const line of command.exampleLines) {
+      const [ran] = await takenBy(line);
+      expect([line, ran]).toEqual([line, `${command.parent?.name()} ${command.name()}`]);
+    }
+});
+
+/** The command that would run for this line of a shell. */
+async function takenBy(line: string): Promise<string[]> {
+  const program = buildProgram({
+    ...({ version: "0", env: {}, terminal: { canAsk: true } } as Surroundings),
+    printError: (text) => expect.fail(`${line}: ${text}`),
+    exitWith: (code) => expect.fail(`${line}: ${code}`),
+  });
+  const ran: string[] = [];
+  for (const command of leavesOf(program))
+    command.action(() => void ran.push(`${command.parent?.name()} ${command.name()}`));
+  const [shown = ""] = line.replace("$ADDRESS", `0x${"1".repeat(40)}`).split(" > ");
+  const words = shown.match(/"[^"]*"|\S+/g) ?? [];
+  await program.parseAsync(
+    words.map((word) => word.replaceAll('"', "")),
+    { from: "user" },
+  );
+  return ran;
+}
 
 test("the help of each command fits a screen of 80 columns", async () => {
   const program = buildProgram({ version: "0", env: {} } as Surroundings);
@@ -151,6 +197,14 @@ test("postern payments resolve with a blank reason is refused with exit code 2",
 test("postern jobs pause with a blank reason is refused with exit code 2", async () => {
   expect(await runHere(["jobs", "pause", "7/1", "--reason", " "])).toMatchObject({ code: 2 });
 });
+
+test.each([["--code", "runner.refused"], ["--all"]])(
+  "postern failed replay with an id and %s is refused with exit code 2",
+  async (...more) => {
+    const { code, stderr } = await runHere(["failed", "replay", ID, ...more]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("ids, or filters, but not both")]);
+  },
+);
 
 test("postern failed replay without a selection says that it wants --all", async () => {
   expect((await runHere(["failed", "replay"])).stderr).toContain("--all");

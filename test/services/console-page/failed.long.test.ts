@@ -449,6 +449,10 @@ describe("the page of failed calls", needs("chromium"), () => {
     await multiplyFailed(redis.partition, { of: { id, queue }, copies: 99_999, everyMs: 7 });
     const page = await open({ hash: "#/failed" });
     await page.getByRole("heading", { name: "100,000 calls" }).waitFor();
+    // The list moves down for the table of reasons, which is read by itself.
+    const reasons = page.getByRole("region", { name: "By job and reason" });
+    await reasons.getByRole("row").filter({ hasText: "100,000" }).waitFor();
+    await rows(page).first().waitFor();
     const layout = await watchLayout(page);
     for (let reached = 0; reached < 5000; ) {
       const heightOfAll = async () => Number(await page.evaluate("document.documentElement.scrollHeight"));

@@ -203,7 +203,7 @@ describe("dev without a configuration", () => {
       expect([price, asked.status]).toEqual([price, 200]);
       const [env, args] = toCommand(pay);
       expect(args.slice(0, 2)).toEqual(["pay", url]);
-      const ran = await runHere([...args, "--json"], env);
+      const ran = await runHere([...args, "-o", "json"], env);
       expect([url, ran.code]).toEqual([url, 0]);
       return jsonLines(ran).at(-1)?.["call_id"];
     };
@@ -217,15 +217,15 @@ describe("dev without a configuration", () => {
     const [job] = ready.jobs;
     const [env] = toCommand(job?.pay ?? "");
     const { address } = privateKeyToAccount(env["POSTERN_PAYER_KEY"] as `0x${string}`);
-    const ids = job?.url.split("/").slice(-2) ?? [];
-    const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "--json"];
-    const quoted = await runHere(["quote", ready.pricing?.http ?? "", ...ids, ...asked]);
+    const id = job?.url.split("/").slice(-2).join("/") ?? "";
+    const asked = ["--requester", address, "--body", "hi", "--difficulty", "14", "-o", "json"];
+    const quoted = await runHere(["quote", ready.pricing?.http ?? "", "--job", id, ...asked]);
     const quote = JSON.parse(quoted.stdout);
     expect(quote).toMatchObject({
       x402_endpoint: job?.url,
       settlement_options: [{ amount: "32000", symbol: "USDC" }],
     });
-    const pay = ["pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header, "--json"];
+    const pay = ["pay", quote.x402_endpoint, "--body", "hi", "--quote", quote.quote_header, "-o", "json"];
     const paid = jsonLines(await runHere(pay, env)).at(-1);
     expect(paid).toMatchObject({ outcome: "injected", amount: "32000" });
     const ofThisCall = { where: ({ callId }: Record<string, unknown>) => callId === paid?.["call_id"] };
@@ -373,7 +373,7 @@ describe("dev with an operator's own endpoints", () => {
   test("dev serves an operator's own endpoints, does not print their secrets, and sells nothing", async () => {
     const [endpoint] = ready.endpoints;
     const [env, args] = toCommand(endpoint?.send ?? "");
-    const { stdout } = await postern.run([...args, "--json"], { env: { ...env, ...ofGithub } });
+    const { stdout } = await postern.run([...args, "-o", "json"], { env: { ...env, ...ofGithub } });
     expect(stdout).toContain('"status":202');
     await eventually("the call was injected", () => dev.events("call.injected").length === 1);
     expect(dev.tail()).not.toContain(secret);
@@ -386,7 +386,7 @@ describe("dev with an operator's own endpoints", () => {
   test("dev prints a command that signs and sends as the sender of an operator's own endpoint would", async () => {
     const [, github] = ready.endpoints;
     const [env, args] = toCommand(github?.send ?? "");
-    expect(await postern.run([...args, "--json"], { env: { ...env, ...ofGithub } })).toMatchObject({
+    expect(await postern.run([...args, "-o", "json"], { env: { ...env, ...ofGithub } })).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('"status":202'),
     });

@@ -143,7 +143,7 @@ describe("the lines that dev prints for an operator's own configuration", () => 
 
   test("a job is bought with the example of its schema, whatever it costs", async () => {
     const [job] = ready.jobs;
-    expect(jsonLines({ stdout: paste(`${job?.pay} --json`) }).at(-1)).toMatchObject({ outcome: "injected" });
+    expect(jsonLines({ stdout: paste(`${job?.pay} -o json`) }).at(-1)).toMatchObject({ outcome: "injected" });
   });
 
   test("no line but that of a purchase holds a payer's key", async () => {

@@ -1,4 +1,4 @@
-import { freePort } from "../../../shared/dev/free-port.ts";
+import { freePorts } from "../../../shared/dev/free-port.ts";
 import type { PosternProcess } from "../../../shared/dev/process.ts";
 import { jsonLines, type Postern } from "../../fixtures/postern.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -35,15 +35,8 @@ export async function apart(): Promise<string[]> {
   return ["--port-base", String(await freeBase())];
 }
 
-/** The first of so many ports in a row that are free now. */
-export async function freeBase(count = 13): Promise<number> {
-  for (;;) {
-    const base = await freePort();
-    const ports = Array.from({ length: count }, (_, i) => base + i);
-    const free = await Promise.all(ports.map(async (port) => (await freePort(port)) === port));
-    if (free.every(Boolean)) return base;
-  }
-}
+/** The first of so many ports in a row for dev alone. */
+export const freeBase = (count = 13): Promise<number> => freePorts(count);
 
 export async function readyOf(dev: PosternProcess): Promise<Ready> {
   return (await dev.waitForEvent("dev.ready")) as unknown as Ready;
@@ -59,5 +52,7 @@ export function partPids(dev: PosternProcess): Record<string, number> {
 export async function buy(postern: Postern, { url, pay = "" }: Ready["jobs"][number]): Promise<unknown> {
   const [, payer = ""] = /POSTERN_PAYER_KEY=(0x\w+)/.exec(pay) ?? [];
   const env = { POSTERN_PAYER_KEY: payer };
-  return jsonLines(await postern.run(["pay", url, "--body", "hi", "--json"], { env })).at(-1)?.["outcome"];
+  return jsonLines(await postern.run(["pay", url, "--body", "hi", "-o", "json"], { env })).at(-1)?.[
+    "outcome"
+  ];
 }

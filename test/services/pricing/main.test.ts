@@ -154,7 +154,7 @@ describe.concurrent("each in a process of its own", () => {
   });
 
   onlyInLongRun(() => {
-    test("`postern check-config` says what is quoted, and refuses what `postern pricing` refuses", async () => {
+    test("`postern config check` says what is quoted, and refuses what `postern pricing` refuses", async () => {
       const good = await checkConfig(configDir(redis.url));
       expect([good.code, good.stdout]).toEqual([0, expect.stringContaining("pricing engine: 1 priced job")]);
       const bad = await checkConfig(configDir(redis.url, { "3": "5", x: "1" }));
@@ -166,7 +166,7 @@ describe.concurrent("each in a process of its own", () => {
 });
 
 function checkConfig(dir: string): Promise<{ code: number; stdout: string; stderr: string }> {
-  const args = [...builtEntry("services/cli/main.js"), "check-config", "--config-dir", dir];
+  const args = [...builtEntry("services/cli/main.js"), "config", "check", "--config-dir", dir];
   return new Promise((resolve) => {
     execFile(process.execPath, args, { env }, (error, stdout, stderr) =>
       resolve({ code: Number(error?.code ?? 0), stdout, stderr }),

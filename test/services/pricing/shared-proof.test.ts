@@ -1,7 +1,6 @@
 import { type AddressInfo, connect, createServer } from "node:net";
 import { status } from "@grpc/grpc-js";
 import { beforeAll, expect, test } from "vitest";
-import { solve } from "../../../shared/pricing/proof-of-work.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import {
   DIFFICULTY,
@@ -15,6 +14,7 @@ import {
 import { send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { reflectedClient } from "../../support/reflected.ts";
+import { solve } from "../../support/solve.ts";
 import { toJson } from "./routes/quote/quote-request.ts";
 
 const PROXY = "127.0.0.1";

@@ -20,7 +20,9 @@ function injectionsTo(url: string, { timeoutMs = 5000, metadata = {} } = {}): ()
     url,
     secret: undefined,
     timeoutMs,
+    timeoutMsOfJob: new Map(),
     connections: 1,
+    resultBytesMax: 256 * 1024,
     clock: systemClock,
   });
   ends.defer(close);

@@ -21,6 +21,7 @@ function startRunners(jobs: Readonly<Record<string, JobRunner>>) {
     runners: { default: { url: usual.url, ...settings }, special: { url: special.url, ...settings } },
     jobs: new Map(Object.entries(jobs)),
     connections: 5,
+    resultBytesMax: 256 * 1024,
     clock: systemClock,
     log: recordingLog(),
   });

@@ -248,7 +248,7 @@ describe("403", () => {
       code: "webhook.handshake_refused",
       detail: "the endpoint is not open for a new secret",
     });
-    const reason = "the endpoint is not open for a new secret: run postern endpoint open";
+    const reason = "the endpoint is not open for a new secret: run postern endpoints open";
     expect(gateway.log.events.at(-1)).toMatchObject({ fields: { reason } });
 
     const act = { at: 1, action: "open", path: "/asana", by: "a test", selection: "for 1 min" } as const;

@@ -166,10 +166,16 @@ test("a system clock that is set back prolongs no refusal", async () => {
   expect(refused?.retryAfterMs).toBeLessThanOrEqual(200);
 });
 
+/** So few that Redis answers all of them long before a command times out. */
+const AT_ONCE = 500;
+
 test("of more refused addresses than a process remembers, Redis refuses the oldest", async () => {
-  const { limits, redis } = await replica({ refusals: { ...SLOW, burst: 1 } });
+  const { limits, redis } = await replica({ refusals: { ...SLOW, burst: 1 }, timeoutMs: 60_000 });
   const addresses = Array.from({ length: 10_001 }, (_, i) => `2001:db8:${(i + 1).toString(16)}::/64`);
-  const refuse = (these: readonly string[]) => Promise.all(these.map((each) => limits.refused(each)));
+  const refuse = async (these: readonly string[]) => {
+    for (let i = 0; i < these.length; i += AT_ONCE)
+      await Promise.all(these.slice(i, i + AT_ONCE).map((each) => limits.refused(each)));
+  };
   await refuse(addresses);
   await refuse(addresses);
   const sent = countSent(redis);
@@ -178,7 +184,7 @@ test("of more refused addresses than a process remembers, Redis refuses the olde
   expect(sent()).toBe(0);
   expect((await limits.refused(oldest))?.code).toBe("request.rate_limited");
   expect(sent()).toBe(1);
-}, 30_000);
+});
 
 test("an endpoint without limits has nothing to ask", async () => {
   const { limits } = await replica();

@@ -1,10 +1,8 @@
 import { expect, test } from "vitest";
-import { createResults } from "../../../shared/call/results/store.ts";
 import { parseJobPricing } from "../../../shared/config/job-pricing-toml.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { headWarnings, requiredHeaderBytes } from "../../../shared/pricing/offer-size.ts";
-import { toPriceList } from "../../../shared/pricing/prices.ts";
 import { useBoughtCalls } from "../../fixtures/bought-call.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { JOB_PATH, requiredIn, useX402, x402Table } from "../../fixtures/x402.ts";
@@ -12,6 +10,8 @@ import { readStream } from "../../support/event-source.ts";
 import { send } from "../../support/http.ts";
 import { needs } from "../../support/needs.ts";
 import { startProxy } from "../../support/nginx.ts";
+import { toPriceList } from "../../support/price-list.ts";
+import { tellProgressOn } from "../../support/results.ts";
 import { DECLARED, schemaOfBytes } from "./job-inputs.ts";
 import { manyTokens } from "./many-tokens.ts";
 
@@ -57,7 +57,7 @@ test(
     const lastEventId = stream.events.at(-1)?.id ?? "";
     stream.close();
     const again = await readStream(url, { token, lastEventId });
-    await createResults(fixture.redis.partition).tellProgress(id, { at: 5, json: '{"step":1}' });
+    await tellProgressOn(fixture.redis.partition)(id, { at: 5, json: '{"step":1}' });
     await eventually("what it does not know", () => again.events.length === 2);
     expect(again.events.at(-1)).toMatchObject({ event: "progress", data: { progress: { step: 1 } } });
     again.close();

@@ -51,7 +51,7 @@ test("one authorization sent to two deployments with one pay_to makes two jobs, 
   };
   const upTo = ["--to-block", toBlock]; // a settle that comes too late may make one more block
   const theirs = join(tempDir(), "there.json");
-  const alone = await audit(otherRedis.url, "--json", ...upTo);
+  const alone = await audit(otherRedis.url, "-o", "json", ...upTo);
   writeFileSync(theirs, alone.stdout);
   expect([alone.code, (await audit(fixture.redis.url)).code]).toEqual([0, 0]);
   const compared = await audit(fixture.redis.url, "--other", theirs, ...upTo);
@@ -60,7 +60,9 @@ test("one authorization sent to two deployments with one pay_to makes two jobs, 
   expect(compared.stdout).toContain(
     `counted twice: transaction ${answers[0].json()["transaction"]}, call ${id}`,
   );
-  expect(jsonLines(await audit(fixture.redis.url, "--other", theirs, "--json", ...upTo))[0]).toMatchObject({
+  expect(
+    jsonLines(await audit(fixture.redis.url, "--other", theirs, "-o", "json", ...upTo))[0],
+  ).toMatchObject({
     compared: [{ counted_twice: [{ call_id: id }], gaps: [] }],
   });
 

@@ -4,11 +4,7 @@ import { callbackId } from "../../../shared/call/callback.ts";
 import type { JobCall } from "../../../shared/call/job-call.ts";
 import { markOf, type ResultMark } from "../../../shared/call/results/answer.ts";
 import { createResults, type Results } from "../../../shared/call/results/store.ts";
-import {
-  createDeliverResult,
-  type DeliverResult,
-  type Delivery,
-} from "../../../shared/call-search/deliver-result.ts";
+import type { DeliverResult, Delivery } from "../../../shared/call-search/deliver-result.ts";
 import { createForget, type Forget } from "../../../shared/call-search/forget.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
@@ -23,12 +19,12 @@ import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { claimed, makePayment, queued, UNBOUNDED } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
+import { deliverResultOn, tellProgressOn, WORK } from "../../support/results.ts";
 
 const redis = useRedis();
 const QUEUE = "webhook/7/1";
 const WINDOW_MS = 60_000;
 const WEEK_MS = 7 * 86_400_000;
-const WORK = { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 };
 const TOKEN = "worker:1";
 
 /** What the sender has said, in each place where it can come to stand. */
@@ -56,7 +52,7 @@ beforeAll(() => {
   backend = openBackends(partition, WORK)(QUEUE);
   records = createCallRecords(partition);
   results = createResults(partition);
-  deliver = createDeliverResult(partition);
+  deliver = deliverResultOn(partition);
   journal = new PaymentJournal(partition);
   forget = createForget(operator());
 });
@@ -112,7 +108,7 @@ async function failed(options?: { hasDeliveryId: boolean }): Promise<JobCall> {
   const call = await inHand(options);
   await attempt(call.id);
   await fail(call.id);
-  await results.tellProgress(call.id, PROGRESS);
+  await tellProgressOn(redis.partition)(call.id, PROGRESS);
   return call;
 }
 
@@ -149,7 +145,7 @@ describe("of a forgotten call nothing that its sender has said stays in Redis,",
       const { id } = await inHand();
       await attempt(id);
       await mark(id, result);
-      await results.tellProgress(id, PROGRESS);
+      await tellProgressOn(redis.partition)(id, PROGRESS);
       expect(await whereSaid()).toContain(keys.attempts(id));
       expect(await forget(id, "the law")).toEqual({ kind: "done" });
       expect(await whereSaid()).toEqual([]);
@@ -365,7 +361,7 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
     "a 202": (id) => mark(id, AWAITED),
     "a 2xx of a job that keeps no results": (id) => mark(id),
     "a delivery": (id) => deliver(id, DELIVERY),
-    progress: (id) => results.tellProgress(id, PROGRESS),
+    progress: (id) => tellProgressOn(redis.partition)(id, PROGRESS),
     "a failed attempt": (id) => attempt(id),
     "the end of its attempts": (id) => fail(id).catch(() => {}),
     "that it may have had an effect": (id) => records.unsure({ id, queue: QUEUE, take: 1 }),
@@ -397,7 +393,7 @@ describe("what comes late writes nothing back of a forgotten call:", () => {
   test("a delivery and progress are refused as too late", async () => {
     for (const id of Object.values(await forgotten())) {
       expect(await deliver(id, DELIVERY)).toBe("too late");
-      expect(await results.tellProgress(id, PROGRESS)).toBe("ended");
+      expect(await tellProgressOn(redis.partition)(id, PROGRESS)).toBe("ended");
     }
   });
 

@@ -2,7 +2,6 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
 import { callbackId } from "../../../shared/call/callback.ts";
 import { markOf } from "../../../shared/call/results/answer.ts";
-import { createResults } from "../../../shared/call/results/store.ts";
 import { createForget } from "../../../shared/call-search/forget.ts";
 import { createCallHistory } from "../../../shared/call-search/history/keep.ts";
 import {
@@ -22,11 +21,11 @@ import { callbackQueueOf } from "../../../shared/queue/queue-name.ts";
 import { aCall } from "../../fixtures/producer.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { claimed, queued } from "../../support/made-payment.ts";
+import { tellProgressOn, WORK } from "../../support/results.ts";
 
 const redis = useRedis();
 const QUEUE = "webhook/7/1";
 const TOKEN = "worker:1";
-const WORK = { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 };
 const PAID = { network: "eip155:1", asset: "0xa", body: Buffer.from("a paid body") };
 
 let backend: QueueBackend;
@@ -297,7 +296,7 @@ describe("the life of a webhook's call", () => {
     await fetch();
     const result = { known: "awaited" } as const;
     await backend.injected(id, TOKEN, { fetchNext: undefined, windowMs: 60_000, retried: false, result });
-    await createResults(redis.partition).tellProgress(id, { at: 7, json: '{"done":3}' });
+    await tellProgressOn(redis.partition)(id, { at: 7, json: '{"done":3}' });
     expect(stepOf(await lifeOf(id), "progress")).toEqual({ kind: "progress", at: 7, json: '{"done":3}' });
   });
 

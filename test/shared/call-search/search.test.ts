@@ -34,7 +34,7 @@ const search = (
   asked: CallSearch,
   page?: { limit?: number; after?: PageCursor | undefined },
   paths: string[] = [],
-) => createSearchCalls(fixture.redis.partition, { paths: () => paths })(asked, page);
+) => createSearchCalls(fixture.redis.partition, { paths: () => paths, patienceMs: 5000 })(asked, page);
 
 const idsOf = async (asked: CallSearch) => (await search(asked)).calls.map(({ id }) => id);
 
@@ -53,6 +53,23 @@ async function run(calls: readonly JobCall[]): Promise<void> {
   await saw("call.failed", refused);
   await producer.close(3000);
 }
+
+test("calls are found by a prefix of their ids: waiting, failed, injected, and a payment that is void", async () => {
+  const [injected, failed, waiting] = ["1", "2", "3"].map((digit) => `c_abcd${digit.repeat(28)}`) as [
+    ...[string, string, string],
+  ];
+  await run([webhook("/a", "1", { id: injected }), webhook("/refused", "2", { id: failed })]);
+  const journal = new PaymentJournal(fixture.redis.partition);
+  const paid = await claimed(journal, { network: "eip155:1", asset: "0xabc" });
+  const payment = await journal.find(paid);
+  if (payment === undefined) throw new Error("it was not claimed");
+  await journal.markVoid(payment, { reason: "it was never made" }, { now: 0 });
+  await fixture.add(webhook("/a", "3", { id: waiting }));
+  expect((await idsOf({ id: "c_abcd" })).toSorted()).toEqual([injected, failed, waiting]);
+  for (const id of [injected, failed, waiting, paid])
+    expect(await idsOf({ id: id.slice(0, 14) })).toEqual([id]);
+  expect(await idsOf({ id: "c_abcde0" })).toEqual([]);
+});
 
 describe("a call is found wherever it is, by whatever is known of it:", () => {
   test("one that its runner took, one that failed and one that waits", async () => {

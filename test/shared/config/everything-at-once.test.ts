@@ -50,7 +50,7 @@ test("a missing secret of postern.toml hides nothing else of it, and nothing bet
   const found = load({
     "postern.toml": [
       '[runner]\nsecret = "env:ABSENT"\ntimeout_ms = 30000\nanswer_secs = 9\nmemory_secs = 3',
-      '[redis]\nurl = "env:ABSENT"\ndurability = "relaxed"\ndeclared = "x"',
+      '[redis]\nurl = "env:ABSENT"\ndurability = "relaxed"\nmaster_name = "x"',
       "[producer.backoff]\nbase_ms = 9\ncap_ms = 1",
       '[jobs."1/1"]\nrunner = "other"',
       "[results]\nwait_secs_max = 1",
@@ -64,7 +64,7 @@ test("a missing secret of postern.toml hides nothing else of it, and nothing bet
     "redis.url: names the environment variable ABSENT",
     "runner.timeout_ms: must be below producer.lock_ms",
     "runner.answer_secs: must be at most memory_secs",
-    "redis.declared: is not used",
+    "redis.master_name: is not used",
     "producer.backoff.cap_ms: must be at least base_ms",
     'jobs.1/1.runner: must be a configured runner, not "other"',
     "respond: waits for 3 s, but results.wait_secs_max of postern.toml is 1",

@@ -149,10 +149,6 @@ test("the runner has the Redis of all, unless it has one of its own, which is st
 test.each([
   ["redis = {}", "runner.redis.url: is missing"],
   ['redis = { url = "http://a" }', "runner.redis.url: must be a redis://, rediss:// or unix:// URL"],
-  [
-    'redis = { url = "redis://a", durability = "relaxed", declared = "fsync" }',
-    'runner.redis.declared: is not used: durability is "relaxed"',
-  ],
   ["memory_secs = 10\nanswer_secs = 11", "runner.answer_secs: must be at most memory_secs"],
   [
     "result_bytes_max = 2\nanswers_bytes_max = 1",

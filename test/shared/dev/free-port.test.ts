@@ -10,3 +10,9 @@ test("a free port can be listened on", async () => {
   expect(server.address()).toMatchObject({ port });
   server.close();
 });
+
+test("no port is given twice, also if nothing listens there yet", async () => {
+  const ports = new Set<number>();
+  for (let i = 0; i < 300; i++) ports.add(await freePort());
+  expect(ports.size).toBe(300);
+});

@@ -34,7 +34,7 @@ test("a private Redis passes the check of the strict mode", async () => {
   const { url } = await start();
   const client = connectForWork({ url: new Secret(url) }, silentLogger);
   ends.defer(() => client.disconnect());
-  expect((await readServerState(client, { mode: "strict" })).proof).toBe("always");
+  expect((await readServerState(client, "strict")).proof).toBe("always");
   expect(await client.config("GET", "bind")).toEqual(["bind", "127.0.0.1"]);
 });
 

@@ -2,13 +2,13 @@ import { once } from "node:events";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
-import { createDeliverResult } from "../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { keysOf, PREFIX } from "../../../shared/redis/keys.ts";
 import { useRedisProxy } from "../../fixtures/redis-proxy.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { type Answer, openRaw, send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
+import { deliverResultOn } from "../../support/results.ts";
 
 /* No producer runs here: a call ends when its result is delivered. */
 
@@ -29,7 +29,7 @@ const untilWaiting = ({ gateway }: TestWebhooks, count: number) =>
   eventually(`${count} wait`, () => gateway.waiting() === count);
 
 async function endAll(body = "done"): Promise<void> {
-  const deliverResult = createDeliverResult(webhooks.redis.partition);
+  const deliverResult = deliverResultOn(webhooks.redis.partition);
   for (const { id } of await webhooks.waiting()) {
     const answer = { kind: "answer", status: 200, contentType: "text/plain", at: 1, by: "delivery" } as const;
     await deliverResult(id, { ...answer, body: Buffer.from(body) });

@@ -3,11 +3,7 @@ import { EventSource } from "undici";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Changes, createChanges } from "../../../shared/call/results/changes.ts";
 import { createResults, type Results } from "../../../shared/call/results/store.ts";
-import {
-  createDeliverResult,
-  type DeliverResult,
-  type Delivery,
-} from "../../../shared/call-search/deliver-result.ts";
+import type { DeliverResult, Delivery } from "../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { type Listening, listen } from "../../../shared/http/listen.ts";
 import { sendProblem } from "../../../shared/http/problem.ts";
@@ -21,6 +17,7 @@ import { keys, useRedis } from "../../fixtures/redis.ts";
 import { type ReadStream, readStream } from "../../support/event-source.ts";
 import { markInjected } from "../../support/mark-injected.ts";
 import { type RecordingLog, recordingLog } from "../../support/recording-log.ts";
+import { deliverResultOn, tellProgressOn } from "../../support/results.ts";
 
 const redis = useRedis();
 const ends = useEnds();
@@ -42,7 +39,7 @@ let answers: ServerResponse[];
 
 beforeAll(() => {
   results = createResults(redis.partition);
-  deliver = createDeliverResult(redis.partition);
+  deliver = deliverResultOn(redis.partition);
 });
 beforeEach(async () => {
   await redis.client.flushdb();
@@ -52,12 +49,14 @@ afterEach(() => {
   streams?.end();
 });
 
+const LIMITS = { streamsMax: 1000, perCallMax: 16 };
+
 type Options = Partial<Parameters<typeof createCallStreams>[0]> & { mayBegin?: boolean };
 
 /** A server that opens a stream for whoever asks for a call, at `/<call id>`; `?proven` is a proof, and `?party` an address. */
 async function serve({ mayBegin = false, ...options }: Options = {}): Promise<void> {
   changes = createChanges(redis.partition, { sweepEveryMs: 3_600_000 });
-  streams = createCallStreams({ results, changes, clock: systemClock, log, ...options });
+  streams = createCallStreams({ results, changes, limits: LIMITS, clock: systemClock, log, ...options });
   const opened = streams;
   answers = [];
   server = await listen((req, res) => {
@@ -106,7 +105,7 @@ async function injected(id: string): Promise<void> {
 }
 
 const tellProgress = (id: string, at: number, fields: object) =>
-  results.tellProgress(id, { at, json: JSON.stringify(fields) });
+  tellProgressOn(redis.partition)(id, { at, json: JSON.stringify(fields) });
 
 describe("a stream tells who has proven a right to the call", () => {
   test("how it stands, each change, the progress of a long job, and the end; then it ends", async () => {
@@ -292,7 +291,7 @@ test("an EventSource comes again by itself after a break, misses nothing, and st
 });
 
 async function serveAt(address: string): Promise<void> {
-  const reopened = createCallStreams({ results, changes, clock: systemClock, log });
+  const reopened = createCallStreams({ results, changes, limits: LIMITS, clock: systemClock, log });
   streams = reopened;
   server = await listen((req, res) => {
     const callId = new URL(req.url ?? "", "http://a").pathname.slice(1);

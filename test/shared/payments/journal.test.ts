@@ -7,6 +7,7 @@ import { usePayments } from "../../fixtures/payments.ts";
 import { keys } from "../../fixtures/redis.ts";
 import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { openQueues } from "../../support/queues.ts";
+import { WORK } from "../../support/results.ts";
 import { randomNonce } from "../../support/sign-payment.ts";
 
 const payments = usePayments();
@@ -189,10 +190,9 @@ test("a paid call that is added to its queue again counts its takes on, so that 
   for (const take of [1, 2]) await records.attemptFailed({ id, queue, take }, attempt, 1);
   await openQueues(redis.client).remove(id);
   expect(await journal.enqueueAgain(await found(id))).toBe("QUEUED");
-  const worker = { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 };
   const taken = await openBackends(
     redis.partition,
-    worker,
+    WORK,
   )(queue).fetch("worker:1", {
     ...{ bytes: undefined, alone: false },
   });

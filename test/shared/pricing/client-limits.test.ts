@@ -5,9 +5,8 @@ import { privateKeyToAccount } from "viem/accounts";
 import { expect, test } from "vitest";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { devToken } from "../../../shared/dev/config.ts";
-import { clientWarnings } from "../../../shared/pricing/client-limits.ts";
-import { KNOWN_TOKENS } from "../../../shared/pricing/known-tokens.ts";
-import { toPriceList } from "../../../shared/pricing/prices.ts";
+import { clientWarnings, KNOWN_TOKENS } from "../../../shared/pricing/client-limits.ts";
+import { toPriceList } from "../../support/price-list.ts";
 
 const [SELLER, OTHER] = [`0x${"1".repeat(40)}`, `0x${"2".repeat(40)}`] as const;
 const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { jobKey } from "../../../shared/call/job-ids.ts";
 import { UINT256_MAX } from "../../../shared/chain/encoding.ts";
-import { priceProblems, type TokenRate, tokenAmount, toPriceList } from "../../../shared/pricing/prices.ts";
+import { priceProblems, type TokenRate, tokenAmount } from "../../../shared/pricing/prices.ts";
 
 const rateOf = (rate: string, markup_bps: number, decimals: number): TokenRate => ({
   rate_per_native_unit: rate,
@@ -120,10 +119,4 @@ test("a price list refuses an amount of zero, naming job and token", () => {
   expect(priceProblems([job(0n)], rates)).toEqual([
     { path: ["1", "7"], message: "is 0 units of accepted_tokens[3] in x402.toml" },
   ]);
-});
-
-test("a price in a list is found by the ids of a path", () => {
-  const list = toPriceList([job(5n)]);
-  expect(list.get(jobKey({ serviceId: 1, jobIndex: 7 }))?.priceWei).toBe(5n);
-  expect(list.get("1/07")).toBeUndefined();
 });

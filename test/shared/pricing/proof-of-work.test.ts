@@ -5,10 +5,10 @@ import {
   challengeOf,
   checkProof,
   encodeProof,
-  solve,
   solveNow,
   workHash,
 } from "../../../shared/pricing/proof-of-work.ts";
+import { solve } from "../../support/solve.ts";
 
 const puzzle = { serviceId: 42n, timestamp: 1_700_000_000n };
 

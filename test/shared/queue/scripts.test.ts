@@ -19,6 +19,7 @@ import { type Partition, partitionOf } from "../../../shared/redis/partition.ts"
 import { useRedis } from "../../fixtures/redis.ts";
 import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
+import { RESULT_LIMITS } from "../../support/results.ts";
 
 /*
  * Our Lua around a script of BullMQ's must change nothing of what that script does, and a call that ours adds must lie as BullMQ's own
@@ -36,6 +37,7 @@ const WORK = {
   stalledInterval: 60_000,
   maxStalledCount: 1_000_000,
   metrics: { maxDataPoints: 60 },
+  results: RESULT_LIMITS,
 };
 const TOKEN = "the token of c_1";
 const ID = "c_1";

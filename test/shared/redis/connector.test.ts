@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer, connect as dial } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { freePort } from "../../../shared/dev/free-port.ts";
@@ -13,6 +13,7 @@ import {
   connectForRequests,
   connectForWork,
   type Redis,
+  type RedisTarget,
 } from "../../../shared/redis/connect.ts";
 import type { Login, PrimaryLookup, ServerAddress } from "../../../shared/redis/connector.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
@@ -41,7 +42,7 @@ const sentinels = (ports: readonly number[], more: Partial<PrimaryLookup> = {}):
   ...more,
 });
 
-function open(target: PrimaryLookup, connect = connectForRequests) {
+function open(target: RedisTarget, connect = connectForRequests) {
   const reasons: string[] = [];
   const connection = connect(target, silentLogger);
   connection.on("error", ({ message }: Error) => reasons.push(message));
@@ -158,6 +159,8 @@ const WRONG = { password: new Secret("another") };
 const LOGIN = { username: "app", password: new Secret("of-this-Redis") };
 const APP = ["--user", LOGIN.username, "on", `>${LOGIN.password.reveal()}`, "+@all"];
 
+const isOfCertificate = (reason: string) => /self.signed certificate/.test(reason);
+
 /** A primary and a sentinel that ask for a password, a client certificate and TLS. */
 async function startSecured() {
   const dir = tempDir();
@@ -212,6 +215,48 @@ test("TLS and logins of the sentinels and of the primary are two things, and eac
     const { reasons } = open(fault);
     await eventually(String(reason), () => reasons.some((each) => reason.test(each)));
   }
+});
+
+/** Ends a connection of TLS after the client's first message, and returns the server's certificate and its alert in one write. */
+async function startCuttingShort(port: number): Promise<number> {
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    const answers: Buffer[] = [];
+    const upstream = dial({ port, host: "127.0.0.1", allowHalfOpen: true });
+    for (const socket of [client, upstream]) {
+      ends.defer(() => socket.destroy());
+      socket.on("error", () => {});
+    }
+    client.once("data", (greeting) => upstream.end(greeting));
+    upstream.on("data", (answer) => answers.push(answer));
+    upstream.on("end", () => client.end(Buffer.concat(answers)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  ends.defer(() => server.close());
+  return (server.address() as { port: number }).port;
+}
+
+test("an alert of TLS that follows the error of a certificate ends no process, on each kind of connection", async () => {
+  const { primary, ofPrimary, ofSentinel } = await startSecured();
+  const unhandled: unknown[] = [];
+  const note = (error: unknown) => unhandled.push(error);
+  process.on("uncaughtExceptionMonitor", note);
+  ends.defer(() => void process.off("uncaughtExceptionMonitor", note));
+  const [cutPrimary, cutSentinel] = [await startCuttingShort(ofPrimary), await startCuttingShort(ofSentinel)];
+  const untrusting = { cert: TLS.cert, key: TLS.key };
+  const sentinel = await watched([], primary.port);
+  const direct = { url: new Secret(`rediss://127.0.0.1:${cutPrimary}`), tls: untrusting };
+  const natMap = { [`127.0.0.1:${primary.port}`]: here(cutPrimary) };
+  const named = sentinels([sentinel.port], { tls: untrusting, natMap });
+  const { finder } = sentinels([cutSentinel]);
+  const asked = { finder: { ...finder, login: { tls: untrusting } } } as PrimaryLookup;
+  const opened = [direct, named, asked].map((target) => open(target));
+  const beside = connectBeside(open(direct).connection, {});
+  ends.defer(() => beside.disconnect());
+  const reasons: string[] = [];
+  beside.on("error", ({ message }: Error) => reasons.push(message));
+  for (const each of [...opened, { reasons }])
+    await eventually("it has tried twice", () => each.reasons.filter(isOfCertificate).length >= 2);
+  expect(unhandled).toEqual([]);
 });
 
 test("a Unix socket is a place like a URL, with a login beside it", async () => {

@@ -13,6 +13,7 @@ import { connectForWork, type Redis } from "../../../shared/redis/connect.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
 import { claimed, makePayment } from "../../support/made-payment.ts";
 import { contentsOf } from "../../support/redis-content.ts";
+import { WORK } from "../../support/results.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 /*
@@ -29,13 +30,12 @@ const redis = useOwnRedis(["--auto-aof-rewrite-percentage", "0"]);
 function setUp() {
   const { partition } = redis;
   const [{ call }, { call: next }] = [makePayment(PAID_WITH), makePayment(PAID_WITH)];
-  const work = { name: "a worker", lockDuration: 30_000, stalledInterval: 30_000 };
   return {
     call,
     next,
     journal: new PaymentJournal(partition),
     enqueue: createEnqueue(partition),
-    backend: openBackends(partition, work)(queueOf(call)),
+    backend: openBackends(partition, WORK)(queueOf(call)),
   };
 }
 type World = ReturnType<typeof setUp>;

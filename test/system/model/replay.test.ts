@@ -5,6 +5,7 @@ import { sha256Hex } from "../../../shared/platform/crypto/compare.ts";
 import { isGone, openBackends } from "../../../shared/queue/backend.ts";
 import { keys, useRedis } from "../../fixtures/redis.ts";
 import { makePayment, UNBOUNDED } from "../../support/made-payment.ts";
+import { WORK } from "../../support/results.ts";
 import type { Action } from "./action.ts";
 import { modelOf } from "./model.ts";
 import { PROTOCOL } from "./protocol.ts";
@@ -18,7 +19,6 @@ const RUNS = 300;
 const STEPS_MAX = 80;
 const QUEUE = "x402/1/7";
 const TOKEN = "a token";
-const WORK = { name: "a worker", lockDuration: 60_000, stalledInterval: 60_000 };
 
 const redis = useRedis();
 const journal = () => new PaymentJournal(redis.partition);

@@ -15,7 +15,7 @@ export function RateChart({ rate, history }: { rate: Rate; history: History }) {
     return (
       <Empty title={`No rate in ${span}`}>
         A running payment gateway reads the source. To test the source now, run{" "}
-        <code>postern rates --test</code>.
+        <code>postern rates list --test</code>.
       </Empty>
     );
   }

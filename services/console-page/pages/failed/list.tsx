@@ -44,13 +44,21 @@ export function FailedList({ filter, turn, onAct }: Props) {
   const row = (index: number) => {
     const call = items[index];
     return call === undefined ? null : (
-      <Row {...{ call, isNarrow }} isSelected={selected.has(call.id)} onSelect={select} />
+      <Row call={call} isNarrow={isNarrow} isSelected={selected.has(call.id)} onSelect={select} />
     );
   };
   return (
     <section aria-label="Failed calls" class="card">
       {!list.isCut && whyNot}
-      <Choice {...{ filter, total, selected, onAct, more }} onClear={() => select()} onRefresh={refresh} />
+      <Choice
+        filter={filter}
+        total={total}
+        selected={selected}
+        onAct={onAct}
+        more={more}
+        onClear={() => select()}
+        onRefresh={refresh}
+      />
       <Head />
       <VirtualRows
         label="Failed calls, newest first"

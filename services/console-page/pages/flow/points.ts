@@ -24,16 +24,20 @@ export function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLi
   const sums = (name: keyof Counts) =>
     first[name].map((_, i) => lines.reduce((sum, { [name]: values }) => sum + (values[i] ?? 0), 0));
   const all = {
-    ...{ accepted: sums("accepted"), refused: sums("refused") },
-    ...{ injected: sums("injected"), failed: sums("failed") },
+    accepted: sums("accepted"),
+    refused: sums("refused"),
+    injected: sums("injected"),
+    failed: sums("failed"),
   };
   const perSecond = (values: readonly number[]) => whole(values).map((value) => (value * 1000) / stepMs);
   return {
     stepMs,
     times: whole(first.accepted).map((_, i) => Date.parse(from) + i * stepMs),
     rates: {
-      ...{ accepted: perSecond(all.accepted), refused: perSecond(all.refused) },
-      ...{ injected: perSecond(all.injected), failed: perSecond(all.failed) },
+      accepted: perSecond(all.accepted),
+      refused: perSecond(all.refused),
+      injected: perSecond(all.injected),
+      failed: perSecond(all.failed),
     },
     latency: lines.map(({ origin, p50_ms, p99_ms }) => ({ origin, p50: whole(p50_ms), p99: whole(p99_ms) })),
     isEmpty: Object.values(all).every((values) => values.every((value) => value === 0)),

@@ -45,6 +45,8 @@ export function Processes({ overview }: { overview: Overview }) {
 
 const PROOFS: Readonly<Record<string, string>> = {
   always: "fsync before each reply",
+  replicated: "confirmed by all replicas",
+  managed: "as the service promises",
   none: "accepted calls can be lost",
 };
 
@@ -54,7 +56,7 @@ function Durability({ redis }: { redis: RedisStatus }) {
   const memory = ratio === undefined ? "" : `, Redis ${Math.round(ratio * 100)} % full`;
   return (
     <span class="small muted">
-      <Badge tone={problem === null && durability === "strict" ? "good" : "bad"}>{durability}</Badge>{" "}
+      <Badge tone={problem === null && durability !== "relaxed" ? "good" : "bad"}>{durability}</Badge>{" "}
       {problem === null ? (PROOFS[proof ?? "none"] ?? proof) : "not durable"}
       {memory}
     </span>

@@ -31,7 +31,7 @@ export function AuditView() {
         <RunState runs={runs} />
       </Card>
       {newest?.result?.tokens.map((token) => (
-        <TokenCard key={`${token.network} ${token.asset}`} {...{ token, isWhole }} />
+        <TokenCard key={`${token.network} ${token.asset}`} token={token} isWhole={isWhole} />
       ))}
     </>
   );

@@ -120,7 +120,7 @@ function Row({ payment }: { payment: Payment | undefined }) {
         {shortened(terms.payer, 8, 4)}
       </span>
       <span>
-        {terms.service_id}/{terms.job_index}
+        {terms.service_id}/{terms.job_id}
       </span>
       <Time at={claimed_at} />
     </div>

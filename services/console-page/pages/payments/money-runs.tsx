@@ -67,7 +67,10 @@ export function useMoneyRuns<K extends Kind>(kind: K): MoneyRuns<K> {
     setBusy(false);
   };
   return {
-    ...{ answer, newest, refused, isBusy },
+    answer,
+    newest,
+    refused,
+    isBusy,
     isUnderWay: newest != null && isUnderWay(newest),
     begin: change("Nothing was started", async () => setBegun(await BEGIN[kind]())),
     cancel: change("Nothing was cancelled", async () => {

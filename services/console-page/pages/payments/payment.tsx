@@ -85,8 +85,15 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
               ["Recipient", <OnChain kind="address" text={terms.pay_to} network={terms.network} />],
               ["Token", <OnChain kind="address" text={terms.asset} network={terms.network} />],
               ["Network", terms.network],
-              ["Job", `${terms.service_id}/${terms.job_index}`],
-              ["Valid until", <SignedTime seconds={terms.valid_before} />],
+              ["Job", `${terms.service_id}/${terms.job_id}`],
+              [
+                "Valid until",
+                terms.valid_before ? (
+                  <Time at={terms.valid_before} form="exact" mayBeAhead />
+                ) : (
+                  "never expires"
+                ),
+              ],
               ["Nonce", <Copyable text={terms.nonce} shown={shortened(terms.nonce)} />],
               ["Payment identifier", payment.payment_identifier],
             ]}
@@ -95,12 +102,6 @@ function Shown({ payment, onDone }: { payment: PaymentDetail; onDone: () => void
       </div>
     </>
   );
-}
-
-/** Payers may sign any number, also one that is no time. */
-function SignedTime({ seconds }: { seconds: string }) {
-  const ms = Number(seconds) * 1000;
-  return ms <= 8.64e15 ? <Time at={ms} form="exact" mayBeAhead /> : <>{seconds} s</>;
 }
 
 function Evidence({ payment: { terms, evidence, changed_at, claimed_at } }: { payment: PaymentDetail }) {

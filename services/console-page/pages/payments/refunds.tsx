@@ -57,8 +57,8 @@ export function RefundsView() {
       <Further of={[found]} />
       <Card title="Refund check" tools={<BeginRun runs={checks} verb="Check chain now" />}>
         <p>
-          <code>postern payments refund-list --csv</code> exports refunds for the wallet that pays them.
-          “Download CSV” exports nothing. A check closes each refund whose transfer is on the chain.
+          <code>postern refunds export -o csv</code> exports refunds for the wallet that pays them. “Download
+          CSV” exports nothing. A check closes each refund whose transfer is on the chain.
         </p>
         <RunState runs={checks} />
         {checks.newest?.result != null && <Checked check={checks.newest.result} />}

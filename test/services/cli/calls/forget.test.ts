@@ -27,11 +27,11 @@ test("postern calls forget ends a failed call for good, and says so", async () =
   });
 });
 
-test("postern calls forget --json tells in one object whether it was forgotten now", async () => {
+test("postern calls forget -o json tells in one object whether it was forgotten now", async () => {
   const [id = ""] = await fixture.fail([{}]);
-  const [now] = jsonLines(await forget(id, "--yes", "--json"));
+  const [now] = jsonLines(await forget(id, "--yes", "-o", "json"));
   expect(now).toEqual({ changed: true, forgotten_before: null });
-  const [again] = jsonLines(await forget(id, "--yes", "--json"));
+  const [again] = jsonLines(await forget(id, "--yes", "-o", "json"));
   expect(again).toMatchObject({ changed: false, forgotten_before: expect.stringMatching(/Z$/) });
 });
 
@@ -64,11 +64,11 @@ test("postern calls forget wants a reason and somebody's yes", async () => {
 
 test("a call that waits, and one that nobody knows, are told by their codes", async () => {
   const waits = await fixture.add();
-  expect(problemOf(await forget(waits, "--yes", "--json"))).toMatchObject({
+  expect(problemOf(await forget(waits, "--yes", "-o", "json"))).toMatchObject({
     code: "call.in_hand",
     detail: expect.stringContaining("the call is waiting in its queue"),
   });
-  expect(problemOf(await forget(`c_${"0".repeat(32)}`, "--yes", "--json"))["code"]).toBe("call.unknown");
+  expect(problemOf(await forget(`c_${"0".repeat(32)}`, "--yes", "-o", "json"))["code"]).toBe("call.unknown");
 });
 
 test("a call that was forgotten is neither shown nor replayed nor discarded: call.forgotten", async () => {
@@ -79,12 +79,12 @@ test("a call that was forgotten is neither shown nor replayed nor discarded: cal
     ["failed", "replay", id],
     ["failed", "discard", id, "--yes", ...WHY],
   ]) {
-    const ran = await run(...words, "--json");
+    const ran = await run(...words, "-o", "json");
     expect([ran.code, problemOf(ran)["code"]]).toEqual([1, "call.forgotten"]);
     expect(problemOf(ran)["detail"]).toContain(`${id} was forgotten at`);
   }
   expect(await fixture.records.state(id)).toBe("DISCARDED");
-  const both = await run("failed", "replay", id, other, "--json");
+  const both = await run("failed", "replay", id, other, "-o", "json");
   expect([both.code, problemOf(both)["code"]]).toEqual([1, "command.failed"]);
   expect(jsonLines(both)[0]).toMatchObject({
     done: 1,

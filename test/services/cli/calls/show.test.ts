@@ -21,7 +21,7 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
   expect([ran.code, ran.stderr]).toEqual([0, ""]);
   const lines = [
     `call +${id}`,
-    `state +failed since ${TIME}`,
+    String.raw`state +failed since ${TIME} \(\d+s ago\)`,
     "origin +webhook",
     "job +7/1",
     String.raw`body +5 bytes, application/json, sha256 2cf24d\w+ \(--body-only prints it\)`,
@@ -75,9 +75,9 @@ test("postern calls show says who replayed or discarded a call and why, with the
   for (const [i, line] of lines.entries()) expect(timeline[i]).toMatch(new RegExp(`^  ${TIME}  ${line}$`));
 });
 
-test("postern calls show --json has the same as one object, and no body", async () => {
+test("postern calls show -o json has the same as one object, and no body", async () => {
   const [id = ""] = await fixture.fail([{ body: Buffer.from("hello") }]);
-  const [shown] = jsonLines(await show(id, "--json"));
+  const [shown] = jsonLines(await show(id, "-o", "json"));
   expect(shown).toMatchObject({
     ...{ call_id: id, state: "failed", origin: "webhook", service_id: 7, job_id: 1 },
     ...{ queue: { name: "webhook/7/1", as: "failed", due_at: null }, attempts: 1, replays: 0, bytes: 5 },
@@ -127,7 +127,7 @@ test("postern calls show prints the life of a paid call, and the bytes of its re
   );
   expect(stdout).toMatch(/result +200, text\/plain, 10 bytes, in the runner's answer\n/);
   expect(await show(id, "--result-only")).toMatchObject({ code: 0, stdout: "the answer" });
-  expect(jsonLines(await show(id, "--json"))[0]).toMatchObject({
+  expect(jsonLines(await show(id, "-o", "json"))[0]).toMatchObject({
     payment: { call_id: id, state: "injected" },
   });
 });
@@ -141,6 +141,6 @@ test("a forgotten call is shown as such, and an unknown one is call.unknown", as
   );
   expect(stdout).toMatch(/ forgotten\n$/);
   expect(stdout).not.toContain("/hooks/a");
-  const unknown = await show(`c_${"0".repeat(32)}`, "--json");
+  const unknown = await show(`c_${"0".repeat(32)}`, "-o", "json");
   expect([unknown.code, problemOf(unknown)["code"]]).toEqual([1, "call.unknown"]);
 });

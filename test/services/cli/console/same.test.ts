@@ -40,6 +40,7 @@ async function both(
   // But for ages, and how far the chain is.
   const still = (text: string) =>
     text
+      .replace(/\(\w+ ago\)|(?<=Z) +\d+s(?= )/g, "")
       .replace(/"(oldest_age_ms|to_block)":"?\d+"?/g, "")
       // A bulk operation has its own id, operator and time.
       .replace(/"(id":"run_|by":|selection":"--until |begun_at":|ended_at":)[^,]*/g, "")
@@ -60,8 +61,8 @@ test("postern status is the same by the console as on Redis", async () => {
     } = JSON.parse((await ran).stdout.replace(/"(oldest_age|silent)_ms":\d+/g, '"$1_ms":0'));
     return { ...status, redis: { ...redis, used_memory_bytes: 0 } };
   };
-  const status = await read(here("status", "--json"));
-  expect(await read(there("status", "--json"))).toEqual(status);
+  const status = await read(here("status", "-o", "json"));
+  expect(await read(there("status", "-o", "json"))).toEqual(status);
   expect(status).toMatchObject({
     queues: [{ origin: "webhook", failed: 1 }, {}, {}],
     redis: { proof: "always" },
@@ -76,16 +77,16 @@ test("what commands show is the same by the console as on Redis, for people and 
   const unknown = `c_${"0".repeat(32)}`;
   const shown: string[][] = [
     ...[
-      ["calls", "find"],
-      ["calls", "find", "--endpoint", "/a"],
-      ["calls", "find", "--limit", "1"],
+      ["calls", "list"],
+      ["calls", "list", "--endpoint", "/a"],
+      ["calls", "list", "--limit", "1"],
     ],
     ...[failed, waiting, settling, review, unknown].map((id) => ["calls", "show", id]),
     ["calls", "show", waiting, "--body-only"],
     ["calls", "show", waiting, "--result-only"],
     ...[
       ["failed", "list"],
-      ["failed", "list", "--id", failed, "--id", waiting],
+      ["failed", "list", "--call", failed, "--call", waiting],
     ],
     ...[
       ["failed", "list", "--code", "runner.failed"],
@@ -110,10 +111,10 @@ test("what commands show is the same by the console as on Redis, for people and 
     ],
     ...[settling, review, unknown].map((id) => ["payments", "show", id]),
     ...[
-      ["payments", "refund-list"],
+      ["refunds", "list"],
       ["failed", "discard", "--all", "--dry-run", "--reason", "x"],
-      ["payments", "refund-check"],
-      ["payments", "spent-elsewhere"],
+      ["refunds", "check"],
+      ["payments", "list-spent"],
     ],
     ["payments", "audit", "--from-block", "1"],
     ["payments", "audit", "--from-block", "2", "--to-block", "1"],
@@ -122,7 +123,7 @@ test("what commands show is the same by the console as on Redis, for people and 
   for (const args of shown) {
     const ran = await both(...args);
     expect(ran.stdout + ran.stderr).not.toBe("");
-    if (!args.includes("--body-only") && !args.includes("--result-only")) await both(...args, "--json");
+    if (!args.includes("--body-only") && !args.includes("--result-only")) await both(...args, "-o", "json");
   }
 }, 120_000);
 
@@ -138,7 +139,7 @@ test("what commands do is done by the console as well, under the name of its tok
     ["jobs", "pause", "7/1", "callback/receiver.example.com", "--reason", "x"],
     ["jobs", "resume", "7/1", "callback/receiver.example.com"],
     ["payments", "resolve", review, "--void", "--reason", "x"],
-    ["payments", "refund-list", refund, "--csv", "--reason", "x"],
+    ["refunds", "export", refund, "-o", "csv", "--reason", "x"],
   ];
   for (const args of done) {
     const ran = await there(...args);
@@ -208,7 +209,18 @@ test("a command follows its run over a console that is started anew meanwhile", 
   const first = await fixture.start({ configDir: postern.configDir });
   const [{ address }, at] = [first, `http://${first.address}`];
   const env = { POSTERN_OPERATOR_TOKEN: TOKENS.operator };
-  const command = ["failed", "discard", "--all", "--concurrency", "1", "--yes", "--reason", "x", "--json"];
+  const command = [
+    "failed",
+    "discard",
+    "--all",
+    "--concurrency",
+    "1",
+    "--yes",
+    "--reason",
+    "x",
+    "-o",
+    "json",
+  ];
   const ran = runHere([...command, "--config-dir", "/nowhere", "--operator", at], env);
   await eventually("the run is under way", async () => {
     const { runs } = (await first.get("/api/v1/bulk?kind=discard")).json() as {

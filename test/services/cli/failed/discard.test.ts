@@ -48,13 +48,13 @@ test("postern failed discard says what is paid before it asks, and what is due b
     /^This discards 5 failed calls and deletes their bodies, and cannot be undone\.\n3 of them are paid, .*: refunds become due\n1 of them is paid, .*\nDiscard them\? \[y\/N\] $/,
   );
   expect((await ask()).stdout).toMatch(
-    /^discarded 5 calls\n3 of them were paid, .*: refunds are due \(postern payments refund-list\)\n1 of them was paid/,
+    /^discarded 5 calls\n3 of them were paid, .*: refunds are due \(postern refunds list\)\n1 of them was paid/,
   );
 });
 
 test("postern failed discard tells scripts what is paid and what is due back", async () => {
   await failPaid(fixture, [{ ...USDC, amount: "3200000" }]);
-  const command = ["failed", "discard", "--all", "--reason", "x", "--json"];
+  const command = ["failed", "discard", "--all", "--reason", "x", "-o", "json"];
   const json = async (...more: string[]) => JSON.parse((await here([...command, ...more])).stdout);
   const paid = { confirmed: { calls: 1, amounts: [{ ...USDC, decimals: null, amount: "3200000" }] } };
   expect(await json("--dry-run")).toMatchObject({ paid, refunds_due: null });

@@ -41,7 +41,7 @@ const expectNoBody = async () => expect((await sentBytes()) - sentBefore).toBeLe
 
 test(`postern failed list lists and counts ${CALLS} calls of 20 MiB by endpoint and code, and reads none of their bodies`, async () => {
   const filter = ["--endpoint", "/large", "--code", "runner.refused"];
-  const ran = await run(["failed", "list", ...filter, "--limit", "2", "--json"]);
+  const ran = await run(["failed", "list", ...filter, "--limit", "2", "-o", "json"]);
   expect(ran.stderr).toBe(`${CALLS} failed calls; 2 are listed (--limit 0 lists all)\n`);
   expect(ran.code).toBe(0);
   expect(jsonLines(ran)[1]).toMatchObject({ id: copyId(1), bytes: LARGE, path: "/large" });
@@ -52,7 +52,7 @@ onlyInLongRun(() => {
   test("postern failed list reads no body either if the calls have no head", async () => {
     const calls = await redis.client.zrange(keys.inQueue("webhook/7/1", "failed"), "0", "-1");
     for (const id of calls) await redis.client.hdel(keys.inQueue("webhook/7/1", id), "head");
-    const ran = await run(["failed", "list", "--endpoint", "/large", "--json"]);
+    const ran = await run(["failed", "list", "--endpoint", "/large", "-o", "json"]);
     expect(ran).toMatchObject({ code: 0, stderr: `${CALLS} failed calls\n` });
     expect(jsonLines(ran)[0]).toMatchObject({ bytes: LARGE, path: "/large" });
     await expectNoBody();

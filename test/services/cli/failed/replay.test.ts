@@ -38,7 +38,7 @@ test("postern failed replay leaves a call older than the runner's memory of keys
   );
   expect(ran.stderr).toContain(`\n  ${old}\n`);
   expect(await fixture.calls.find(young)).toBeUndefined();
-  const forced = await here(["failed", "replay", old, "--force", "--json"]);
+  const forced = await here(["failed", "replay", old, "--force", "-o", "json"]);
   expect(forced.code).toBe(0);
   expect(jsonLines(forced)[0]).toMatchObject({
     kind: "replay",
@@ -52,7 +52,7 @@ test("postern failed replay leaves a call older than the runner's memory of keys
 test("postern failed replay exits with 1 for a named call that has not failed, and replays the others", async () => {
   const [id = ""] = await fixture.fail([{}]);
   const unknown = `c_${"0".repeat(32)}`;
-  const ran = await here(["failed", "replay", unknown, "--id", id]);
+  const ran = await here(["failed", "replay", unknown, "--call", id]);
   expect(ran.code).toBe(1);
   expect(ran.stdout).toBe("replayed 1 call\n");
   expect(ran.stderr).toContain(`${unknown} is unknown: there was no such call, or it is no longer kept`);

@@ -41,7 +41,7 @@ test("postern failed show prints metadata, failed attempts and trace, and with -
     fixture.attempts,
   );
   expect((await postern.run(["failed", "show", id, "--body-only"])).stdoutBytes.equals(body)).toBe(true);
-  const [json] = jsonLines(await show(id, "--json"));
+  const [json] = jsonLines(await show(id, "-o", "json"));
   expect(json).toMatchObject({ id, record: "FAILED", body_base64: body.toString("base64"), bytes: 256 });
   expect(json?.["failed_attempts"]).toHaveLength(fixture.attempts);
   const line = { action: "read_body", call_id: id, by: expect.stringContaining("@") };

@@ -102,7 +102,7 @@ test("postern init makes a valid configuration for every preset", async () => {
 test("postern init sells a job for what was said, in tokens of the devnet or of Base Sepolia", async () => {
   const own = newDir();
   const { questions, terminal } = answering("payments", "0.25", "");
-  expect(await runHere(["init", own, "--job", "7"], {}, terminal)).toMatchObject({ code: 0 });
+  expect(await runHere(["init", own, "--job-index", "7"], {}, terminal)).toMatchObject({ code: 0 });
   expect(questions[1]).toBe("What is the price of a call, in USDC? [0.05] ");
   const { prices, x402, webhooks } = loadConfig(readX402, { dir: own, env: {} });
   expect([prices.get("0/7")?.priceWei, webhooks]).toEqual([250_000_000_000_000_000n, undefined]);
@@ -110,7 +110,7 @@ test("postern init sells a job for what was said, in tokens of the devnet or of 
 
   const payTo = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
   const test = newDir();
-  const args = ["init", test, "--yes", "--ways", "payments", "--token", "base-sepolia", "--pay-to", payTo];
+  const args = ["init", test, "--yes", "--ways", "payments", "--network", "base-sepolia", "--pay-to", payTo];
   expect(await runHere(args)).toMatchObject({ code: 0 });
   expect(loadConfig(readX402, { dir: test, env: {} }).x402?.accepted_tokens[0]?.pay_to).toBe(payTo);
 });
@@ -182,14 +182,14 @@ test.each([
     /^error: option '--runner <url>' value 'ftp:\/\/x' is invalid: it must be an http or https URL; for example http/,
   ],
   [
-    ["--yes", "--ways", "payments", "--token", "base-sepolia", "--pay-to", "0x1"],
+    ["--yes", "--ways", "payments", "--network", "base-sepolia", "--pay-to", "0x1"],
     /^error: option '--pay-to <address>' value '0x1' is invalid: it must be .*; for example 0x7099…\n$/,
   ],
   [
     ["--yes", "--ways", "payments", "--price", "0"],
     /--price <amount>' value '0' is invalid: it must be an amount above 0 .*, such as 0\.05\n$/,
   ],
-  [["--yes", "--ways", "payments", "--token", "base-sepolia"], /--token base-sepolia requires --pay-to/],
+  [["--yes", "--ways", "payments", "--network", "base-sepolia"], /--network base-sepolia requires --pay-to/],
   [["--yes", "--ways", "webhoks"], /--ways/],
 ] as [string[], RegExp][])("postern init %j exits with 2 and says why", async (options, problem) => {
   const dir = newDir();

@@ -25,18 +25,22 @@ test("postern jobs list shows what each job holds over all origins, its limits a
   await jobs().pause("3/1", { at: 0, by: "a@b", reason: "it\nloops" });
   const lines = (await here("list")).stdout.split("\n");
   expect(lines).toEqual([
-    "JOB       WAITING  DELAYED  IN FLIGHT  FAILED  OLDEST  LIMITS          STATE",
-    "3/1       0        0        0          0       -       -               paused since 1970-01-01T00:00:00Z by a@b: it loops",
+    expect.stringMatching(/^JOB +WAITING +DELAYED +IN FLIGHT +FAILED +OLDEST +LIMITS +STATE$/),
+    expect.stringMatching(
+      /^3\/1 +0 +0 +0 +0 +- +- +paused since 1970-01-01T00:00:00Z \(\d+d\d+h ago\) by a@b: it loops$/,
+    ),
     expect.stringMatching(/^7\/9 +1 +0 +0 +0 +\d+s +5 at once, 100 per 2000 ms +running$/),
-    expect.stringMatching(/^7\/10 +2 +0 +0 +0 +\d+s +- +throttled until \S+Z at its runner's request$/),
+    expect.stringMatching(
+      /^7\/10 +2 +0 +0 +0 +\d+s +- +throttled until \S+Z \(in \d+s\) at its runner's request$/,
+    ),
     "3 jobs, 1 paused",
     "",
   ]);
 });
 
-test("postern jobs list --json prints one object a line on stdout, and nothing else there", async () => {
+test("postern jobs list -o json prints one object a line on stdout, and nothing else there", async () => {
   await jobs().pause("7/1", { at: 0, by: "a@b", reason: "it loops" });
-  const ran = await postern.run(["jobs", "list", "--json"]);
+  const ran = await postern.run(["jobs", "list", "-o", "json"]);
   expect(jsonLines(ran)).toEqual([
     {
       ...{ job: "7/1", state: "paused", waiting: 0, delayed: 0, active: 0, failed: 0, oldest_age_ms: null },
@@ -115,7 +119,9 @@ test("a job that is paused already, or not paused, is said to be so, with exit c
   expect(await here("pause", "7/1", "7/2", "--reason", "x")).toMatchObject({
     code: 1,
     stdout: expect.stringMatching(/^7\/2 is paused/),
-    stderr: "7/1 is already paused since 1970-01-01T00:00:00Z by a@b: it loops\n",
+    stderr: expect.stringMatching(
+      /^7\/1 is already paused since 1970-01-01T00:00:00Z \(\d+d\d+h ago\) by a@b: it loops\n/,
+    ),
   });
   expect(await here("resume", "7/3", "7/2")).toMatchObject({
     code: 1,

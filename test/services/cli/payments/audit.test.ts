@@ -44,7 +44,7 @@ async function transferPlainly(value: bigint): Promise<string> {
 
 test("an audit matches all that was paid for, and then exits with 0", async () => {
   await Promise.all([payments.buy(), payments.buy(), payments.buy()]);
-  const ran = await run(["payments", "audit", "--from-block", fromBlock, "--json"]);
+  const ran = await run(["payments", "audit", "--from-block", fromBlock, "-o", "json"]);
   expect(found(ran)).toMatchObject({ matched: 3, orphans: [], unsettled: [], missing: [] });
   expect(ran.code).toBe(0);
   expect(await audited(payments.redis.client)).toMatchObject([
@@ -56,7 +56,7 @@ test("an audit matches all that was paid for, and then exits with 0", async () =
   expect((await audit()).stdout).toContain("3 matched, 0 orphans, 0 unsettled, 0 missing, 0 surplus refunds");
   await payments.devnet.chain.mine();
   const later = String(await payments.devnet.chain.client.getBlockNumber());
-  const none = await auditFrom(later, "--to-block", later, "--json");
+  const none = await auditFrom(later, "--to-block", later, "-o", "json");
   expect(found(none)).toMatchObject({ matched: 0, missing: [] });
 });
 
@@ -64,7 +64,7 @@ test("an audit names money that no payment explains an orphan: from whom, how mu
   await payments.buy();
   const hash = await transferPlainly(1_250_000n);
   const nonce = await payments.payOnChain();
-  const ran = await audit("--json");
+  const ran = await audit("-o", "json");
   expect(ran.code).toBe(1);
   const { matched, orphans } = found(ran);
   expect(matched).toBe(1);
@@ -82,7 +82,7 @@ test("an audit names money that no payment explains an orphan: from whom, how mu
 test("an audit names money an orphan whose authorization was spent on another amount than its payment's", async () => {
   const nonce = await payments.payOnChain(PRICE - 1n);
   const id = await payments.claim({ nonce });
-  const { orphans, unsettled } = found(await audit("--json"));
+  const { orphans, unsettled } = found(await audit("-o", "json"));
   expect(orphans).toEqual([expect.objectContaining({ call_id: id, amount: String(PRICE - 1n) })]);
   expect(unsettled).toEqual([]);
 });
@@ -90,7 +90,7 @@ test("an audit names money an orphan whose authorization was spent on another am
 test("an audit tells of money for a payment that the journal does not hold to be paid, with its state", async () => {
   const id = await payments.claim({ nonce: await payments.payOnChain() });
   await payments.gateway.journal.markForReview(id, "x");
-  const ran = await audit("--json");
+  const ran = await audit("-o", "json");
   expect(ran.code).toBe(1);
   expect(found(ran).unsettled).toEqual([
     expect.objectContaining({ payment: expect.objectContaining({ call_id: id, state: "review" }) }),
@@ -109,7 +109,8 @@ test("an audit names a payment missing whose money the chain does not show, in t
       "audit",
       "--config-dir",
       payments.postern.configDir,
-      "--json",
+      "-o",
+      "json",
       ...args,
     ]);
     return { code: ran.code, missing: found(ran).missing };

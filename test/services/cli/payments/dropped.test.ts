@@ -59,23 +59,23 @@ async function expectRefundCase(id: string): Promise<void> {
   });
   expect(payment).toMatchObject({ effect: "none", call: undefined, callBytes: 0, reason: undefined });
   expect([await payments.gateway.waiting(), await payments.charged()]).toEqual([[], [PRICE]]);
-  const [due] = jsonLines(await run(["payments", "refund-list", "--json"]));
+  const [due] = jsonLines(await run(["refunds", "list", "-o", "json"]));
   expect(due).toMatchObject({ call_id: id, effect: "none", state: "discarded", obstacle: null });
-  const audit = await run(["payments", "audit", "--from-block", fromBlock, "--json"]);
+  const audit = await run(["payments", "audit", "--from-block", fromBlock, "-o", "json"]);
   expect(JSON.parse(audit.stdout)).toMatchObject({ tokens: [{ matched: 1, orphans: [], unsettled: [] }] });
 }
 
 test("the body of an open payment is dropped with an audit entry: no further settle request is sent, and money that still arrives is due back", async () => {
   const { id, headers } = await unsettled();
   expect(await usage()).toBe(2);
-  const ran = await drop(id, "--json");
+  const ran = await drop(id, "-o", "json");
   expect([ran.code, jsonLines(ran)]).toMatchObject([
     0,
     [{ call_id: id, body_kept: false, dropped: { reason: expect.any(String) } }],
   ]);
   expect(await usage(), "it counts for its client no longer").toBe(0);
   expect(await audited()).toEqual([expect.stringContaining(`action drop call_id ${id} by `)]);
-  const shown = JSON.parse((await run(["payments", "show", id, "--json"])).stdout);
+  const shown = JSON.parse((await run(["payments", "show", id, "-o", "json"])).stdout);
   expect(shown).toMatchObject({ state: "settling", body_kept: false, dropped: { reason: REASON } });
   expect(shown.actions).toEqual(["reconcile"]);
 
@@ -115,7 +115,7 @@ test("a payment in review whose body was dropped can still be resolved: as settl
   expect(await run(["payments", "resolve", id, ...settled])).toMatchObject({ code: 0 });
   expect(await find(id)).toMatchObject({ state: "DISCARDED", effect: "none" });
   expect(await payments.gateway.waiting()).toEqual([]);
-  expect((await run(["payments", "refund-list", "--json"])).stdout).toContain(id);
+  expect((await run(["refunds", "list", "-o", "json"])).stdout).toContain(id);
 
   const other = await payments.claimForReview();
   expect(await drop(other)).toMatchObject({ code: 0 });

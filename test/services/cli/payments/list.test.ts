@@ -8,7 +8,7 @@ const payments = usePayments();
 const TRANSACTION = `0x${"ab".repeat(32)}`;
 
 async function listed(...args: string[]): Promise<unknown[]> {
-  const list = ["payments", "list", "--json", "--config-dir", payments.postern.configDir, ...args];
+  const list = ["payments", "list", "-o", "json", "--config-dir", payments.postern.configDir, ...args];
   const ran = await runHere(list);
   expect(ran.code).toBe(0);
   return jsonLines(ran).map((line) => line["call_id"]);
@@ -36,7 +36,7 @@ test("postern payments list shows the newest first, and picks by state, payer, t
   await journal.markVoid(await found(voided), { reason: "expired" }, { now: Date.now() });
   await journal.markForReview(review, "spent");
   const all = [review, voided, disputed, other];
-  const ran = await payments.postern.run(["payments", "list", "--json"]);
+  const ran = await payments.postern.run(["payments", "list", "-o", "json"]);
   expect([ran.code, jsonLines(ran).map((line) => line["call_id"])]).toEqual([0, all]);
   const [since, until] = ["1970-01-01T00:00:02", "1970-01-01T00:00:03"];
   const picked: [string[], string[]][] = [

@@ -82,6 +82,6 @@ test("payments that were settled before they came are listed with the transactio
   const { headers, signed } = await permit2Payment(payments.gateway, { payer: payments.payer });
   const transaction = await devnet.chain.permit2.settle(signed);
   expect((await payments.gateway.post(headers)).status).toBe(409);
-  const { stdout } = await run(["payments", "spent-elsewhere"]);
+  const { stdout } = await run(["payments", "list-spent"]);
   expect(stdout).toContain(`paid to you in ${transaction}`);
 });

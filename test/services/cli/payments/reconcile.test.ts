@@ -22,7 +22,7 @@ test("postern payments reconcile has a running gateway look at once, and prints 
 test("postern payments reconcile says that no gateway runs, and which payments no gateway looks after", async () => {
   const [open, review] = [await payments.claim(), await payments.claimForReview()];
   await payments.stopGateway();
-  const ran = await run(["payments", "reconcile", open, review, UNKNOWN, "--timeout", "1", "--json"]);
+  const ran = await run(["payments", "reconcile", open, review, UNKNOWN, "--wait", "1", "-o", "json"]);
   expect(ran.code).toBe(1);
   expect(problemOf(ran)["detail"]).toMatch(
     /^no gateway checked 1 payment within 1 s: make sure that a gateway is running; it then checks these payments at once\n/,

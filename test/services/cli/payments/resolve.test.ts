@@ -50,7 +50,7 @@ test("a payment in review that is resolved as settled gets its job from the gate
   expect(line).toMatch(/by \S+@\S+ selection by id/);
   expect(line).toContain("reason seen on the explorer");
   expect(line).toContain(`transaction ${transaction}`);
-  expect(await run(["payments", "list", "--json", "--disputed"])).toMatchObject({ code: 0, stdout: "" });
+  expect(await run(["payments", "list", "-o", "json", "--disputed"])).toMatchObject({ code: 0, stdout: "" });
 });
 
 test("a payment in review that is resolved as void loses its body and is open no more", async () => {
@@ -82,7 +82,7 @@ onlyInLongRun(() => {
     const acknowledge = (reason: string) =>
       run(["payments", "resolve", id, "--acknowledged", "--reason", reason]);
     const disputed = async () =>
-      jsonLines(await run(["payments", "list", "--json", "--disputed"])).map(({ call_id }) => call_id);
+      jsonLines(await run(["payments", "list", "-o", "json", "--disputed"])).map(({ call_id }) => call_id);
     expect(await acknowledge("too early")).toMatchObject({
       code: 1,
       stderr: expect.stringContaining("only a disputed payment can be acknowledged"),
@@ -111,7 +111,7 @@ test.each(["settled", "void"])(
 
     const told = /\bby \S+@\S+: seen on the explorer\n/;
     expect((await run(["payments", "show", id])).stdout).toMatch(told);
-    const [json] = jsonLines(await run(["payments", "show", id, "--json"]));
+    const [json] = jsonLines(await run(["payments", "show", id, "-o", "json"]));
     expect(json?.["decided"]).toEqual({
       by: expect.stringMatching(/^\S+@\S+$/),
       reason: "seen on the explorer",
@@ -128,7 +128,7 @@ test("a decision whose line cannot be written is not made", async () => {
   const { id } = await paidInReview();
   await payments.redis.client.set(keys.audit("money"), "no stream");
   expect(await run(["payments", "resolve", id, "--void", "--reason", "x"])).toMatchObject({ code: 1 });
-  const [json] = jsonLines(await run(["payments", "show", id, "--json"]));
+  const [json] = jsonLines(await run(["payments", "show", id, "-o", "json"]));
   expect(json).toMatchObject({ state: "review" });
 });
 

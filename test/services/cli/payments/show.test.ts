@@ -13,13 +13,13 @@ test("postern payments show tells state, terms, settlement and body size, and ex
     id,
     "queued since",
     payments.payer.address.toLowerCase(),
-    "3200000",
+    "3.2 USDC",
     "body ",
     "5 bytes",
   ]) {
     expect(text).toContain(part);
   }
-  const [json] = jsonLines(await run(["payments", "show", id, "--json"]));
+  const [json] = jsonLines(await run(["payments", "show", id, "-o", "json"]));
   expect(json).toMatchObject({ call_id: id, state: "queued", dispatches: 1, terms: { body_bytes: 5 } });
   expect(json?.["settlement"]).toMatchObject({ by: "facilitator" });
   const ran = await run(["payments", "show", UNKNOWN]);

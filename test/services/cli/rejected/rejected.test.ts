@@ -22,15 +22,15 @@ test("postern rejected list prints the newest first, a line a request, and nothi
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   const lines = ran.stdout.trimEnd().split("\n");
   expect(lines[1]).toMatch(
-    /^r_\w{19} {2}\S+Z {2}192\.0\.2\.1 +POST +\/a +request\.not_found +differs from \/a by case$/,
+    /^r_\w{19} {2}\S+Z +\S+ {2}192\.0\.2\.1 +POST +\/a +request\.not_found +differs from \/a by case$/,
   );
   expect(lines).toHaveLength(5);
   expect(lines[4]).toBe("3 refused requests");
   expect(ran.stdout).toMatch(/^[ -~\n]*$/);
 });
 
-test("postern rejected list --json prints one object a line on stdout, and nothing else there", async () => {
-  const ran = await rejected("list", "--json", "--limit", "1");
+test("postern rejected list -o json prints one object a line on stdout, and nothing else there", async () => {
+  const ran = await rejected("list", "-o", "json", "--limit", "1");
   expect(jsonLines(ran)).toEqual([
     {
       id: expect.stringMatching(/^r_/),
@@ -56,9 +56,9 @@ test("postern rejected list --json prints one object a line on stdout, and nothi
 });
 
 test("postern rejected list chooses by path, by code, by time and by whether the path is unknown", async () => {
-  const list = async (...args: string[]) => reasons(await rejected("list", "--json", ...args));
-  expect(await list("--path", "/a")).toHaveLength(2);
-  expect(await list("--path", "/quiet")).toEqual([]);
+  const list = async (...args: string[]) => reasons(await rejected("list", "-o", "json", ...args));
+  expect(await list("--endpoint", "/a")).toHaveLength(2);
+  expect(await list("--endpoint", "/quiet")).toEqual([]);
   expect(await list("--unknown")).toEqual(["differs from /a by case"]);
   expect(await list("--code", "webhook.credential_rejected", "--limit", "0")).toEqual(["missing"]);
   expect(await list("--since", new Date((rejections.newest[0]?.at ?? 0) - 1000).toISOString())).toHaveLength(
@@ -72,22 +72,22 @@ test.each([
   ["/nope", "error: no endpoint has the path /nope\n"],
   ["unknown", "error: no endpoint has the path unknown\n"],
 ])(
-  "postern rejected list --path %s is refused with exit code 2: no endpoint has it",
+  "postern rejected list --endpoint %s is refused with exit code 2: no endpoint has it",
   async (path, stderr) => {
-    expect(await rejected("list", "--path", path)).toEqual({ code: 2, stdout: "", stderr });
+    expect(await rejected("list", "--endpoint", path)).toEqual({ code: 2, stdout: "", stderr });
   },
 );
 
-test("postern rejected list --path lists what an endpoint refused that is no longer configured", async () => {
+test("postern rejected list --endpoint lists what an endpoint refused that is no longer configured", async () => {
   const endpoints = [{ path: "/quiet", job_id: 1, auth: "none" }];
   postern.configure({ postern: { redis: { url: asUser(redis.url, "operator") } }, webhooks: { endpoints } });
-  expect(reasons(await rejected("list", "--json", "--path", "/a"))).toHaveLength(2);
+  expect(reasons(await rejected("list", "-o", "json", "--endpoint", "/a"))).toHaveLength(2);
 });
 
 test("postern rejected show takes the beginning of an id, and says with exit code 1 if several begin so", async () => {
-  const [{ id = "" } = {}, next] = jsonLines(await rejected("list", "--json")) as { id: string }[];
+  const [{ id = "" } = {}, next] = jsonLines(await rejected("list", "-o", "json")) as { id: string }[];
   const common = [...id].findIndex((digit, at) => next?.id[at] !== digit);
-  const ran = await rejected("show", id.slice(0, common + 1), "--json");
+  const ran = await rejected("show", id.slice(0, common + 1), "-o", "json");
   expect(jsonLines(ran)).toMatchObject([{ id }]);
   expect(await rejected("show", id.slice(0, common))).toMatchObject({
     code: 1,
@@ -96,9 +96,9 @@ test("postern rejected show takes the beginning of an id, and says with exit cod
 });
 
 test("postern rejected show prints all that was kept, and no value of a header or of the query", async () => {
-  const [id = ""] = jsonLines(await rejected("list", "--json", "--code", "webhook.credential_rejected")).map(
-    (line) => String(line["id"]),
-  );
+  const [id = ""] = jsonLines(
+    await rejected("list", "-o", "json", "--code", "webhook.credential_rejected"),
+  ).map((line) => String(line["id"]));
   const ran = await rejected("show", id);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   expect(ran.stdout).toMatch(/^credential found +none\ncredential expected +Stripe-Signature\n/m);
@@ -108,14 +108,14 @@ test("postern rejected show prints all that was kept, and no value of a header o
   expect(ran.stdout).toMatch(/^body +12 bytes, not kept\n/m);
   expect(ran.stdout).toMatch(/^query parameters +token$/m);
   expect(ran.stdout).not.toContain("hidden");
-  expect(jsonLines(await rejected("show", id, "--json"))).toMatchObject([
+  expect(jsonLines(await rejected("show", id, "-o", "json"))).toMatchObject([
     { id, bytes: 12, body_base64: null },
   ]);
 });
 
 test("postern rejected show prints a kept body as hex if it would control the terminal", async () => {
-  const [id = ""] = jsonLines(await rejected("list", "--json", "--code", "request.too_large")).map((line) =>
-    String(line["id"]),
+  const [id = ""] = jsonLines(await rejected("list", "-o", "json", "--code", "request.too_large")).map(
+    (line) => String(line["id"]),
   );
   const ran = await rejected("show", id);
   expect(ran.stdout).toContain(Buffer.from('{"a":1}').toString("hex"));

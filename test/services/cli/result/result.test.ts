@@ -25,7 +25,7 @@ async function bought(
 ): Promise<{ front: Front; url: string; token: string }> {
   const front = await startFront();
   await payments.startProducer(inject);
-  const args = ["pay", `${front.url}${JOB_PATH}`, "--max", "5", "--wait", "0", "--json"];
+  const args = ["pay", `${front.url}${JOB_PATH}`, "--max", "5", "--wait", "0", "-o", "json"];
   const ran = await runHere(args, { POSTERN_PAYER_KEY: payments.payer.privateKey });
   const { result_url, result_token } = jsonLines(ran).at(-1) as Record<string, string>;
   front.requests.length = 0;
@@ -43,7 +43,7 @@ describe("postern result with the token", () => {
     expect(await runHere(["result", url], { POSTERN_RESULT_TOKEN: token })).toEqual(expected);
     const env = { POSTERN_RESULT_TOKEN: "rt_other" };
     expect(await runHere(["result", url, "--token-file", file], env)).toEqual(expected);
-    const json = await runHere(["result", url, "--json"], { POSTERN_RESULT_TOKEN: token });
+    const json = await runHere(["result", url, "-o", "json"], { POSTERN_RESULT_TOKEN: token });
     expect(jsonLines(json)).toEqual([{ url, status: 200, content_type: "text/plain", body: "forty-two" }]);
     const quiet = await runHere(["result", url, "--quiet"], { POSTERN_RESULT_TOKEN: token });
     expect(quiet).toEqual({ code: 0, stdout: "forty-two", stderr: "" });
@@ -85,7 +85,7 @@ describe("postern result with the token", () => {
     const inFile = await runHere(["result", url, "--token-file", file]);
     expect(inFile.code).toBe(3);
     expect(inFile.stderr + inUrl.stderr).not.toContain(token);
-    const none = await runHere(["result", url, "--token-file", join(tempDir(), "none"), "--json"]);
+    const none = await runHere(["result", url, "--token-file", join(tempDir(), "none"), "-o", "json"]);
     expect([none.code, problemOf(none)["code"]]).toEqual([3, "start.config_invalid"]);
   });
 
@@ -149,7 +149,7 @@ describe("postern result with the token", () => {
       res.writeHead(410, { "Content-Type": "x/y" }).end(JSON.stringify({ code: CLEAR, detail: CLEAR }));
     runs.push(
       await runHere(["result", url], env, screen),
-      await runHere(["result", url, "--json"], env, screen),
+      await runHere(["result", url, "-o", "json"], env, screen),
     );
     front.answer = (_req, res) => {
       res.writeHead(200, { "Content-Type": "text/plain; a=\x9b2J" }).end("hi");

@@ -43,8 +43,8 @@ async function sendAs(sender: Sender, ...more: string[]) {
   const { configured, signing } = sender.key("new");
   const key = configured === signing ? [] : ["--key", "env:KEY"];
   const args = ["send", pathOf(sender), "--preset", sender.preset, "--secret", "env:SECRET", ...key];
-  const url = ["--url", `http://${gateway.address}`];
-  const ran = await runHere([...args, ...url, "--json", ...more], { SECRET: configured, KEY: signing });
+  const url = ["--gateway", `http://${gateway.address}`];
+  const ran = await runHere([...args, ...url, "-o", "json", ...more], { SECRET: configured, KEY: signing });
   const [line] = jsonLines(ran);
   return { ...ran, status: (line?.["answer"] as { status?: number } | undefined)?.status };
 }
@@ -81,8 +81,8 @@ describe.each(senders.map((sender) => [sender.name, sender] as const))("%s", (_n
 test.each(configured.map((sender) => [sender.name, sender] as const))(
   "%s is signed as its endpoint is configured, so that the gateway accepts it",
   async (_name, sender) => {
-    const args = ["send", pathOf(sender), "--config-dir", postern.configDir, "--json"];
-    const ran = await runHere([...args, "--url", `http://${gateway.address}`]);
+    const args = ["send", pathOf(sender), "--config-dir", postern.configDir, "-o", "json"];
+    const ran = await runHere([...args, "--gateway", `http://${gateway.address}`]);
     expect(ran.stderr).toBe("");
     expect(jsonLines(ran)[0]).toMatchObject({ answer: { status: successOf(sender) } });
     await webhooks.onlyCall();

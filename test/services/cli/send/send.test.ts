@@ -35,10 +35,10 @@ beforeEach(async () => {
 });
 
 const sendHere = (path: string, ...more: string[]) =>
-  runHere(["send", path, "--url", url, "--config-dir", postern.configDir, ...more]);
+  runHere(["send", path, "--gateway", url, "--config-dir", postern.configDir, ...more]);
 
 test("postern send finds preset and secret by the path, and prints what it sent and the answer", async () => {
-  const ran = await postern.run(["send", "/hooks/github", "--event", "push", "--url", url]);
+  const ran = await postern.run(["send", "/hooks/github", "--event", "push", "--gateway", url]);
   expect(ran).toMatchObject({ code: 0, stderr: "" });
   expect(ran.stdout).toMatch(/^POST http:\/\/127\.0\.0\.1:\d+\/hooks\/github\n/);
   expect(ran.stdout).toMatch(/ {2}X-GitHub-Event +push\n/);
@@ -60,17 +60,19 @@ test.each(ENDPOINTS.filter(({ auth }) => auth !== undefined))(
 );
 
 test("postern send --repeat sends the same delivery again, which is told to be known", async () => {
-  const ran = await sendHere("/hooks/github", "--repeat", "1", "--json");
+  const ran = await sendHere("/hooks/github", "--repeat", "1", "-o", "json");
   expect(jsonLines(ran).map(({ answer }) => answer)).toMatchObject([{ replayed: false }, { replayed: true }]);
   await webhooks.onlyCall();
 });
 
-test("two runs of postern send are two deliveries, unless --id is the same", async () => {
+test("two runs of postern send are two deliveries, unless --delivery-id is the same", async () => {
   await sendHere("/hooks/github");
   await sendHere("/hooks/github");
   expect(await webhooks.waiting()).toHaveLength(2);
-  await sendHere("/hooks/github", "--id", "d-1");
-  expect((await sendHere("/hooks/github", "--id", "d-1")).stdout).toContain("this delivery is a repeat");
+  await sendHere("/hooks/github", "--delivery-id", "d-1");
+  expect((await sendHere("/hooks/github", "--delivery-id", "d-1")).stdout).toContain(
+    "this delivery is a repeat",
+  );
   expect(await webhooks.waiting()).toHaveLength(3);
 });
 
@@ -93,7 +95,7 @@ test("a refusal ends postern send with 1, in words, and with what tells more", a
     /\n401 Unauthorized .*\nrefused: Credential is not valid: unauthorized; required:/,
   );
   expect(ran.stdout).toContain(
-    `postern rejected list --path /hooks/github --config-dir ${postern.configDir}\n`,
+    `postern rejected list --endpoint /hooks/github --config-dir ${postern.configDir}\n`,
   );
 });
 
@@ -157,7 +159,7 @@ test("a preset that is unknown is refused with the one that was meant", async ()
 });
 
 test("a gateway that does not answer is named", async () => {
-  const args = ["send", "/a", "--preset", "github", "--secret", "s", "--url", "http://127.0.0.1:1"];
+  const args = ["send", "/a", "--preset", "github", "--secret", "s", "--gateway", "http://127.0.0.1:1"];
   const ran = await runHere(args);
   expect(ran).toMatchObject({
     code: 1,

@@ -136,6 +136,9 @@ describe("400", () => {
   test.each([
     [{ reason: "x" }, /^filter: is empty: set a filter, call_ids, or all/],
     [{ filter: {}, reason: "x" }, /^filter: is empty/],
+    [{ call_ids: [id], filter: { code: "runner.refused" }, reason: "x" }, /^call_ids: must not .* filter/],
+    [{ all: true, filter: { code: "runner.refused" }, reason: "x" }, /^all: must not .* filter/],
+    [{ all: true, call_ids: [id], reason: "x" }, /^all: must not .* call_ids/],
     [{ all: false, reason: "x" }, /^all: /],
     [{ all: true }, /^reason: is missing/],
     [{ filter: { code: "nope" }, reason: "x" }, /^filter\.code: must be an error code/],

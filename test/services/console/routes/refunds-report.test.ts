@@ -8,6 +8,7 @@ import { usePayments } from "../../../fixtures/payments.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { csvRows } from "../../../support/csv-rows.ts";
+import { WORK } from "../../../support/results.ts";
 import { gate } from "../../runner/gated-jobs.ts";
 import { failPaid, USDC } from "../paid-failures.ts";
 import { configureRefunds, refundable } from "../refundable.ts";
@@ -121,8 +122,7 @@ describe("what a report says of others' words", () => {
     const [id = ""] = await failPaid(calls, [{ ...USDC, amount: "1" }]);
     const found = await calls.find(id);
     await calls.replay(found, WHY);
-    const worker = { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 };
-    const backend = openBackends(redis.partition, worker)(found.queue);
+    const backend = openBackends(redis.partition, WORK)(found.queue);
     await backend.fetch("worker:1", { bytes: undefined, alone: false });
     await calls.records.failed(found, Date.now());
     const job = { id, opts: { attempts: 1 } } as Parameters<QueueBackend["moveToFailed"]>[0];

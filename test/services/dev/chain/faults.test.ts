@@ -107,6 +107,15 @@ test("a facilitator ordered to be slow waits before it acts, or before it answer
   expect(await settling).toMatchObject({ success: true });
 });
 
+test("an answer that is delayed is sent once the faults are cleared", async () => {
+  const { payload, payer } = await payment();
+  await order({ on: "settle", kind: "slow", replyDelayMs: 600_000 });
+  const settling = settle(payload);
+  await eventually("the transaction lands", async () => (await paid(payer)).length === 1);
+  await devnet.control.clearFaults();
+  expect(await settling).toMatchObject({ success: true });
+});
+
 test("a facilitator ordered to answer hugely sends a body of many megabytes that is JSON", async () => {
   const { payload } = await payment();
   await order({ on: "verify", kind: "huge", bytes: 3_000_000 });

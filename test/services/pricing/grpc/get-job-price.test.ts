@@ -5,7 +5,6 @@ import { toResponse } from "../../../../services/pricing/grpc.ts";
 import { recoverAddress } from "../../../../shared/chain/signatures.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { type JobQuote, jobQuoteDigest } from "../../../../shared/pricing/job-quote.ts";
-import { solve } from "../../../../shared/pricing/proof-of-work.ts";
 import {
   ENGINE,
   type Engine,
@@ -22,6 +21,7 @@ import {
 } from "../../../fixtures/pricing.ts";
 import { useOwnRedis } from "../../../fixtures/redis.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
+import { solve } from "../../../support/solve.ts";
 
 type Fault = readonly [what: string, its: Partial<Wire>, code: status, details: RegExp];
 

@@ -46,7 +46,7 @@ describe("200", () => {
     });
   });
 
-  test("a quote over HTTP comes with the header that an x402 gateway takes: the same quote and signature", async () => {
+  test("a quote over HTTP comes with the header that a payment gateway takes: the same quote and signature", async () => {
     const answer = (await post(engine, wireRequest())).json<Record<string, string>>();
     const decoded = decodeQuoteHeader(String(answer["quote_header"]));
     expect(decoded).toMatchObject({ ok: true, signed: { signature: answer["signature"] } });

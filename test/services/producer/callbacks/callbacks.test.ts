@@ -1,11 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { callbackId } from "../../../../shared/call/callback.ts";
 import type { JobCall } from "../../../../shared/call/job-call.ts";
-import {
-  createDeliverResult,
-  type DeliverResult,
-  type Delivery,
-} from "../../../../shared/call-search/deliver-result.ts";
+import type { DeliverResult, Delivery } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../../shared/platform/log/logger.ts";
 import { systemClock } from "../../../../shared/platform/time/clock.ts";
@@ -16,13 +12,14 @@ import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { aCall, TEST_CALLBACKS, type TestProducerOptions, useProducer } from "../../../fixtures/producer.ts";
 import { type TestReceiver, useReceivers } from "../../../fixtures/receivers.ts";
 import { keys } from "../../../fixtures/redis.ts";
+import { deliverResultOn } from "../../../support/results.ts";
 
 const producers = useProducer();
 const runner = useFakeRunner();
 const startReceiver = useReceivers();
 let deliver: DeliverResult;
 beforeAll(() => {
-  deliver = createDeliverResult(producers.redis.partition);
+  deliver = deliverResultOn(producers.redis.partition);
 });
 
 const operator = () => ({

@@ -106,46 +106,54 @@ async function hideConfig(client: Redis): Promise<void> {
   await client.call("ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-config");
 }
 const asApp = (url: string) => url.replace("redis://", "redis://app:any@");
-const DECLARED = "fsync before each reply, by its contract";
 
-test("where Redis hides its settings a gateway starts only if an operator has declared them, and says everywhere that it is declared", async () => {
+test("where Redis hides its settings a gateway starts only if an operator believes its service, and says everywhere that it is managed", async () => {
   await hideConfig(redis.client);
   const redisUrl = asApp(redis.url);
-  const undeclared = await webhooks.start({ endpoints, redisUrl, early: true });
-  await expect(undeclared.gateway.firstCheck).rejects.toThrow(/allow CONFIG GET.*\[redis\] declared = /);
-  expect((await post(undeclared)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
+  const strict = await webhooks.start({ endpoints, redisUrl, early: true });
+  await expect(strict.gateway.firstCheck).rejects.toThrow(/allow CONFIG GET.*durability = "managed"/);
+  expect((await post(strict)).json()).toMatchObject({ status: 503, code: "queue.not_durable" });
 
-  const declared = await webhooks.start({ endpoints, redisUrl, declared: DECLARED });
-  expect((await post(declared)).status).toBe(202);
-  const proof = `declared by the operator: ${DECLARED}`;
-  expect((await readyz(declared)).json()).toMatchObject({ durability: "strict", redis: proof });
-  expect(declared.log.events.find(({ event }) => event === "redis.ready")?.fields).toMatchObject({ proof });
+  const managed = await webhooks.start({ endpoints, redisUrl, durability: "managed" });
+  expect((await post(managed)).status).toBe(202);
+  const proof = "managed";
+  expect((await readyz(managed)).json()).toMatchObject({ durability: "managed", redis: proof });
+  expect(managed.log.events.find(({ event }) => event === "redis.ready")?.fields).toMatchObject({ proof });
 });
 
 test.each([
-  ["evicts keys", "maxmemory-policy", "allkeys-lru", "noeviction", /maxmemory-policy is allkeys-lru/],
+  [
+    "evicts keys",
+    "managed",
+    "maxmemory-policy",
+    "allkeys-lru",
+    "noeviction",
+    /maxmemory-policy is allkeys-lru/,
+  ],
   [
     "keeps no append-only file",
+    "strict",
     "appendonly",
     "no",
     "yes",
     /in the settings of the Redis service; a service without that cannot be used/,
   ],
-])(
-  "what a Redis that hides its settings still shows is checked, whatever is declared: one that %s is refused, and no CONFIG SET is advised",
-  async (_, name, weak, strong, reason) => {
+] as const)(
+  "what a Redis that hides its settings still shows is checked: one that %s is refused with durability %s, and no CONFIG SET is advised",
+  async (_, durability, name, weak, strong, reason) => {
     await hideConfig(redis.client);
     await redis.client.config("SET", name, weak);
     try {
       const gateway = await webhooks.start({
-        ...{ endpoints, redisUrl: asApp(redis.url), declared: DECLARED },
+        ...{ endpoints, redisUrl: asApp(redis.url), durability },
         early: true,
       });
       const refusal = await gateway.gateway.firstCheck.catch((error: Error) => error.message);
       expect(refusal).toMatch(reason);
       expect(refusal).not.toContain("CONFIG SET");
       await redis.client.config("SET", name, strong);
-      await eventually("calls are taken", async () => (await post(gateway)).status === 202);
+      if (durability === "managed")
+        await eventually("calls are taken", async () => (await post(gateway)).status === 202);
     } finally {
       await redis.client.config("SET", name, strong);
       await eventually("the append-only file is whole", isAofWhole);
@@ -153,10 +161,24 @@ test.each([
   },
 );
 
-test("settings that Redis shows are believed, and not what is declared", async () => {
+test("a managed Redis that hides its settings may keep its log elsewhere than in an append-only file", async () => {
+  await hideConfig(redis.client);
+  await redis.client.config("SET", "appendonly", "no");
+  try {
+    const gateway = await webhooks.start({
+      ...{ endpoints, redisUrl: asApp(redis.url), durability: "managed" },
+    });
+    expect((await post(gateway)).status).toBe(202);
+  } finally {
+    await redis.client.config("SET", "appendonly", "yes");
+    await eventually("the append-only file is whole", isAofWhole);
+  }
+});
+
+test("settings that Redis shows are believed, and not that its service is durable", async () => {
   await redis.client.config("SET", "appendfsync", "everysec");
   try {
-    const gateway = await webhooks.start({ endpoints, declared: DECLARED, early: true });
+    const gateway = await webhooks.start({ endpoints, durability: "managed", early: true });
     await expect(gateway.gateway.firstCheck).rejects.toThrow(/appendfsync is everysec/);
   } finally {
     await redis.client.config("SET", "appendfsync", "always");
@@ -199,8 +221,8 @@ test(
       await client.config("SET", "appendfsync", "always");
       await eventually("calls are taken", async () => (await post(gateway)).status === 202);
       await hideConfig(client);
-      const undeclared = await webhooks.start({ endpoints, redisUrl: asApp(server.url), early: true });
-      await expect(undeclared.gateway.firstCheck).rejects.toThrow(/\[redis\] declared/);
+      const hidden = await webhooks.start({ endpoints, redisUrl: asApp(server.url), early: true });
+      await expect(hidden.gateway.firstCheck).rejects.toThrow(/durability = "managed"/);
     } finally {
       client.disconnect();
       await server.stop();

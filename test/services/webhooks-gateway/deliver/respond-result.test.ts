@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import type { Inject } from "../../../../services/producer/producer.ts";
 import { createResults } from "../../../../shared/call/results/store.ts";
-import { createDeliverResult } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useInjecting } from "../../../fixtures/injecting.ts";
 import { type TestWebhooks, useWebhooks } from "../../../fixtures/webhooks.ts";
 import { send } from "../../../support/http.ts";
+import { deliverResultOn } from "../../../support/results.ts";
 
 const webhooks = useWebhooks();
 const inject = useInjecting(webhooks.redis, "webhook");
@@ -72,7 +72,7 @@ test("when the time is up, the answer is the one of an endpoint that does not wa
 
 test("a long job's result is the answer, if the runner delivers it while the sender waits", async () => {
   const results = createResults(webhooks.redis.partition);
-  const deliverResult = createDeliverResult(webhooks.redis.partition);
+  const deliverResult = deliverResultOn(webhooks.redis.partition);
   const text = { kind: "answer", status: 200, contentType: "text/plain", at: 1, by: "delivery" } as const;
   const told: string[] = [];
   const run: Inject = async ({ call }) => {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { createResults } from "../../../../shared/call/results/store.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useInjecting } from "../../../fixtures/injecting.ts";
 import { useRedisProxy } from "../../../fixtures/redis-proxy.ts";
 import { useWebhooks } from "../../../fixtures/webhooks.ts";
+import { tellProgressOn } from "../../../support/results.ts";
 import { ask, deliver, KEEPING, NOBODYS, startAskable } from "./called.ts";
 
 const webhooks = useWebhooks();
@@ -21,7 +21,7 @@ describe("200", () => {
 
     await inject(async () => ({ status: 202 }));
     await eventually("it is injected", async () => (await proven())["state"] === "injected");
-    await createResults(webhooks.redis.partition).tellProgress(String(id), { at: 5, json: '{"percent":40}' });
+    await tellProgressOn(webhooks.redis.partition)(String(id), { at: 5, json: '{"percent":40}' });
     expect(await proven()).toMatchObject({ attempts: 1, progress: { percent: 40 }, progress_at: 5 });
     expect((await ask(gateway, id, { below: "" })).json()).toEqual({ ...status, state: "injected" });
   });

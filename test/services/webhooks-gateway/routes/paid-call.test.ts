@@ -19,7 +19,7 @@ test("a paid call that waits is 404 at a webhooks gateway on the same Redis, als
   }
 });
 
-test("a paid call that has ended is 404 there too, and its result stays at the x402 gateway", async () => {
+test("a paid call that has ended is 404 there too, and its result stays at the payment gateway", async () => {
   const gateway = await startAskable(webhooks);
   const bought = await x402.gateway({ resultSecrets: [RESULT_SECRET] });
   const { id, token, ...call } = await calls.ended(bought, async () => ({ status: 200, body: "done" }));

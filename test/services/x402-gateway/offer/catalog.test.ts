@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
-import { noOffer, toCatalog } from "../../../../services/x402-gateway/offer/catalog.ts";
+import { noOffer, toCatalog as toWholeCatalog } from "../../../../services/x402-gateway/offer/catalog.ts";
 import { createListJobs } from "../../../../services/x402-gateway/routes/list-jobs.ts";
 import { x402Toml } from "../../../../shared/config/x402-toml.ts";
-import { toPriceList } from "../../../../shared/pricing/prices.ts";
+import { fixedRateOf } from "../../../../shared/pricing/rates/sources/fixed.ts";
+import { toPriceList } from "../../../support/price-list.ts";
 import { tokenTable, tokenWith } from "../../../support/rate-tokens.ts";
 
 const ids = { serviceId: 1, jobIndex: 7 };
@@ -23,9 +24,22 @@ function x402With(...rates: unknown[]) {
   return { ...x402, accepted_tokens: rates.map((rate) => tokenWith(rate)) };
 }
 
+type Parts = Parameters<typeof toWholeCatalog>;
+
+const ALL_KINDS = { takes: () => true };
+
+/** A catalog whose tokens are sound; unless told otherwise, with fixed rates, and a facilitator that takes every kind. */
+function toCatalog(
+  x402: Parts[0],
+  list: Parts[1],
+  { rateOf = fixedRateOf, offerable = () => ALL_KINDS }: { rateOf?: Parts[2]; offerable?: Parts[4] } = {},
+) {
+  return toWholeCatalog(x402, list, rateOf, () => true, offerable);
+}
+
 test("a job of the catalogue is the same object until a rate changes, and another one afterwards", () => {
   let now: string | undefined = "3200";
-  const { find } = toCatalog(x402With(live), prices, () => now);
+  const { find } = toCatalog(x402With(live), prices, { rateOf: () => now });
   const job = find(ids);
   expect(job?.prices.map(({ amount }) => amount)).toEqual([3_200_000n]);
   expect(find(ids)).toBe(job);
@@ -40,9 +54,11 @@ test("a job of the catalogue is the same object until a rate changes, and anothe
 
 test("a catalogue with fixed rates only asks nobody for a rate again", () => {
   let asked = 0;
-  const { find } = toCatalog(x402With("3200", "1"), prices, ({ rate_per_native_unit }) => {
-    asked += 1;
-    return String(rate_per_native_unit);
+  const { find } = toCatalog(x402With("3200", "1"), prices, {
+    rateOf({ rate_per_native_unit }) {
+      asked += 1;
+      return String(rate_per_native_unit);
+    },
   });
   const before = find(ids);
   const askedOnce = asked;
@@ -76,7 +92,7 @@ test("a token is offered in the versions that some facilitator takes, and anothe
   });
   const { network } = tokenWith("3200");
   let kinds = kindsOf({ x402Version: 2, network });
-  const { find } = toCatalog(x402With("3200"), prices, undefined, undefined, () => kinds);
+  const { find } = toCatalog(x402With("3200"), prices, { offerable: () => kinds });
   const versions = () => find(ids)?.prices.map((price) => price.versions);
   const job = find(ids);
   expect(versions()).toEqual([{ v1: false, v2: true }]);
@@ -99,7 +115,7 @@ test("a page of the list is made once, and anew when a rate changes", () => {
   let now = "3200";
   let found = 0;
   const two = toPriceList([1, 2].map((jobIndex) => ({ serviceId: 1, jobIndex, priceWei: 10n ** 15n })));
-  const { find, ...catalog } = toCatalog(x402With(live), two, () => now);
+  const { find, ...catalog } = toCatalog(x402With(live), two, { rateOf: () => now });
   const counted: typeof find = (job) => {
     found += 1;
     return find(job);

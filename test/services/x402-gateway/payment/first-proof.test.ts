@@ -9,10 +9,12 @@ import { sample } from "../../../support/long-run.ts";
 
 const fixture = useX402({ devnet: useDevnet({ fresh: "test" }) });
 
-/** The facilitator settles at once, and says this much later what it says. The gateway would wait for a minute. */
-const LATE_MS = 6000;
 const SETTLE_SECS = { settle_timeout_secs: 60 };
-const late = { on: "settle", times: 1, acts: true, replyDelayMs: LATE_MS } as const;
+/** The facilitator is silent until it is let answer. */
+const silent = { on: "settle", times: 1, replyDelayMs: 600_000 } as const;
+/** It settles at once. */
+const late = { ...silent, acts: true } as const;
+const letAnswer = () => fixture.devnet.control.clearFaults();
 
 const saidOf = ({ log }: TestX402, event: string) => log.events.filter((each) => each.event === event);
 
@@ -52,6 +54,7 @@ test.each(sample(LATE_ANSWERS))(
     expect([answer.status, answer.headers["idempotent-replayed"]]).toEqual([202, undefined]);
     expect(answer.json()).toHaveProperty("result_token");
 
+    await letAnswer();
     await eventually("the facilitator answers", () => saidOf(x402, "payment.settle_answered").length === 1);
     await lookedAt(x402, idIn(answer));
     const again = await x402.post(headers);
@@ -66,7 +69,7 @@ test.each(sample(LATE_ANSWERS))(
 test("the chain's proof that a payment cannot be made any more answers its payer while the facilitator is silent", async () => {
   const x402 = await fixture.gateway({ x402: SETTLE_SECS });
   const headers = await x402.pay({ payer: fixture.payer });
-  await fixture.devnet.control.fault({ on: "settle", times: 1, kind: "slow", delayMs: LATE_MS });
+  await fixture.devnet.control.fault({ ...silent, kind: "drop" });
   const answered = x402.post(headers);
   await eventually("it is being settled", async () => (await fixture.asked()).settle === 1);
   const { payload } = JSON.parse(Buffer.from(headers["PAYMENT-SIGNATURE"] ?? "", "base64").toString());
@@ -82,7 +85,7 @@ test("a transfer that is not yet deep answers nobody, and if a reorganisation ta
   const x402 = await fixture.gateway({ x402: SETTLE_SECS, token: { confirmations: 3 } });
   const headers = await x402.pay({ payer: fixture.payer });
   const before = await fixture.devnet.chain.snapshot();
-  await fixture.devnet.control.fault({ ...late, kind: "slow", replyDelayMs: 15_000 });
+  await fixture.devnet.control.fault({ ...late, kind: "slow" });
   let isAnswered = false;
   const answered = x402.post(headers).finally(() => {
     isAnswered = true;
@@ -93,6 +96,7 @@ test("a transfer that is not yet deep answers nobody, and if a reorganisation ta
   expect([isAnswered, (await x402.journal.find(id))?.state]).toEqual([false, "SETTLING"]);
 
   await fixture.devnet.chain.revert(before);
+  await letAnswer();
   await eventually("the facilitator answers", () => saidOf(x402, "payment.settle_answered").length === 1);
   await fixture.devnet.chain.mine();
   // From now on another settle request may be sent, and for a minute more: then its payer may have bought anew.

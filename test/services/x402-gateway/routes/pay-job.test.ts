@@ -4,7 +4,6 @@ import { generatePrivateKey } from "viem/accounts";
 import { describe, expect, test } from "vitest";
 import { Refused } from "../../../../services/producer/producer.ts";
 import { createResults } from "../../../../shared/call/results/store.ts";
-import { createDeliverResult } from "../../../../shared/call-search/deliver-result.ts";
 import { createSigner } from "../../../../shared/chain/signatures.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
@@ -24,6 +23,7 @@ import {
 import { newPayer } from "../../../support/devnet.ts";
 import { type Answer, openRaw, send } from "../../../support/http.ts";
 import { onlyInLongRun } from "../../../support/long-run.ts";
+import { deliverResultOn } from "../../../support/results.ts";
 import { signInAs, signInAskedBy } from "../../../support/sign-in.ts";
 import { signedIn, signPayment } from "../../../support/sign-payment.ts";
 import { DECLARED, declaring, ENDLESS, FITS, UNFIT } from "../job-inputs.ts";
@@ -68,7 +68,7 @@ describe("200", () => {
     test("the result of a long job that its runner delivers meanwhile", async () => {
       const x402 = await fixture.gateway();
       const results = createResults(fixture.redis.partition);
-      const deliver = createDeliverResult(fixture.redis.partition);
+      const deliver = deliverResultOn(fixture.redis.partition);
       const ids: string[] = [];
       await waits.inject(async ({ call }) => {
         ids.push(call.id);

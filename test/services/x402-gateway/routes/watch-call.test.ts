@@ -1,8 +1,6 @@
 import { EventSource } from "undici";
 import { describe, expect, test } from "vitest";
-import { createResults } from "../../../../shared/call/results/store.ts";
 import { createResultTokens } from "../../../../shared/call/results/token.ts";
-import { createDeliverResult } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
 import { useBoughtCalls } from "../../../fixtures/bought-call.ts";
@@ -15,6 +13,7 @@ import { paymentIn } from "../../../support/books.ts";
 import { newPayer } from "../../../support/devnet.ts";
 import { type ReadStream, readStream } from "../../../support/event-source.ts";
 import { send } from "../../../support/http.ts";
+import { deliverResultOn, tellProgressOn } from "../../../support/results.ts";
 import { signInAs, signInAskedBy } from "../../../support/sign-in.ts";
 
 const fixture = useX402();
@@ -42,13 +41,13 @@ describe("200", () => {
     fixture.foreign.push(paymentIn(bought.headers)?.nonce ?? "");
     await inject(async () => ({ status: 202 }));
     await eventually("it is injected", () => seen.length === 2);
-    await createResults(fixture.redis.partition).tellProgress(bought.id, {
+    await tellProgressOn(fixture.redis.partition)(bought.id, {
       at: 5,
       json: '{"step":1,"steps":2}',
     });
     await eventually("its progress is told", () => seen.length === 3);
     const told = { status: 200, contentType: "text/plain", at: 6, by: "delivery" } as const;
-    await createDeliverResult(fixture.redis.partition)(bought.id, {
+    await deliverResultOn(fixture.redis.partition)(bought.id, {
       ...told,
       kind: "answer",
       body: Buffer.from("done"),

@@ -2,8 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts";
 import { markOf, type ResultMark } from "../../../../shared/call/results/answer.ts";
 import { type Changes, createChanges } from "../../../../shared/call/results/changes.ts";
-import { createResults } from "../../../../shared/call/results/store.ts";
-import { createDeliverResult, type Delivery } from "../../../../shared/call-search/deliver-result.ts";
+import type { Delivery } from "../../../../shared/call-search/deliver-result.ts";
 import { PaymentJournal } from "../../../../shared/payments/journal.ts";
 import type { Payment } from "../../../../shared/payments/payment.ts";
 import { createRefunds, type RefundRow } from "../../../../shared/payments/refunds.ts";
@@ -17,6 +16,7 @@ import { createReplay } from "../../../../shared/queue/replay.ts";
 import { aCall } from "../../../fixtures/producer.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { claimed, queued } from "../../../support/made-payment.ts";
+import { deliverResultOn, tellProgressOn, WORK } from "../../../support/results.ts";
 
 const redis = useRedis();
 
@@ -70,9 +70,7 @@ describe("a change of a webhook's call is told of once:", () => {
   let id: string;
 
   beforeEach(async () => {
-    backend = openBackends(redis.partition, {
-      ...{ name: "worker", lockDuration: 60_000, stalledInterval: 60_000 },
-    })(QUEUE);
+    backend = openBackends(redis.partition, WORK)(QUEUE);
     const call = aCall({ keep_result: true });
     id = call.id;
     const claim = { by: "test", bodySha256: call.sha256, windowMs: 60_000 };
@@ -126,9 +124,8 @@ describe("a change of a webhook's call is told of once:", () => {
   });
 
   test("word of its progress, and its delivery", async () => {
-    const results = createResults(redis.partition);
-    const deliver = createDeliverResult(redis.partition);
-    await results.tellProgress(id, { at: 1, json: "{}" });
+    const deliver = deliverResultOn(redis.partition);
+    await tellProgressOn(redis.partition)(id, { at: 1, json: "{}" });
     expect(await heardNow()).toEqual([id]);
     await deliver(id, ANSWER);
     expect(await heardNow()).toEqual([id]);
@@ -203,9 +200,7 @@ test("the calls that end in one step are told of by one message", async () => {
   listener.on("message", (_channel: string, text: string) => messages.push(text));
   await listener.subscribe(keys.changes);
   await watchAll(calls.map(({ id }) => id));
-  const backend = openBackends(redis.partition, {
-    ...{ name: "worker", lockDuration: 60_000, stalledInterval: 60_000 },
-  })("webhook/7/1");
+  const backend = openBackends(redis.partition, WORK)("webhook/7/1");
   for (const { id } of calls) await backend.fetch(`worker:${id}`, { bytes: undefined, alone: false });
   const end = { fetchNext: undefined, windowMs: 60_000, retried: false, result: undefined };
   await Promise.all(calls.map(({ id }) => backend.injected(id, `worker:${id}`, end)));
@@ -216,7 +211,7 @@ test("the calls that end in one step are told of by one message", async () => {
 });
 
 test("a change whose message was lost with the connection is told of as soon as there is another connection", async () => {
-  const deliver = createDeliverResult(redis.partition);
+  const deliver = deliverResultOn(redis.partition);
   const [changed = "", same = ""] = [aCall().id, aCall().id];
   for (const id of [changed, same])
     await redis.client.hset(keys.record(id), { st: "INJECTED", rs: "awaited" });

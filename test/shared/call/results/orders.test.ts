@@ -2,11 +2,7 @@ import { beforeAll, beforeEach, expect, test } from "vitest";
 import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts";
 import { markOf, type ResultMark } from "../../../../shared/call/results/answer.ts";
 import { createResults, type ResultRead, type Results } from "../../../../shared/call/results/store.ts";
-import {
-  createDeliverResult,
-  type DeliverResult,
-  type Delivery,
-} from "../../../../shared/call-search/deliver-result.ts";
+import type { DeliverResult, Delivery } from "../../../../shared/call-search/deliver-result.ts";
 import { silentLogger } from "../../../../shared/platform/log/logger.ts";
 import { systemClock } from "../../../../shared/platform/time/clock.ts";
 import { openBackends, type QueueBackend } from "../../../../shared/queue/backend.ts";
@@ -18,6 +14,7 @@ import { createReplay } from "../../../../shared/queue/replay.ts";
 import { aCall } from "../../../fixtures/producer.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { sample } from "../../../support/long-run.ts";
+import { deliverResultOn, WORK } from "../../../support/results.ts";
 
 /*
  * Who tells of a call's result is not alone: a producer that had lost the call tells of its 2xx or of a failure, another one of the other,
@@ -50,10 +47,10 @@ let discard: Operate;
 
 beforeAll(() => {
   const { partition } = redis;
-  backend = openBackends(partition, { name: "worker", lockDuration: 60_000, stalledInterval: 60_000 })(QUEUE);
+  backend = openBackends(partition, WORK)(QUEUE);
   records = createCallRecords(partition);
   results = createResults(partition);
-  deliver = createDeliverResult(partition);
+  deliver = deliverResultOn(partition);
   const operator = { partition, clock: systemClock, log: silentLogger, by: "test" };
   replay = createReplay(operator);
   discard = createDiscard(operator);

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { createEnqueue } from "../../../../services/webhooks-gateway/enqueue.ts";
 import { randomCallId } from "../../../../shared/call/call-id.ts";
-import type { ResultLimits } from "../../../../shared/call/results/limits.ts";
-import { createResults } from "../../../../shared/call/results/store.ts";
+import type { ResultLimits } from "../../../../shared/call/results/result.ts";
+import { createResults, createTellProgress } from "../../../../shared/call/results/store.ts";
 import {
   createDeliverResult,
   type DeliverResult,
@@ -18,7 +18,9 @@ const redis = useRedis();
 beforeEach(() => redis.client.flushdb());
 
 const LIMITS: ResultLimits = { resultMs: 60_000, resultBytesMax: 1000, bytesMax: 10_000 };
-const open = (limits: Partial<ResultLimits> = {}) => createResults(redis.partition, { ...LIMITS, ...limits });
+const open = () => createResults(redis.partition);
+const tellProgress: ReturnType<typeof createTellProgress> = (id, progress) =>
+  createTellProgress(redis.partition, LIMITS)(id, progress);
 const deliver: DeliverResult = (id, result) => createDeliverResult(redis.partition, LIMITS)(id, result);
 
 function answer(body: string, fields: { status?: number; at?: number } = {}): Delivery {
@@ -109,7 +111,7 @@ describe("what is read of a call", () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
     await deliver(id, answer("of this one"));
     const other = partitionOf(redis.client, "{other}");
-    expect(await createResults(other, LIMITS).read(id)).toEqual({ kind: "unknown" });
+    expect(await createResults(other).read(id)).toEqual({ kind: "unknown" });
     await createDeliverResult(other, LIMITS)(id, answer("of the other"));
     expect(await open().read(id)).toMatchObject({ body: Buffer.from("of this one") });
     expect((await redis.client.keys("{other}*")).sort()).toEqual(
@@ -207,7 +209,7 @@ describe("a delivery", () => {
   test.each(["DISCARDED", "REFUND_PENDING", "REFUNDED"])("of a call that is %s is too late", async (st) => {
     const id = await aRecord({ st });
     expect(await deliver(id, answer("a"))).toBe("too late");
-    expect(await open().tellProgress(id, { at: 1, json: "{}" })).toBe("ended");
+    expect(await tellProgress(id, { at: 1, json: "{}" })).toBe("ended");
     expect(await redis.client.exists(keys.result(id))).toBe(0);
   });
 
@@ -270,15 +272,14 @@ describe("the job of a call", () => {
 describe("word of the progress", () => {
   test("is shown until the result is there, the latest of it", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    for (const at of [1, 2])
-      expect(await open().tellProgress(id, { at, json: `{"percent":${at}}` })).toBe("stored");
+    for (const at of [1, 2]) expect(await tellProgress(id, { at, json: `{"percent":${at}}` })).toBe("stored");
     expect(await open().read(id)).toMatchObject({
       kind: "pending",
       progress: { at: 2, json: '{"percent":2}' },
     });
     await deliver(id, answer("a"));
     expect(await redis.client.exists(keys.progress(id))).toBe(0);
-    expect(await open().tellProgress(id, { at: 3, json: "{}" })).toBe("ended");
+    expect(await tellProgress(id, { at: 3, json: "{}" })).toBe("ended");
     const [counted, indexed] = await bytes();
     expect(counted).toBe(indexed);
   });
@@ -309,7 +310,7 @@ describe("all results together", () => {
 
   test("are counted right however results replace each other", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    for (let i = 1; i < 10; i++) await open().tellProgress(id, { at: 1, json: "1".repeat(i * 10) });
+    for (let i = 1; i < 10; i++) await tellProgress(id, { at: 1, json: "1".repeat(i * 10) });
     await deliver(id, answer("x"));
     const [counted, indexed] = await bytes();
     expect([counted, await redis.client.zcard(keys.results)]).toEqual([indexed, 1]);
@@ -317,9 +318,9 @@ describe("all results together", () => {
 
   test("let go of what is up when another comes, and one whose place another took keeps that one", async () => {
     const id = await aRecord({ st: "INJECTED", rs: "awaited" });
-    await open({ resultMs: 1 }).tellProgress(id, { at: 1, json: "short" });
+    await createTellProgress(redis.partition, { ...LIMITS, resultMs: 1 })(id, { at: 1, json: "short" });
     await expect.poll(() => redis.client.exists(keys.progress(id))).toBe(0);
-    await open().tellProgress(id, { at: 2, json: "a longer one" });
+    await tellProgress(id, { at: 2, json: "a longer one" });
     await deliver(await aRecord({ st: "INJECTED" }), answer("x"));
     expect(await open().read(id)).toMatchObject({ progress: { json: "a longer one" } });
     const [counted, indexed] = await bytes();

@@ -1,11 +1,11 @@
 import { decodePaymentResponseHeader } from "@x402/core/http";
 import type { Inject } from "../../../../../services/producer/producer.ts";
-import { createDeliverResult } from "../../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../../shared/dev/wait.ts";
 import { useInjecting } from "../../../../fixtures/injecting.ts";
 import type { TestX402, X402Fixture } from "../../../../fixtures/x402.ts";
 import { paymentIn } from "../../../../support/books.ts";
 import type { Answer } from "../../../../support/http.ts";
+import { deliverResultOn } from "../../../../support/results.ts";
 
 export const WAIT = { Prefer: "wait=30" };
 
@@ -39,7 +39,7 @@ export function usePreferWait(fixture: X402Fixture) {
 
     /** The calls that wait come to this, without a producer. */
     async endAll(x402: TestX402, body = "done"): Promise<void> {
-      const deliver = createDeliverResult(fixture.redis.partition);
+      const deliver = deliverResultOn(fixture.redis.partition);
       for (const { id } of await x402.waiting()) await deliver(id, delivered(body));
     },
   };

@@ -57,7 +57,7 @@ test("a replica about to refuse a payment that another one takes meanwhile answe
     });
   });
   const [slow, quick] = [
-    await fixture.gateway({ x402: { facilitator_url: facilitator.url } }),
+    await fixture.gateway({ x402: { facilitator_url: facilitator.url, unpaid_verifies_per_payer: 1 } }),
     await fixture.gateway(),
   ];
   const headers = await quick.pay({ payer: fixture.payer });
@@ -67,6 +67,21 @@ test("a replica about to refuse a payment that another one takes meanwhile answe
   refuse();
   expect(first.status).toBe(202);
   expect(told(await late)).toEqual(told(first));
+  facilitator.on("verify", answerJson({ isValid: false, invalidReason: "another" }));
+  const another = await slow.post(await slow.pay({ payer: fixture.payer }));
+  expect(codeOf(another), "the payment that was made has used up no verify").toBe("payment.rejected");
+});
+
+test("a payment that two replicas verify at once uses up a verify of its payer at neither", async () => {
+  const x402 = { unpaid_verifies_per_payer: 1 };
+  const replicas = [await fixture.gateway({ x402 }), await fixture.gateway({ x402 })];
+  await fixture.devnet.control.fault({ on: "verify", kind: "slow", delayMs: 500 });
+  for (let round = 1; round <= 3; round++) {
+    const headers = (await replicas[0]?.pay({ payer: fixture.payer })) ?? {};
+    const answers = await Promise.all(replicas.map((replica) => replica.post(headers)));
+    expect(answers.map(({ status }) => status)).toEqual([202, 202]);
+    expect((await fixture.asked()).verify).toBe(2 * round);
+  }
 });
 
 test("the same payment a second time gets the first answer, and no facilitator is asked", async () => {

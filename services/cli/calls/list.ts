@@ -1,0 +1,103 @@
+import type { CallSearch } from "../../../shared/call-search/found-call.ts";
+import type { FoundCallView, CallSearch as Search } from "../../../shared/console/calls.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
+import { toIso } from "../../../shared/platform/time/iso.ts";
+import { refuseUnknownPath } from "../endpoints/unknown-path.ts";
+import { createListing } from "../listing.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { age, counted, toSeconds } from "../text.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
+
+export type ListOptions = Omit<CallSearch, "id"> &
+  Operated & { call?: string; limit: number; json?: boolean };
+
+const PAGE_MAX = 500;
+
+/** `postern calls list`: the calls that match, wherever they are, the newest first. */
+export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<number> {
+  const { limit } = options;
+  const search = toSearch(options);
+  return withOperations(deps, options, async (operations) => {
+    const listing = createListing<FoundCallView>(deps, {
+      columns: [
+        { heading: "CALL" },
+        { heading: "UPDATED" },
+        { heading: "AGE", alignRight: true },
+        { heading: "STATE", tone: (state) => (state === "failed" ? "bad" : undefined) },
+        { heading: "ORIGIN", cutTo: 16 },
+        { heading: "JOB" },
+        { heading: "DETAILS", cutTo: 24 },
+        { heading: "ATTEMPTS", isWide: true },
+        { heading: "DELIVERY", isWide: true },
+        { heading: "PAYER", isWide: true },
+        { heading: "TRANSACTION", isWide: true },
+      ],
+      toCells,
+      toJson: (call) => call,
+      toName: ({ id }) => id,
+    });
+    const found: Found = { shown: 0, next: null, isComplete: true };
+    do {
+      const wanted = limit === 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.shown);
+      const page = await operations.listCalls({ ...search, limit: wanted, cursor: found.next ?? undefined });
+      for (const call of page.calls) listing.add(call);
+      found.shown += page.calls.length;
+      found.next = page.next;
+      found.isComplete &&= page.is_complete;
+    } while (found.next !== null && found.shown !== limit);
+    if (found.shown === 0) {
+      const refused = await refuseUnknownPath(deps, options.endpoint, operations);
+      if (refused !== undefined) return refused;
+    }
+    listing.end(foundText(found));
+    return EXIT.ok;
+  });
+}
+
+type Found = { shown: number; next: string | null; isComplete: boolean };
+
+function foundText({ shown, next, isComplete }: Found): string {
+  const more = next === null ? "" : "; there are more (--limit 0 lists all)";
+  const cut = isComplete
+    ? ""
+    : "; the search stopped before it had checked every call (to find the rest, narrow the search, for example by job or time)";
+  return `${counted(shown, "call")} found${more}${cut}`;
+}
+
+function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
+  const { call: id, endpoint, payer, transaction, origin, job, state } = asked;
+  return {
+    id,
+    endpoint,
+    payer,
+    transaction,
+    origin,
+    job,
+    state,
+    delivery_id: deliveryId,
+    since: since === undefined ? undefined : toIso(since),
+    until: until === undefined ? undefined : toIso(until),
+  };
+}
+
+function toCells(call: FoundCallView): string[] {
+  const { id, at, state, origin, endpoint, job } = call;
+  const from = endpoint === null ? (origin ?? "-") : `${origin ?? "-"} ${endpoint}`;
+  return [id, toSeconds(at), age(at), stateWord(state), from, job ?? "-", knownBy(call), ...wideCells(call)];
+}
+
+function wideCells({ attempts, delivery_id: deliveryId, payer, transaction }: FoundCallView): string[] {
+  return [attempts?.toString() ?? "-", deliveryId ?? "-", payer ?? "-", transaction ?? "-"];
+}
+
+/** The word for a state of a call. JSON and --state have the state itself. */
+export function stateWord(state: string): string {
+  return state === "active" ? "in flight" : state;
+}
+
+/** Why it failed, or else what its sender or payer knows it by. */
+function knownBy({ code, reason, delivery_id: deliveryId, payer, transaction }: FoundCallView): string {
+  if (code !== null) return `${code}: ${problemDetail(reason ?? "")}`;
+  return deliveryId ?? transaction ?? payer ?? "-";
+}

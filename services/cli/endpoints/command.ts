@@ -1,0 +1,59 @@
+import { GROUP, type ProgramCommand } from "../command.ts";
+import { configDir, operatorUrl, wholeNumber } from "../options.ts";
+import { listOutput } from "../output-options.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import type { CloseOptions } from "./close.ts";
+import type { ListOptions } from "./list.ts";
+import type { OpenOptions } from "./open.ts";
+
+const MINUTES = 10;
+
+/** `postern endpoints ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+export function addEndpoints(program: ProgramCommand, deps: ProgramDeps): void {
+  const endpoints = program
+    .command("endpoints")
+    .description("list endpoints, or open one for the secret that a sender sends in its first request")
+    .helpGroup(GROUP.act);
+  endpoints
+    .command("list")
+    .description("list the configured endpoints, with their requests of the last 24 hours")
+    .helpGroup(GROUP.look)
+    .addOption(listOutput())
+    .addOption(operatorUrl())
+    .addOption(configDir())
+    .examples("endpoints list")
+    .action(async (options: ListOptions) => {
+      const { listEndpoints } = await import("./list.ts");
+      deps.exitWith(await listEndpoints(deps, options));
+    });
+  endpoints
+    .command("open")
+    .description(
+      "wait for the request in which the sender sends its secret (a handshake), and print the secret once; Ctrl-C stops waiting",
+    )
+    .helpGroup(GROUP.act)
+    .argument("<path>", "path of the endpoint")
+    .option(
+      "--minutes <n>",
+      "minutes to wait for the secret",
+      wholeNumber(MINUTES, { min: 1, max: 120 }),
+      MINUTES,
+    )
+    .addOption(configDir())
+    .examples("endpoints open /hooks/asana")
+    .action(async (path: string, options: OpenOptions) => {
+      const { openEndpoint } = await import("./open.ts");
+      deps.exitWith(await openEndpoint(deps, path, options));
+    });
+  endpoints
+    .command("close")
+    .description("stop waiting for a secret, and delete one that was not shown")
+    .helpGroup(GROUP.act)
+    .argument("<path>", "path of the endpoint")
+    .addOption(configDir())
+    .examples("endpoints close /hooks/asana")
+    .action(async (path: string, options: CloseOptions) => {
+      const { closeEndpoint } = await import("./close.ts");
+      deps.exitWith(await closeEndpoint(deps, path, options));
+    });
+}

@@ -1,0 +1,39 @@
+import type { EndpointView } from "../../../shared/console/overview/endpoints.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { createListing } from "../listing.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { counted } from "../text.ts";
+import { type Operated, withOperations } from "../with-operations.ts";
+
+export type ListOptions = Operated & { json?: boolean };
+
+/** `postern endpoints list`: the configured endpoints, and others that had requests in the last 24 hours. */
+export function listEndpoints(deps: ProgramDeps, options: ListOptions): Promise<number> {
+  return withOperations(deps, options, async (operations) => {
+    const { endpoints } = await operations.listEndpoints();
+    const listing = createListing<EndpointView>(deps, {
+      columns: [
+        { heading: "ENDPOINT" },
+        { heading: "SENDER" },
+        { heading: "JOBS", cutTo: 6 },
+        { heading: "ACCEPTED" },
+        { heading: "REPEATS" },
+        { heading: "DROPPED" },
+        { heading: "REFUSED", tone: (count) => (count === "0" ? undefined : "bad") },
+      ],
+      toCells,
+      toJson: (endpoint) => endpoint,
+      toName: ({ path }) => path,
+    });
+    for (const endpoint of endpoints) listing.add(endpoint);
+    listing.end(`${counted(endpoints.length, "endpoint")}, with the requests of the last 24 hours`);
+    return EXIT.ok;
+  });
+}
+
+function toCells({ path, configured, preset, auth, jobs, counts }: EndpointView): string[] {
+  const sender = configured ? (preset ?? auth ?? "-") : "not configured";
+  const refused = Object.values(counts.refused).reduce((sum, count) => sum + count, 0);
+  const numbers = [counts.accepted, counts.replayed, counts.dropped, refused].map(String);
+  return [path, sender, jobs.length === 0 ? "-" : jobs.join(", "), ...numbers];
+}

@@ -1,0 +1,23 @@
+import { GROUP, type ProgramCommand } from "../command.ts";
+import { configDir } from "../options.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import type { RatesOptions } from "./list.ts";
+
+/** `postern rates ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+export function addRates(program: ProgramCommand, deps: ProgramDeps): void {
+  const rates = program
+    .command("rates")
+    .description("list the rates of the accepted tokens")
+    .helpGroup(GROUP.money);
+  rates
+    .command("list")
+    .description("list the rates of the accepted tokens, with their sources and ages")
+    .helpGroup(GROUP.look)
+    .option("--test", "query every source now and show its answer; the gateways keep their current rates")
+    .addOption(configDir())
+    .examples("rates list", "rates list --test")
+    .action(async (options: RatesOptions) => {
+      const { showRates } = await import("./list.ts");
+      deps.exitWith(await showRates(deps, options));
+    });
+}

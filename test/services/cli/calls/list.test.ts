@@ -1,0 +1,71 @@
+import { expect, test } from "vitest";
+import type { ProcessKind } from "../../../../shared/telemetry/processes/process.ts";
+import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
+import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
+import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { runHereWith } from "../run-here.ts";
+
+const redis = useRedis();
+const runner = useFakeRunner();
+const postern = usePostern();
+const here = runHereWith(postern);
+const tablesOf = (user: ProcessKind) => ({
+  postern: { redis: { url: asUser(redis.url, user) }, runner: { url: runner.url }, drain_secs: 0 },
+  webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id" }] },
+});
+
+test("postern calls list tells of each call where it is: waiting, failed, or taken by its runner and remembered", async () => {
+  const ops = ["--ops-address", "127.0.0.1:0"];
+  postern.configure(tablesOf("webhooks"));
+  const gateway = postern.start(["webhooks", "--bind-address", "127.0.0.1:0", "--service-id", "7", ...ops]);
+  const { address } = await gateway.waitForEvent("service.started");
+  await gateway.waitForEvent("redis.ready");
+  const send = async (deliveryId: string): Promise<string> => {
+    const headers = { "X-Id": deliveryId };
+    const answer = await fetch(`http://${address}/a`, { method: "POST", body: deliveryId, headers });
+    return ((await answer.json()) as { call_id: string }).call_id;
+  };
+  runner.answer = ({ body }) => (String(body) === "refused" ? { status: 400 } : { status: 200 });
+
+  const injected = await send("taken");
+  const failed = await send("refused");
+  postern.configure(tablesOf("producer"));
+  const producer = postern.start(["producer", ...ops]);
+  await producer.waitForEvent("call.injected");
+  await producer.waitForEvent("call.failed");
+  await producer.kill("SIGTERM");
+  const waiting = await send("late");
+
+  postern.configure(tablesOf("operator"));
+  const all = await here(["calls", "list", "-o", "json"]);
+  expect(all.code).toBe(0);
+  expect(jsonLines(all).map(({ id, state }) => [id, state])).toEqual([
+    [waiting, "waiting"],
+    [failed, "failed"],
+    [injected, "injected"],
+  ]);
+  const known = { origin: "webhook", endpoint: "/a", job: "7/1" };
+  for (const [deliveryId, id, state] of [
+    ["taken", injected, "injected"],
+    ["refused", failed, "failed"],
+    ["late", waiting, "waiting"],
+  ] as const) {
+    const found = await here(["calls", "list", "--delivery-id", deliveryId, "-o", "json"]);
+    expect(jsonLines(found)).toMatchObject([{ id, state, delivery_id: deliveryId, ...known }]);
+  }
+  const shown = await postern.run(["calls", "list", "--endpoint", "/a", "--limit", "2"]);
+  expect(shown.stdout).toMatch(
+    /^CALL +UPDATED +AGE +STATE +ORIGIN +JOB +DETAILS\n(?:c_.*\n){2}2 calls found; there are more/,
+  );
+  expect((await here(["calls", "list", "--state", "failed"])).stdout).toContain("runner.refused: ");
+  const life = await here(["calls", "show", injected, "-o", "json"]);
+  expect(jsonLines(life)).toMatchObject([
+    {
+      state: "injected",
+      job_id: 1,
+      delivery_id: "taken",
+      attempts: 1,
+      timeline: [{ what: "created" }, { what: "injected" }],
+    },
+  ]);
+});

@@ -1,0 +1,17 @@
+import type { ResultLimits } from "../../shared/call/results/result.ts";
+import { createTellProgress } from "../../shared/call/results/store.ts";
+import { createDeliverResult } from "../../shared/call-search/deliver-result.ts";
+import type { Partition } from "../../shared/redis/partition.ts";
+
+/** As `[results]` has them by default. */
+export const RESULT_LIMITS: ResultLimits = {
+  resultMs: 86_400_000,
+  resultBytesMax: 256 * 1024,
+  bytesMax: 256 * 1024 * 1024,
+};
+
+/** A worker of `openBackends` that holds what it takes for a minute. */
+export const WORK = { name: "worker", lockDuration: 60_000, stalledInterval: 60_000, results: RESULT_LIMITS };
+
+export const deliverResultOn = (partition: Partition) => createDeliverResult(partition, RESULT_LIMITS);
+export const tellProgressOn = (partition: Partition) => createTellProgress(partition, RESULT_LIMITS);
