@@ -15,6 +15,7 @@ import { KINDS, type ProcessKind } from "../../shared/telemetry/processes/proces
 import { addCallbacks } from "./callbacks/command.ts";
 import { addCalls } from "./calls/command.ts";
 import { GROUP, HELP, ProgramCommand } from "./command.ts";
+import { addCompletion } from "./completion/command.ts";
 import { addConfig } from "./config/command.ts";
 import { addEndpoints } from "./endpoints/command.ts";
 import { addFailed } from "./failed/command.ts";
@@ -96,6 +97,7 @@ function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
   addConfig(program, deps);
   addServices(program, deps);
   addRedisAcl(program, deps);
+  addCompletion(program, deps);
   addStatus(program, deps);
   addTail(program, deps);
   addCalls(program, deps);
@@ -119,12 +121,15 @@ function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
 /** The commands that run as processes of their own, and say in their log what others say on stderr. */
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "dev", "devnet"];
 
-/** Ends a command with 3 if a variable is wrong, and arms the failpoint of a test. Services see to both themselves. */
+/**
+ * Ends a command with 3 if a variable is wrong, and arms the failpoint of a test. Services see to both
+ * themselves, and at their start warn of variables that nothing reads, as a check of the configuration does.
+ */
 function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
   if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;
   const { configDir } = command.opts<{ configDir?: string }>();
-  const misspeltOnly = command.parent?.name() !== "config";
-  for (const warning of environmentWarnings(env, configDir, { misspeltOnly })) note(`warning: ${warning}\n`);
+  const isCheck = command.parent?.name() === "config";
+  for (const warning of isCheck ? environmentWarnings(env, configDir) : []) note(`warning: ${warning}\n`);
   const problem = environmentProblem(env);
   if (problem === undefined) return;
   printError(`${problem}\n`);

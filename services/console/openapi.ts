@@ -159,7 +159,8 @@ function responsesOf(operation: Operation, components: Components) {
 function goodResponse(operation: Operation, components: Components): Json {
   const { answer, file, stream, says, location, setsCookie } = operation;
   const [type] = (file ?? stream ?? "").split(";");
-  const bytes = { type: "string", ...(file !== undefined && { format: "binary" }) };
+  const isText = type?.startsWith("text/");
+  const bytes = { type: "string", ...(!isText && { format: "binary" }) };
   const content = answer
     ? { "application/json": { schema: schemaOf(answer, "output", components) } }
     : type && { [type]: { schema: bytes } };

@@ -119,10 +119,15 @@ export function composeOperator(options: Options): ComposedOperator {
       assertUsable,
     }),
     readiness() {
-      const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
+      const found = explain(() => durable.server().proof);
       return {
         ready: found.ok && !ending,
-        checks: { redis: found.text, ...clockCheck(redis), draining: ending },
+        checks: {
+          redis: found.text,
+          maxmemory_bytes: durable.isUsable ? durable.server().maxMemoryBytes : null,
+          ...clockCheck(redis),
+          draining: ending,
+        },
       };
     },
     liveStreams: live.count,

@@ -179,7 +179,7 @@ export function composePricingService(options: Options): ComposedService {
   };
 
   function readiness(): Readiness {
-    const found = explain(() => `ok (${durable.server().proof})`);
+    const found = explain(() => durable.server().proof);
     return { ready: found.ok && !draining, checks: { redis: found.text, ...clockCheck(redis), draining } };
   }
 

@@ -12,6 +12,7 @@ const MAKE_ROOM = defineScript({
   source: makeRoomLua,
   keys: "answers, bytes, prefix",
   args: "bytesToFree",
+  proof: "expendable",
   reply: integer,
 });
 

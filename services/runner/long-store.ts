@@ -13,6 +13,7 @@ const STORE = defineScript({
   source: storeLongLua,
   keys: "call, calls, due",
   args: "id, owner, status, input, inputType, metadata, traceparent",
+  proof: "needed",
   reply: flag,
 });
 
@@ -26,6 +27,7 @@ const CLAIM = defineScript({
   source: claimLongLua,
   keys: "call, due",
   args: "id, owner, leaseMs",
+  proof: "needed",
   strings: "bytes",
   reply: optional(CLAIMED),
 });
@@ -34,6 +36,7 @@ const GIVE_BACK = defineScript({
   source: giveBackLua,
   keys: "call, due",
   args: "id, owner, pauseMs, attempts",
+  proof: "needed",
   reply: flag,
 });
 
@@ -41,6 +44,7 @@ const RUN_AGAIN = defineScript({
   source: runAgainLua,
   keys: "call, due, delivery, deliveries",
   args: "id, status",
+  proof: "needed",
   reply: oneOf("STORED", "UNKNOWN", "WAITING", "RUNNING", "DONE", "SHORT"),
 });
 

@@ -40,6 +40,7 @@ const ENQUEUE = defineScript({
   keys: "registry",
   args: "prefix, ...calls(job, queue, id, data, by, bodySha256, windowMs)",
   constants: QUEUE_CONSTANTS,
+  proof: "needed",
   reply: list(text),
 });
 

@@ -70,6 +70,7 @@ const READ_LIFE = defineScript({
   keys: "record, payment, attempts, result, progress, registry, ...callbacks(record, attempts)",
   args: "prefix, id, ...callbackIds",
   constants: { HEAD_BYTES_MAX },
+  proof: "reads",
   strings: "bytes",
   reply: tuple(
     list(text),

@@ -22,7 +22,7 @@ import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsew
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedMs, askedTime, reason } from "./view.ts";
 
-const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", reply: text });
+const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", proof: "reads", reply: text });
 
 /** Selects payments that meet every field present. The times are when a payment was claimed, both inclusive. */
 export const PaymentFilter = z.strictObject({

@@ -20,6 +20,7 @@ const EVICT_RESULTS = defineScript({
   source: evictResultsLua,
   keys: "off, results, bytes",
   args: "gateway, prefix, bytesToFree",
+  proof: "expendable",
   reply: optional(integer),
 });
 
@@ -27,6 +28,7 @@ const DROP_REFUSED = defineScript({
   source: dropRefusedLua,
   keys: "off, rejected",
   args: "gateway, prefix",
+  proof: "expendable",
   reply: optional(integer),
 });
 
@@ -34,6 +36,7 @@ const DROP_CALLS = defineScript({
   source: dropCallsLua,
   keys: "off, history, size",
   args: "gateway, prefix",
+  proof: "expendable",
   reply: optional(integer),
 });
 
@@ -41,6 +44,7 @@ const TRIM_ATTEMPTS = defineScript({
   source: trimAttemptsLua,
   keys: "off",
   args: "gateway, pattern, cursor",
+  proof: "expendable",
   reply: optional(tuple(text, integer)),
 });
 

@@ -3,6 +3,7 @@ import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { toLine } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
+import { proverOf } from "../redis/prover.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
 import { readFailed } from "../redis/unreadable.ts";
 import {
@@ -115,6 +116,11 @@ export class PaymentJournal {
   /** Like `find`, but without `call`, so that a large body costs nothing. */
   async look(id: string): Promise<Payment | undefined> {
     return toPayment(id, await this.#scripts.look(this.#keysOf(id)).catch(rethrow));
+  }
+
+  /** Resolves once a failover cannot undo what was read before. Throws `queue.outcome_unknown` and `queue.unavailable`. */
+  async confirm(): Promise<void> {
+    await proverOf(this.#redis)?.confirm();
   }
 
   /** The id of the call that this payer bought under this identifier or idempotency key. */

@@ -39,6 +39,7 @@ const READ = defineScript({
   keys: "registry, kept, bytes",
   args: "prefix, origin",
   constants: { CALLBACKS_GATE, FEW_BYTES, KEPT_MS, LOOKED_AT },
+  proof: "expendable",
   reply: text,
 });
 

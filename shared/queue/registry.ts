@@ -31,6 +31,7 @@ const READ = defineScript({
   source: readQueuesLua,
   keys: "registry",
   args: "prefix, ...queues",
+  proof: "expendable",
   reply: list(ROW),
 });
 
@@ -38,6 +39,7 @@ const FIND = defineScript({
   source: findCallLua,
   keys: "registry",
   args: "prefix, id, first",
+  proof: "reads",
   reply: optional(tuple(text, text)),
 });
 
@@ -46,6 +48,7 @@ const REMOVE = defineScript({
   keys: "registry, wake, due, active, bytes",
   args: "prefix, queue, receiver",
   constants: { CALLBACKS_GATE },
+  proof: "expendable",
   reply: flag,
 });
 

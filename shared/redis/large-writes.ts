@@ -7,6 +7,7 @@ import { DurableRedis } from "./durable.ts";
 import { ownMs } from "./large.ts";
 import { createClaimLayout } from "./layout.ts";
 import { type Partition, partitionOf } from "./partition.ts";
+import { proverOf, proveWith } from "./prover.ts";
 import { whenReady } from "./ready.ts";
 import type { DurabilityMode } from "./server-state.ts";
 
@@ -198,6 +199,7 @@ export class LargeWrites {
 function connectForLarge(redis: Redis): Redis {
   const beside = connectBeside(redis, { lazyConnect: true });
   delete beside.options.commandTimeout;
+  proveWith(beside, proverOf(redis)?.over(beside));
   return beside;
 }
 

@@ -42,6 +42,7 @@ const FOLLOW = defineScript({
   source: followLua,
   keys: "followed",
   args: "id, leaseMs, isNew",
+  proof: "expendable",
   reply: nothing,
 });
 

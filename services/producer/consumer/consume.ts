@@ -145,7 +145,9 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   const { workerName, log } = options;
   const { take, toNext } = createTake(options, parts);
   const records = createCallRecords(options.partition);
-  const finish = createFinish({ backendOf, holds, records, dueIn: parts.upkeep.dueIn, log });
+  const finish = createFinish({
+    ...{ backendOf, holds, records, dueIn: parts.upkeep.dueIn, lookForTaken: lostTakes.look, log },
+  });
   const working = new Set<Promise<void>>();
   let tokens = 0;
   let stopped = false;

@@ -10,6 +10,7 @@ const OWN = defineScript({
   source: ownCallsLua,
   keys: "active",
   args: "prefix, tokenPrefix",
+  proof: "reads",
   reply: list(tuple(text, text)),
 });
 
@@ -60,7 +61,12 @@ export function createLostTakes(
     async giveBack(queues: readonly QueueName[]): Promise<void> {
       if (!isDue) return;
       isDue = false;
-      for (const queue of queues) await giveBackIn(queue);
+      try {
+        for (const queue of queues) await giveBackIn(queue);
+      } catch (error) {
+        isDue = true;
+        throw error;
+      }
     },
 
     stop: () => void redis.off("ready", onReady),

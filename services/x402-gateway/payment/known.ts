@@ -40,7 +40,7 @@ const WAIT_MS_LEAST = 5000;
 const UNWATCHED_MS = 3000;
 
 type Deps = {
-  journal: Pick<PaymentJournal, "look" | "findIdentified" | "findQuoted">;
+  journal: Pick<PaymentJournal, "look" | "confirm" | "findIdentified" | "findQuoted">;
   operatorQuotes: Pick<OperatorQuotes, "honoured">;
   clock: Clock;
   /** How long a request waits for a settlement that is under way. */
@@ -119,6 +119,10 @@ export class KnownPayments {
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
+    // Another gateway may have written it, and not know yet whether it survives a failover.
+    await this.#deps.journal.confirm().catch((cause) => {
+      throw outcomeUnknown(id, "the replicas have not confirmed the payment", cause);
+    });
     return toPaidCall(payment, { replayed: open === undefined && !isFirst, isFirst });
   }
 

@@ -33,6 +33,7 @@ export type Results = ReturnType<typeof createResults>;
 const READ = defineScript({
   source: readLua,
   keys: "record, result, progress",
+  proof: "reads",
   strings: "bytes",
   reply: list(optional(bytes)),
 });
@@ -44,6 +45,7 @@ const READ_STATUS = defineScript({
   source: readStatusLua,
   keys: "record, result, progress, attempts",
   constants: { HEAD_BYTES_MAX },
+  proof: "reads",
   strings: "bytes",
   reply: list(optional(bytes)),
 });
@@ -53,6 +55,7 @@ const TELL_PROGRESS = defineScript({
   keys: "record",
   args: "prefix, id, resultMs, bytesMax, progress",
   constants: { RECORD },
+  proof: "expendable",
   reply: oneOf("stored", "ended"),
 });
 

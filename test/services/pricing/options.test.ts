@@ -92,7 +92,7 @@ test.each<[string, object, RegExp]>([
   [
     "an unknown durability",
     { postern: { redis: { durability: "lax" } } },
-    /^postern: redis\.durability: must be "strict", "managed" or "relaxed"$/,
+    /^postern: redis\.durability: must be "strict", "replicated", "managed" or "relaxed"$/,
   ],
   [
     "a proxy that is everybody",

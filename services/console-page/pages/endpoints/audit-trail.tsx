@@ -100,7 +100,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   resume: "good",
 };
 
-function subjectOf({ call_id, job, path, run, session, rejected_id }: AuditEntry) {
+function subjectOf({ call_id, job, endpoint, run, session, rejected_id }: AuditEntry) {
   if (call_id !== undefined) {
     return (
       <a class="mono" href={linkTo(["calls", call_id])} title={call_id}>
@@ -109,7 +109,7 @@ function subjectOf({ call_id, job, path, run, session, rejected_id }: AuditEntry
     );
   }
   if (job !== undefined) return `job ${job}`;
-  if (path !== undefined) return path;
+  if (endpoint !== undefined) return endpoint;
   const id = run ?? session ?? rejected_id ?? "";
   const what = run !== undefined ? "" : session !== undefined ? "session " : "request ";
   return (

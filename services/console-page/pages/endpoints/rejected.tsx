@@ -23,7 +23,7 @@ const SHOWN = 200;
 export function RejectedView() {
   const [query, change] = useQuery();
   const path = query.get("path") ?? undefined;
-  const answer = useAnswer("api/v1/rejected", { path, limit: SHOWN }, { everyMs: 5000 });
+  const answer = useAnswer("api/v1/rejected", { endpoint: path, limit: SHOWN }, { everyMs: 5000 });
   const [shown, show] = useState<Rejected | undefined>();
   const requests = answer.data?.requests;
   const columns: Column<Rejected>[] = [

@@ -188,7 +188,7 @@ type RowProps = {
 };
 
 function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
-  const { id, path, origin, service_id, job_id, attempts, failed_at, code, reason } = call;
+  const { id, endpoint, origin, service_id, job_id, attempts, failed_at, code, reason } = call;
   return (
     <div class={`failed-row ${isSelected ? "chosen" : ""}`}>
       <input
@@ -201,8 +201,8 @@ function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
         {isNarrow ? shortened(id, 8, 4) : shortened(id)}
       </a>
       <Why code={code} reason={reason} />
-      <span class="cut" title={path ?? origin}>
-        {path ?? origin}
+      <span class="cut" title={endpoint ?? origin}>
+        {endpoint ?? origin}
       </span>
       <span>
         <span class="label">job </span>
