@@ -75,13 +75,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
   const { tokens, public_url: publicUrl, session_secs } = operator;
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
-  // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
-  const durable = new DurableRedis({
-    redis,
-    mode: "relaxed",
-    checkData: () => checkLayout(partition),
-    log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
-  });
+  const durable = watchRedis(redis, partition, log);
   const addressOf = createClientAddressOf(toProxyOptions(postern));
   const checkToken = createCheckToken(tokens, createLockout(clock));
   const isSecure = publicUrl?.startsWith("https:") === true;
@@ -146,6 +140,16 @@ export function composeOperator(options: Options): ComposedOperator {
       durable.stop();
     },
   };
+}
+
+/** Accepts a Redis that keeps no promise too: that is one of the things that an operator has to see. */
+function watchRedis(redis: Redis, partition: Partition, log: Logger): DurableRedis {
+  return new DurableRedis({
+    redis,
+    mode: "relaxed",
+    checkData: () => checkLayout(partition),
+    log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
+  });
 }
 
 /**

@@ -1,8 +1,8 @@
 import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from "node:http";
 import { WEBHOOK_EVENT, WEBHOOK_EVENT_UTF8 } from "../../shared/call/job-call.ts";
+import { markAuthenticated } from "../../shared/http/authenticated.ts";
 import { readBody } from "../../shared/http/body.ts";
 import { COMMON_HEADERS } from "../../shared/http/problem.ts";
-import { markProven } from "../../shared/http/proof.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { assertNoQuery, nothingAt, type Params, type Route, serveRoutes } from "../../shared/http/router.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -138,7 +138,7 @@ export function createTakeJob({
   async function take(req: IncomingMessage, res: ServerResponse, fields: RequestFields): Promise<Outcome> {
     if (isDraining()) throw draining();
     checks.authenticate(req);
-    markProven(req);
+    markAuthenticated(req);
     const job = findJob(jobs, fields.jobId);
     fields.job = job.name;
     const callId = parseKey(req);

@@ -29,7 +29,7 @@ export function webhookCallRoutes({ results, streams, proves, addressOf }: Deps)
     ownMembersOf: async (callId) => ((await results.isPaid(callId)) ? undefined : {}),
     unknownDetail:
       "no such call. A call without a delivery id is known only after it has ended or failed, and only if its endpoint keeps results.",
-    partyOf: (req) => addressKey(addressOf(req)),
+    clientKeyOf: (req) => addressKey(addressOf(req)),
   });
 }
 

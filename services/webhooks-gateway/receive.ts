@@ -60,15 +60,13 @@ export type Exchange = {
   ms(): number;
 };
 
-/** Answers a webhook that is refused. */
-export type Refuse = (exchange: Exchange, error: AppError) => Promise<void>;
-
 type Deps = {
   admission: Admission;
   admitReceiver: AdmitReceiver;
   bodies: BodyBudget;
   accept: Accept;
-  refuse: Refuse;
+  /** Answers a webhook that is refused. */
+  refuse: (exchange: Exchange, error: AppError) => Promise<void>;
   waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
   /** Counts answered handshakes that need no proof: with a line for each, a stranger could fill the log. */

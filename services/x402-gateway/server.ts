@@ -206,7 +206,7 @@ function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }
       refusals.note(error, {
         ...attempt.ids,
         ...(signed?.callId !== undefined && { callId: signed.callId }),
-        ...(signed?.isProven && { payer: signed.payer }),
+        ...(signed?.isSignedByPayer && { payer: signed.payer }),
         ms: clock() - startedAt,
       });
     } catch (unforeseen) {

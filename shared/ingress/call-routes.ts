@@ -24,7 +24,7 @@ export type CallRoutesDeps = {
   /** Detail of the 404. */
   unknownDetail: string;
   /** Rate-limit key of the client's address. */
-  partyOf: (req: IncomingMessage) => string;
+  clientKeyOf: (req: IncomingMessage) => string;
 };
 
 /** Shape of `{call_id}` in the paths of `callRoutes`. */
@@ -35,15 +35,15 @@ export const CALL_ID_SHAPES = { call_id: /c_[0-9a-f]{32}/ };
  * it is. Throws `request.not_found`, and what reading the call throws.
  */
 export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): Route[] {
-  const { results, streams, refusalOf, demandProof, ownMembersOf, unknownDetail, partyOf } = deps;
+  const { results, streams, refusalOf, demandProof, ownMembersOf, unknownDetail, clientKeyOf } = deps;
   const unknown = (detail = unknownDetail) => AppError.public("request.not_found", detail);
 
   /** The state word needs no proof. The rest does, because the chain shows the id of a settled payment to all. */
   async function stateOf(req: IncomingMessage, callId: string): Promise<object> {
-    const isProven = (await refusalOf(req, callId)) === undefined;
+    const isAuthenticated = (await refusalOf(req, callId)) === undefined;
     const own = await ownMembersOf(callId);
     if (own === undefined) throw unknown();
-    const status = isProven ? await results.status(callId) : undefined;
+    const status = isAuthenticated ? await results.status(callId) : undefined;
     const state = status?.state ?? (await results.state(callId));
     if (state === undefined) throw unknown();
     const proven = status && { ...own.proven, ...toProvenStatus(status) };
@@ -65,10 +65,15 @@ export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): 
 
   /** A proof shows that there is such a call, also while it has no record. */
   async function watch(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
-    const isProven = (await refusalOf(req, callId)) === undefined;
+    const isAuthenticated = (await refusalOf(req, callId)) === undefined;
     // The detail is the same as for an unknown call, so that it does not show which calls another gateway has.
     if ((await ownMembersOf(callId)) === undefined) throw unknown("no such call");
-    await streams.open(req, res, { callId, isProven, party: partyOf(req), mayBegin: isProven });
+    await streams.open(req, res, {
+      callId,
+      isAuthenticated,
+      clientKey: clientKeyOf(req),
+      mayBegin: isAuthenticated,
+    });
   }
 
   const route = (below: string, answer: typeof answerState): Route => ({

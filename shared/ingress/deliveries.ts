@@ -11,10 +11,10 @@ import type { ResultLimits } from "../call/results/result.ts";
 import { problemTextOf, usableContentType } from "../call/results/result.ts";
 import { createResults, createTellProgress } from "../call/results/store.ts";
 import { createDeliverResult, type Delivery } from "../call-search/deliver-result.ts";
+import { markAuthenticated } from "../http/authenticated.ts";
 import { readBodyUpTo } from "../http/body.ts";
 import { allHeaders, headerValues } from "../http/headers.ts";
 import { logRefused, sendProblem } from "../http/problem.ts";
-import { markProven } from "../http/proof.ts";
 import { assertNoQuery, type Route } from "../http/router.ts";
 import { wholeTarget } from "../http/target.ts";
 import { isContentDigestOf, verifyMessage } from "../platform/crypto/message-signature.ts";
@@ -96,7 +96,7 @@ export function deliveryRoutes(options: Options): Route[] {
     assertNoQuery(req);
     if (!CALL_ID.test(callId)) throw AppError.public("request.not_found", "the call id is not valid");
     const runners = authenticate(req);
-    markProven(req);
+    markAuthenticated(req);
     await limit.within(async () => {
       await assertOfJob(callId, runners);
       await takes[what](req, res, callId);

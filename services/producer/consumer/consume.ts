@@ -72,7 +72,7 @@ export type Consumer = {
 };
 
 /** Time for aborted injections to put their calls back. */
-const GIVE_BACK_MS = 1000;
+const RELEASE_MS = 1000;
 
 /**
  * Takes calls from all queues of a partition by turns, and does with each what `deliver` decides. However many queues there are,
@@ -119,7 +119,7 @@ export function consume(options: ConsumeOptions): Consumer {
       listen.stop();
       if ((await within(graceMs, ended)).kind === "late") {
         holds.loseAll("the producer is stopping");
-        await within(GIVE_BACK_MS, ended);
+        await within(RELEASE_MS, ended);
       }
       clearInterval(renewing);
     },

@@ -190,17 +190,17 @@ function twoPurchases(): AppError {
 }
 
 /** As long as nobody has signed, a payment is known by the signature that a contract took before. */
-function isSameSignature(known: Payment, { isProven, signedSha256 }: SignedPayment): boolean {
-  return isProven || known.signedSha256 === signedSha256;
+function isSameSignature(known: Payment, { isSignedByPayer, signedSha256 }: SignedPayment): boolean {
+  return isSignedByPayer || known.signedSha256 === signedSha256;
 }
 
 /**
  * What a payer calls the purchase, and the conflict of another request under that name. As long as nobody has signed, only the
  * identifier of version 1 counts, which stands for the signature.
  */
-function namesOf({ isProven, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
+function namesOf({ isSignedByPayer, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
   const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
-  if (!isProven) return [ofSignature];
+  if (!isSignedByPayer) return [ofSignature];
   const key = typeof idempotencyKey === "string" ? idempotencyKey : undefined;
   const ofPayer = [version === 2 ? identifier : undefined, key];
   return [ofSignature, ...ofPayer.map((name) => ({ name, code: "payment.identifier_conflict" }) as const)];

@@ -2,7 +2,7 @@ import { type CallRoutesDeps, callRoutes } from "../../../shared/ingress/call-ro
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { SignIn } from "../sign-in/sign-in.ts";
 
-type Deps = Pick<CallRoutesDeps, "results" | "streams" | "partyOf"> & {
+type Deps = Pick<CallRoutesDeps, "results" | "streams" | "clientKeyOf"> & {
   journal: Pick<PaymentJournal, "look">;
   signIn: SignIn;
 };

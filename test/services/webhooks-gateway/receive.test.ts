@@ -11,7 +11,7 @@ import { useInjecting } from "../../fixtures/injecting.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { openRaw, send, sendRaw } from "../../support/http.ts";
 import { markInjected } from "../../support/mark-injected.ts";
-import { BODY, ENDPOINTS, SECRET, SIGNED_OVER, sign, utf8 } from "./deliver/credentials.ts";
+import { BODY, ENDPOINTS, SECRET, SIGNED_OVER, sign, utf8 } from "./receive/credentials.ts";
 
 const webhooks = useWebhooks();
 
@@ -627,7 +627,7 @@ describe("500", () => {
       fields: {
         path: "/a",
         reason: "the clock fell off the wall",
-        stack: expect.stringContaining("deliver.test"),
+        stack: expect.stringContaining("receive.test"),
       },
     });
   });

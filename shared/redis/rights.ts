@@ -1,4 +1,4 @@
-import { DEFAULT_NAME, prefixOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
+import { DEFAULT_NAME, prefixOf, runnerPrefixOf } from "./keys.ts";
 
 /** What a process needs of its Redis user, in the words of ACL SETUSER without their signs. */
 type Rights = {
