@@ -85,9 +85,9 @@ function waitingAt(name: string, overview: Overview): Waiting | undefined {
   return { count: review.count + count, isAtLeast };
 }
 
-/** A console without tokens gives the name `loopback` to everyone on its machine. */
+/** A console without tokens has a session without an end, for everyone on its machine. */
 function roleText({ role, ends_at }: Session): string {
-  if (ends_at === null) return "Anyone on this machine";
+  if (ends_at === null) return "anyone on this machine";
   return role === "operator" ? "Operator" : "Viewer (read-only)";
 }
 
@@ -96,7 +96,7 @@ function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => 
   return (
     <div class="side-foot">
       <p class="who">
-        <span class="who-name">{session?.name}</span>
+        <span class="who-name">{session?.ends_at === null ? "no login" : session?.name}</span>
         <span class="muted small">{session !== undefined && roleText(session)}</span>
       </p>
       <div class="side-tools">

@@ -54,6 +54,8 @@ export type Credential = {
 /** The names of the headers with credentials, or the other places for them, that were wanted, and of the headers that came. */
 export type CredentialHeaders = {
   wanted: readonly string[];
+  /** Whether one of `wanted` is enough. */
+  isOneEnough: boolean;
   came: readonly string[];
   kind: CredentialKind | undefined;
 };
@@ -76,7 +78,9 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
   const isParsed = schemes.some((scheme) => readsJson(scheme) || signs("form", scheme));
   const bodyBytesMax = isParsed ? Math.min(bodyLimitBytes, UNPROVEN_PARSED_BYTES_MAX) : bodyLimitBytes;
   const places = schemes.filter(({ header }) => header === undefined).map(placeOf);
-  const wanted = [...new Set([...placesOf(proof).headers, ...headersBeside(schemes), ...places])];
+  const beside = headersBeside(schemes);
+  const wanted = [...new Set([...placesOf(proof).headers, ...beside, ...places])];
+  const isOneEnough = wanted.length > 1 && beside.length === 0;
   const isOpen = proof.by === "nothing";
   const isDecodedFirst = isOpen || (proof.by === "schemes" && proof.over === "decoded");
 
@@ -125,7 +129,7 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
     const names = req.rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
     const isOfCredential = (name: string) => wanted.includes(name) || KNOWN_HEADERS.has(name);
     const came = [...new Set(names)].filter(isOfCredential).sort();
-    return { wanted, came, kind: kindOf(proof, came) };
+    return { wanted, isOneEnough, came, kind: kindOf(proof, came) };
   }
 
   return { readProven, headers };

@@ -108,8 +108,8 @@ function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { co
 }
 
 /** Tells the sender which headers were wanted and which came, but not what was wrong with them. */
-function explained(error: AppError, { wanted, came }: CredentialHeaders): AppError {
-  const publicDetail = `unauthorized; required: ${few(wanted)}; received: ${few(came)}`;
+function explained(error: AppError, { wanted, isOneEnough, came }: CredentialHeaders): AppError {
+  const publicDetail = `unauthorized; required: ${isOneEnough ? "one of " : ""}${few(wanted)}; received: ${few(came)}`;
   return new AppError(error.code, { reason: error.message, publicDetail });
 }
 

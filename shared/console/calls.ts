@@ -241,7 +241,7 @@ const RESULT = {
   failed: "the call failed permanently",
   pending: "not available yet",
   gone: "no longer kept",
-  "none kept": "its job does not keep results",
+  "none kept": "not kept (the job or endpoint does not keep results)",
   unknown: "not available yet",
 } satisfies Record<CallLife["result"]["kind"], string>;
 

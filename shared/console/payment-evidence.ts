@@ -107,7 +107,7 @@ function ofSettlement({ settlement, proven }: Payment): string[] {
     ? "the chain confirms it at the configured depth"
     : by === "operator"
       ? "on the operator's responsibility"
-      : "the chain does not confirm it at the configured depth yet";
+      : "not yet confirmed at the configured depth";
   return [`Transaction ${transaction} paid it, according to ${SAYS[by]}; ${shown}.`];
 }
 

@@ -27,7 +27,7 @@ States:
   waiting         in the queue
   delayed         in the queue until a time, such as that of its next attempt
   active          in flight: a producer has sent it to the runner
-  queued          accepted, but not yet in its queue; found only by its id
+  queued          on disk, but not written to a queue yet; found only by its id
   injected        the runner has answered 2xx
   failed          not attempted again until an operator replays it
   discarded       ended by an operator without running

@@ -36,7 +36,7 @@ function inWords(life: CallLifeView): string {
     ["origin", origin ?? undefined],
     ["job", life.job_id === null ? undefined : `${life.service_id}/${life.job_id}`],
     ["body", bodyText(life)],
-    ["result", resultText(life.result)],
+    ["result", resultText(life)],
     ["payer", payment ? `${payment.terms.payer} (postern payments show ${id})` : undefined],
     ["endpoint", life.endpoint ?? undefined],
     ["delivery id", life.delivery_id ?? undefined],
@@ -69,8 +69,11 @@ function bodyText({
   return `${counted(bytes ?? 0, "byte")}, ${type ?? "no content type"}, sha256 ${sha256} (--body-only prints it)`;
 }
 
-function resultText({ what, bytes, code, title, detail }: CallLifeView["result"]): string {
+function resultText({ state, result }: CallLifeView): string {
+  const { what, bytes, code, title, detail } = result;
   if (what === "answer") return `${counted(bytes ?? 0, "byte")} (--result-only prints it)`;
+  const hasEnded = state === "failed" || state === "discarded";
+  if (hasEnded && (what === "unknown" || what === "none kept")) return `none: the call is ${state}`;
   const said = [code, title, detail].filter((text) => text != null);
   return [RESULT_WORDS[what] ?? what, ...said].join("; ");
 }

@@ -55,7 +55,7 @@ function inWords(payment: PaymentDetail): string {
       "body",
       `${counted(terms.body_bytes, "byte")}, sha256 ${payment.body_sha256}${payment.body_kept ? "" : ", no longer kept"}`,
     ],
-    ["earliest block", payment.since_block],
+    ["searched from block", payment.since_block],
     ...refundRows(payment),
   ]);
 }
@@ -99,6 +99,6 @@ function termRows({ terms, decimals }: PaymentDetail): [string, string][] {
 
 /** Says who reported the transaction that paid, and whether the chain has confirmed it. */
 export function saidBy(by: string | undefined, proven = false): string {
-  const proof = proven ? "confirmed on chain" : "not yet confirmed on chain";
+  const proof = proven ? "confirmed on chain" : "not yet confirmed at the configured depth";
   return by === "operator" ? "confirmed by an operator" : `reported by the ${by}, ${proof}`;
 }

@@ -7,8 +7,8 @@ const HELP = `
 Where to find them:
   The 202 answer to a request has result_url and result_token (rt_...) of its
   call, and postern pay -o json prints both. Without -o json, postern pay prints
-  the whole command if it does not wait for the result. For a webhook,
-  result_url is a path: put the address of its gateway before it.
+  the whole command. For a webhook, result_url is a path: put the address of its
+  gateway before it.
 
 Environment variables:
   POSTERN_RESULT_TOKEN  result token: result_token of the 202

@@ -14,7 +14,7 @@ export function ReasonField({ value, onChange, example }: Props) {
   const session = useSession();
   return (
     <div class="field">
-      <label for={id}>Reason</label>
+      <label for={id}>Reason (required)</label>
       <textarea
         id={id}
         rows={2}
@@ -22,7 +22,7 @@ export function ReasonField({ value, onChange, example }: Props) {
         maxLength={500}
         value={value}
         onInput={({ currentTarget }) => onChange(currentTarget.value)}
-        placeholder={example}
+        placeholder={`for example: ${example}`}
         aria-describedby={`${id}-help`}
       />
       <p id={`${id}-help`} class="muted small">

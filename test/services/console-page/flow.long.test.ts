@@ -226,30 +226,30 @@ describe("the page of what flows", needs("chromium"), () => {
       expect(await tile(name).locator(".tile-note").textContent()).toMatch(note);
     };
     await says("Waiting", "5", /^0 in flight$/);
-    await says("Failed", "6", /^need attention$/);
+    await says("Failed now", "6", /^need attention$/);
     await page.evaluate("location.hash = '#/flow?job=7%2F2'");
     await says("Waiting", "0", /^0 in flight$/);
     await says("Oldest waiting", "–", /^$/);
-    await says("Failed", "4", /^need attention$/);
+    await says("Failed now", "4", /^need attention$/);
     await says("Refused", "–", /^not counted per job$/);
     await says("Producers", "0", /^running, for all jobs$/);
     await page.getByRole("heading", { name: "Needs attention, all jobs" }).waitFor();
     await page.getByRole("img", { name: "Calls per second: accepted, injected, failed" }).waitFor();
     await page.getByRole("button", { name: "callback" }).click();
-    await says("Failed", "3", /^need attention$/);
-    await tile("Failed").getByRole("link").click();
+    await says("Failed now", "3", /^need attention$/);
+    await tile("Failed now").getByRole("link").click();
     await page.getByRole("heading", { name: "3 calls", exact: true }).waitFor();
     await page.goBack();
     await page.getByRole("button", { name: "all", exact: true }).click();
-    await says("Failed", "4", /^need attention$/);
-    await tile("Failed").getByRole("link").click();
+    await says("Failed now", "4", /^need attention$/);
+    await tile("Failed now").getByRole("link").click();
     await page.getByRole("heading", { name: "4 calls", exact: true }).waitFor();
   });
 
   test("if what a job holds cannot be read, nothing of other jobs stands in its place", async () => {
     await calls.fail([{ jobId: 1 }]);
     const page = await open({ hash: "#/flow" });
-    const failed = page.locator(".tile").filter({ has: page.getByText("Failed", { exact: true }) });
+    const failed = page.locator(".tile").filter({ has: page.getByText("Failed now", { exact: true }) });
     await failed.getByText("1", { exact: true }).waitFor();
     const answer = { status: 503, json: { code: "x", detail: "Redis is away" } };
     await page.route("**/api/v1/queues*", (route) => route.fulfill(answer));

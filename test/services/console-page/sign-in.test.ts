@@ -71,7 +71,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
     test("where nobody needs a token there is nothing to log out of", async () => {
       const { address: at } = await start({ operator: { tokens: [] } });
       const page = await open({ at, as: "nobody" });
-      await page.getByText("loopback").waitFor();
+      await page.getByText("no login").waitFor();
       await page.getByRole("button", { name: "Keyboard shortcuts" }).waitFor();
       expect(await page.getByRole("button", { name: "Log out" }).count()).toBe(0);
     });

@@ -84,6 +84,14 @@ test("a refused signature of one's own names the header that came, and the one o
   expect(await newest()).toMatchObject({ endpoint: "/own", came: ["x-own-signature"] });
 });
 
+test("a refused signature that may be in one of several headers says that one is enough", async () => {
+  const headers = { "X-Signature-256": "ab".repeat(32) };
+  const answer = await send(gateway.address, { path: "/hmac", headers, body: "b" });
+  expect(answer.json()["detail"]).toBe(
+    "unauthorized; required: one of x-signature-256, x-hub-signature-256, x-webhook-signature; received: x-signature-256",
+  );
+});
+
 test("a refused token names the place in which it was wanted", async () => {
   const answer = await send(gateway.address, { path: "/token?other=1", body: "b" });
   expect(answer.json()["detail"]).toBe("unauthorized; required: query parameter token; received: none");

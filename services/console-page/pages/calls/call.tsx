@@ -213,15 +213,21 @@ const RESULT: Readonly<Record<string, string>> = {
   failed: "The call failed, so it has no result.",
   pending: "No result yet.",
   gone: "The result is no longer kept.",
-  "none kept": "This job does not keep results.",
+  "none kept": "The job or endpoint does not keep results.",
   unknown: "No result yet.",
 };
 
-function Result({ life: { call_id, result } }: { life: CallLife }) {
+function whyNoResult(state: string, what: string): string {
+  const hasEnded = state === "failed" || state === "discarded";
+  if (hasEnded && (what === "unknown" || what === "none kept")) return `None: the call is ${state}.`;
+  return RESULT[what] ?? what;
+}
+
+function Result({ life: { call_id, state, result } }: { life: CallLife }) {
   const { body, refused, isBusy, load } = useBytes("api/v1/calls/{call_id}/result", { call_id });
   return (
     <Card title="Result">
-      {result.what !== "answer" && <p class="muted">{RESULT[result.what] ?? result.what}</p>}
+      {result.what !== "answer" && <p class="muted">{whyNoResult(state, result.what)}</p>}
       {result.what === "answer" && body === undefined && (
         <button type="button" onClick={load} disabled={isBusy}>
           Show result

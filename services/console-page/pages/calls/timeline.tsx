@@ -171,7 +171,7 @@ const TELL: Readonly<Record<string, Tell>> = {
         Transaction <OnChain kind="tx" text={transaction} network={network ?? ""} />,{" "}
         {by === "operator"
           ? "confirmed by an operator"
-          : `reported by the ${by}, ${proven ? "confirmed on chain" : "not yet confirmed on chain"}`}
+          : `reported by the ${by}, ${proven ? "confirmed on chain" : "not yet confirmed at the configured depth"}`}
       </>
     ),
   }),

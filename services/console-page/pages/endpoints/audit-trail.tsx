@@ -13,8 +13,8 @@ import { Time } from "../../ui/time.tsx";
 const AT_ONCE = 100;
 
 const STREAMS = [
-  { value: "", name: "Actions and money" },
-  { value: "money", name: "Money" },
+  { value: "", name: "All changes" },
+  { value: "money", name: "Money only" },
   { value: "reads", name: "Reads" },
 ] as const;
 

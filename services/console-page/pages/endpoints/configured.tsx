@@ -53,7 +53,7 @@ const COLUMNS: readonly Column<Endpoint>[] = [
       if (all.length === 0) return <span class="muted">none</span>;
       return all.map(([reason, times]) => (
         <span class="step-aside" key={reason}>
-          <Badge tone="bad">{counted(times, "request")}</Badge> {saidOf(reason)}
+          <Badge tone="bad">{counted(times, "request")}:</Badge> {saidOf(reason)}
           <Newest at={newest[reason]} />
         </span>
       ));

@@ -19,7 +19,7 @@ export function PricesView() {
     <>
       <WhyNot answer={answer} />
       <Card
-        title="Rates: tokens per native coin"
+        title="Rates: tokens for one native coin"
         tools={
           <>
             {hasHistory && <SpanChoice />}

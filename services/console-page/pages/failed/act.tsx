@@ -187,7 +187,7 @@ const EXAMPLE = {
 
 const EFFECT = {
   replay:
-    "A replayed call waits in the queue again, with its id and with all its attempts. A runner that remembers the id as done does not run the call again.",
+    "A replayed call waits in the queue again, with its id and a full set of new attempts. A runner that remembers the id as done does not run the call again.",
   discard: "A discarded call ends without running, and its body is deleted. This cannot be undone.",
 } as const;
 
@@ -201,7 +201,7 @@ function WhatItWouldBe({ run }: { run: Run | undefined }) {
         <table class="plain">
           <thead>
             <tr>
-              <th scope="col">Reason</th>
+              <th scope="col">Failure</th>
               <th scope="col" class="number">
                 Calls
               </th>

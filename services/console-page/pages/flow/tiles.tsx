@@ -49,11 +49,11 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
         note={slowest && origin === "" ? `of ${slowest.origin} calls` : undefined}
       />
       <Tile
-        name="Failed"
+        name="Failed now"
         value={written(failed)}
         href={linkTo(["failed"], { job, origin })}
         isBad={failed !== undefined && failed > 0}
-        note="need attention"
+        note={failed === 1 ? "needs attention" : "need attention"}
       />
       <Tile
         name="Producers"

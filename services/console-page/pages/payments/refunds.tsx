@@ -57,8 +57,8 @@ export function RefundsView() {
       <Further of={[found]} />
       <Card title="Refund check" tools={<BeginRun runs={checks} verb="Check chain now" />}>
         <p>
-          <code>postern refunds export -o csv</code> exports refunds for the wallet that pays them. “Download
-          CSV” exports nothing. A check closes each refund whose transfer is on the chain.
+          “Download CSV” only lists the refunds. To pay them, run <code>postern refunds export -o csv</code>,
+          which marks them as exported. A check closes each refund whose transfer is on the chain.
         </p>
         <RunState runs={checks} />
         {checks.newest?.result != null && <Checked check={checks.newest.result} />}
@@ -115,7 +115,7 @@ function Total({ title, total, note }: { title: string; total: PartialSum; note:
 /** A list for bookkeeping. That refunds are exported, so that they are paid, is another thing. */
 function ReportLink() {
   return (
-    <a class="button" href={urlOf(`${PATH}/report`).href} download title="Only a report: exports nothing">
+    <a class="button" href={urlOf(`${PATH}/report`).href} download title="Only lists the refunds">
       Download CSV
     </a>
   );

@@ -51,8 +51,8 @@ export function ToDecide() {
         {found.length === 0 && isLooking && <p class="muted">Loading</p>}
         {found.length === 0 && !isLooking && isWhole && (
           <p>
-            <Badge tone="good">none</Badge> No payment is in review or disputed, and no refund is exported for
-            a call that succeeded later.
+            <Badge tone="good">none</Badge> No payment is in review or disputed, and no call succeeded after
+            its refund was exported.
           </p>
         )}
         {found.length === 0 && !isLooking && !isWhole && (

@@ -25,7 +25,7 @@ test("postern calls show prints the life of a failed call as a timeline, and wha
     "origin +webhook",
     "job +7/1",
     String.raw`body +5 bytes, application/json, sha256 2cf24d\w+ \(--body-only prints it\)`,
-    "result +its job does not keep results",
+    "result +none: the call is failed",
     "endpoint +/hooks/a",
     "attempts +1",
     "traceparent +00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -128,7 +128,7 @@ test("postern calls show prints the life of a paid call, and the bytes of its re
     /claimed +payment verified by http.+; the whole call is on disk before any money moves\n/,
   );
   expect(stdout).toMatch(
-    /settled +transaction 0x[0-9a-f]{64}, reported by the facilitator, not yet confirmed on chain\n/,
+    /settled +transaction 0x[0-9a-f]{64}, reported by the facilitator, not yet confirmed at the configured depth\n/,
   );
   expect(stdout).toMatch(/result +200, text\/plain, 10 bytes, in the runner's answer\n/);
   expect(await show(id, "--result-only")).toMatchObject({ code: 0, stdout: "the answer" });
