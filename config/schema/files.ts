@@ -713,8 +713,6 @@ export interface PricingFile {
   pow_difficulty?: number;
   /** seconds that a quote is valid @default 300 */
   quote_ttl_secs?: number;
-  /** upper limit for quote_ttl_secs @default 3600 */
-  max_quote_age_secs?: number;
 }
 
 /** Content of `job_pricing.toml`. */

@@ -35,6 +35,7 @@ const WITH_BODY: readonly ErrorCode[] = [
 const REFUSAL_HEADERS: Readonly<Record<number, readonly Header[]>> = {
   401: ["WWW-Authenticate"],
   405: ["Allow"],
+  409: ["Retry-After"],
   429: ["Retry-After"],
   503: ["Retry-After"],
 };

@@ -12,7 +12,7 @@ import { createRunStore } from "../../shared/console/runs/store.ts";
 import { startRunWorker } from "../../shared/console/runs/worker.ts";
 import { createTokenSource } from "../../shared/console/tokens.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
-import { explain } from "../../shared/http/readiness.ts";
+import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import type { Host } from "../../shared/part/host.ts";
 import type { ComposedServer } from "../../shared/part/part.ts";
@@ -112,18 +112,7 @@ export function composeOperator(options: Options): ComposedOperator {
       pace: options.pace ?? PACE,
       assertUsable,
     }),
-    readiness() {
-      const found = explain(() => durable.server().proof);
-      return {
-        ready: found.ok && !ending,
-        checks: {
-          redis: found.text,
-          maxmemory_bytes: durable.isUsable ? durable.server().maxMemoryBytes : null,
-          ...clockCheck(redis),
-          draining: ending,
-        },
-      };
-    },
+    readiness: () => readinessOf(durable, ending),
     liveStreams: live.count,
     http: toConnectionLimits(postern),
     firstCheck: durable.firstCheck,
@@ -150,6 +139,15 @@ function watchRedis(redis: Redis, partition: Partition, log: Logger): DurableRed
     checkData: () => checkLayout(partition),
     log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
   });
+}
+
+function readinessOf(durable: DurableRedis, draining: boolean): Readiness {
+  const found = explain(() => durable.server().proof);
+  const maxmemory_bytes = durable.isUsable ? durable.server().maxMemoryBytes : null;
+  return {
+    ready: found.ok && !draining,
+    checks: { redis: found.text, maxmemory_bytes, ...clockCheck(durable.redis), draining },
+  };
 }
 
 /**

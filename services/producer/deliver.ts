@@ -186,7 +186,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
     if (call !== undefined) throttle.failed(gateOf(queue), id, error);
     const unsure = call !== undefined && outcomeOf(error).effect !== "no";
     try {
-      await recordFailure(taken, { error, call }, verdict, now);
+      await recordFailure(taken, { error, call, injectMs }, verdict, now);
     } catch (cause) {
       return { ...notRecorded(taken, cause), unsure };
     }
@@ -223,21 +223,17 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
 
   async function recordFailure(
     taken: Taken,
-    { error, call }: { error: AppError; call: CallHead | undefined },
+    { error, call, injectMs }: { error: AppError; call: CallHead | undefined; injectMs: number },
     verdict: Verdict,
     now: number,
   ): Promise<void> {
-    const attempt = {
-      at: now,
-      code: error.code,
-      reason: error.message,
-      worker: workerId,
-    };
+    const { code, message: reason } = error;
+    const attempt = { at: now, code, reason, worker: workerId, ms: injectMs, status: statusOf(error) };
     if (call !== undefined) await records.attemptFailed(taken, attempt, taken.queuedAt);
     failpoint("producer.after_attempt_recorded");
     if (verdict.kind !== "fail") return;
     const keepsResult = call && call.keep_result === true;
-    await records.failed(taken, now, { keepsResult, code: error.code, problem: problemOf(error) });
+    await records.failed(taken, now, { keepsResult, code, problem: problemOf(error) });
     failpoint("producer.after_failed");
   }
 
@@ -247,6 +243,10 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
 /** Names an attempt in the log. */
 function fieldsOf({ id, queue, attempt, attemptsBefore }: Taken) {
   return { ...callFields(id, queue), attempt, attemptsBefore };
+}
+
+function statusOf(error: AppError): number | undefined {
+  return error instanceof RunnerFailure ? error.status : undefined;
 }
 
 function problemOf(error: AppError): ProblemText | undefined {

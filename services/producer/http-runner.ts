@@ -112,6 +112,7 @@ function toError(response: RunnerResponse, now: number): AppError | undefined {
   const { code, ...outcome } = answerOf(status, retryAfterMs !== undefined);
   return new RunnerFailure(code, {
     reason,
+    status,
     outcome,
     problem: problemTextOf(response.header("content-type"), body),
     ...(retryAfterMs !== undefined && { retryAfterMs }),

@@ -83,17 +83,21 @@ export function answerOf(status: number, hasRetryAfter: boolean): (typeof ANSWER
 
 type FailureOptions = ConstructorParameters<typeof AppError>[1] & {
   problem?: ProblemText | undefined;
+  /** HTTP status of the answer. */
+  status?: number;
   outcome?: Partial<Outcome>;
 };
 
 /** A runner's answer that did not accept the call. If the call fails, its payer gets the problem. */
 export class RunnerFailure extends AppError {
   readonly problem: ProblemText | undefined;
+  readonly status: number | undefined;
   /** Changes the outcome of its code. */
   readonly outcome: Partial<Outcome>;
 
-  constructor(code: DeliveryCode, { problem, outcome = {}, ...details }: FailureOptions) {
+  constructor(code: DeliveryCode, { problem, status, outcome = {}, ...details }: FailureOptions) {
     super(code, details);
+    this.status = status;
     this.problem = problem && textOf(problem);
     this.outcome = outcome;
   }

@@ -21,7 +21,15 @@ export type LifeStep = {
   | { kind: "void"; reason: string | undefined }
   | { kind: "in review"; reason: string | undefined }
   | { kind: "queued" }
-  | { kind: "attempt failed"; n: number; code: string; reason: string; worker: string }
+  | {
+      kind: "attempt failed";
+      n: number;
+      code: string;
+      reason: string;
+      worker: string;
+      ms?: number | undefined;
+      status?: number | undefined;
+    }
   /** The outcome was not recorded: the producer ended, stopped or lost the call. */
   | { kind: "attempt lost"; n: number }
   | { kind: "failed"; code: ErrorCode; reason: string }
@@ -127,10 +135,10 @@ function stepsOfEntry(entry: LogEntry): [LifeStep, ...LifeStep[]] {
     case "failed":
       return [{ kind, at, ...toFailure(entry.reason) }];
     case "attempt": {
-      const { code, reason, worker, failedAt } = entry;
+      const { code, reason, worker, ms, status, failedAt } = entry;
       const failed = { kind: "failed", code: toCode(code), reason } as const;
       return [
-        { kind: "attempt failed", at, n, code, reason, worker },
+        { kind: "attempt failed", at, n, code, reason, worker, ms, status },
         ...(failedAt === undefined ? [] : [{ ...failed, at: failedAt }]),
       ];
     }

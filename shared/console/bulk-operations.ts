@@ -13,6 +13,7 @@ import {
   untilNow,
 } from "./failed-bulk.ts";
 import { ALL_PENDING, createCheckRefunds, RefundCheck } from "./refund-check.ts";
+import { createReadReplayOutcome } from "./replay-outcome.ts";
 import type { Run } from "./runs/run.ts";
 import type { Runs } from "./runs/store.ts";
 import { RunHead, toHead } from "./runs/view.ts";
@@ -72,7 +73,7 @@ const KINDS: Record<BulkKind, Kind> = {
   "refund-check": { selectionOf: () => ALL_PENDING, toView: toRefundCheckView, isListedWhole: false },
 };
 
-type Deps = Omit<OperateDeps, "partition"> & {
+type Deps = OperateDeps & {
   runs: Runs;
   tokens: TokenSource;
   /** Tells the worker of this process that there is something to do. */
@@ -80,7 +81,9 @@ type Deps = Omit<OperateDeps, "partition"> & {
 };
 
 /** Begins bulk operations, shows and changes them. To begin one throws `run.too_many`. */
-export function createBulkOperations({ runs, clock, log, by, wake, tokens }: Deps) {
+export function createBulkOperations({ runs, clock, log, by, wake, tokens, partition }: Deps) {
+  const readOutcome = createReadReplayOutcome(partition, clock);
+
   async function find(id: string): Promise<Run> {
     const run = await runs.find(id);
     if (run !== undefined && run.kind in KINDS) return run;
@@ -131,7 +134,12 @@ export function createBulkOperations({ runs, clock, log, by, wake, tokens }: Dep
     },
 
     /** Throws `run.unknown`, as the others do. */
-    show: async (id: string): Promise<BulkView> => toView(await find(id)),
+    async show(id: string): Promise<BulkView> {
+      const run = await find(id);
+      const view = toView(run);
+      const hasOutcome = view.kind === "replay" && !view.dry_run && run.endedAt !== undefined;
+      return hasOutcome ? { ...view, outcome: await readOutcome(run, view.done) } : view;
+    },
 
     cancel: (id: string) => change(id, "cancel"),
 

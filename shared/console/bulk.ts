@@ -226,13 +226,14 @@ export function selectionOf({ filter, ids }: Pick<BulkRequest, "filter" | "ids">
 
 /** A filter as the words of a command line that chooses the same calls. */
 export function filterWords(filter: FailedFilter): string[] {
-  const { origin, endpoint, service_id, job_id, code, since, until } = filter;
+  const { origin, endpoint, service_id, job_id, code, text, since, until } = filter;
   const time = (text: string | undefined) => (text === undefined ? undefined : toIso(Date.parse(text)));
   const given: [string, string | undefined][] = [
     ["--origin", origin],
     ["--endpoint", endpoint],
     ...jobWords({ service_id, job_id }),
     ["--code", code],
+    ["--text", text],
     ["--since", time(since)],
     ["--until", time(until)],
   ];

@@ -69,6 +69,8 @@ const Step = z
     code: z.string().optional(),
     reason: z.string().optional(),
     worker: z.string().optional(),
+    /** Duration of the attempt. */
+    ms: z.int().optional(),
     facilitator: z.string().optional(),
     dispatches: z.int().optional(),
     transaction: z.string().optional(),

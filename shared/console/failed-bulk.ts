@@ -14,6 +14,7 @@ import {
 } from "./bulk.ts";
 import { FailedFilter } from "./failed.ts";
 import { PaidSum, PartialSum } from "./paid-sum.ts";
+import { ReplayOutcome } from "./replay-outcome.ts";
 import type { Run } from "./runs/run.ts";
 import { RunHead, toHead } from "./runs/view.ts";
 import type { DoRun } from "./runs/worker.ts";
@@ -74,6 +75,8 @@ export const FailedBulkView = RunHead.extend({
    */
   refunds_due: PartialSum.nullable(),
   remaining: count.nullable(),
+  /** Outcome so far of a replay that has ended. Null before its end, for a discard, and in a list. */
+  outcome: ReplayOutcome.nullable(),
 }).meta({ id: "FailedBulk" });
 export type FailedBulkView = z.infer<typeof FailedBulkView>;
 
@@ -146,5 +149,6 @@ export function toFailedBulkView(run: Run): FailedBulkView {
     left_meanwhile: left,
     refunds_due: refundsDue,
     remaining: counted === undefined ? null : counted.chosen - done - left,
+    outcome: null,
   };
 }

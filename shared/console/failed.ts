@@ -52,6 +52,10 @@ const AttemptView = z
     code: z.string(),
     reason: z.string(),
     worker: z.string(),
+    /** Duration. Absent if an earlier build made the attempt. */
+    ms: count.optional(),
+    /** HTTP status of the answer, if one came. */
+    status: count.optional(),
   })
   .meta({ id: "FailedAttempt" });
 
@@ -91,6 +95,8 @@ export const FailedFilter = z
     service_id: count.optional(),
     job_id: count.optional(),
     code: errorCode.optional(),
+    /** Text in the id, reason, endpoint or delivery id, in upper or lower case. */
+    text: z.string().min(1).max(256).optional(),
     since: askedTime.optional(),
     until: askedTime.optional(),
   })
@@ -228,13 +234,14 @@ function tooOld(id: string): AppError {
 }
 
 export function toCallFilter(filter: FailedFilter): CallFilter {
-  const { origin, endpoint, service_id: serviceId, job_id: jobId, code, since, until } = filter;
+  const { origin, endpoint, service_id: serviceId, job_id: jobId, code, text, since, until } = filter;
   return {
     origin,
     endpoint,
     serviceId,
     jobId,
     code: code !== undefined && isErrorCode(code) ? code : undefined,
+    text,
     since: askedMs(since),
     until: askedMs(until),
   };
@@ -271,12 +278,14 @@ function toDetail(
     ...toView(found),
     ...(record !== undefined && { record }),
     ...(call !== undefined && { metadata: call.metadata }),
-    failed_attempts: attempts.map(({ n, at, code, reason, worker }) => ({
+    failed_attempts: attempts.map(({ n, at, code, reason, worker, ms, status }) => ({
       n,
       at: toIso(at),
       code,
       reason,
       worker,
+      ...(ms !== undefined && { ms }),
+      ...(status !== undefined && { status }),
     })),
     ...(call === undefined && { stored }),
   };

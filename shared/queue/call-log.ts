@@ -16,7 +16,16 @@ import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 export const LOG_KEPT = 5;
 
 /** A failed attempt, as a producer writes it. */
-export type NewAttempt = { at: number; code: string; reason: string; worker: string };
+export type NewAttempt = {
+  at: number;
+  code: string;
+  reason: string;
+  worker: string;
+  /** Duration. Absent if an earlier build made the attempt. */
+  ms?: number | undefined;
+  /** HTTP status of the runner's or receiver's answer, if there was one. */
+  status?: number | undefined;
+};
 
 /** The `n`-th attempt of a call since it was accepted, however often it was replayed. `failedAt` is when the call failed for good after it. */
 export type FailedAttempt = NewAttempt & { n: number; failedAt: number | undefined };
@@ -46,12 +55,12 @@ export function toCallLog(lines: readonly string[]): CallLog {
 }
 
 function toEntry({ n, take, failed, lost, replayed, discarded, ...stored }: Stored): LogEntry {
-  const { at, code, reason, worker, by = "" } = stored;
+  const { at, code, reason, worker, ms, status, by = "" } = stored;
   if (lost !== undefined) return { kind: "lost", n, at: lost };
   if (replayed !== undefined) return { kind: "replayed", n, at: replayed, by, reason };
   if (discarded !== undefined) return { kind: "discarded", n, at: discarded, by, reason };
   if (failed !== undefined && take === undefined) return { kind: "failed", n, at: failed, reason };
-  return { kind: "attempt", n, at, code, reason, worker, failedAt: failed };
+  return { kind: "attempt", n, at, code, reason, worker, ms, status, failedAt: failed };
 }
 
 /** The audit has the whole of a longer reason. */

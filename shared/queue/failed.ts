@@ -44,6 +44,8 @@ export type CallFilter = {
   serviceId?: number | undefined;
   jobId?: number | undefined;
   code?: ErrorCode | undefined;
+  /** Text in the id, reason, path or delivery id, in upper or lower case. */
+  text?: string | undefined;
   since?: number | undefined;
   until?: number | undefined;
 };
@@ -190,7 +192,8 @@ function createCounting({ index, readAll }: Reading) {
   /** How many match, by code, in pages, each of one queue unless the filter names ids. */
   async function* counted(filter: CallFilter, signal?: AbortSignal) {
     const range = rangeOf(filter);
-    const countOnly = filter.code !== UNKNOWN; // which no reason begins with
+    // The script can compare neither: no reason begins with that code, and it knows no case.
+    const countOnly = filter.code !== UNKNOWN && filter.text === undefined;
     const found = filter.ids ? index.find(filter.ids, range) : index.walk(range, "any");
     for await (const refs of found) {
       signal?.throwIfAborted();
@@ -203,8 +206,9 @@ function createCounting({ index, readAll }: Reading) {
   return {
     /** How many calls match. Cheap if the filter has only origin, service, job and times. */
     async count(filter: CallFilter, signal?: AbortSignal): Promise<number> {
-      const { ids, code } = filter;
-      const byIndex = ids === undefined && code === undefined && headFields(filter).length === 0;
+      const { ids, code, text } = filter;
+      const isNarrowed = [ids, code, text].some((each) => each !== undefined);
+      const byIndex = !isNarrowed && headFields(filter).length === 0;
       if (byIndex) return index.count(rangeOf(filter));
       let count = 0;
       for await (const { byCode } of counted(filter, signal))
@@ -306,9 +310,14 @@ function inRedis(filter: CallFilter): { reason: string; texts: string[] } {
   };
 }
 
-function matches({ code, head }: FailedCall, filter: CallFilter): boolean {
-  if (filter.code !== undefined && code !== filter.code) return false;
-  return headFields(filter).every(([name, text]) => head[name] === text);
+function matches(call: FailedCall, filter: CallFilter): boolean {
+  if (filter.code !== undefined && call.code !== filter.code) return false;
+  if (filter.text !== undefined && !hasText(call, filter.text.toLowerCase())) return false;
+  return headFields(filter).every(([name, text]) => call.head[name] === text);
+}
+
+function hasText({ id, reason, head }: FailedCall, text: string): boolean {
+  return [id, reason, head.path, head.delivery_id].some((each) => each?.toLowerCase().includes(text));
 }
 
 function rangeOf({ origin, serviceId, jobId, since, until }: CallFilter): Range {

@@ -14,6 +14,7 @@ export type FilterOptions = {
   serviceId?: number;
   job?: string;
   code?: ErrorCode;
+  text?: string;
   since?: number;
   until?: number;
   call?: string[];
@@ -30,6 +31,7 @@ export function addFilterOptions(command: ProgramCommand, limit: Option): Progra
       new Option("--service-id <n>", "service of the job").argParser(wholeNumber(7)).conflicts("job"),
     )
     .option("--code <code>", "error code of the failure, such as runner.refused", parseCode)
+    .option("--text <text>", "text in the id, reason, endpoint or delivery id of the call")
     .addOption(sinceOption("failed"))
     .addOption(untilOption("failed"))
     .option("--call <id>", "id of the call, or a unique prefix of it; may be repeated", collectCallId)
@@ -37,11 +39,11 @@ export function addFilterOptions(command: ProgramCommand, limit: Option): Progra
 }
 
 export function toFilter(options: FilterOptions): FailedFilter & { ids: string[] | undefined } {
-  const { origin, endpoint, code, since, until, call } = options;
+  const { origin, endpoint, code, text, since, until, call } = options;
   const job = options.job === undefined ? undefined : idsOfKey(options.job);
   const service = job?.serviceId ?? options.serviceId;
   return {
-    ...{ origin, endpoint, service_id: service, job_id: job?.jobIndex, code, ids: call },
+    ...{ origin, endpoint, service_id: service, job_id: job?.jobIndex, code, text, ids: call },
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };

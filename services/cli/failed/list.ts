@@ -74,9 +74,11 @@ async function readNamed(
   return found.sort((a, b) => Date.parse(b.failed_at) - Date.parse(a.failed_at));
 }
 
-function matches(call: FailedCallView, { endpoint, since, until, ...same }: FailedFilter): boolean {
+function matches(call: FailedCallView, { endpoint, text, since, until, ...same }: FailedFilter): boolean {
   const failedAt = Date.parse(call.failed_at);
+  const texts = [call.id, call.reason, call.endpoint];
   return (
+    (text === undefined || texts.some((each) => each?.toLowerCase().includes(text.toLowerCase()))) &&
     (endpoint === undefined || call.endpoint === endpoint) &&
     (since === undefined || failedAt >= Date.parse(since)) &&
     (until === undefined || failedAt <= Date.parse(until)) &&

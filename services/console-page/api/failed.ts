@@ -20,9 +20,13 @@ export type FailedFilter = {
   job_id?: number | undefined;
   endpoint?: string | undefined;
   code?: string | undefined;
+  text?: string | undefined;
   since?: string | undefined;
   until?: string | undefined;
 };
+
+/** Limit on the calls that one bulk operation can name. */
+export const IDS_MAX = 1000;
 
 export type RunAction = Run["kind"];
 
@@ -33,6 +37,11 @@ export const isFailedRun = (view: BulkView): view is Run => view.kind === "repla
 
 export const isUnderWay = ({ state }: Pick<BulkView, "state">): boolean =>
   state === "waiting" || state === "running" || state === "cancelling";
+
+/** Whether its view still changes. A replay that has ended still counts the calls that wait. */
+export const isOpen = (run: Run): boolean =>
+  isUnderWay(run) ||
+  (run.kind === "replay" && !run.dry_run && (run.outcome === null || run.outcome.waiting > 0));
 
 export const readFailed = (query: Query, signal: AbortSignal): Promise<FailedPage> =>
   ask("GET", "api/v1/failed", query, signal);

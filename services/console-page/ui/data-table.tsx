@@ -1,8 +1,11 @@
 import type { ComponentChildren } from "preact";
+import { directionOf, SortButton, type Sorting, type SortKey, sorted, useSorting } from "./sort.tsx";
 
 export type Column<Item> = {
   title: string;
   cell: (item: Item) => ComponentChildren;
+  /** If given, the heading sorts the rows by it. */
+  sortBy?: SortKey<Item>;
   /** Classes of the cells; `number` and `wide` are the heading's too. A narrow window leaves out what is `wide`. */
   class?: string;
   /** A further class of a cell. */
@@ -24,20 +27,27 @@ type Props<Item> = {
 
 /** A table of items. In a narrow window each row is a card, whose first cell is its title. */
 export function DataTable<Item>({ columns, items, keyOf, isChosen }: Props<Item>) {
+  const [sorting, sort] = useSorting();
+  const key = columns.find(({ title }) => title === sorting?.by)?.sortBy;
   return (
     <div class="table-box">
       <table class="stack">
         <thead>
           <tr>
             {columns.map((column) => (
-              <th scope="col" key={column.title} class={headClassOf(column)}>
-                {column.isTitleHidden ? <span class="hidden">{column.title}</span> : column.title}
+              <th
+                scope="col"
+                key={column.title}
+                class={headClassOf(column)}
+                aria-sort={sorting?.by === column.title ? directionOf(sorting) : undefined}
+              >
+                <Heading column={column} sorting={sorting} onSort={sort} />
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {items.map((item) => (
+          {sorted(items, key, sorting).map((item) => (
             <tr key={keyOf(item)} class={isChosen?.(item) ? "chosen" : undefined}>
               {columns.map((column, index) => (
                 <td
@@ -55,6 +65,18 @@ export function DataTable<Item>({ columns, items, keyOf, isChosen }: Props<Item>
       </table>
     </div>
   );
+}
+
+type HeadingProps<Item> = {
+  column: Column<Item>;
+  sorting: Sorting | undefined;
+  onSort: (by: string) => void;
+};
+
+function Heading<Item>({ column: { title, isTitleHidden, sortBy }, sorting, onSort }: HeadingProps<Item>) {
+  if (isTitleHidden) return <span class="hidden">{title}</span>;
+  if (sortBy === undefined) return title;
+  return <SortButton {...{ title, sorting, onSort }} />;
 }
 
 function headClassOf({ class: classes = "" }: Pick<Column<never>, "class">): string | undefined {

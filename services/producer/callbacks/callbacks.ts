@@ -9,7 +9,7 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import type { Clock } from "../../../shared/platform/time/clock.ts";
 import type { Inject } from "../deliver.ts";
 import { exchange, type RunnerResponse } from "../exchange.ts";
-import { outcomeOf } from "../outcomes.ts";
+import { outcomeOf, RunnerFailure } from "../outcomes.ts";
 import { createBreaker } from "./breaker.ts";
 import { AddressForbidden, createGuardedAgent } from "./guarded-agent.ts";
 import { createSign, type Message, toBody } from "./message.ts";
@@ -114,9 +114,9 @@ function toError(response: RunnerResponse, now: number): AppError | undefined {
   const { status, excerpt } = response;
   if (status >= 200 && status < 300) return undefined;
   const said = excerpt === "" ? "" : ` ${excerpt}`;
-  if (status === 410) return new AppError("callback.gone", { reason: `${status}${said}` });
+  if (status === 410) return new RunnerFailure("callback.gone", { status, reason: `${status}${said}` });
   const unfollowed = status >= 300 && status < 400 ? " (redirects are not followed)" : "";
   const retryAfterMs = parseRetryAfter(response.header("retry-after"), now);
   const asked = retryAfterMs === undefined ? {} : { retryAfterMs };
-  return new AppError("callback.failed", { reason: `${status}${unfollowed}${said}`, ...asked });
+  return new RunnerFailure("callback.failed", { status, reason: `${status}${unfollowed}${said}`, ...asked });
 }

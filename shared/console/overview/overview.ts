@@ -195,12 +195,20 @@ async function readRedis(redis: Redis, durability: DurabilityMode): Promise<Over
   try {
     const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, durability);
     return {
-      ...{ durability, problem: null, proof },
-      ...{ used_memory_bytes: usedMemoryBytes, max_memory_bytes: maxMemoryBytes },
+      durability,
+      problem: null,
+      proof,
+      used_memory_bytes: usedMemoryBytes,
+      max_memory_bytes: maxMemoryBytes,
     };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    const unknown = { proof: null, used_memory_bytes: null, max_memory_bytes: null };
-    return { durability, problem: error.message, ...unknown };
+    return {
+      durability,
+      problem: error.message,
+      proof: null,
+      used_memory_bytes: null,
+      max_memory_bytes: null,
+    };
   }
 }

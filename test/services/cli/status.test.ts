@@ -110,7 +110,7 @@ test("postern status shows rates of the last five whole minutes", async () => {
   for (let i = 0; i < 10; i++) log.info("call.injected", { ...call, endToEndMs: 40 });
   log.error("call.failed", { ...call, code: "runner.refused" });
   await flush();
-  const { queues } = JSON.parse((await here(["status", "--json"])).stdout);
+  const { queues } = JSON.parse((await here(["status", "-o", "json"])).stdout);
   expect(queues).toMatchObject([
     { origin: "webhook", accepted_per_second: 0.1, injected_per_minute: 2, failed_per_minute: 0.2 },
     { origin: "x402", accepted_per_second: 0, injected_per_minute: 0, failed_per_minute: 0 },

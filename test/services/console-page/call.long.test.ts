@@ -21,7 +21,7 @@ describe("the page of a call", needs("chromium"), () => {
     await calls.untilFailed(2);
     calls.runnerAnswers();
     const page = await open({ hash: `#/calls/${id}` });
-    await page.getByText("Attempt 6 failed").waitFor();
+    await page.getByText("Attempts 4 to 6 failed").waitFor();
     await page.getByRole("button", { name: "Replay…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the cache is back too");
     await page.getByRole("button", { name: "Replay 1 call" }).click();
@@ -30,14 +30,15 @@ describe("the page of a call", needs("chromium"), () => {
     await page.getByText("Attempt 7: the runner answered 2xx.").waitFor();
     await page.getByText("7 (2 replays)").waitFor();
     const titles = page.locator(".timeline .step-title");
-    const attempts = (from: number) => [from, from + 1, from + 2].map((n) => `Attempt ${n} failed`);
     await expect
       .poll(() => titles.allTextContents())
       .toEqual([
-        ...[...attempts(1), "Failed", "Replayed by tester@fixture"],
-        ...[...attempts(4), "Failed", "Replayed by otto", "Injected into the runner"],
+        ...["Attempts 1 to 3 failed", "Failed", "Replayed by tester@fixture"],
+        ...["Attempts 4 to 6 failed", "Failed", "Replayed by otto", "Injected into the runner"],
       ]);
     await page.getByText(REASON).waitFor();
+    await page.getByText("3 ×, same answer").first().click();
+    await page.getByText(/^Attempt 2, [\d:.]+: \d+ ms, by producer /).waitFor();
     await shoot(page, "call-replayed", { whole: true });
     await calls.discard(await calls.find(other), { selection: "by id", reason: "<b>sent</b> twice" });
     const phone = await open({ hash: `#/calls/${other}`, viewport: SIZES.phone, colorScheme: "dark" });
@@ -59,7 +60,7 @@ describe("the page of a call", needs("chromium"), () => {
     await redis.client.ltrim(`{postern}:attempts:${id}`, 4, -1);
     await eventually("it waits", async () => (await calls.calls.find(id)) === undefined);
     const page = await open({ hash: `#/calls/${id}` });
-    await page.getByText("Attempt 6 failed").waitFor();
+    await page.getByText("Attempts 4 to 6 failed").waitFor();
     await page.getByText("3 earlier attempts, no longer kept").waitFor();
   });
 });

@@ -407,7 +407,8 @@ describe("the page of failed calls", needs("chromium"), () => {
     const refusal = page.getByRole("alert").filter({ hasText: "Calls unavailable" });
     await refusal.getByText("Redis is away").waitFor();
     expect(await rows(page).count()).toBe(0);
-    expect(await page.getByRole("button", { name: /Replay|Discard/ }).count()).toBe(0);
+    // A group has buttons of its own, for the calls that it counts.
+    expect(await page.getByRole("button", { name: /(?:Replay|Discard) all/ }).count()).toBe(0);
     await page.unroute(isOfJob2);
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
     await expect.poll(() => rows(page).count()).toBe(1);

@@ -132,7 +132,7 @@ test.each([400, 401, 403, 404, 410, 413, 415, 422])(
     expect(job?.failedReason).toBe(`runner.refused: ${status} {"detail": "no thank you"}`);
     expect(job?.data).toEqual(call);
     expect(await producers.records.attempts(call.id)).toMatchObject([
-      { code: "runner.refused", worker: producer.workerId },
+      { code: "runner.refused", worker: producer.workerId, status, ms: expect.any(Number) },
     ]);
   },
 );

@@ -38,6 +38,8 @@ test.each<[string, CallFilter, number[]]>([
   ["error code", { code: "runner.failed" }, [3, 4, 5]],
   ["the time they failed, both ends included", { since: 2000, until: 4000 }, [1, 2, 3]],
   ["several things, which must all hold", { jobId: 2, code: "runner.refused", origin: "webhook" }, [1]],
+  ["a text of their path, in any case", { text: "HOOKS/B" }, [1, 4]],
+  ["a text of their reason and a code", { text: "the runner said", code: "runner.failed" }, [3, 4, 5]],
   ["something no call has", { endpoint: "/hooks" }, []],
 ])("failed calls filtered by %s are found, oldest first, and counted", async (_, filter, expected) => {
   expect(await found(filter)).toEqual(expected);

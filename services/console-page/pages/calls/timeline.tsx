@@ -22,13 +22,13 @@ type Props = {
 export function Timeline({ steps, network, dueAt }: Props) {
   return (
     <ol class="timeline">
-      {steps.map((step, i) => (
+      {folded(steps).map(({ step, attempts, before }, i) => (
         <Step
           key={`${step.at} ${step.what} ${i}`}
           step={step}
-          day={dayOf(step) === dayOf(steps[i - 1]) ? undefined : dayOf(step)}
-          told={tell(step, { network })}
-          since={i === 0 ? undefined : Date.parse(step.at) - Date.parse(steps[i - 1]?.at ?? step.at)}
+          day={dayOf(step) === dayOf(before) ? undefined : dayOf(step)}
+          told={attempts.length > 1 ? tellAttempts(attempts) : tell(step, { network })}
+          since={before && Date.parse(step.at) - Date.parse(before.at)}
         />
       ))}
       {dueAt !== undefined && (
@@ -41,6 +41,30 @@ export function Timeline({ steps, network, dueAt }: Props) {
       )}
     </ol>
   );
+}
+
+type Folded = {
+  step: LifeStep;
+  /** Identical attempts in a row, the step itself first. */
+  attempts: LifeStep[];
+  /** Last step before these. */
+  before: LifeStep | undefined;
+};
+
+/** Joins attempts in a row that got the same answer. */
+function folded(steps: readonly LifeStep[]): Folded[] {
+  const all: Folded[] = [];
+  for (const [i, step] of steps.entries()) {
+    const last = all.at(-1);
+    if (last !== undefined && isSameAnswer(last.step, step)) last.attempts.push(step);
+    else all.push({ step, attempts: [step], before: steps[i - 1] });
+  }
+  return all;
+}
+
+function isSameAnswer(a: LifeStep, b: LifeStep): boolean {
+  const isAttempt = a.what === "attempt failed" && b.what === "attempt failed";
+  return isAttempt && !b.missing && a.code === b.code && a.reason === b.reason && a.status === b.status;
 }
 
 /** In the viewer's zone. */
@@ -78,6 +102,39 @@ function Step({ step, told: { title, tone, text }, day, since }: StepProps) {
       </li>
     </>
   );
+}
+
+function tellAttempts(attempts: readonly LifeStep[]): Told {
+  const [{ n: from, code = "", reason = "" } = {}] = attempts;
+  return {
+    title: `Attempts ${from} to ${attempts.at(-1)?.n} failed`,
+    tone: "warn",
+    text: (
+      <>
+        {problemWords(code, reason)} <code class="muted">{code}</code>
+        <details class="attempts small muted">
+          <summary>{attempts.length} ×, same answer</summary>
+          <ul>
+            {attempts.map((attempt) => (
+              <li key={attempt.n}>
+                Attempt {attempt.n}, <Time at={attempt.at} form="clock" />: {attemptFacts(attempt)}
+              </li>
+            ))}
+          </ul>
+        </details>
+      </>
+    ),
+  };
+}
+
+function attemptFacts({ status, ms, worker }: LifeStep): string {
+  return [
+    status === undefined ? undefined : `HTTP ${status}`,
+    ms === undefined ? undefined : duration(ms),
+    `by producer ${worker}`,
+  ]
+    .filter((fact) => fact !== undefined)
+    .join(", ");
 }
 
 type Of = Pick<Props, "network">;
@@ -121,14 +178,15 @@ const TELL: Readonly<Record<string, Tell>> = {
   void: ({ reason }) => ({ title: "Not paid", tone: "neutral", text: reason }),
   "in review": ({ reason }) => ({ title: "In review", tone: "bad", text: reason }),
   queued: () => ({ title: "Queued", tone: "accent" }),
-  "attempt failed": ({ n, code = "", reason = "", worker }) => {
+  "attempt failed": (step) => {
+    const { n, code = "", reason = "" } = step;
     return {
       title: `Attempt ${n} failed`,
       tone: "warn",
       text: (
         <>
           {problemWords(code, reason)} <code class="muted">{code}</code>
-          <span class="muted small step-aside">by producer {worker}</span>
+          <span class="muted small step-aside">{attemptFacts(step)}</span>
         </>
       ),
     };

@@ -34,8 +34,8 @@ export function FailedPage() {
 function Chosen({ filter }: { filter: FailedFilter }) {
   const [act, setAct] = useState<Act | undefined>();
   const [turn, setTurn] = useState(0);
-  const { since, endpoint } = filter;
-  const groups = useAnswer("api/v1/failed/groups", { since, endpoint }, { everyMs: EVERY_MS, turn });
+  const { since, endpoint, text } = filter;
+  const groups = useAnswer("api/v1/failed/groups", { since, endpoint, text }, { everyMs: EVERY_MS, turn });
   useWhenFailedChange(groups.reload);
   // Groups of another filter do not stand under this one.
   const found = groups.isCurrent ? groups.data?.groups : undefined;
@@ -55,7 +55,7 @@ function Chosen({ filter }: { filter: FailedFilter }) {
         <NoneFailed groups={groups} />
       ) : (
         <>
-          <Groups groups={found} />
+          <Groups groups={found} filter={{ since, endpoint, text }} onAct={setAct} />
           <FailedList filter={filter} turn={turn} onAct={setAct} />
         </>
       )}

@@ -5,7 +5,7 @@ import { FilterBar } from "../../ui/filter-bar.tsx";
 import { SinceChoice, useSince } from "../../ui/since.tsx";
 import { TextFilter } from "../../ui/text-filter.tsx";
 
-const NAMES = ["origin", "job", "endpoint", "code", "since"] as const;
+const NAMES = ["origin", "job", "endpoint", "code", "text", "since"] as const;
 
 /**
  * What the address chooses, or why it chooses nothing. What cannot be understood is never left out: without it a filter chooses more calls
@@ -27,6 +27,7 @@ export function useFilter(): FailedFilter | string {
     ...(job !== undefined && jobIds(job)),
     endpoint: given("endpoint"),
     code: given("code"),
+    text: given("text"),
     since,
   };
 }
@@ -66,7 +67,7 @@ export function Filters({ filter, groups }: { filter: FailedFilter; groups: read
   return (
     <FilterBar
       isActive={isFiltered(filter)}
-      onClear={() => change({ job: "", code: "", origin: "", endpoint: "", since: "" })}
+      onClear={() => change({ job: "", code: "", origin: "", endpoint: "", text: "", since: "" })}
     >
       {choice("job", "Job", "all jobs")}
       {choice("code", "Reason", "all reasons")}
@@ -76,6 +77,12 @@ export function Filters({ filter, groups }: { filter: FailedFilter; groups: read
         placeholder="/hooks/…"
         value={chosen("endpoint")}
         onChange={(endpoint) => change({ endpoint })}
+      />
+      <TextFilter
+        title="Text"
+        placeholder="id, reason, endpoint…"
+        value={chosen("text")}
+        onChange={(text) => change({ text })}
       />
       <SinceChoice title="Failed" />
     </FilterBar>

@@ -1,13 +1,23 @@
-import { type FailedGroup, jobOf } from "../../api/failed.ts";
+import { type FailedFilter, type FailedGroup, jobOf } from "../../api/failed.ts";
+import { useMayOperate } from "../../api/session.ts";
 import { linkTo, useQuery } from "../../route.ts";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count, counted } from "../../ui/number.ts";
 import { Sparkline } from "../../ui/sparkline.tsx";
 import { Ago } from "../../ui/time.tsx";
-import { Why } from "../../ui/why.tsx";
+import { titleOf, Why } from "../../ui/why.tsx";
+import type { Act } from "./act.tsx";
+
+type Props = {
+  groups: readonly FailedGroup[] | undefined;
+  /** Filter that the groups were counted with. */
+  filter: FailedFilter;
+  onAct: (act: Act) => void;
+};
 
 /** One line for each job and reason, the most calls first. Choosing one shows its calls. */
-export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined }) {
+export function Groups({ groups, filter, onAct }: Props) {
+  const mayOperate = useMayOperate();
   const [query] = useQuery();
   const isChosen = (group: FailedGroup): boolean =>
     query.get("job") === jobOf(group) &&
@@ -18,10 +28,13 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
     const own = isChosen(group) ? { job: "", code: "", origin: "" } : { job: jobOf(group), code, origin };
     return linkTo(["failed"], { ...Object.fromEntries(query), ...own });
   };
+  const act = (action: Act["action"], { origin, service_id, job_id, code }: FailedGroup) =>
+    onAct({ action, selection: { filter: { ...filter, origin, service_id, job_id, code } } });
   const sorted = [...(groups ?? [])].sort((a, b) => b.count - a.count);
   const columns: Column<FailedGroup>[] = [
     {
       title: "Reason",
+      sortBy: ({ code }) => titleOf(code),
       class: "whole",
       cell: (group) => (
         <a href={linkOf(group)} aria-current={isChosen(group)} class="row-link">
@@ -31,6 +44,7 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
     },
     {
       title: "Job",
+      sortBy: jobOf,
       cell: (group) => (
         <>
           <a href={linkTo(["endpoints"], { view: "jobs", job: jobOf(group) })}>{jobOf(group)}</a>{" "}
@@ -38,9 +52,20 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
         </>
       ),
     },
-    { title: "Calls", class: "number strong", cell: (group) => count(group.count) },
+    {
+      title: "Calls",
+      class: "number strong",
+      sortBy: ({ count: calls }) => calls,
+      cell: (group) => count(group.count),
+    },
     { title: "Last 24 hours", class: "wide", cell: ({ by_hour }) => <LastDay values={by_hour} /> },
-    { title: "Newest", class: "number", cell: ({ newest_at }) => <Ago at={newest_at} /> },
+    {
+      title: "Newest",
+      class: "number",
+      sortBy: ({ newest_at }) => Date.parse(newest_at),
+      cell: ({ newest_at }) => <Ago at={newest_at} />,
+    },
+    ...(mayOperate ? [actions(act)] : []),
   ];
   return (
     <section class="card" aria-label="By job and reason">
@@ -52,6 +77,24 @@ export function Groups({ groups }: { groups: readonly FailedGroup[] | undefined 
       />
     </section>
   );
+}
+
+function actions(act: (action: Act["action"], group: FailedGroup) => void): Column<FailedGroup> {
+  return {
+    title: "Actions",
+    isTitleHidden: true,
+    class: "whole",
+    cell: (group) => (
+      <div class="buttons">
+        <button type="button" onClick={() => act("discard", group)}>
+          Discard…
+        </button>
+        <button type="button" onClick={() => act("replay", group)}>
+          Replay…
+        </button>
+      </div>
+    ),
+  };
 }
 
 function LastDay({ values }: { values: readonly number[] }) {

@@ -1,5 +1,5 @@
-import { useCallback, useEffect, useState } from "preact/hooks";
-import { type FailedCall, type FailedFilter, readFailed } from "../../api/failed.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type FailedCall, type FailedFilter, IDS_MAX, jobOf, readFailed } from "../../api/failed.ts";
 import { useWhenFailedChange } from "../../api/overview.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { type Answer, useAnswer } from "../../api/use-answer.ts";
@@ -9,6 +9,7 @@ import { shortened } from "../../ui/copy.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
+import { SortButton, type Sorting, type SortKey, sorted, useSorting } from "../../ui/sort.tsx";
 import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
@@ -34,9 +35,13 @@ export function FailedList({ filter, turn, onAct }: Props) {
     forget();
     list.reload();
   };
-  const [selected, select] = useSelection(question);
+  const [sorting, sort] = useSorting();
+  const items = sorted(list.items, SORTS[sorting?.by ?? ""], sorting);
+  const selection = useSelection(
+    question,
+    items.map(({ id }) => id),
+  );
   const isNarrow = useMedia(NARROW);
-  const { items } = list;
   const matched = counts.isCurrent ? counts.data?.matched : undefined;
   const total = matched ?? (list.isWhole ? items.length : undefined);
   const whyNot = <WhyNot answer={{ ...list, reload: list.again }} title="Calls unavailable" />;
@@ -44,22 +49,24 @@ export function FailedList({ filter, turn, onAct }: Props) {
   const row = (index: number) => {
     const call = items[index];
     return call === undefined ? null : (
-      <Row call={call} isNarrow={isNarrow} isSelected={selected.has(call.id)} onSelect={select} />
+      <Row
+        call={call}
+        isNarrow={isNarrow}
+        isSelected={selection.selected.has(call.id)}
+        onSelect={selection.toggle}
+      />
     );
   };
   return (
     <section aria-label="Failed calls" class="card">
       {!list.isCut && whyNot}
-      <Choice
-        filter={filter}
-        total={total}
-        selected={selected}
-        onAct={onAct}
-        more={more}
-        onClear={() => select()}
-        onRefresh={refresh}
-      />
-      <Head />
+      <Choice {...{ filter, total, selection, onAct, more }} listed={items.length} onRefresh={refresh} />
+      <Head sorting={sorting} onSort={sort} />
+      {sorting !== undefined && !list.isWhole && (
+        <p class="card-body muted small">
+          Only the {count(items.length)} newest calls are sorted. Set a filter to sort fewer calls whole.
+        </p>
+      )}
       <VirtualRows
         label="Failed calls, newest first"
         count={items.length}
@@ -91,42 +98,61 @@ function useMoreSince(
   return [more, () => setBase(undefined)];
 }
 
-/** The ids that are ticked. Another question begins with none. */
-function useSelection(question: string): [ReadonlySet<string>, (id?: string) => void] {
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  useEffect(() => setSelected(new Set()), [question]);
+type Selection = {
+  selected: ReadonlySet<string>;
+  /** With `isRange` selects every call from the last toggled one to this one. */
+  toggle: (id: string, isRange: boolean) => void;
+  /** Clears the selection. If it is empty, selects every listed call, up to `IDS_MAX`. */
+  toggleAll: () => void;
+  clear: () => void;
+};
+
+/** Keeps the selected ids. Another question clears them. */
+function useSelection(question: string, ids: readonly string[]): Selection {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(NONE);
+  const before = useRef<string | undefined>(undefined);
+  useEffect(() => setSelected(NONE), [question]);
   useEffect(() => {
     const clear = ({ key }: KeyboardEvent) => {
-      if (key === "Escape" && document.querySelector("dialog[open]") === null) setSelected(new Set());
+      if (key === "Escape" && document.querySelector("dialog[open]") === null) setSelected(NONE);
     };
     window.addEventListener("keydown", clear);
     return () => window.removeEventListener("keydown", clear);
   }, []);
-  const toggle = useCallback((id?: string) => {
-    setSelected((before) => {
-      if (id === undefined) return new Set();
-      const after = new Set(before);
-      if (!after.delete(id)) after.add(id);
-      return after;
-    });
-  }, []);
-  return [selected, toggle];
+  const add = (more: readonly string[]) =>
+    setSelected((known) => new Set([...known, ...more].slice(0, IDS_MAX)));
+  const toggle = (id: string, isRange: boolean) => {
+    const [from, to] = [ids.indexOf(before.current ?? id), ids.indexOf(id)].sort((a, b) => a - b);
+    before.current = id;
+    if (isRange && from !== undefined && from >= 0 && to !== undefined) add(ids.slice(from, to + 1));
+    else if (selected.has(id)) setSelected(new Set([...selected].filter((each) => each !== id)));
+    else add([id]);
+  };
+  return {
+    selected,
+    toggle,
+    toggleAll: () => (selected.size > 0 ? setSelected(NONE) : add(ids)),
+    clear: () => setSelected(NONE),
+  };
 }
+
+const NONE: ReadonlySet<string> = new Set();
 
 type ChoiceProps = {
   filter: FailedFilter;
   /** How many match; undefined if they are not counted. */
   total: number | undefined;
-  selected: ReadonlySet<string>;
+  selection: Selection;
+  listed: number;
   onAct: (act: Act) => void;
-  onClear: () => void;
   /** So many more match than are listed. */
   more: number;
   onRefresh: () => void;
 };
 
 /** How many are chosen, and what can be done with them. It stays in sight while the list scrolls. */
-function Choice({ filter, total, selected, onAct, onClear, more, onRefresh }: ChoiceProps) {
+function Choice({ filter, total, selection, listed, onAct, more, onRefresh }: ChoiceProps) {
+  const { selected, toggleAll, clear } = selection;
   const mayOperate = useMayOperate();
   const some = selected.size > 0;
   const hasNone = !some && total === 0;
@@ -134,9 +160,20 @@ function Choice({ filter, total, selected, onAct, onClear, more, onRefresh }: Ch
     onAct({ action, selection: some ? { ids: [...selected] } : { filter } });
   return (
     <div class="card-head choice">
+      <input
+        type="checkbox"
+        aria-label="Select all listed calls"
+        title="Select all listed calls"
+        checked={some && selected.size === Math.min(listed, IDS_MAX)}
+        ref={(box) => {
+          if (box !== null) box.indeterminate = some && selected.size < Math.min(listed, IDS_MAX);
+        }}
+        disabled={listed === 0}
+        onClick={toggleAll}
+      />
       <h2 aria-live="polite">{some ? `${count(selected.size)} selected` : callsText(total)}</h2>
       {some && (
-        <button type="button" class="link" onClick={onClear}>
+        <button type="button" class="link" onClick={clear}>
           Clear selection
         </button>
       )}
@@ -165,17 +202,25 @@ function callsText(total: number | undefined): string {
   return total === undefined ? "Calls" : counted(total, "call");
 }
 
-/** For the eye: each row says the same of itself. */
-function Head() {
+/** Sort keys of the list, by heading. */
+const SORTS: Readonly<Record<string, SortKey<FailedCall>>> = {
+  Reason: ({ code, reason }) => `${titleOf(code)} ${reason}`,
+  Origin: ({ endpoint, origin }) => endpoint ?? origin,
+  Job: jobOf,
+  Attempts: ({ attempts }) => attempts,
+  Failed: ({ failed_at }) => Date.parse(failed_at),
+};
+
+type HeadProps = { sorting: Sorting | undefined; onSort: (by: string) => void };
+
+function Head(props: HeadProps) {
   return (
-    <div class="failed-row row-head" aria-hidden="true">
+    <div class="failed-row row-head">
       <span />
       <span>Call</span>
-      <span>Reason</span>
-      <span>Origin</span>
-      <span>Job</span>
-      <span>Attempts</span>
-      <span>Failed</span>
+      {Object.keys(SORTS).map((title) => (
+        <SortButton key={title} title={title} {...props} />
+      ))}
     </div>
   );
 }
@@ -184,7 +229,7 @@ type RowProps = {
   call: FailedCall;
   isNarrow: boolean;
   isSelected: boolean;
-  onSelect: (id: string) => void;
+  onSelect: Selection["toggle"];
 };
 
 function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
@@ -194,7 +239,7 @@ function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
       <input
         type="checkbox"
         checked={isSelected}
-        onChange={() => onSelect(id)}
+        onClick={({ shiftKey }) => onSelect(id, shiftKey)}
         aria-label={`Select ${id}, ${titleOf(code)}`}
       />
       <a href={linkTo(["calls", id])} class="mono" title={id}>

@@ -35,6 +35,7 @@ export function RunProgress({ run, onChange }: { run: Run; onChange: (run: Run) 
     <div class="run">
       <Line run={run} onCancel={change(cancelRun)} onResume={change(resumeRun)} />
       <Bar run={run} />
+      <CameOf run={run} />
       <BecameDue due={run.refunds_due} />
       {missing.map(({ detail }) => (
         <p class="small muted wrap" key={detail}>
@@ -84,6 +85,32 @@ function Line({ run, onCancel, onResume }: LineProps) {
         </button>
       )}
     </div>
+  );
+}
+
+/** Shows the outcome of a replay so far. */
+function CameOf({ run: { outcome } }: { run: Run }) {
+  if (outcome === null) return null;
+  const { delivered, failed_again: again, waiting, other, is_whole: isWhole } = outcome;
+  const parts = [
+    { words: "delivered", calls: delivered, tone: "good-text" },
+    { words: "failed again", calls: again, tone: "bad-text" },
+    { words: "waiting", calls: waiting, tone: "" },
+    { words: "discarded or no longer known", calls: other, tone: "muted" },
+  ].filter(({ calls }) => calls > 0);
+  if (parts.length === 0) return null;
+  return (
+    <p role="status">
+      {!isWhole && "The newest 1,000 calls: "}
+      {parts.map(({ words, calls, tone }, i) => (
+        <span key={words}>
+          {i > 0 && ", "}
+          <span class={tone}>
+            {words} {count(calls)}
+          </span>
+        </span>
+      ))}
+    </p>
   );
 }
 

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { isFailedRun, isUnderWay, type Run } from "../../api/failed.ts";
 import { serverTime } from "../../api/server-time.ts";
 import { useAnswer } from "../../api/use-answer.ts";
@@ -41,11 +41,14 @@ function isOfInterest({ dry_run, ended_at }: Run): boolean {
 
 function OneRun({ run, onEnd }: { run: Run; onEnd: () => void }) {
   const [now, setNow] = useState(run);
-  useEffect(() => setNow(run), [run]);
+  // An item of the list has no outcome.
+  useEffect(() => setNow((before) => ({ ...run, outcome: run.outcome ?? before.outcome })), [run]);
+  const wasUnderWay = useRef(isUnderWay(run));
   const follow = useCallback(
     (next: Run) => {
       setNow(next);
-      if (!isUnderWay(next)) onEnd();
+      if (wasUnderWay.current && !isUnderWay(next)) onEnd();
+      wasUnderWay.current = isUnderWay(next);
     },
     [onEnd],
   );

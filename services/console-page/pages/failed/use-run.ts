@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Refused } from "../../api/ask.ts";
-import { isFailedRun, isUnderWay, type Run } from "../../api/failed.ts";
+import { isFailedRun, isOpen, type Run } from "../../api/failed.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 
 /** How often a run is asked for that has been followed for less than `untilMs`. */
@@ -10,9 +10,9 @@ const PACES = [
 ];
 const SLOWEST_MS = 5000;
 
-/** Follows a run until it has ended: tells `onChange` of each state that it is in. Says why, if it cannot be asked. */
+/** Polls a run until it has ended, and a replay until none of its calls waits. Calls `onChange` with each view. Returns why a poll failed. */
 export function useRun(run: Run | undefined, onChange: (run: Run) => void): Refused | undefined {
-  const path = run !== undefined && isUnderWay(run) ? "api/v1/bulk/{run_id}" : undefined;
+  const path = run !== undefined && isOpen(run) ? "api/v1/bulk/{run_id}" : undefined;
   const begunAt = useMemo(() => Date.now(), [path]);
   const followedMs = Date.now() - begunAt;
   const everyMs = PACES.find(({ untilMs }) => followedMs < untilMs)?.everyMs ?? SLOWEST_MS;

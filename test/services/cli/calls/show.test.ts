@@ -86,7 +86,12 @@ test("postern calls show -o json has the same as one object, and no body", async
   });
   const timeline = shown?.["timeline"] as { what: string; at: string }[];
   expect(timeline.map(({ what }) => what)).toEqual(["created", "queued", "attempt failed", "failed"]);
-  expect(timeline[2]).toMatchObject({ n: 1, code: "runner.refused", worker: expect.any(String) });
+  expect(timeline[2]).toMatchObject({
+    n: 1,
+    code: "runner.refused",
+    worker: expect.any(String),
+    ms: expect.any(Number),
+  });
   expect(JSON.stringify(shown)).not.toContain(Buffer.from("hello").toString("base64"));
 });
 

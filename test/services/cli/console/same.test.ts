@@ -61,8 +61,8 @@ test("postern status is the same by the console as on Redis", async () => {
     } = JSON.parse((await ran).stdout.replace(/"(oldest_age|silent)_ms":\d+/g, '"$1_ms":0'));
     return { ...status, redis: { ...redis, used_memory_bytes: 0 } };
   };
-  const status = await read(here("status", "--json"));
-  expect(await read(there("status", "--json"))).toEqual(status);
+  const status = await read(here("status", "-o", "json"));
+  expect(await read(there("status", "-o", "json"))).toEqual(status);
   expect(status).toMatchObject({
     queues: [{ origin: "webhook", failed: 1 }, {}, {}],
     redis: { proof: "always" },

@@ -53,7 +53,7 @@ export function useDoors() {
       journal: new PaymentJournal(partition),
       chains,
       partition,
-      clientKeyOf: (req) => String(req.headers["x-clientKey"]),
+      clientKeyOf: (req) => String(req.headers["x-client-key"]),
       ...{ clock, redisTime: clock },
     });
     const server = await listen(async (req, res) => {

@@ -29,7 +29,7 @@ const openDoor = (more = {}) => doors({ devnet, redisUrl: fixture.redis.url, ...
 const detailIn = (answer: Answer) => [answer.status, answer.json()["detail"]];
 
 async function knockAs(door: Door, { id }: Bought, payer: Payer, clientKey = "192.0.2.1"): Promise<Answer> {
-  return door.knock(id, { ...(await signInAs(await door.asked(id), { payer })), "X-Party": clientKey });
+  return door.knock(id, { ...(await signInAs(await door.asked(id), { payer })), "X-Client-Key": clientKey });
 }
 
 test.each([

@@ -1,0 +1,65 @@
+import { z } from "zod";
+import { ENDED_STATES } from "../call/record-state.ts";
+import { createCallRecords } from "../queue/call-record.ts";
+import { createFailedIndex } from "../queue/failed-index.ts";
+import { RANDOM_ID_KEEP_MS } from "../queue/protocol.ts";
+import { createReadAudit } from "../redis/audit/read.ts";
+import type { Partition } from "../redis/partition.ts";
+import type { Run } from "./runs/run.ts";
+import { count } from "./view.ts";
+
+/** Outcome so far of the calls that a bulk replay returned to the queue. */
+export const ReplayOutcome = z
+  .object({
+    delivered: count,
+    failed_again: count,
+    /** Calls in the queue or in flight. */
+    waiting: count,
+    /** Calls that were discarded or refunded since, or are no longer known. */
+    other: count,
+    /** False if these are only some of the calls: at most the newest 1000 are counted. */
+    is_whole: z.boolean(),
+  })
+  .meta({ id: "ReplayOutcome" });
+export type ReplayOutcome = z.infer<typeof ReplayOutcome>;
+
+const CALLS_MAX = 1000;
+/** The clocks of two processes differ by less. */
+const CLOCKS_APART_MS = 3_600_000;
+
+export type ReadReplayOutcome = (run: Pick<Run, "id" | "at">, done: number) => Promise<ReplayOutcome>;
+
+/** Reads the current state of the calls of a replay. The audit trail has their ids. */
+export function createReadReplayOutcome(partition: Partition, clock: () => number): ReadReplayOutcome {
+  const readAudit = createReadAudit(partition);
+  const index = createFailedIndex(partition);
+  const records = createCallRecords(partition);
+
+  async function failedOf(ids: readonly string[]): Promise<Set<string>> {
+    const failed = new Set<string>();
+    for await (const refs of index.find(ids, {})) for (const { id } of refs) failed.add(id);
+    return failed;
+  }
+
+  return async function readReplayOutcome({ id, at }, done) {
+    const wanted = { action: "replay", run: id, since: at - CLOCKS_APART_MS } as const;
+    const { entries } = await readAudit(wanted, { limit: CALLS_MAX });
+    const ids = [...new Set(entries.flatMap(({ fields }) => fields["call_id"] ?? []))];
+    const failed = await failedOf(ids);
+    const rest = ids.filter((each) => !failed.has(each));
+    const states = await Promise.all(rest.map((each) => records.state(each)));
+    // Without a record a call waits, unless it was delivered so long ago that its record is gone.
+    const isRecent = clock() - at < RANDOM_ID_KEEP_MS;
+    const delivered = states.filter((state) => state === "INJECTED").length;
+    const waiting = states.filter((state) =>
+      state === undefined ? isRecent : !ENDED_STATES.some((ended) => ended === state),
+    ).length;
+    return {
+      delivered,
+      failed_again: failed.size,
+      waiting,
+      other: rest.length - delivered - waiting,
+      is_whole: ids.length >= done,
+    };
+  };
+}
