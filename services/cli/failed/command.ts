@@ -65,7 +65,7 @@ function addShow(failed: ProgramCommand, deps: ProgramDeps): void {
 function addReplay(failed: ProgramCommand, deps: ProgramDeps): void {
   addBulkOptions(failed.command("replay"))
     .description(
-      "run failed calls again, oldest first, with the same Idempotency-Key and a full set of new attempts",
+      "run failed calls again, oldest first, with the same Idempotency-Key and a new set of attempts",
     )
     .helpGroup(GROUP.act)
     .option("--force", "include calls that the runner may have forgotten; it may run them twice")

@@ -42,7 +42,7 @@ function addShow(rejected: ProgramCommand, deps: ProgramDeps): void {
     .command("show")
     .description("show the details of a refused request")
     .helpGroup(GROUP.look)
-    .argument("<id>", "id of the request, or a unique beginning of it", parseRejectedId)
+    .argument("<id>", "id of the request, or a unique prefix of it", parseRejectedId)
     .addOption(jsonOutput("print one JSON object, with the body in base64"))
     .addOption(operatorUrl())
     .addOption(configDir())

@@ -117,7 +117,7 @@ describe("a page whose Redis was away", needs("chromium"), () => {
 
   test("counts what a dialog is about to do, and keeps the reason that was typed meanwhile", async () => {
     const page = await begin("#/failed");
-    await page.getByRole("checkbox").waitFor();
+    await page.getByRole("checkbox", { name: /^Select c_/ }).waitFor();
     await takeRedisAway();
     await page.getByRole("button", { name: "Discard all…" }).click();
     const dialog = page.getByRole("dialog");
