@@ -150,7 +150,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
   };
   show(COLUMNS, queues.map(queueCells));
   print("\n");
-  print("last hour (up to 10 s behind); P50 and P99 are times from accepted to injected:\n");
+  print("last hour (up to 10 s behind)\nP50 and P99 are times from accepted to injected:\n");
   show(LAST_HOUR, lastHour.map(lastHourCells));
   print("\n");
   show(

@@ -35,7 +35,7 @@ test("postern status exits with 0 while Redis keeps its promises, and with 1 and
   expect(broken.code).toBe(1);
   expect(broken.stdout).toMatch(/^ORIGIN +WAITING +DELAYED +IN FLIGHT +FAILED .*\nwebhook +0 +0 +0 +1/m);
   expect(broken.stdout).toMatch(
-    /^last hour \(up to 10 s behind\); P50 and P99 are times from accepted to injected:\nORIGIN +ACCEPTED +REFUSED/m,
+    /^last hour \(up to 10 s behind\)\nP50 and P99 are times from accepted to injected:\nORIGIN +ACCEPTED +REFUSED/m,
   );
   expect(broken.stdout).toMatch(/^producers alive: 0$/m);
   expect(broken.stdout).toMatch(/NOT KEPT.*appendfsync always/);
