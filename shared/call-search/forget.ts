@@ -1,4 +1,3 @@
-import { callbackId, ENDINGS } from "../call/callback.ts";
 import { RECORD } from "../call/record-state.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { failpoint } from "../platform/lifecycle/failpoint.ts";
@@ -6,9 +5,10 @@ import type { OperateDeps } from "../queue/operate.ts";
 import { AUDIT, actKeys, createAudit, logAudited, toLine } from "../redis/audit/audit.ts";
 import { defineScript } from "../redis/define-script.ts";
 import { oneOf, optional, text, tuple } from "../redis/reply.ts";
+import { callKeys } from "./call-keys.ts";
 import forgetLua from "./forget.lua";
 import { createForgetInHistory } from "./history/keep.ts";
-import { createReadHistory } from "./history/read.ts";
+import { createFindEnded } from "./history/read.ts";
 
 /**
  * How long the record of a forgotten call that nobody paid for lives at least: longer than a result may come late. That of a paid call
@@ -43,31 +43,18 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
   const { redis, keys, prefix } = partition;
   const run = FORGET.on(redis);
   const history = createForgetInHistory(partition);
-  const readHistory = createReadHistory(partition);
+  const findEnded = createFindEnded(partition);
   const audit = createAudit(partition, log);
-
-  async function isRemembered(id: string): Promise<boolean> {
-    for await (const _ of readHistory({ id })) return true;
-    return false;
-  }
 
   return async function forget(id, reason) {
     const at = clock();
     const entry = { at, action: "forget", callId: id, by, selection: "by id", reason } as const;
-    const callbackIds = ENDINGS.map((ending) => callbackId(id, ending));
+    const { touched, callbackIds } = callKeys(keys, id);
     const own = {
-      record: keys.record(id),
-      payment: keys.payment(id),
-      attempts: keys.attempts(id),
-      result: keys.result(id),
-      progress: keys.progress(id),
-      registry: keys.queues,
+      ...touched,
       bytes: keys.bytes,
       discarded: keys.paymentsDiscarded,
       ...actKeys(keys, entry),
-      callbacks: callbackIds.map((callback) => {
-        return { record: keys.record(callback), attempts: keys.attempts(callback) };
-      }),
     };
     const words = {
       prefix,
@@ -92,7 +79,7 @@ export function createForget({ partition, clock, log, by }: OperateDeps): Forget
       case "IN_HAND":
         throw inHand(id, detail);
       case "UNKNOWN":
-        if (await isRemembered(id)) {
+        if ((await findEnded(id)) !== undefined) {
           await audit(entry);
           await history.remove(id);
           return { kind: "done" };

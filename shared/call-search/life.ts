@@ -1,4 +1,3 @@
-import { callbackId, ENDINGS } from "../call/callback.ts";
 import { JobCall } from "../call/job-call.ts";
 import { HEAD_BYTES_MAX, jobOfRecord, type ResultRead, toRead } from "../call/results/store.ts";
 import { PaymentJournal } from "../payments/journal.ts";
@@ -14,8 +13,9 @@ import { toObject } from "../redis/pages.ts";
 import type { Partition } from "../redis/partition.ts";
 import { bytes, integer, list, numeric, optional, text, tuple } from "../redis/reply.ts";
 import { readFailed } from "../redis/unreadable.ts";
+import { callKeys } from "./call-keys.ts";
 import type { EndedCall } from "./history/block.ts";
-import { createReadHistory } from "./history/read.ts";
+import { createFindEnded } from "./history/read.ts";
 import readLifeLua from "./read-life.lua";
 import { type Known, type LifeResult, type LifeStep, numberOf, stepsOf } from "./steps.ts";
 
@@ -97,29 +97,13 @@ export type ReadLife = (id: string) => Promise<CallLife | undefined>;
 export function createReadLife(partition: Partition): ReadLife {
   const { redis, keys, prefix } = partition;
   const run = READ_LIFE.on(redis);
-  const history = createReadHistory(partition);
-
-  async function remembered(id: string): Promise<EndedCall | undefined> {
-    for await (const call of history({ id })) return call;
-    return undefined;
-  }
+  const findEnded = createFindEnded(partition);
 
   return async function readLife(id) {
-    const callbackIds = ENDINGS.map((ending) => callbackId(id, ending));
-    const touched = {
-      record: keys.record(id),
-      payment: keys.payment(id),
-      attempts: keys.attempts(id),
-      result: keys.result(id),
-      progress: keys.progress(id),
-      registry: keys.queues,
-      callbacks: callbackIds.map((callback) => {
-        return { record: keys.record(callback), attempts: keys.attempts(callback) };
-      }),
-    };
+    const { touched, callbackIds } = callKeys(keys, id);
     const found = await run(touched, { prefix, id, callbackIds }).catch(rethrow);
     const isQueued = found[5] !== undefined;
-    return toLife(id, found, isQueued ? undefined : await remembered(id).catch(rethrow));
+    return toLife(id, found, isQueued ? undefined : await findEnded(id).catch(rethrow));
   };
 }
 

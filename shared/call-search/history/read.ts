@@ -45,6 +45,15 @@ export function createReadHistory({ redis, keys }: Partition) {
   };
 }
 
+/** Finds the call of this id among those that runners took. */
+export function createFindEnded(partition: Partition) {
+  const readHistory = createReadHistory(partition);
+  return async function findEnded(id: string): Promise<EndedCall | undefined> {
+    for await (const call of readHistory({ id })) return call;
+    return undefined;
+  };
+}
+
 /** Those that ended after this time, and the others. */
 function split(calls: readonly EndedCall[], at: number): [EndedCall[], EndedCall[]] {
   const end = calls.findIndex(({ endedAt }) => endedAt <= at);
