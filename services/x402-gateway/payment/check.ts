@@ -72,9 +72,9 @@ export class PaymentCheck {
     const { x402, chains, facilitators, clock } = deps;
     const { unpaid_verifies_per_payer: perPayer, unpaid_verifies_per_address: perAddress } = x402;
     const allowances = createUnpaidAllowances(perPayer, perAddress, clock);
-    const { perSigner } = allowances;
+    const { contractChecks } = allowances;
     this.#deps = deps;
-    this.#signers = new ContractSigners({ chains, perSigner, clock });
+    this.#signers = new ContractSigners({ chains, contractChecks, clock });
     this.#verifier = new Verifier({ facilitators, allowances, clock });
   }
 

@@ -8,7 +8,7 @@ import { type AcceptedPayment, digestOf, notSigned } from "./header.ts";
 type Deps = {
   chains: Pick<Chains, "of">;
   /** How many questions a minute may lead to no payment, of each address: anybody can name any contract as the payer. */
-  perSigner: Allowance;
+  contractChecks: Allowance;
   clock: Clock;
 };
 
@@ -45,11 +45,11 @@ export class ContractSigners {
   }
 
   async #ask(signed: AcceptedPayment, clientKey: string): Promise<ContractSigned> {
-    const { chains, perSigner } = this.#deps;
+    const { chains, contractChecks } = this.#deps;
     const { token, decoded } = signed;
     const its = chains.of(token);
     if (typeof its === "string") throw notSigned("no node of its chain can check a contract's signature");
-    const release = perSigner.use(clientKey);
+    const release = contractChecks.use(clientKey);
     const { authorization, method, signature } = decoded;
     const asset = token.asset as `0x${string}`;
     const transfer = { method: method.name, ...authorization, asset };

@@ -21,7 +21,7 @@ export type PaidRequest = {
   readBody: (limitBytes: number) => Promise<Buffer>;
   /** The hash of the body. If `readBody` was not called before, the bytes are gone then. */
   bodySha256: (limitBytes: number) => Promise<string>;
-  /** Each gives back a verify that a check of this request has taken of an allowance (`Verifier`). Twice does nothing. */
+  /** Each gives back a verify or a contract check that this request has taken from an allowance. Twice does nothing. */
   verifiesTaken: (() => void)[];
   /** Drops the body. The reader of the request must call it in the end. */
   release: () => void;

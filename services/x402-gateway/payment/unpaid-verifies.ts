@@ -11,7 +11,7 @@ import type { AcceptedPayment } from "./header.ts";
  * How many verifies a minute may end without a payment, for each payer and for each address; and how many questions to contracts, apart
  * from them: whoever has no money can ask these, and shares his address with others.
  */
-export type UnpaidAllowances = { perPayer: Allowance; perAddress: Allowance; perSigner: Allowance };
+export type UnpaidAllowances = { perPayer: Allowance; perAddress: Allowance; contractChecks: Allowance };
 
 export function createUnpaidAllowances(perPayer: number, perAddress: number, clock: Clock): UnpaidAllowances {
   const allowance = (perMinute: number, whose: string) =>
@@ -21,13 +21,17 @@ export function createUnpaidAllowances(perPayer: number, perAddress: number, clo
       publicDetail: `too many payments of this ${whose} were verified but not made`,
       clock,
     });
-  const perSigner = createAllowance({
+  const contractChecks = createAllowance({
     perMinute: perAddress,
     what: "contract checks of address",
     publicDetail: "too many payments from this address were not signed by the payer's key, and were not made",
     clock,
   });
-  return { perPayer: allowance(perPayer, "payer"), perAddress: allowance(perAddress, "address"), perSigner };
+  return {
+    perPayer: allowance(perPayer, "payer"),
+    perAddress: allowance(perAddress, "address"),
+    contractChecks,
+  };
 }
 
 /** Who asks for a verify, and with what. */

@@ -19,10 +19,10 @@ const PER_CALL = 60;
 const REFUSED_MS = 2000;
 
 /** How many sign-ins a minute may ask a contract in vain, for each address; and how many may succeed, for each call. */
-export type SignInAllowances = { perSigner: Allowance; ofCalls: Allowance };
+export type SignInAllowances = { contractChecks: Allowance; ofCalls: Allowance };
 
 export function createSignInAllowances(perAddress: number, clock: Clock): SignInAllowances {
-  const perSigner = createAllowance({
+  const contractChecks = createAllowance({
     perMinute: perAddress,
     what: "sign-ins by contracts of address",
     publicDetail: "too many sign-ins from this address were not signed by the payer's wallet",
@@ -34,7 +34,7 @@ export function createSignInAllowances(perAddress: number, clock: Clock): SignIn
     publicDetail: "too many sign-ins to this call",
     clock,
   });
-  return { perSigner, ofCalls };
+  return { contractChecks, ofCalls };
 }
 
 type Deps = {
@@ -67,7 +67,7 @@ export function createAssertSignedIn(deps: Deps) {
     const its = chains.of(terms);
     if (typeof its === "string")
       throw notSignedIn("no node of the payer's chain can check a wallet's signature");
-    const release = allowances.perSigner.use(clientKey);
+    const release = allowances.contractChecks.use(clientKey);
     const { address: signer, signature } = claimed;
     const asking = its.turns.within(clientKey, () => its.chain.hasSigned({ signer, digest, signature }));
     if (!(await asking.catch((cause: unknown) => asUnavailable(cause, "result.sign_in_unavailable"))))
