@@ -130,7 +130,9 @@ function parametersOf(schema: z.ZodObject | undefined, place: "path" | "query"):
     const { default: _, ...own } = toDocument(plain["asParameter"] ?? plain, "input") as Json;
     const otherwise: unknown = each instanceof z.ZodDefault ? each.def.defaultValue : undefined;
     return {
-      ...{ name, in: place, required: place === "path" },
+      name,
+      in: place,
+      required: place === "path",
       schema: { ...own, ...(otherwise !== undefined && { default: otherwise }) },
     };
   });

@@ -12,7 +12,9 @@ const Decided = z.object({ by: z.string(), reason: z.string() }).meta({ id: "Ope
 const { service_id, job_index: job_id, ...signed } = PaymentTerms.shape;
 export const TermsView = z
   .object({
-    ...{ service_id, job_id, ...signed },
+    service_id,
+    job_id,
+    ...signed,
     valid_after: isoTime.nullable(),
     valid_before: isoTime.nullable(),
   })

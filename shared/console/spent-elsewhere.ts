@@ -57,8 +57,13 @@ export function createListSpentElsewhere(partition: Partition, tokens: TokenSour
     const { id, at, ...terms } = payment;
     const fate = await fateOf(tokens, payment).catch((error): Fate => ({ text: messageOf(error) }));
     return {
-      ...{ call_id: id, came_at: toIso(at), ...toTermsView(terms), decimals: decimalsOf(terms) ?? null },
-      ...{ transaction: fate.transaction ?? null, paid: fate.paid ?? null, chain: fate.text },
+      call_id: id,
+      came_at: toIso(at),
+      ...toTermsView(terms),
+      decimals: decimalsOf(terms) ?? null,
+      transaction: fate.transaction ?? null,
+      paid: fate.paid ?? null,
+      chain: fate.text,
     };
   }
 

@@ -62,7 +62,8 @@ function confirmed(redis: Redis, target: RedisTarget, { waits }: { waits: boolea
   const writes = new ReplicatedWrites({
     watch: new ReplicaWatch(target, minReplicas),
     openLane: () => connectBeside(redis, lane),
-    ...{ key: confirmedKeyOf(prefix), waits },
+    key: confirmedKeyOf(prefix),
+    waits,
   });
   proveWith(redis, writes);
   redis.once("end", () => writes.close());

@@ -199,9 +199,15 @@ export async function ask<Answer>(
   const redis = new Redis({
     ...server,
     ...loginOptions(login, server.host),
-    ...{ Connector: ServerConnector, lazyConnect: true, enableReadyCheck: false, disableClientInfo: true },
-    ...{ retryStrategy: null, maxRetriesPerRequest: 0 },
-    ...{ connectTimeout: ASK_MS, commandTimeout: ASK_MS, disconnectTimeout: 100 },
+    Connector: ServerConnector,
+    lazyConnect: true,
+    enableReadyCheck: false,
+    disableClientInfo: true,
+    retryStrategy: null,
+    maxRetriesPerRequest: 0,
+    connectTimeout: ASK_MS,
+    commandTimeout: ASK_MS,
+    disconnectTimeout: 100,
   });
   let reason: unknown;
   redis.on("error", (error) => {

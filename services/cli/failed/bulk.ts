@@ -98,7 +98,8 @@ function createBegin(operations: Operations, options: BulkOptions, { action, for
   const { concurrency, limit } = options;
   const { ids, ...filter } = toFilter(options);
   const order = {
-    ...{ concurrency, reason: reason ?? `postern failed ${action}` },
+    concurrency,
+    reason: reason ?? `postern failed ${action}`,
     ...(ids === undefined ? { filter } : { call_ids: ids }),
     ...(limit !== 0 && { limit }),
   };

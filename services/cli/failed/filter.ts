@@ -43,7 +43,13 @@ export function toFilter(options: FilterOptions): FailedFilter & { ids: string[]
   const job = options.job === undefined ? undefined : idsOfKey(options.job);
   const service = job?.serviceId ?? options.serviceId;
   return {
-    ...{ origin, endpoint, service_id: service, job_id: job?.jobIndex, code, text, ids: call },
+    origin,
+    endpoint,
+    service_id: service,
+    job_id: job?.jobIndex,
+    code,
+    text,
+    ids: call,
     ...(since !== undefined && { since: toIso(since) }),
     ...(until !== undefined && { until: toIso(until) }),
   };

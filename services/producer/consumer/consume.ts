@@ -146,7 +146,12 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   const { take, toNext } = createTake(options, parts);
   const records = createCallRecords(options.partition);
   const finish = createFinish({
-    ...{ backendOf, holds, records, dueIn: parts.upkeep.dueIn, lookForTaken: lostTakes.look, log },
+    backendOf,
+    holds,
+    records,
+    dueIn: parts.upkeep.dueIn,
+    lookForTaken: lostTakes.look,
+    log,
   });
   const working = new Set<Promise<void>>();
   let tokens = 0;

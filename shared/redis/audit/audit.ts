@@ -100,7 +100,11 @@ export function logAudited(log: Logger, entry: AuditEntry): void {
     ...(transaction !== undefined && { transaction }),
   };
   log.info(event, {
-    ...{ action: entry.action, [about]: subjectOf(entry), by, selection, ...details },
+    action: entry.action,
+    [about]: subjectOf(entry),
+    by,
+    selection,
+    ...details,
     ...(run !== undefined && { run }),
   });
 }
@@ -108,9 +112,11 @@ export function logAudited(log: Logger, entry: AuditEntry): void {
 function fieldsOf(entry: AuditEntry): Record<string, string> {
   const { at, action, by, selection, reason, transaction, run } = entry;
   return {
-    ...{ at: String(at), action },
-    ...{ [SUBJECTS[ACTIONS[action].about]]: subjectOf(entry) },
-    ...{ by: cut(by, NAME_MAX), selection: cut(selection, TEXT_MAX) },
+    at: String(at),
+    action,
+    [SUBJECTS[ACTIONS[action].about]]: subjectOf(entry),
+    by: cut(by, NAME_MAX),
+    selection: cut(selection, TEXT_MAX),
     ...(reason !== undefined && { reason: cut(reason, TEXT_MAX) }),
     ...(transaction !== undefined && { transaction }),
     ...(run !== undefined && { run }),
