@@ -133,9 +133,9 @@ export class LargeWrites {
   }
 
   /**
-   * Cuts the connection at the deadline, and when nothing has moved on it while Redis has answered twice on the other one.
-   * A Redis that answers nowhere may be at a large call of another gateway. One that has answered once may be at this call since then. Node's time-out of a socket sees the bytes of one
-   * write go out piece by piece. Once all are out, Redis has time by their size to answer.
+   * Cuts the connection at the deadline, or if nothing has moved on it while Redis has answered twice on the other one. A Redis that answers
+   * nowhere may be busy with a large call of another gateway; one that has answered once may be busy with this call since then. Node's time-out
+   * of a socket sees how one write goes out piece by piece. Once all bytes are out, Redis has time by their size to answer.
    */
   async #watched<Result>(
     bytes: number,
