@@ -21,6 +21,7 @@ export function createFacilitatorHandler(
   const handle = (on: Operation) => async (req: IncomingMessage, res: ServerResponse) => {
     const request = (await readJson(req, res)) as FacilitatorRequest;
     counter.take({ on, ...describeRequest(request), headers: req.headers });
+    const { cleared } = faults;
     const fault = faults.take(on);
     if (fault === undefined) {
       sendJson(res, await perform(on, request));
@@ -28,7 +29,7 @@ export function createFacilitatorHandler(
     }
     await delay(fault.delayMs);
     const performed = fault.acts ? await perform(on, request) : undefined;
-    await faults.beforeAnswer(fault);
+    await delay(fault.replyDelayMs, cleared).catch(() => {});
     await sendFault(res, fault, request, performed);
   };
 

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { delay } from "../../../shared/platform/time/clock.ts";
 
 const ms = z.number().int().nonnegative();
 const statusCode = z.number().int().min(200).max(599);
@@ -100,9 +99,9 @@ export class Faults {
     return this.#ordered;
   }
 
-  /** Resolves once this fault's answer is due. */
-  async beforeAnswer({ replyDelayMs }: Fault): Promise<void> {
-    await delay(replyDelayMs, this.#cleared.signal).catch(() => {});
+  /** Aborts when the faults that are ordered now are cleared. */
+  get cleared(): AbortSignal {
+    return this.#cleared.signal;
   }
 
   clear(): void {

@@ -116,6 +116,16 @@ test("an answer that is delayed is sent once the faults are cleared", async () =
   expect(await settling).toMatchObject({ success: true });
 });
 
+test("an answer whose delay would begin after the faults are cleared is sent without it", async () => {
+  const { payload } = await payment();
+  await devnet.control.clearRequests();
+  await order({ on: "settle", kind: "slow", delayMs: 500, replyDelayMs: 600_000 });
+  const settling = settle(payload);
+  await eventually("it has come", async () => (await devnet.control.requests()).settle === 1);
+  await devnet.control.clearFaults();
+  expect(await settling).toMatchObject({ success: true });
+});
+
 test("a facilitator ordered to answer hugely sends a body of many megabytes that is JSON", async () => {
   const { payload } = await payment();
   await order({ on: "verify", kind: "huge", bytes: 3_000_000 });
