@@ -35,7 +35,7 @@ export default defineConfig({
         plugins: [loaderPlugin],
         test: {
           ...shared,
-          name: "together",
+          name: "parallel",
           include: ["test/**/*.test.ts"],
           exclude: LONG_RUN ? [ALONE] : [ALONE, LONG],
           sequence: { groupOrder: 0 },
@@ -45,7 +45,7 @@ export default defineConfig({
         plugins: [loaderPlugin],
         test: {
           ...shared,
-          name: "alone",
+          name: "serial",
           include: [ALONE],
           exclude: LONG_RUN ? [] : [LONG],
           sequence: { groupOrder: 1 },

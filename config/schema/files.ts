@@ -13,11 +13,11 @@ export interface PosternFile {
     name?: string;
     /** URL, with the password if there is one; rediss:// for TLS, unix:///path for a socket; or env:VAR, or file:/path */
     url?: string;
-    /** instead of url; a failover can lose accepted calls (docs/redis.md) */
+    /** instead of url; with "strict" a failover can lose accepted calls (docs/redis.md) */
     sentinels?: readonly string[];
     /** name of the master that the sentinels watch */
     master_name?: string;
-    /** nodes of a Redis Cluster, instead of url; a failover can lose accepted calls (docs/redis.md) */
+    /** nodes of a Redis Cluster, instead of url; with "strict" a failover can lose accepted calls (docs/redis.md) */
     nodes?: readonly string[];
     /** login, if url has none */
     username?: string;
@@ -41,8 +41,10 @@ export interface PosternFile {
     };
     /** addresses that nodes or sentinels name, and those to use instead */
     nat_map?: Readonly<Record<string, string>>;
-    /** or "managed", if a service is durable and hides its settings; "relaxed": Redis may lose calls that were answered with 202 @default "strict" */
-    durability?: "strict" | "managed" | "relaxed";
+    /** or "replicated", with sentinels or nodes; "managed", if a service is durable and hides its settings; "relaxed": Redis may lose calls that were answered with 202 @default "strict" */
+    durability?: "strict" | "replicated" | "managed" | "relaxed";
+    /** with "replicated": no call is accepted with fewer replicas; all that there are must confirm it */
+    min_replicas?: number;
   };
   runner?: {
     url?: string;
@@ -74,7 +76,8 @@ export interface PosternFile {
       };
       nat_map?: Readonly<Record<string, string>>;
       /** @default "strict" */
-      durability?: "strict" | "managed" | "relaxed";
+      durability?: "strict" | "replicated" | "managed" | "relaxed";
+      min_replicas?: number;
     };
     /** seconds that the runner remembers an Idempotency-Key @default 2592000 */
     memory_secs?: number;
@@ -710,8 +713,6 @@ export interface PricingFile {
   pow_difficulty?: number;
   /** seconds that a quote is valid @default 300 */
   quote_ttl_secs?: number;
-  /** upper limit for quote_ttl_secs @default 3600 */
-  max_quote_age_secs?: number;
 }
 
 /** Content of `job_pricing.toml`. */

@@ -19,7 +19,7 @@ export function jsonOutput(what: string): Option {
 
 /**
  * Gives --output and --quiet to every command that does not say itself what they print. `postern dev` has neither: it logs for
- * people on a terminal and in JSON elsewhere, and its parts tell it by their log that they are ready. A report is CSV.
+ * people on a terminal and in JSON elsewhere, and its parts tell it by their log that they are ready. A report and a script have one form.
  */
 export function addOutputOptions(program: Command): void {
   for (const command of leavesOf(program)) {
@@ -27,7 +27,8 @@ export function addOutputOptions(program: Command): void {
     if (isOfProgram && command.name() === "dev") continue;
     const isService = isOfProgram && SERVICES.includes(command.name());
     const [json, quiet] = isService ? OF_SERVICES : OF_COMMANDS;
-    if (!has(command, "--output") && command.name() !== "report") command.addOption(jsonOutput(json));
+    const hasOneForm = ["report", "completion"].includes(command.name());
+    if (!has(command, "--output") && !hasOneForm) command.addOption(jsonOutput(json));
     if (!has(command, "--quiet")) command.option("-q, --quiet", quiet);
   }
 }

@@ -15,6 +15,7 @@ import { KINDS, type ProcessKind } from "../../shared/telemetry/processes/proces
 import { addCallbacks } from "./callbacks/command.ts";
 import { addCalls } from "./calls/command.ts";
 import { GROUP, HELP, ProgramCommand } from "./command.ts";
+import { addCompletion } from "./completion/command.ts";
 import { addConfig } from "./config/command.ts";
 import { addEndpoints } from "./endpoints/command.ts";
 import { addFailed } from "./failed/command.ts";
@@ -24,6 +25,7 @@ import {
   bindAddress,
   bodyFile,
   configDir,
+  operatorUrl,
   opsAddress,
   parseAddress,
   parseJobKey,
@@ -95,6 +97,7 @@ function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
   addConfig(program, deps);
   addServices(program, deps);
   addRedisAcl(program, deps);
+  addCompletion(program, deps);
   addStatus(program, deps);
   addTail(program, deps);
   addCalls(program, deps);
@@ -118,12 +121,15 @@ function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
 /** The commands that run as processes of their own, and say in their log what others say on stderr. */
 const SERVICES = ["webhooks", "x402", "pricing", "producer", "runner", "operator", "dev", "devnet"];
 
-/** Ends a command with 3 if a variable is wrong, and arms the failpoint of a test. Services see to both themselves. */
+/**
+ * Ends a command with 3 if a variable is wrong, and arms the failpoint of a test. Services see to both
+ * themselves, and at their start warn of variables that nothing reads, as a check of the configuration does.
+ */
 function checkEnvironment(command: Command, { env, note, printError, exitWith }: ProgramDeps): void {
   if (SERVICES.includes(command.name()) && command.parent?.parent === null) return;
   const { configDir } = command.opts<{ configDir?: string }>();
-  const misspeltOnly = command.parent?.name() !== "config";
-  for (const warning of environmentWarnings(env, configDir, { misspeltOnly })) note(`warning: ${warning}\n`);
+  const isCheck = command.parent?.name() === "config";
+  for (const warning of isCheck ? environmentWarnings(env, configDir) : []) note(`warning: ${warning}\n`);
   const problem = environmentProblem(env);
   if (problem === undefined) return;
   printError(`${problem}\n`);
@@ -288,11 +294,11 @@ Columns:
   DELAYED       calls that wait until a time, such as that of their next attempt
   IN FLIGHT     calls that a producer has sent to the runner
   OLDEST        age of the oldest call that waits
-  ACCEPTED/S    calls accepted in the last second
+  ACCEPTED/S    calls accepted a second, average of 5 minutes
   INJECTED/MIN  calls that the runner answered with 2xx, average of 5 minutes
   FAILED/MIN    calls that failed, average of 5 minutes
   CONFIG        digest of the configuration of the process
-The last hour lags by up to 10 seconds.`;
+The averages lag by up to a minute, the last hour by up to 10 seconds.`;
 
 function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
   program
@@ -301,6 +307,7 @@ function addStatus(program: ProgramCommand, deps: ProgramDeps): void {
     .helpGroup(GROUP.look)
     .option("--watch", "refresh every two seconds until Ctrl-C")
     .addOption(jsonOutput("print JSON, one object a line"))
+    .addOption(operatorUrl())
     .addOption(configDir())
     .addHelpText("after", STATUS_COLUMNS)
     .examples("status", "status --watch")
@@ -324,7 +331,7 @@ function addRedisAcl(program: ProgramCommand, deps: ProgramDeps): void {
     )
     .option("--name <name>", "name of the deployment, as [redis] name", "postern")
     .action(async (user: ProcessKind, { name, json }: { name: string; json?: boolean }) => {
-      const { aclRules } = await import("./redis-rights.ts");
+      const { aclRules } = await import("../../shared/redis/rights.ts");
       const rules = aclRules(user, name);
       deps.print(json ? jsonLine({ user, rules }) : `ACL SETUSER ${user} on >PASSWORD ${rules}\n`);
     });

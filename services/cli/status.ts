@@ -1,69 +1,43 @@
-import { ORIGINS } from "../../shared/call/origin.ts";
-import { toDurability } from "../../shared/config/redis-toml.ts";
-import { runnerViews } from "../../shared/console/runners.ts";
+import type { FlowView } from "../../shared/console/overview/flow.ts";
+import type { OverviewView } from "../../shared/console/overview/overview.ts";
 import { messageOf } from "../../shared/platform/errors/app-error.ts";
 import { EXIT, withStopSignal } from "../../shared/platform/lifecycle/run-service.ts";
 import { delay } from "../../shared/platform/time/clock.ts";
-import { toIso } from "../../shared/platform/time/iso.ts";
-import { originOf } from "../../shared/queue/queue-name.ts";
-import {
-  createStatus,
-  type QueueStatus,
-  type RedisStatus,
-  type Status,
-  sumOf,
-} from "../../shared/queue/status.ts";
 import { UNBOUNDED } from "../../shared/redis/server-state.ts";
-import { createReadProcesses, type Processes } from "../../shared/telemetry/processes/list.ts";
-import type { Process } from "../../shared/telemetry/processes/process.ts";
-import { type RunnerStatus, runnersOf } from "../../shared/telemetry/processes/runner-health.ts";
-import {
-  type OriginTotals,
-  originOf as originOfSubject,
-  totalsOfOrigin,
-} from "../../shared/telemetry/series/counts.ts";
-import { type Bucket, createReadSeries } from "../../shared/telemetry/series/read.ts";
+import type { RunnerStatus } from "../../shared/telemetry/processes/runner-health.ts";
 import type { ProgramDeps } from "./program-deps.ts";
 import { type Column, createTable } from "./table.ts";
 import { counted, duration, jsonLine, plain } from "./text.ts";
-import { withRedis } from "./with-redis.ts";
+import { type Operated, withOperations } from "./with-operations.ts";
 
-export type StatusOptions = { configDir: string; json?: boolean; watch?: boolean };
+export type StatusOptions = Operated & { json?: boolean; watch?: boolean };
 
-const SAMPLE_MS = 1000;
 const WATCH_MS = 2000;
 const CLEAR_SCREEN = "\x1b[H\x1b[J";
 
 /** `postern status`: the calls by origin, the last hour, and which processes run. 1 if Redis cannot keep its promises. */
-export function showStatus(deps: ProgramDeps, { configDir, json, watch }: StatusOptions): Promise<number> {
+export function showStatus(deps: ProgramDeps, options: StatusOptions): Promise<number> {
   const { print, say, note, printError, terminal } = deps;
+  const { json, watch } = options;
   const clear = watch && !json && terminal.columns !== undefined ? CLEAR_SCREEN : "";
-  return withRedis(deps, { configDir }, async ({ partition, postern, clock }) => {
-    const look = createStatus({
-      partition,
-      ...toDurability(postern.redis),
-      clock,
-      sampleMs: SAMPLE_MS,
-    });
-    const readSeries = createReadSeries(partition);
-    const readProcesses = createReadProcesses(partition);
+  return withOperations(deps, options, async (operations) => {
     const show = async (): Promise<number> => {
-      const [status, { counted }, processes] = await Promise.all([
-        look(),
-        readSeries.total("fine"),
-        readProcesses(),
+      const [overview, flow] = await Promise.all([
+        operations.getOverview(),
+        operations.getFlow({ span: "1h" }),
       ]);
-      const shown = { ...status, lastHour: toLastHour(counted), ...processes };
-      if (json) print(jsonLine(statusJson(shown)));
+      const shown = toShown(overview, flow);
+      const { problem } = shown.redis;
+      if (json) print(jsonLine(shown));
       say(`${clear}${statusText(shown, deps)}`);
-      if (!("problem" in status.redis)) return EXIT.ok;
-      if (!watch && json) printError(`${status.redis.problem}\n`);
+      if (problem === null) return EXIT.ok;
+      if (!watch && json) printError(`${problem}\n`);
       return EXIT.failed;
     };
     if (!watch) return show();
     return repeat(() =>
       show().catch((error: unknown) => {
-        note(`cannot read the status from Redis: ${messageOf(error)}\n`);
+        note(`cannot read the status: ${messageOf(error)}\n`);
         return EXIT.failed;
       }),
     );
@@ -78,71 +52,36 @@ function repeat(show: () => Promise<number>): Promise<number> {
     let code: number = EXIT.ok;
     while (!stop.signal.aborted) {
       code = await show();
-      await delay(WATCH_MS - SAMPLE_MS, stop.signal).catch(() => {});
+      await delay(WATCH_MS, stop.signal).catch(() => {});
     }
     return code;
   });
 }
 
-type LastHour = OriginTotals & { origin: string };
+type Shown = ReturnType<typeof toShown>;
 
-type Shown = Status & Processes & { lastHour: readonly LastHour[] };
-
-/** What all processes have counted in it. */
-function toLastHour(counted: Bucket["counted"]): LastHour[] {
-  const origins = new Set<string>([...ORIGINS, ...counted.map(({ subject }) => originOfSubject(subject))]);
-  return [...origins].map((origin) => ({ origin, ...totalsOfOrigin(origin, counted) }));
-}
-
-type OriginStatus = Omit<QueueStatus, "queue"> & { origin: string };
-
-/** All queues of an origin as one; also of an origin that has none. */
-function byOrigin(queues: readonly QueueStatus[]): OriginStatus[] {
-  const origins = new Set([...ORIGINS, ...queues.map(({ queue }) => originOf(queue))]);
-  return [...origins].map((origin) => ({
-    origin,
-    ...sumOf(queues.filter(({ queue }) => originOf(queue) === origin)),
-  }));
-}
-
-/** For scripts. */
-function statusJson({ at, queues, workers, redis, lastHour, processes, unreadable }: Shown) {
+/** The overview, with the rates and the totals of the last hour. */
+function toShown(overview: OverviewView, { lines }: FlowView) {
   return {
-    at: toIso(at),
-    queues: byOrigin(queues).map((queue) => ({
-      origin: queue.origin,
-      waiting: queue.waiting,
-      delayed: queue.delayed,
-      active: queue.active,
-      failed: queue.failed,
-      oldest_age_ms: queue.oldestAgeMs ?? null,
-      accepted_per_second: round(queue.acceptedPerSecond),
-      injected_per_minute: round(queue.injectedPerMinute),
-      failed_per_minute: round(queue.failedPerMinute),
-    })),
-    last_hour: lastHour.map(({ p50Ms, p99Ms, ...counts }) => ({
-      ...counts,
-      p50_ms: p50Ms ?? null,
-      p99_ms: p99Ms ?? null,
-    })),
-    workers: workers.map(({ id, ageMs }) => ({ id, heartbeat_age_ms: ageMs })),
-    processes: processes.map(({ startedAt, silentMs, clockAheadMs, runners: _, ...rest }) => ({
-      ...rest,
-      clock_ahead_ms: clockAheadMs,
-      started_at: toIso(startedAt),
-      silent_ms: silentMs,
-    })),
-    processes_unreadable: unreadable,
-    runners: runnerViews(processes),
-    redis:
-      "problem" in redis
-        ? { durability: redis.mode, problem: redis.problem }
-        : {
-            durability: redis.mode,
-            proof: redis.proof,
-            memory_ratio: memoryRatio(redis) ?? null,
-            maxmemory_bytes: redis.maxMemoryBytes,
-          },
+    ...overview,
+    queues: overview.queues.map((queue) => {
+      const rates = toRates(lines.find(({ origin }) => origin === queue.origin));
+      return { ...queue, ...rates };
+    }),
+    last_hour: lines.map(({ origin, total }) => ({ origin, ...total })),
+  };
+}
+
+const RATE_MINUTES = 5;
+
+/** Means of the last whole minutes. */
+function toRates(line: FlowView["lines"][number] | undefined) {
+  const perMinute = (counts: readonly number[] = []) =>
+    counts.slice(-RATE_MINUTES - 1, -1).reduce((sum, count) => sum + count, 0) / RATE_MINUTES;
+  return {
+    accepted_per_second: round(perMinute(line?.accepted) / 60),
+    injected_per_minute: round(perMinute(line?.injected)),
+    failed_per_minute: round(perMinute(line?.failed)),
   };
 }
 
@@ -200,8 +139,8 @@ const RUNNERS: readonly Column[] = [
 
 /** For people. */
 function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
-  const { at, queues, workers, redis, lastHour, processes, unreadable } = shown;
-  const runners = runnersOf(processes);
+  const { queues, workers, redis, last_hour: lastHour, processes, processes_unreadable: unreadable } = shown;
+  const at = Date.parse(shown.at);
   const lines: string[] = [];
   const print = (text: string): void => void lines.push(text);
   const show = (columns: readonly Column[], rows: readonly string[][]): void => {
@@ -209,7 +148,7 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
     for (const cells of rows) table.add(cells);
     table.end();
   };
-  show(COLUMNS, byOrigin(queues).map(queueCells));
+  show(COLUMNS, queues.map(queueCells));
   print("\n");
   print("last hour; P50 and P99 are times from accepted to injected:\n");
   show(LAST_HOUR, lastHour.map(lastHourCells));
@@ -224,58 +163,76 @@ function statusText(shown: Shown, { terminal, paint }: ProgramDeps): string {
     print(
       `${paint("attention", `not shown: ${counted(unreadable, "process", "processes")} with an unreadable record`)}\n`,
     );
-  if (runners.length > 0) {
+  if (shown.runners.length > 0) {
     print("\n");
     show(
       RUNNERS,
-      runners.map((runner) => runnerCells(runner, at)),
+      shown.runners.map((runner) => runnerCells(runner, at)),
     );
   }
   const alive = `producers alive: ${workers.length}`;
   return [
-    `${toIso(at)}\n`,
+    `${shown.at}\n`,
     ...lines,
     `\n${paint(workers.length === 0 ? "attention" : undefined, alive)}\n`,
-    ...workers.map(({ id, ageMs }) => `  ${plain(id)}  last heartbeat ${(ageMs / 1000).toFixed(1)} s ago\n`),
-    `\nredis: ${paint("problem" in redis ? "bad" : undefined, redisLine(redis))}\n`,
+    ...workers.map(
+      ({ id, heartbeat_age_ms: ageMs }) =>
+        `  ${plain(id)}  last heartbeat ${(ageMs / 1000).toFixed(1)} s ago\n`,
+    ),
+    `\nredis: ${paint(redis.problem === null ? undefined : "bad", redisLine(redis))}\n`,
   ].join("");
 }
 
-function queueCells(queue: OriginStatus): string[] {
-  const oldest = queue.oldestAgeMs === undefined ? "-" : duration(queue.oldestAgeMs);
+function queueCells(queue: Shown["queues"][number]): string[] {
+  const oldest = queue.oldest_age_ms === null ? "-" : duration(queue.oldest_age_ms);
   const counts = [queue.waiting, queue.delayed, queue.active, queue.failed].map(String);
-  const rates = [queue.acceptedPerSecond, queue.injectedPerMinute, queue.failedPerMinute];
-  return [queue.origin, ...counts, oldest, ...rates.map((rate) => String(round(rate)))];
+  const rates = [queue.accepted_per_second, queue.injected_per_minute, queue.failed_per_minute];
+  return [queue.origin, ...counts, oldest, ...rates.map(String)];
 }
 
-function lastHourCells({ origin, accepted, refused, injected, failed, p50Ms, p99Ms }: LastHour): string[] {
-  return [origin, ...[accepted, refused, injected, failed].map(String), latency(p50Ms), latency(p99Ms)];
+function lastHourCells({
+  origin,
+  accepted,
+  refused,
+  injected,
+  failed,
+  p50_ms,
+  p99_ms,
+}: Shown["last_hour"][number]): string[] {
+  return [origin, ...[accepted, refused, injected, failed].map(String), latency(p50_ms), latency(p99_ms)];
 }
 
-function latency(ms: number | undefined): string {
-  if (ms === undefined) return "-";
+function latency(ms: number | null): string {
+  if (ms === null) return "-";
   if (ms < 1000) return `${ms} ms`;
   return ms < 60_000 ? `${ms / 1000} s` : duration(ms);
 }
 
-function processCells({ kind, host, pid, version, config, durability, startedAt }: Process, at: number) {
-  return [kind, host, String(pid), version, config, durability, duration(Math.max(0, at - startedAt))];
+type Process = Shown["processes"][number];
+
+function processCells(
+  { kind, host, pid, version, config, durability, started_at: startedAt }: Process,
+  at: number,
+) {
+  const uptime = duration(Math.max(0, at - Date.parse(startedAt)));
+  return [kind, host, String(pid), version, config, durability, uptime];
 }
 
 function runnerCells(
-  { name, url, state, reason, answeredAt, producers, unanswered }: RunnerStatus,
+  { name, url, state, reason, answered_at: answeredAt, producers, unanswered }: Shown["runners"][number],
   at: number,
 ) {
-  const answered = answeredAt === undefined ? "-" : `${duration(Math.max(0, at - answeredAt))} ago`;
+  const answered = answeredAt === null ? "-" : `${duration(Math.max(0, at - Date.parse(answeredAt)))} ago`;
   const some = unanswered > 0 && unanswered < producers ? `${unanswered} of ${producers}` : String(producers);
-  return [name, STATE_WORDS[state], answered, some, reason === undefined ? url : `${url}: ${reason}`];
+  const word = STATE_WORDS[state as RunnerStatus["state"]] ?? state;
+  return [name, word, answered, some, reason === null ? url : `${url}: ${reason}`];
 }
 
 /** A smaller difference may come from the exchange in which it was measured. */
 const CLOCK_OFF_MS = 1000;
 
 /** What there is to say of the clock of a process, if it is not that of Redis. */
-function clockNote({ kind, host, pid, clockAheadMs: ms }: Process): string[] {
+function clockNote({ kind, host, pid, clock_ahead_ms: ms }: Process): string[] {
   if (Math.abs(ms) < CLOCK_OFF_MS) return [];
   const off = `${duration(Math.round(Math.abs(ms) / 1000) * 1000)} ${ms > 0 ? "ahead of" : "behind"}`;
   return [
@@ -304,19 +261,22 @@ const PROOFS: Partial<Record<string, string>> = {
   none: "none: accepted calls can be lost",
 };
 
-function redisLine(redis: RedisStatus): string {
-  if ("problem" in redis) return `durability ${redis.mode}, NOT KEPT. ${redis.problem}`;
-  const ratio = memoryRatio(redis);
-  const used = `${Math.round(redis.usedMemoryBytes / 1e6)} MB`;
-  const memory =
-    ratio === undefined ? `${used} used. ${UNBOUNDED}` : `${used} used, ${round(ratio * 100)} % of maxmemory`;
-  return `durability ${redis.mode} (${PROOFS[redis.proof] ?? plain(redis.proof)}); ${memory}`;
+function redisLine({
+  durability,
+  problem,
+  proof,
+  used_memory_bytes: used,
+  max_memory_bytes: max,
+}: Shown["redis"]) {
+  if (problem !== null) return `durability ${durability}, NOT KEPT. ${problem}`;
+  return `durability ${durability} (${PROOFS[proof ?? ""] ?? plain(proof ?? "")}); ${memory(used ?? 0, max ?? 0)}`;
 }
 
-type Memory = { usedMemoryBytes: number; maxMemoryBytes: number };
-
-function memoryRatio({ usedMemoryBytes, maxMemoryBytes }: Memory): number | undefined {
-  return maxMemoryBytes === 0 ? undefined : usedMemoryBytes / maxMemoryBytes;
+function memory(usedBytes: number, maxBytes: number): string {
+  const used = `${Math.round(usedBytes / 1e6)} MB used`;
+  return maxBytes === 0
+    ? `${used}. ${UNBOUNDED}`
+    : `${used}, ${round((usedBytes / maxBytes) * 100)} % of maxmemory`;
 }
 
 function round(value: number): number {

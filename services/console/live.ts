@@ -144,7 +144,7 @@ type Stream = {
   readonly holds: Asking["holds"];
   /** How to be told of its readings no more. */
   readonly leaves: (() => void)[];
-  tell(reading: string, told: Told): void;
+  tell(reading: string, told: LiveEvent): void;
   heartbeat(): void;
   end(retryMs?: number): void;
 };
@@ -157,7 +157,7 @@ function openStream(
   { who, holds }: Asking,
   { clock, stalledMs, onEnd }: Opening,
 ): Stream {
-  const unsent = new Map<string, Told>();
+  const unsent = new Map<string, LiveEvent>();
   const endsAt = who.until ?? Number.POSITIVE_INFINITY;
   let number = 0;
   const onClose = () => stream.end();
@@ -219,9 +219,9 @@ type Reading = {
 };
 
 /** What a reading has come to: its event, or `unavailable` and why. */
-type Told = { event: string; data: object };
+type LiveEvent = { event: string; data: object };
 
-type Tell = (told: Told) => void;
+type Tell = (told: LiveEvent) => void;
 
 type Safely = Pick<Deps, "assertUsable" | "note">;
 
@@ -247,7 +247,7 @@ type Listeners = { tells: Set<Tell>; last: string | undefined };
 /** Reads from now on, until the last that is to be told has gone. */
 function share(reading: Reading, safely: Safely) {
   const byJob = new Map<string | undefined, Listeners>();
-  let newest: ((job: string | undefined) => Told) | undefined;
+  let newest: ((job: string | undefined) => LiveEvent) | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   async function look(): Promise<void> {
@@ -294,7 +294,7 @@ const UNAVAILABLE = "unavailable";
 async function readOnce(
   { event, read }: Reading,
   { assertUsable, note }: Safely,
-): Promise<(job: string | undefined) => Told> {
+): Promise<(job: string | undefined) => LiveEvent> {
   try {
     assertUsable();
     const dataOf = await read();

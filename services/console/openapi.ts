@@ -35,6 +35,7 @@ const WITH_BODY: readonly ErrorCode[] = [
 const REFUSAL_HEADERS: Readonly<Record<number, readonly Header[]>> = {
   401: ["WWW-Authenticate"],
   405: ["Allow"],
+  409: ["Retry-After"],
   429: ["Retry-After"],
   503: ["Retry-After"],
 };
@@ -159,7 +160,8 @@ function responsesOf(operation: Operation, components: Components) {
 function goodResponse(operation: Operation, components: Components): Json {
   const { answer, file, stream, says, location, setsCookie } = operation;
   const [type] = (file ?? stream ?? "").split(";");
-  const bytes = { type: "string", ...(file !== undefined && { format: "binary" }) };
+  const isText = type?.startsWith("text/");
+  const bytes = { type: "string", ...(!isText && { format: "binary" }) };
   const content = answer
     ? { "application/json": { schema: schemaOf(answer, "output", components) } }
     : type && { [type]: { schema: bytes } };

@@ -12,7 +12,7 @@ import { createRunStore } from "../../shared/console/runs/store.ts";
 import { startRunWorker } from "../../shared/console/runs/worker.ts";
 import { createTokenSource } from "../../shared/console/tokens.ts";
 import { createClientAddressOf } from "../../shared/http/client-address.ts";
-import { explain } from "../../shared/http/readiness.ts";
+import { explain, type Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import type { Host } from "../../shared/part/host.ts";
 import type { ComposedServer } from "../../shared/part/part.ts";
@@ -75,13 +75,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
   const { tokens, public_url: publicUrl, session_secs } = operator;
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
-  // It looks at a Redis that keeps no promise too: that is one of the things an operator has to see.
-  const durable = new DurableRedis({
-    redis,
-    mode: "relaxed",
-    checkData: () => checkLayout(partition),
-    log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
-  });
+  const durable = watchRedis(redis, partition, log);
   const addressOf = createClientAddressOf(toProxyOptions(postern));
   const checkToken = createCheckToken(tokens, createLockout(clock));
   const isSecure = publicUrl?.startsWith("https:") === true;
@@ -118,13 +112,7 @@ export function composeOperator(options: Options): ComposedOperator {
       pace: options.pace ?? PACE,
       assertUsable,
     }),
-    readiness() {
-      const found = explain(() => `ok (${durable.server().maxMemoryBytes > 0 ? "bounded" : "unbounded"})`);
-      return {
-        ready: found.ok && !ending,
-        checks: { redis: found.text, ...clockCheck(redis), draining: ending },
-      };
-    },
+    readiness: () => readinessOf(durable, ending),
     liveStreams: live.count,
     http: toConnectionLimits(postern),
     firstCheck: durable.firstCheck,
@@ -140,6 +128,25 @@ export function composeOperator(options: Options): ComposedOperator {
       refusals.flush();
       durable.stop();
     },
+  };
+}
+
+/** Accepts a Redis that keeps no promise too: that is one of the things that an operator has to see. */
+function watchRedis(redis: Redis, partition: Partition, log: Logger): DurableRedis {
+  return new DurableRedis({
+    redis,
+    mode: "relaxed",
+    checkData: () => checkLayout(partition),
+    log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
+  });
+}
+
+function readinessOf(durable: DurableRedis, draining: boolean): Readiness {
+  const found = explain(() => durable.server().proof);
+  const maxmemory_bytes = durable.isUsable ? durable.server().maxMemoryBytes : null;
+  return {
+    ready: found.ok && !draining,
+    checks: { redis: found.text, maxmemory_bytes, ...clockCheck(durable.redis), draining },
   };
 }
 

@@ -6,12 +6,12 @@ import {
   type Operation,
   type Work,
 } from "../../shared/console/contract/operation.ts";
+import { markAuthenticated } from "../../shared/http/authenticated.ts";
 import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { assertNotEncoded } from "../../shared/http/content-coding.ts";
 import { rawPath, rawQuery } from "../../shared/http/headers.ts";
 import { sendProblem } from "../../shared/http/problem.ts";
-import { markProven } from "../../shared/http/proof.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
 import { createRouter, type Found, nameOf } from "../../shared/http/router.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
@@ -118,7 +118,7 @@ function createAdmit({ identify, assertSameSite }: Pick<Deps, "identify" | "asse
     assertSameSite(req, who);
     if (role === "operator" && who.role !== "operator")
       throw AppError.public("operator.forbidden", `${who.name} is a viewer; this needs an operator`);
-    markProven(req);
+    markAuthenticated(req);
     return who;
   };
 }

@@ -6,9 +6,9 @@ import { readBody } from "../../shared/http/body.ts";
 import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { assertNotEncoded } from "../../shared/http/content-coding.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
-import { rawPath } from "../../shared/http/headers.ts";
-import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
-import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
+import { sendBody, sendProblem } from "../../shared/http/problem.ts";
+import { nothingAt, type Params, serveRoutes } from "../../shared/http/router.ts";
+import { type AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { parseBoundedJson } from "../../shared/platform/text/bounded-json.ts";
 import { encodeQuoteHeader, toQuoteJson } from "../../shared/pricing/job-quote.ts";
 import { type AskPrice, invalid, type JobPriceAnswer, type JobPriceRequest } from "./job-price.ts";
@@ -19,15 +19,13 @@ const BODY_BYTES_MAX = 16 * 1024;
 const CORS_HEADERS = new Map(Object.entries(corsHeaders(["Retry-After"])));
 const answerPreflight = createPreflight({ methods: ["POST"], headers: ["Content-Type", "traceparent"] });
 
+const PATH = "/pricing/jobs/{service_id}/{job_index}/quote";
+
 /** POST /pricing/jobs/{service_id}/{job_index}/quote: GetJobPrice over HTTP and JSON. */
 export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): RequestListener {
-  return async (req, res) => {
-    res.setHeaders(CORS_HEADERS);
-    const path = rawPath(req.url ?? "");
-    const ids = parseQuotePath(path);
-    if (ids === undefined) return refuse(req, res, nothingAt(path));
-    if (req.method === "OPTIONS") return answerPreflight(res);
-    if (req.method !== "POST") return refuseMethod(req, res);
+  async function quote(req: IncomingMessage, res: ServerResponse, params: Params): Promise<void> {
+    const ids = toIds(params);
+    if (ids === undefined) throw nothingAt(req);
     try {
       const address = addressOf(req);
       assertNotEncoded(req);
@@ -39,6 +37,19 @@ export function createHttpHandler(ask: AskPrice, addressOf: ClientAddressOf): Re
     } catch (thrown) {
       refuse(req, res, toAppError(thrown), ids);
     }
+  }
+
+  const preflight = (_req: IncomingMessage, res: ServerResponse) => answerPreflight(res);
+  const routes = serveRoutes(
+    [
+      { method: "POST", path: PATH, serve: quote },
+      { method: "OPTIONS", path: PATH, serve: preflight },
+    ],
+    { shapes: ID_SHAPES },
+  );
+  return (req, res) => {
+    res.setHeaders(CORS_HEADERS);
+    routes(req, res);
   };
 }
 
@@ -56,40 +67,24 @@ function sendAnswer(res: ServerResponse, answer: JobPriceAnswer): void {
     tee_provider: "",
     quote_header: encodeQuoteHeader(signed),
   });
-  const length = Buffer.byteLength(body);
-  res.writeHead(200, { ...COMMON_HEADERS, "Content-Type": "application/json", "Content-Length": length });
-  res.end(body);
+  sendBody(res, "application/json", body);
 }
 
-function refuse(req: IncomingMessage, res: ServerResponse, error: AppError, ids?: QuotedIds): void {
-  const members = ids && { service_id: String(ids.serviceId), job_index: String(ids.jobIndex) };
-  sendProblem(req, res, error, error.code === "job.not_found" && members ? { members } : {});
-}
-
-function refuseMethod(req: IncomingMessage, res: ServerResponse): void {
-  const error = new AppError("request.method_not_allowed", {
-    reason: `${req.method}`,
-    publicDetail: "use POST",
-  });
-  sendProblem(req, res, error, { headers: { Allow: "POST, OPTIONS" } });
-}
-
-function nothingAt(path: string): AppError {
-  return new AppError("request.not_found", { reason: `no such path: ${path}` });
+function refuse(req: IncomingMessage, res: ServerResponse, error: AppError, ids: QuotedIds): void {
+  const members = { service_id: String(ids.serviceId), job_index: String(ids.jobIndex) };
+  sendProblem(req, res, error, error.code === "job.not_found" ? { members } : {});
 }
 
 type QuotedIds = { serviceId: bigint; jobIndex: number };
 
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
-const QUOTE = /^\/pricing\/jobs\/(0|[1-9]\d{0,19})\/(0|[1-9]\d{0,9})\/quote$/;
+const ID_SHAPES = { service_id: /0|[1-9]\d{0,19}/, job_index: /0|[1-9]\d{0,9}/ };
 
 const UINT32_MAX = 2 ** 32 - 1;
 
-/** The ids in a raw path; undefined if it is no path of this engine. */
-function parseQuotePath(path: string): QuotedIds | undefined {
-  const [, service, index] = QUOTE.exec(path) ?? [];
-  if (service === undefined || index === undefined) return undefined;
-  const ids = { serviceId: BigInt(service), jobIndex: Number(index) };
+/** Undefined if an id is too large to be one. */
+function toIds({ service_id = "", job_index = "" }: Params): QuotedIds | undefined {
+  const ids = { serviceId: BigInt(service_id), jobIndex: Number(job_index) };
   return ids.serviceId <= UINT64_MAX && ids.jobIndex <= UINT32_MAX ? ids : undefined;
 }
 

@@ -166,7 +166,7 @@ export function composePricingService(options: Options): ComposedService {
     signer,
     separator,
     powDifficulty: pricing.pow_difficulty,
-    quoteSecs: Math.min(pricing.quote_ttl_secs, pricing.max_quote_age_secs),
+    quoteSecs: pricing.quote_ttl_secs,
     memory,
     settle: settlement === undefined ? () => undefined : createSettle(settlement, options.rateOf ?? rates.of),
     clock,
@@ -179,7 +179,7 @@ export function composePricingService(options: Options): ComposedService {
   };
 
   function readiness(): Readiness {
-    const found = explain(() => `ok (${durable.server().proof})`);
+    const found = explain(() => durable.server().proof);
     return { ready: found.ok && !draining, checks: { redis: found.text, ...clockCheck(redis), draining } };
   }
 

@@ -32,6 +32,7 @@ const FIRST_QUOTE = defineScript({
   keys: "proof",
   args: "content, address, header, replaced, keepMs",
   constants: { CONTENTS_MAX, CONTENTS_OF_ADDRESS_MAX },
+  proof: "needed",
   reply: optional(text),
 });
 

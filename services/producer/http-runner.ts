@@ -108,7 +108,7 @@ function toError(response: RunnerResponse, now: number): AppError | undefined {
   const { status, body, excerpt } = response;
   if (status >= 200 && status < 300) return undefined;
   const retryAfterMs = parseRetryAfter(response.header("retry-after"), now);
-  const reason = excerpt === "" ? `${status}` : `${status} ${excerpt}`;
+  const reason = excerpt === "" ? `HTTP ${status}` : `${status} ${excerpt}`;
   const { code, ...outcome } = answerOf(status, retryAfterMs !== undefined);
   return new RunnerFailure(code, {
     reason,

@@ -132,7 +132,8 @@ export function composeProducer(options: Options): ComposedProducer {
   const log = tellFollowers(options.log, { partition, service: "producer", clock });
   const durable = new DurableRedis({
     redis,
-    mode: "relaxed", // what is lost of its writes is done again
+    // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
+    mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
     checkData: createClaimLayout(partition),
     log: { ...log, info() {} }, // it would say how durable they are
   });
@@ -173,10 +174,7 @@ export function composeProducer(options: Options): ComposedProducer {
     firstCheck: consumer.ready(),
     readiness() {
       const beating = heartbeat.isFresh();
-      const found = explain(() => {
-        durable.assertUsable();
-        return redis.status;
-      });
+      const found = explain(() => durable.server().proof);
       const checks = { redis: found.text, beating, ...clockCheck(redis) };
       return { ready: beating && found.ok && !isStopped, checks };
     },

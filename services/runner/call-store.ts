@@ -52,6 +52,7 @@ const BEGIN = defineScript({
   source: beginCallLua,
   keys: "call, answer, calls, due",
   args: "id, owner, leaseMs, memoryMs, listedMs, job, sha256, bytes",
+  proof: "needed",
   strings: "bytes",
   reply: tuple(oneOf("NEW", "REUSED", "RUNNING", "STORED", "ANSWERED"), ...REMEMBERED),
 });
@@ -60,6 +61,7 @@ const RENEW = defineScript({
   source: renewLeaseLua,
   keys: "call, due",
   args: "id, owner, leaseMs, memoryMs",
+  proof: "expendable",
   reply: flag,
 });
 
@@ -67,6 +69,7 @@ const FINISH = defineScript({
   source: finishCallLua,
   keys: "call, answer, calls, due, answers, answersBytes, delivery, deliveries",
   args: "id, memoryMs, listedMs, job, sha256, bytes, status, digest, toKeep, answerMs, answersBytesMax, ...outgoing",
+  proof: "needed",
   strings: "bytes",
   reply: optional(tuple(...REMEMBERED)),
 });
@@ -75,6 +78,7 @@ const FAIL = defineScript({
   source: failCallLua,
   keys: "call, due, delivery, deliveries",
   args: "id, owner, code, reason, status, attempts, listedMs, memoryMs, ...outgoing",
+  proof: "needed",
   reply: flag,
 });
 

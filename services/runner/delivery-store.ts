@@ -40,6 +40,7 @@ const CLAIM = defineScript({
   source: claimDeliveryLua,
   keys: "delivery, deliveries",
   args: "id, ms",
+  proof: "needed",
   strings: "bytes",
   reply: optional(tuple(text, numeric, optional(text), optional(bytes), integer)),
 });
@@ -48,6 +49,7 @@ const END = defineScript({
   source: endDeliveryLua,
   keys: "delivery, deliveries",
   args: "id, token",
+  proof: "needed",
   reply: nothing,
 });
 
@@ -55,6 +57,7 @@ const PUT_OFF = defineScript({
   source: postponeDeliveryLua,
   keys: "delivery, deliveries",
   args: "id, token, ms",
+  proof: "needed",
   reply: nothing,
 });
 

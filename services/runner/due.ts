@@ -7,6 +7,7 @@ const DUE = defineScript({
   source: dueLua,
   keys: "due",
   args: "countMax",
+  proof: "reads",
   reply: tuple(list(text), optional(integer)),
 });
 

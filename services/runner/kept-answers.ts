@@ -12,6 +12,7 @@ const MAKE_ROOM = defineScript({
   source: makeRoomLua,
   keys: "answers, bytes, prefix",
   args: "bytesToFree",
+  proof: "expendable",
   reply: integer,
 });
 
@@ -42,9 +43,9 @@ export class KeptAnswers {
     const makeRoom = MAKE_ROOM.on(durable.redis);
     const { answers, answersBytes, answer } = keys;
     const touched = { answers, bytes: answersBytes, prefix: answer("") };
-    const letGo = (bytesToFree: number) => makeRoom(touched, { bytesToFree });
+    const evict = (bytesToFree: number) => makeRoom(touched, { bytesToFree });
     this.#options = options;
-    this.#giveWay = new GiveWay({ what: "answers", durable, above, begin: () => letGo, log });
+    this.#giveWay = new GiveWay({ what: "answers", durable, above, begin: () => evict, log });
   }
 
   get answerMs(): number {

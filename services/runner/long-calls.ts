@@ -95,7 +95,7 @@ export class LongCalls {
     try {
       if (job !== undefined) return await this.#runJob(job, call, controller);
       log.warn("job.unknown", { callId, jobId });
-      await this.#giveBack(callId, leaseMs, call.attemptsFailed);
+      await this.#release(callId, leaseMs, call.attemptsFailed);
     } catch (error) {
       log.warn("job.write_failed", { callId, reason: messageOf(error) });
     }
@@ -138,7 +138,7 @@ export class LongCalls {
   /** Not a failure of the call: the runner stops, or another runner has the call and giving it back changes nothing. */
   async #interrupted({ attemptsFailed }: StoredCall, fields: RunFields): Promise<void> {
     this.#options.log.info("job.interrupted", fields);
-    await this.#giveBack(fields.callId, 0, attemptsFailed);
+    await this.#release(fields.callId, 0, attemptsFailed);
   }
 
   /** Gives the call back for another run after a pause, or ends it as FAILED once its attempts are spent or the job refuses it. */
@@ -158,11 +158,11 @@ export class LongCalls {
       return;
     }
     const pauseMs = backoffMs(backoff, attempt, random);
-    await this.#giveBack(callId, pauseMs, attempt);
+    await this.#release(callId, pauseMs, attempt);
   }
 
-  #giveBack(callId: string, pauseMs: number, attemptsFailed: number): Promise<void> {
+  #release(callId: string, pauseMs: number, attemptsFailed: number): Promise<void> {
     const { longStore, untilStored } = this.#options;
-    return untilStored(callId, () => longStore.giveBack(callId, pauseMs, attemptsFailed));
+    return untilStored(callId, () => longStore.release(callId, pauseMs, attemptsFailed));
   }
 }

@@ -3,7 +3,7 @@ import { bytes, flag, integer, numeric, oneOf, optional, text, tuple } from "../
 import { durableScript, type StoreOptions } from "./call-store.ts";
 import claimLongLua from "./claim-long.lua";
 import { createReadDue } from "./due.ts";
-import giveBackLua from "./give-back.lua";
+import releaseLua from "./release.lua";
 import { longCallAnswer } from "./remembered-answer.ts";
 import type { JobRequest } from "./router.ts";
 import runAgainLua from "./run-again.lua";
@@ -13,6 +13,7 @@ const STORE = defineScript({
   source: storeLongLua,
   keys: "call, calls, due",
   args: "id, owner, status, input, inputType, metadata, traceparent",
+  proof: "needed",
   reply: flag,
 });
 
@@ -26,14 +27,16 @@ const CLAIM = defineScript({
   source: claimLongLua,
   keys: "call, due",
   args: "id, owner, leaseMs",
+  proof: "needed",
   strings: "bytes",
   reply: optional(CLAIMED),
 });
 
-const GIVE_BACK = defineScript({
-  source: giveBackLua,
+const RELEASE = defineScript({
+  source: releaseLua,
   keys: "call, due",
   args: "id, owner, pauseMs, attempts",
+  proof: "needed",
   reply: flag,
 });
 
@@ -41,6 +44,7 @@ const RUN_AGAIN = defineScript({
   source: runAgainLua,
   keys: "call, due, delivery, deliveries",
   args: "id, status",
+  proof: "needed",
   reply: oneOf("STORED", "UNKNOWN", "WAITING", "RUNNING", "DONE", "SHORT"),
 });
 
@@ -67,7 +71,7 @@ export type LongStore = ReturnType<typeof createLongStore>;
 export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions) {
   const store = durableScript(durable, STORE);
   const claim = durableScript(durable, CLAIM);
-  const giveBack = durableScript(durable, GIVE_BACK);
+  const release = durableScript(durable, RELEASE);
   const runAgain = durableScript(durable, RUN_AGAIN);
   const placesOf = (id: string) => ({ call: keys.call(id), due: keys.due });
 
@@ -91,8 +95,8 @@ export function createLongStore({ durable, keys, owner, leaseMs }: StoreOptions)
     },
 
     /** Gives a call back, so that any runner may claim it after the pause. Changes nothing if another runner has it. */
-    async giveBack(id: string, pauseMs: number, attemptsFailed: number): Promise<void> {
-      await giveBack(placesOf(id), { id, owner, pauseMs, attempts: attemptsFailed });
+    async release(id: string, pauseMs: number, attemptsFailed: number): Promise<void> {
+      await release(placesOf(id), { id, owner, pauseMs, attempts: attemptsFailed });
     },
 
     /** Gives a FAILED long call fresh attempts; it is due at once. Changes no other call. */

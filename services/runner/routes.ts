@@ -1,9 +1,10 @@
 import { type IncomingMessage, type RequestListener, type ServerResponse, STATUS_CODES } from "node:http";
 import { WEBHOOK_EVENT, WEBHOOK_EVENT_UTF8 } from "../../shared/call/job-call.ts";
+import { markAuthenticated } from "../../shared/http/authenticated.ts";
 import { readBody } from "../../shared/http/body.ts";
-import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
-import { markProven } from "../../shared/http/proof.ts";
+import { COMMON_HEADERS } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
+import { assertNoQuery, nothingAt, type Params, type Route, serveRoutes } from "../../shared/http/router.ts";
 import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { CODES } from "../../shared/platform/errors/codes.ts";
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
@@ -16,12 +17,8 @@ import { longCallAnswer } from "./remembered-answer.ts";
 import type { HttpAnswer, Job, Router } from "./router.ts";
 import type { Outcome, RunCall } from "./run-call.ts";
 
-type Serve = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>;
-type Route = { method: "GET" | "POST"; serve: Serve };
-
-const JOB_PATH = /^\/jobs\/(0|[1-9][0-9]{0,15})$/;
-const CALL_PATH = /^\/calls\/([\x21-\x7e]{1,128})$/;
-const RUN_PATH = /^\/calls\/([\x21-\x3e\x40-\x7e]{1,128})\/run$/;
+/** An id in its one decimal form; a key as its sender chose it, which may have slashes. */
+const SHAPES = { job_id: /0|[1-9][0-9]{0,15}/, call_id: /[\x21-\x7e]{1,128}/ };
 const LIVE = { status: 200, contentType: "text/plain", body: Buffer.from("ok") };
 
 /** The runner's HTTP surface. Paths are matched exactly, as they came. Every refusal is answered here. */
@@ -39,25 +36,36 @@ export function createRoutes({
   takeJob: TakeJob;
   runAgain: RunAgain;
 }): RequestListener {
-  const fixed: Readonly<Record<string, Route>> = {
-    "/livez": { method: "GET", serve: (_req, res) => sendAnswer(res, LIVE) },
-    "/readyz": { method: "GET", serve: showReadiness },
-    "/jobs": { method: "GET", serve: showJobs },
-    "/calls": { method: "GET", serve: showCalls },
-  };
+  const routes: Route[] = [
+    { method: "GET", path: "/livez", serve: (_req, res) => sendAnswer(res, LIVE) },
+    { method: "GET", path: "/readyz", serve: showReadiness },
+    { method: "GET", path: "/jobs", serve: showJobs },
+    { method: "POST", path: "/jobs/{job_id}", serve: takeJobAt },
+    { method: "GET", path: "/calls", serve: showCalls },
+    { method: "GET", path: "/calls/{call_id}", serve: showCall },
+    { method: "POST", path: "/calls/{call_id}/run", serve: runAgainAt },
+    // A key may itself end in `/run`.
+    {
+      method: "GET",
+      path: "/calls/{call_id}/run",
+      serve: (req, res, { call_id }) => showCall(req, res, { call_id: `${call_id}/run` }),
+    },
+  ];
 
-  function findRoute({ url = "", method }: IncomingMessage): Route | undefined {
-    const path = url.split("?", 1)[0] ?? "";
-    if (Object.hasOwn(fixed, path)) return fixed[path];
-    const job = JOB_PATH.exec(url)?.[1];
-    if (job !== undefined && Number.isSafeInteger(Number(job))) {
-      return { method: "POST", serve: (req, res) => takeJob(req, res, Number(job)) };
-    }
-    // A key may itself end in `/run`, and GET reads it.
-    const again = method === "GET" ? undefined : RUN_PATH.exec(url)?.[1];
-    if (again !== undefined) return { method: "POST", serve: (req, res) => runAgain(req, res, again) };
-    const id = CALL_PATH.exec(path)?.[1];
-    return id === undefined ? undefined : { method: "GET", serve: (_req, res) => showCall(res, id) };
+  async function takeJobAt(req: IncomingMessage, res: ServerResponse, { job_id }: Params): Promise<void> {
+    assertNoQuery(req);
+    const id = Number(job_id);
+    if (!Number.isSafeInteger(id)) throw nothingAt(req);
+    await takeJob(req, res, id);
+  }
+
+  async function runAgainAt(
+    req: IncomingMessage,
+    res: ServerResponse,
+    { call_id = "" }: Params,
+  ): Promise<void> {
+    assertNoQuery(req);
+    await runAgain(req, res, call_id);
   }
 
   function showReadiness(_req: IncomingMessage, res: ServerResponse): void {
@@ -73,30 +81,17 @@ export function createRoutes({
     sendJson(res, await listCalls.list(parseFilter(req.url ?? "")));
   }
 
-  async function showCall(res: ServerResponse, id: string): Promise<void> {
+  async function showCall(
+    _req: IncomingMessage,
+    res: ServerResponse,
+    { call_id: id = "" }: Params,
+  ): Promise<void> {
     const call = await listCalls.one(id);
     if (call === undefined) throw unknownCall(id);
     sendJson(res, call);
   }
 
-  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    try {
-      const route = findRoute(req);
-      if (route === undefined)
-        throw new AppError("request.not_found", { reason: `no such path: ${req.url}` });
-      if (req.method === route.method) await route.serve(req, res);
-      else refuseMethod(req, res, route.method);
-    } catch (thrown) {
-      sendProblem(req, res, toAppError(thrown));
-    }
-  }
-
-  return (req, res) => void serve(req, res);
-}
-
-function refuseMethod(req: IncomingMessage, res: ServerResponse, allow: string): void {
-  const error = new AppError("request.method_not_allowed", { reason: `${req.method} ${req.url}` });
-  sendProblem(req, res, error, { headers: { Allow: allow } });
+  return serveRoutes(routes, { shapes: SHAPES });
 }
 
 const EVENTS = {
@@ -143,7 +138,7 @@ export function createTakeJob({
   async function take(req: IncomingMessage, res: ServerResponse, fields: RequestFields): Promise<Outcome> {
     if (isDraining()) throw draining();
     checks.authenticate(req);
-    markProven(req);
+    markAuthenticated(req);
     const job = findJob(jobs, fields.jobId);
     fields.job = job.name;
     const callId = parseKey(req);

@@ -4,7 +4,7 @@ import { idsOfKey } from "../../shared/call/job-ids.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
 import type { BeginWrite } from "../../shared/redis/retry-write.ts";
-import type { Claim, Enqueue, Enqueued, UnpaidState } from "./enqueue.ts";
+import type { Enqueue, Enqueued, Idempotency, UnpaidState } from "./enqueue.ts";
 
 /** What the sender of a call is told: accepted now, or known before and in which state; and the job that the call is of. */
 export type Accepted = { replayed: boolean; status: "accepted" | "failed" | "discarded"; jobId: number };
@@ -16,7 +16,7 @@ type Deps = {
 };
 
 /** How a call that its sender can repeat is remembered: for how long after its end, and by which hash of its body. */
-export type Repeat = Omit<Claim, "by">;
+export type Repeat = Omit<Idempotency, "by">;
 
 /** `repeat` is undefined for a call without a delivery id. */
 export type Accept = (call: JobCall, repeat: Repeat | undefined) => Promise<Accepted>;
@@ -28,10 +28,10 @@ export type Accept = (call: JobCall, repeat: Repeat | undefined) => Promise<Acce
 export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   return async function accept(call, repeat) {
     const bytes = storedBytes(call);
-    const claim = repeat && { ...repeat, by: randomUUID() };
+    const idempotency = repeat && { ...repeat, by: randomUUID() };
     failpoint("gateway.before_add");
     try {
-      const enqueued = await beginWrite(bytes)((lane) => enqueue(call, claim, lane), bytes);
+      const enqueued = await beginWrite(bytes)((lane) => enqueue(call, idempotency, lane), bytes);
       failpoint("gateway.after_add");
       return toAccepted(call, enqueued);
     } catch (error) {

@@ -29,7 +29,7 @@ import { visible } from "../../shared/platform/text/visible.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { schemesOf, showsSecret } from "../../shared/senders/auth.ts";
 import { isCovered } from "../../shared/senders/coverage.ts";
-import { type Found, fill, type Part, type RequestValues, toParts } from "../../shared/senders/template.ts";
+import { fill, type Lookup, type Part, type RequestValues, toParts } from "../../shared/senders/template.ts";
 
 /** The call that a proven request becomes. */
 export type MadeCall = {
@@ -215,7 +215,7 @@ function createAddTo(endpoint: EndpointToml): AddTo {
 }
 
 /** Adds a value that the request has. An empty one counts as absent. */
-function put(metadata: Record<string, string>, key: string, found: Found, bytesMax: number): void {
+function put(metadata: Record<string, string>, key: string, found: Lookup, bytesMax: number): void {
   if ("problem" in found ? found.problem === "missing" : found.value === "") return;
   const invalid = (what: string) => AppError.public("webhook.metadata_invalid", `${key} ${what}`);
   if ("problem" in found) throw invalid("was sent more than once");
@@ -225,7 +225,7 @@ function put(metadata: Record<string, string>, key: string, found: Found, bytesM
 }
 
 /** Adds the event's type, in one of two headers: HTTP carries only visible ASCII unchanged. */
-function putEvent(metadata: Record<string, string>, found: Found): void {
+function putEvent(metadata: Record<string, string>, found: Lookup): void {
   if ("problem" in found || found.value === "" || HEADER_TEXT.test(found.value)) {
     put(metadata, WEBHOOK_EVENT, found, TEXT_BYTES_MAX);
     return;

@@ -17,7 +17,7 @@ const PARTIES_MAX = 10_000;
 type Unproven = {
   readonly res: ServerResponse;
   /** Rate-limit key of the client's address. */
-  readonly party: string;
+  readonly clientKey: string;
   readonly lease: Pick<BodyLease, "wait">;
   /** Size of the body. */
   readonly bytes: number;
@@ -47,7 +47,7 @@ export function createCheckTurns(): CheckTurns {
   let usedUntil = 0;
   let isScheduled = false;
 
-  function checkNow(party: string, check: () => void): void {
+  function checkNow(clientKey: string, check: () => void): void {
     const begun = performance.now();
     if (usedUntil <= begun) refusals.clear();
     try {
@@ -55,7 +55,7 @@ export function createCheckTurns(): CheckTurns {
     } catch (refusal) {
       const tookMs = Math.min(performance.now() - begun, CHECK_MS_MAX);
       usedUntil = Math.max(usedUntil, begun) + tookMs * PARTS;
-      refusals.set(party, (refusals.get(party) ?? 0) + 1);
+      refusals.set(clientKey, (refusals.get(clientKey) ?? 0) + 1);
       throw refusal;
     }
   }
@@ -79,14 +79,14 @@ export function createCheckTurns(): CheckTurns {
   }
 
   function checkInTurn(request: Unproven, check: () => void): Promise<void> {
-    const { res, lease, party } = request;
+    const { res, lease, clientKey } = request;
     return new Promise((resolve, reject) => {
       const turn: Turn = {
         request,
         begin() {
           leave();
           try {
-            resolve(checkNow(party, check));
+            resolve(checkNow(clientKey, check));
           } catch (refusal) {
             reject(refusal);
           }
@@ -116,7 +116,7 @@ export function createCheckTurns(): CheckTurns {
 
   return {
     async run(request, check) {
-      if (waiting.size === 0 && msUntilTurn() === 0) checkNow(request.party, check);
+      if (waiting.size === 0 && msUntilTurn() === 0) checkNow(request.clientKey, check);
       else await checkInTurn(request, check);
     },
   };
@@ -131,8 +131,8 @@ function firstOf(waiting: Iterable<Turn>, refusals: ReadonlyMap<string, number>)
   let first: Turn | undefined;
   let fewest = 0;
   for (const turn of waiting) {
-    const { party, bytes } = turn.request;
-    const refused = refusals.get(party) ?? 0;
+    const { clientKey, bytes } = turn.request;
+    const refused = refusals.get(clientKey) ?? 0;
     if (first === undefined || refused < fewest || (refused === fewest && bytes < first.request.bytes)) {
       first = turn;
       fewest = refused;

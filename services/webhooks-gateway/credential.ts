@@ -111,7 +111,7 @@ export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns
   ): Promise<void> {
     const check = () => rest.check(values);
     if (rest.checkTaken !== undefined && !isDecodedFirst) check();
-    else await turns.run({ res, party: addressKey(address), lease, bytes: values.body.length }, check);
+    else await turns.run({ res, clientKey: addressKey(address), lease, bytes: values.body.length }, check);
   }
 
   async function decodeReceived(received: Buffer, coding: string, lease: BodyLease): Promise<Buffer> {

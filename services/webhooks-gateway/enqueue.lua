@@ -1,20 +1,20 @@
--- Adds calls as stored to their queues, unless they are known. `by` is empty without a claim. Answers for each call NEW, CONFLICT, the state
--- and job found, or ERROR and the error: one that fails fails alone. The record comes after the add, so that it never says QUEUED
+-- Adds calls as stored to their queues, unless they are known. `by` is empty if a repeat is not recognised. Answers for each call NEW, CONFLICT,
+-- the state and job found, or ERROR and the error: one that fails fails alone. The record comes after the add, so that it never says QUEUED
 -- of a call that is not there.
 local prefix = ARGV.prefix .. ':'
 --@include "../../shared/queue/add.lua"
-local function enqueue(jobName, name, id, data, by, bodySha256, windowMs)
+local function enqueue(gateName, name, id, data, by, bodySha256, windowMs)
   if by == '' then
-    add(jobName, name, id, data)
+    add(gateName, name, id, data)
     return 'NEW'
   end
   local record = prefix .. 'call:' .. id
   local st, bh, known, job = unpack(redis.call('HMGET', record, 'st', 'bh', 'by', 'jb'))
   if st and bh and bh ~= bodySha256 then return 'CONFLICT' end
   if st then return known == by and 'NEW' or st .. ' ' .. (job or '') end
-  add(jobName, name, id, data)
+  add(gateName, name, id, data)
   redis.call('HSET', record, 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by,
-    'jb', jobName)
+    'jb', gateName)
   return 'NEW'
 end
 --@include "../../shared/queue/each-alone.lua"

@@ -11,7 +11,7 @@ import { byLane, type Lane } from "../../shared/redis/retry-write.ts";
 import enqueueLua from "./enqueue.lua";
 
 /** How a call that its sender can repeat is remembered, in its record. */
-export type Claim = {
+export type Idempotency = {
   /** The request that makes it: its own repeat, after a lost reply, is `new` again. */
   by: string;
   /** The hash that a repeat must have too. */
@@ -30,16 +30,17 @@ export type Enqueued =
   | { kind: "conflict" };
 
 /**
- * Adds a call to the queue of its job, unless a claim shows that it is known, and resolves once Redis has replied. An add without a
- * claim is new, and does nothing while the call is in its queue. Throws `record.unreadable`.
+ * Adds a call to the queue of its job, unless `idempotency` shows that it is known, and resolves once Redis has replied. An add without
+ * it is new, and does nothing while the call is in its queue. Throws `record.unreadable`.
  */
-export type Enqueue = (call: JobCall, claim?: Claim, lane?: Lane) => Promise<Enqueued>;
+export type Enqueue = (call: JobCall, idempotency?: Idempotency, lane?: Lane) => Promise<Enqueued>;
 
 const ENQUEUE = defineScript({
   source: enqueueLua,
   keys: "registry",
   args: "prefix, ...calls(job, queue, id, data, by, bodySha256, windowMs)",
   constants: QUEUE_CONSTANTS,
+  proof: "needed",
   reply: list(text),
 });
 
@@ -53,8 +54,8 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
   const enqueue = byLane(partition, large, ENQUEUE);
   const small = new Batches((calls: readonly Added[]) => enqueue.small(registry, { prefix, calls }));
 
-  return async (call, claim, lane = "small") => {
-    const added = toAdded(call, claim);
+  return async (call, idempotency, lane = "small") => {
+    const added = toAdded(call, idempotency);
     const answer =
       lane === "small"
         ? await small.add(added, storedBytes(call))
@@ -66,8 +67,8 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
 /** A call as the script takes it. */
 type Added = Parameters<ReturnType<typeof ENQUEUE.on>>[1]["calls"][number];
 
-function toAdded(call: JobCall, claim: Claim | undefined): Added {
-  const { by = "", bodySha256 = "", windowMs = 0 } = claim ?? {};
+function toAdded(call: JobCall, idempotency: Idempotency | undefined): Added {
+  const { by = "", bodySha256 = "", windowMs = 0 } = idempotency ?? {};
   const [job, queue] = [jobKeyOf(call), queueOf(call)];
   return { job, queue, id: call.id, data: toJson(call), by, bodySha256, windowMs };
 }

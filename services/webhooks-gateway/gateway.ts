@@ -1,6 +1,5 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { WebhooksFile } from "../../config/schema/files.ts";
-import { CALLBACK_KEYS_PATH } from "../../shared/call/callback.ts";
 import { storedBytesOf } from "../../shared/call/job-call.ts";
 import type { ResultTokens } from "../../shared/call/results/token.ts";
 import { type EndpointToml, waitSecsOf } from "../../shared/config/endpoint-toml.ts";
@@ -10,10 +9,12 @@ import { type Config, readWebhooks } from "../../shared/config/read-webhooks.ts"
 import type { WebhooksToml } from "../../shared/config/webhooks-toml.ts";
 import { rawPath } from "../../shared/http/headers.ts";
 import { createAddressList } from "../../shared/http/ip/address-list.ts";
-import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/http/ops.ts";
+import { serveProbes } from "../../shared/http/ops.ts";
+import { type Route, serveRoutes } from "../../shared/http/router.ts";
 import type { Admission } from "../../shared/ingress/admission.ts";
 import { createProvesByToken, type ResultAccess, tokensOf } from "../../shared/ingress/ask-result.ts";
-import { createAnswerCallbackKeys } from "../../shared/ingress/callback-keys.ts";
+import { CALL_ID_SHAPES } from "../../shared/ingress/call-routes.ts";
+import { callbackKeysRoute } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
 import { createTakeSecret, type TakeSecret } from "../../shared/ingress/opened-endpoints.ts";
@@ -30,7 +31,7 @@ import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { createRecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import { createAccept } from "./accept.ts";
 import { createMakeCall } from "./call.ts";
-import { createAnswerCalls, resultPathOf } from "./calls.ts";
+import { resultPathOf, webhookCallRoutes } from "./calls.ts";
 import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
 import { createCredential } from "./credential.ts";
 import { createEnqueue } from "./enqueue.ts";
@@ -109,7 +110,6 @@ export function composeWebhooksGateway(options: Options): Gateway {
   const refuse = createRefuse({ limits, record, log, overLimit, unlogged });
   const openHandshakes = createEventCounter(log, "webhook.handshake_answered");
   const admitReceiver = createAdmitReceiver(partition, postern.limits.callback_receivers_max);
-  const answerCallbackKeys = createAnswerCallbackKeys(partition);
   const receive = createReceive({
     admission,
     admitReceiver,
@@ -123,10 +123,13 @@ export function composeWebhooksGateway(options: Options): Gateway {
     log,
   });
   const notFound = createOnUnknownPath({ paths: endpoints.keys(), record, addressOf, log });
-  const answerCalls = createAnswerCalls({ results, streams, proves: createProvesByToken(tokens), addressOf });
+  const routes = [
+    ...webhookCallRoutes({ results, streams, proves: createProvesByToken(tokens), addressOf }),
+    callbackKeysRoute(partition),
+  ];
   return {
     ...ingress.gateway,
-    handler: createHandler({ endpoints, receive, answerCalls, answerCallbackKeys, admission, notFound }),
+    handler: createHandler({ endpoints, receive, routes, admission, notFound }),
     http: { requestTimeoutMs: webhooks.request_timeout_secs * 1000, ...toConnectionLimits(postern) },
     readiness: () => admission.readiness(),
     firstCheck: ingress.firstCheck,
@@ -150,34 +153,26 @@ function graceMsOf({ body_limit_bytes, endpoints }: WebhooksToml, { limits }: Po
 type HandlerDeps = {
   endpoints: ReadonlyMap<string, Endpoint>;
   receive: Receive;
-  answerCalls: ReturnType<typeof createAnswerCalls>;
-  answerCallbackKeys: OpsRoutes;
+  /** Beside the endpoints and the probes. */
+  routes: readonly Route[];
   admission: Admission;
   notFound: (req: IncomingMessage) => void;
 };
 
 /**
  * Configured paths are looked up in the raw request target: no decoding, no case folding, no trailing slash, the query
- * ignored. Express would cost more than the rest of a webhook; it serves only the other paths.
+ * ignored. They go first: most requests are webhooks.
  */
-function createHandler({
-  endpoints,
-  receive,
-  answerCalls,
-  answerCallbackKeys,
-  admission,
-  notFound,
-}: HandlerDeps): RequestListener {
-  const app = bareApp();
-  onlyGet(app, CALLBACK_KEYS_PATH, answerCallbackKeys);
-  app.use(probes(() => admission.readiness(), "/webhooks/health"));
-  const others = serve(app, notFound);
-
+function createHandler({ endpoints, receive, routes, admission, notFound }: HandlerDeps): RequestListener {
+  const otherwise = serveProbes(() => admission.readiness(), {
+    health: "/webhooks/health",
+    onNotFound: notFound,
+  });
+  const others = serveRoutes(routes, { shapes: CALL_ID_SHAPES, otherwise });
   return (req, res) => {
-    const path = rawPath(req.url ?? "");
-    const endpoint = endpoints.get(path);
+    const endpoint = endpoints.get(rawPath(req.url ?? ""));
     if (endpoint !== undefined) void receive(req, res, endpoint);
-    else if (answerCalls(req, res, path) === undefined) others(req, res);
+    else others(req, res);
   };
 }
 

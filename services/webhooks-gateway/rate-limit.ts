@@ -117,7 +117,13 @@ function overLimit(reason: string, retryAfterMs: number, publicDetail?: string):
 
 const MICROS = 1e6;
 
-const TAKE = defineScript({ source: takeTokenLua, keys: "bucket", args: "one, whole", reply: integer });
+const TAKE = defineScript({
+  source: takeTokenLua,
+  keys: "bucket",
+  args: "one, whole",
+  proof: "expendable",
+  reply: integer,
+});
 
 /** Beyond this many the oldest block goes, and Redis answers the next request of its bucket. */
 const BLOCKS_MAX = 10_000;

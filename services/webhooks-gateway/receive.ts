@@ -8,6 +8,7 @@ import type { ClientAddressOf } from "../../shared/http/client-address.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import type { AddressList } from "../../shared/http/ip/address-list.ts";
 import { COMMON_HEADERS } from "../../shared/http/problem.ts";
+import { methodNotAllowed } from "../../shared/http/router.ts";
 import type { Admission } from "../../shared/ingress/admission.ts";
 import type { ResultAccess } from "../../shared/ingress/ask-result.ts";
 import type { AwaitResults, Waiting } from "../../shared/ingress/await-result.ts";
@@ -59,15 +60,13 @@ export type Exchange = {
   ms(): number;
 };
 
-/** Answers a webhook that is refused. */
-export type Refuse = (exchange: Exchange, error: AppError) => Promise<void>;
-
 type Deps = {
   admission: Admission;
   admitReceiver: AdmitReceiver;
   bodies: BodyBudget;
   accept: Accept;
-  refuse: Refuse;
+  /** Answers a webhook that is refused. */
+  refuse: (exchange: Exchange, error: AppError) => Promise<void>;
   waits: Pick<AwaitResults, "begin">;
   addressOf: ClientAddressOf;
   /** Counts answered handshakes that need no proof: with a line for each, a stranger could fill the log. */
@@ -93,7 +92,7 @@ export function createReceive(deps: Deps): Receive {
       const setUp = handshakes && (await handshakes.answerUnsigned(exchange, lease));
       if (setUp !== undefined) return finishHandshake(exchange, setUp);
 
-      assertMethod(req, config);
+      assertMethod(req, res, config);
       admission.assertOpen();
       const values = await credential.readProven(exchange, lease);
       const signedSetUp = handshakes?.answerSigned(req, values);
@@ -164,11 +163,14 @@ function assertAllowed(allowed: AddressList, address: string): void {
   throw new AppError("request.address_refused", { reason: `${address} is not in allow_ips` });
 }
 
-function assertMethod(req: IncomingMessage, { methods }: EndpointToml): void {
+function assertMethod(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { methods, handshakes }: EndpointToml,
+): void {
   if ((methods as readonly unknown[]).includes(req.method)) return;
-  const taken = methods.join(" or ");
-  const reason = `${req.method}; this endpoint accepts ${taken}`;
-  throw new AppError("request.method_not_allowed", { reason, publicDetail: `use ${taken}` });
+  const accepted = new Set([...methods, ...handshakes.map(({ method }) => method)]);
+  throw methodNotAllowed(req, res, [...accepted]);
 }
 
 /** A sender that waits for what its call comes to. Nothing of its request's body is part of it. */

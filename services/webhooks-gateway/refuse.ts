@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { isAuthenticated } from "../../shared/http/authenticated.ts";
 import { takeArrived } from "../../shared/http/body.ts";
 import { addressKey } from "../../shared/http/ip/address.ts";
 import { logRefused, sendProblem } from "../../shared/http/problem.ts";
-import { isProven } from "../../shared/http/proof.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { CODES } from "../../shared/platform/errors/codes.ts";
 import type { EventCounter } from "../../shared/platform/log/event-counter.ts";
@@ -13,7 +13,7 @@ import type { RecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import type { CredentialHeaders } from "./credential.ts";
 import { WrongVerifyToken } from "./handshake.ts";
 import type { RateLimits } from "./rate-limit.ts";
-import type { Endpoint, Exchange, Refuse } from "./receive.ts";
+import type { Endpoint, Exchange } from "./receive.ts";
 
 type Deps = {
   limits: RateLimits;
@@ -31,8 +31,8 @@ type Deps = {
  *
  * A request that has proven nothing is logged only if it is recorded too, and else counted: a stranger could fill the log.
  */
-export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps): Refuse {
-  return async function refuse(exchange, error) {
+export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps) {
+  return async function refuse(exchange: Exchange, error: AppError): Promise<void> {
     const { req, res, endpoint, address } = exchange;
     const { path, answer: ofSender } = endpoint.config;
     const body = await bodyToKeep(exchange);
@@ -57,7 +57,7 @@ export function createRefuse({ limits, record, log, overLimit, unlogged }: Deps)
     const { code, message } = error;
     const isSendersOwn = CODES[code].status < 500;
     const isRecorded = isSendersOwn && leaveEntry(exchange, error, known);
-    if (isProven(req) || isRecorded || code === "internal.unexpected") {
+    if (isAuthenticated(req) || isRecorded || code === "internal.unexpected") {
       logRefused(log, "webhook.refused", error, { path, address, ms: exchange.ms() });
     } else {
       const reason = code === "webhook.credential_rejected" ? reasonOf(message) : undefined;
@@ -93,17 +93,12 @@ async function bodyToKeep({ req, endpoint, received, beginning }: Exchange): Pro
   return takeArrived(req, REJECTED_BODY_BYTES_MAX);
 }
 
-/** A problem document, with what its status asks for: the challenge, the methods, or what makes this sender come again. */
+/** A problem document, with what its status asks for: the challenge, or what makes this sender come again. */
 function answer(req: IncomingMessage, res: ServerResponse, error: AppError, { config }: Endpoint): void {
   switch (error.code) {
     case "webhook.credential_rejected":
       sendProblem(req, res, error, { headers: { "WWW-Authenticate": config.proof.challenge } });
       return;
-    case "request.method_not_allowed": {
-      const methods = [...config.methods, ...config.handshakes.map(({ method }) => method)];
-      sendProblem(req, res, error, { headers: { Allow: [...new Set(methods)].join(", ") } });
-      return;
-    }
     case "request.rate_limited":
       sendProblem(req, res, error, { status: config.answer.limited });
       return;

@@ -10,7 +10,7 @@ import { type Head, Message } from "../../shared/senders/message.ts";
 import { need, reasonOf, rejected, wellFormed } from "../../shared/senders/rejected.ts";
 import type { Scheme } from "../../shared/senders/scheme.ts";
 import { formWanted, parseSent, type Sent } from "../../shared/senders/sent.ts";
-import { type Found, RequestValues, toPointer } from "../../shared/senders/template.ts";
+import { type Lookup, RequestValues, toPointer } from "../../shared/senders/template.ts";
 import { messageVerifier, some, streamVerifier, type Verifier } from "../../shared/senders/verifier.ts";
 import { checkTime, timeInHead } from "./timestamp.ts";
 
@@ -211,7 +211,7 @@ export function placeOf({ header, query, field }: Scheme): string {
   return `header ${[header ?? []].flat().join(" or ").toLowerCase()}`;
 }
 
-function isMissing(found: Found): boolean {
+function isMissing(found: Lookup): boolean {
   return "problem" in found && found.problem === "missing";
 }
 

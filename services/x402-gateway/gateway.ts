@@ -10,7 +10,7 @@ import { addressKey } from "../../shared/http/ip/address.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import { createRefusalLog } from "../../shared/http/refusal-log.ts";
 import { createProvesByToken } from "../../shared/ingress/ask-result.ts";
-import { createAnswerCallbackKeys } from "../../shared/ingress/callback-keys.ts";
+import { callbackKeysRoute } from "../../shared/ingress/callback-keys.ts";
 import { type Gateway, openIngress } from "../../shared/ingress/ingress.ts";
 import { createAdmitReceiver } from "../../shared/ingress/named-receivers.ts";
 import { createReadCallback } from "../../shared/ingress/read-callback.ts";
@@ -50,7 +50,7 @@ import { createPayersResult } from "./payment/payers-result.ts";
 import { Settler } from "./payment/settle.ts";
 import { CallerPolicy, createIsPermittedCaller } from "./policy/caller.ts";
 import { startReconciler } from "./reconciler/reconciler.ts";
-import { createAnswerPaidCall } from "./routes/call.ts";
+import { paidCallRoutes } from "./routes/call.ts";
 import { createChallenge } from "./routes/challenge.ts";
 import { DryRun } from "./routes/dry-run.ts";
 import { createListJobs } from "./routes/list-jobs.ts";
@@ -134,7 +134,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const ingress = openIngress("x402", partition, options);
   const { largePartition, admission, beginWrite, firstCheck, isUsable, bodies } = ingress;
   const { results, waits, waitMsMax, streams, redisTime, unsettledBytesMax } = ingress;
-  const partyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
+  const clientKeyOf = (req: IncomingMessage) => addressKey(ingress.clientAddressOf(req));
   const journal = new PaymentJournal(partition, largePartition);
   const rates = createRates({ tokens: x402.accepted_tokens, partition, clock, log });
   const chains = new Chains(x402, { nodeTimes: options.nodeTimes, clock, log });
@@ -171,11 +171,19 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const secrets = [...ingress.tokenSecrets, ...x402.quote_secret] as [Secret, ...Secret[]];
   const tokens = createResultTokens(secrets);
   const provesByToken = createProvesByToken(tokens);
-  const signIn = createSignIn(x402, { provesByToken, journal, chains, partition, partyOf, clock, redisTime });
+  const signIn = createSignIn(x402, {
+    provesByToken,
+    journal,
+    chains,
+    partition,
+    clientKeyOf,
+    clock,
+    redisTime,
+  });
   const { refusalOf } = signIn;
 
   // A payment, from its header to its call.
-  const paidRequests = new PaidRequests({ catalog, admission, bodies, partyOf });
+  const paidRequests = new PaidRequests({ catalog, admission, bodies, clientKeyOf });
   const knownPayments = new KnownPayments({ journal, operatorQuotes, clock, patienceMs: settleTimeoutMs });
   const checkParts = {
     x402,
@@ -206,8 +214,8 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     knownPayments,
     paymentCheck: new PaymentCheck({
       ...checkParts,
-      assertFits: createAssertFits(clock, { isProven: true }),
-      manner: PAID,
+      assertFits: createAssertFits(clock, { isPaid: true }),
+      mode: PAID,
     }),
     admitReceiver: createAdmitReceiver(partition, postern.limits.callback_receivers_max),
     settler,
@@ -227,7 +235,7 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     knownPayments,
     journal,
     bodies,
-    partyOf,
+    clientKeyOf,
   });
   let isStarting = true;
   const readiness = (): Readiness => {
@@ -241,13 +249,13 @@ export function composeX402Gateway(options: Options): ComposedGateway {
     payJob,
     dryRun,
     listJobs: createListJobs(catalog, x402.public_url),
-    priceOf: (ids) => toPriceAnswer(catalog.sold(ids), x402.public_url),
-    schemaOf: (ids) => toSchemaAnswer(catalog.sold(ids)),
-    answerCall: createAnswerPaidCall({ journal, results, streams, signIn, partyOf }),
+    priceOf: (ids) => toPriceAnswer(catalog.get(ids), x402.public_url),
+    schemaOf: (ids) => toSchemaAnswer(catalog.get(ids)),
+    callRoutes: paidCallRoutes({ journal, results, streams, signIn, clientKeyOf }),
     requestedJobs,
     statusUrlOf,
     refusals,
-    answerCallbackKeys: createAnswerCallbackKeys(partition),
+    callbackKeysRoute: callbackKeysRoute(partition),
     readiness,
     metadataPrefix,
     clock,

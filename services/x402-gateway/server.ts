@@ -1,17 +1,16 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { CALLBACK_KEYS_PATH } from "../../shared/call/callback.ts";
 import { platformKeys } from "../../shared/call/job-call.ts";
 import { JOB_INDEX_MAX, type JobIds } from "../../shared/call/job-ids.ts";
 import { leaveUnread } from "../../shared/http/body.ts";
 import { corsHeaders, createPreflight } from "../../shared/http/cors.ts";
-import { rawPath } from "../../shared/http/headers.ts";
-import { bareApp, type OpsRoutes, onlyGet, probes, serve } from "../../shared/http/ops.ts";
-import { COMMON_HEADERS, sendProblem } from "../../shared/http/problem.ts";
+import { serveProbes } from "../../shared/http/ops.ts";
+import { sendBody, sendProblem } from "../../shared/http/problem.ts";
 import type { Readiness } from "../../shared/http/readiness.ts";
 import type { RefusalLog } from "../../shared/http/refusal-log.ts";
-import { type CallRoute, createParseCallRoute } from "../../shared/ingress/call-routes.ts";
+import { createRouter, nothingAt, type Params, type Route } from "../../shared/http/router.ts";
+import { CALL_ID_SHAPES } from "../../shared/ingress/call-routes.ts";
 import { callbackHeaders } from "../../shared/ingress/read-callback.ts";
-import { AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
+import { type AppError, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { CODES } from "../../shared/platform/errors/codes.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import { type Job, noOffer } from "./offer/catalog.ts";
@@ -31,113 +30,127 @@ type HandlerDeps = RefuseDeps & {
   listJobs: (target: string) => Buffer;
   priceOf: (ids: JobIds) => object;
   schemaOf: (ids: JobIds) => object;
-  answerCall: (req: IncomingMessage, res: ServerResponse, route: CallRoute) => Promise<void>;
-  answerCallbackKeys: OpsRoutes;
+  callRoutes: readonly Route[];
+  callbackKeysRoute: Route;
   readiness: () => Readiness;
   metadataPrefix: string;
 };
 
-/** Matches the paths of jobs and calls, and that of the list, as they came; Express answers everything else. */
+/** Serves the paths of jobs and calls, and that of the list. Most requests ask what a job costs, and are answered at once. */
 export function createHandler(deps: HandlerDeps): RequestListener {
-  const { challenge, payJob, dryRun, listJobs, priceOf, schemaOf } = deps;
-  const { answerCall, clock } = deps;
+  const { challenge, readiness } = deps;
   const refuse = createRefuse(deps);
-  const others = createOthers(deps.readiness, deps.answerCallbackKeys);
-  const headers = allowedHeaders(deps.metadataPrefix);
-  const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
+  const buy = createBuy(deps, refuse);
+  const router = createRouter(createRoutes(deps, buy, refuse), { shapes: SHAPES });
+  const others = serveProbes(readiness, { health: "/x402/health" });
 
-  /** Answers at once, if it can: most requests are of this kind. */
   function askForPayment(req: IncomingMessage, res: ServerResponse, ids: JobIds): void {
+    const refuseUnpaid = (thrown: unknown): void => {
+      res.setHeaders(CORS_HEADER_MAP);
+      refuse(req, res, thrown, ids);
+    };
     try {
-      challenge.ask(req, res, ids)?.catch((thrown) => refuseUnpaid(req, res, ids, thrown));
+      challenge.ask(req, res, ids)?.catch(refuseUnpaid);
     } catch (thrown) {
-      refuseUnpaid(req, res, ids, thrown);
+      refuseUnpaid(thrown);
     }
   }
 
-  function refuseUnpaid(req: IncomingMessage, res: ServerResponse, ids: JobIds, thrown: unknown): void {
-    res.setHeaders(CORS_HEADER_MAP);
-    refuse(req, res, thrown, ids);
-  }
-
-  async function answer(req: IncomingMessage, res: ServerResponse, route: Route): Promise<void> {
-    let attempt: PaymentAttempt | undefined;
+  async function answer(req: IncomingMessage, res: ServerResponse, { serve }: Route, params: Params) {
     try {
-      res.setHeaders(CORS_HEADER_MAP);
-      if (req.method === "OPTIONS") return answerPreflight(res);
-      assertMethod(req, res, route);
-      switch (route.kind) {
-        case "job":
-          attempt = { ids: route, startedAt: clock(), signed: undefined };
-          return await payJob.answer(req, res, attempt);
-        case "dry_run":
-          return sendUnread(req, res, await dryRun.answer(req, res, route));
-        case "list":
-          return sendJson(res, listJobs(req.url ?? ""));
-        case "price":
-          return sendJson(res, JSON.stringify(priceOf(route)));
-        case "schema":
-          return sendJson(res, JSON.stringify(schemaOf(route)), "application/schema+json");
-        case "call":
-          return await answerCall(req, res, route);
-      }
+      await serve(req, res, params);
     } catch (thrown) {
-      refuse(req, res, thrown, "serviceId" in route ? route : undefined, attempt);
+      refuse(req, res, thrown);
     }
   }
 
   return (req, res) => {
-    const route = parseRoute(rawPath(req.url ?? ""));
-    if (route === undefined) {
+    try {
+      const found = router.find(req, res);
+      if (found?.route === buy && !hasPayment(req)) return askForPayment(req, res, toIds(req, found.params));
       res.setHeaders(CORS_HEADER_MAP);
-      others(req, res);
-    } else if (isUnpaid(req, route)) askForPayment(req, res, route);
-    else void answer(req, res, route);
+      if (found === undefined) others(req, res);
+      else void answer(req, res, found.route, found.params);
+    } catch (thrown) {
+      res.setHeaders(CORS_HEADER_MAP);
+      refuse(req, res, thrown);
+    }
   };
 }
 
-/** Everything else: the health of the gateway, the public keys of callbacks, and a 404. */
-function createOthers(readiness: () => Readiness, answerCallbackKeys: OpsRoutes): RequestListener {
-  const app = bareApp();
-  onlyGet(app, CALLBACK_KEYS_PATH, answerCallbackKeys);
-  app.use(probes(readiness, "/x402/health"));
-  return serve(app);
-}
-
-/** What a request's raw path names. */
-type Route = ({ kind: "job" | "price" | "schema" | "dry_run" } & JobIds) | CallRoute | { kind: "list" };
+const JOB = "/x402/jobs/{service_id}/{job_index}";
 
 /** Ids in their one decimal form: no sign, no padding, nothing encoded. */
-const JOB = /^\/x402\/jobs\/(0|[1-9]\d{0,15})\/(0|[1-9]\d{0,9})(\/price|\/schema|\/auth-dry-run)?$/;
-const LIST = "/x402";
-const parseCallRoute = createParseCallRoute("x402");
+const SHAPES = { ...CALL_ID_SHAPES, service_id: /0|[1-9]\d{0,15}/, job_index: /0|[1-9]\d{0,9}/ };
 
-const ACTIONS = { "/price": "price", "/schema": "schema", "/auth-dry-run": "dry_run" } as const;
-
-/** Parses the ids of a raw path, once; undefined if it names no job, no call and not the list. */
-function parseRoute(path: string): Route | undefined {
-  if (path === LIST) return { kind: "list" };
-  const [, service, index, action] = JOB.exec(path) ?? [];
-  if (service === undefined || index === undefined) return parseCallRoute(path);
-  const ids = { serviceId: Number(service), jobIndex: Number(index) };
-  if (!Number.isSafeInteger(ids.serviceId) || ids.jobIndex > JOB_INDEX_MAX) return undefined;
-  return { kind: action === undefined ? "job" : ACTIONS[action as keyof typeof ACTIONS], ...ids };
+/** Throws `request.not_found` if an id is too large to be one. */
+function toIds(req: IncomingMessage, { service_id, job_index }: Params): JobIds {
+  const ids = { serviceId: Number(service_id), jobIndex: Number(job_index) };
+  if (Number.isSafeInteger(ids.serviceId) && ids.jobIndex <= JOB_INDEX_MAX) return ids;
+  throw nothingAt(req);
 }
 
-function isUnpaid(req: IncomingMessage, route: Route): route is Route & JobIds {
-  return route.kind === "job" && req.method === "POST" && !hasPayment(req);
+function createBuy({ payJob, clock }: HandlerDeps, refuse: Refuse): Route {
+  return {
+    method: "POST",
+    path: JOB,
+    usage: "buy a job with POST; the body is its input, and may be empty",
+    async serve(req, res, params) {
+      const attempt: PaymentAttempt = { ids: toIds(req, params), startedAt: clock(), signed: undefined };
+      await payJob
+        .answer(req, res, attempt)
+        .catch((thrown) => refuse(req, res, thrown, attempt.ids, attempt));
+    },
+  };
 }
 
-function assertMethod({ method }: IncomingMessage, res: ServerResponse, { kind }: Route): void {
-  const wanted = kind === "job" || kind === "dry_run" ? "POST" : "GET";
-  if (method === wanted || (wanted === "GET" && method === "HEAD")) return;
-  res.setHeader("Allow", wanted === "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
-  const why = kind === "job" ? ": buy a job with POST; the body is its input, and may be empty" : "";
-  throw new AppError("request.method_not_allowed", {
-    reason: `${method}`,
-    publicDetail: `use ${wanted}${why}`,
+/** All routes but the probes, and the preflights that pages of other origins make for them. */
+function createRoutes(deps: HandlerDeps, buy: Route, refuse: Refuse): Route[] {
+  const { dryRun, listJobs, priceOf, schemaOf, callRoutes, callbackKeysRoute, metadataPrefix } = deps;
+
+  type AnswerOfJob = (req: IncomingMessage, res: ServerResponse, ids: JobIds) => void | Promise<void>;
+  const ofJob = (method: string, below: string, answer: AnswerOfJob): Route => ({
+    method,
+    path: `${JOB}${below}`,
+    async serve(req, res, params) {
+      const ids = toIds(req, params);
+      try {
+        await answer(req, res, ids);
+      } catch (thrown) {
+        refuse(req, res, thrown, ids);
+      }
+    },
   });
+
+  const routes: readonly Route[] = [
+    buy,
+    ofJob("POST", "/auth-dry-run", async (req, res, ids) => {
+      const allowed = await dryRun.answer(req, res, ids);
+      leaveUnread(req, res);
+      sendJson(res, allowed);
+    }),
+    ofJob("GET", "/price", (_req, res, ids) => sendJson(res, priceOf(ids))),
+    ofJob("GET", "/schema", (_req, res, ids) => sendJson(res, schemaOf(ids), "application/schema+json")),
+    {
+      method: "GET",
+      path: "/x402",
+      serve: (req, res) => sendBody(res, JSON_TYPE, listJobs(req.url ?? "")),
+    },
+    ...callRoutes,
+  ];
+  const headers = allowedHeaders(metadataPrefix);
+  const answerPreflight = createPreflight({ methods: ["GET", "POST"], headers });
+  const preflights = routes.map(
+    ({ path }): Route => ({
+      method: "OPTIONS",
+      path,
+      serve: (_req, res) => answerPreflight(res),
+    }),
+  );
+  return [...routes, ...preflights, callbackKeysRoute];
 }
+
+type Refuse = ReturnType<typeof createRefuse>;
 
 type RefuseDeps = {
   challenge: Challenge;
@@ -183,7 +196,7 @@ function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }
     req: IncomingMessage,
     res: ServerResponse,
     thrown: unknown,
-    ids: JobIds | undefined,
+    ids?: JobIds,
     attempt?: PaymentAttempt,
   ): void {
     try {
@@ -193,7 +206,7 @@ function createRefuse({ challenge, requestedJobs, statusUrlOf, clock, refusals }
       refusals.note(error, {
         ...attempt.ids,
         ...(signed?.callId !== undefined && { callId: signed.callId }),
-        ...(signed?.isProven && { payer: signed.payer }),
+        ...(signed?.isSignedByPayer && { payer: signed.payer }),
         ms: clock() - startedAt,
       });
     } catch (unforeseen) {
@@ -228,19 +241,10 @@ function toExtra(error: AppError, ids: JobIds | undefined, statusUrl: string | u
   };
 }
 
-/** Answers a request whose body may be unread. */
-function sendUnread(req: IncomingMessage, res: ServerResponse, value: object): void {
-  leaveUnread(req, res);
-  sendJson(res, JSON.stringify(value));
-}
+const JSON_TYPE = "application/json";
 
-function sendJson(res: ServerResponse, body: string | Buffer, type = "application/json"): void {
-  res.writeHead(200, {
-    ...COMMON_HEADERS,
-    "Content-Type": type,
-    "Content-Length": Buffer.byteLength(body),
-  });
-  res.end(body);
+function sendJson(res: ServerResponse, value: object, type = JSON_TYPE): void {
+  sendBody(res, type, JSON.stringify(value));
 }
 
 const EXPOSED = [

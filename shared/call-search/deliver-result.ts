@@ -25,6 +25,7 @@ const DELIVER = defineScript({
   keys: "record, result, payment",
   args: "prefix, id, resultMs, bytesMax, result",
   constants: QUEUE_CONSTANTS,
+  proof: "needed",
   reply: oneOf(...DELIVERED),
 });
 

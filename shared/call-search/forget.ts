@@ -21,6 +21,7 @@ const FORGET = defineScript({
   keys: "record, payment, discarded, attempts, result, progress, registry, bytes, acts, repeats, actCount, ...callbacks(record, attempts)",
   args: "prefix, id, now, keepMs, callbackIds, line",
   constants: { AUDIT, RECORD },
+  proof: "needed",
   reply: tuple(oneOf("DONE", "FORGOTTEN", "UNDECIDED", "IN_HAND", "UNKNOWN"), optional(text)),
 });
 

@@ -70,6 +70,7 @@ const READ_LIFE = defineScript({
   keys: "record, payment, attempts, result, progress, registry, ...callbacks(record, attempts)",
   args: "prefix, id, ...callbackIds",
   constants: { HEAD_BYTES_MAX },
+  proof: "reads",
   strings: "bytes",
   reply: tuple(
     list(text),
@@ -85,7 +86,7 @@ const READ_LIFE = defineScript({
     integer,
   ),
 });
-type Found = Reply<typeof READ_LIFE>;
+type LifeReply = Reply<typeof READ_LIFE>;
 
 export type ReadLife = (id: string) => Promise<CallLife | undefined>;
 
@@ -124,7 +125,7 @@ export function createReadLife(partition: Partition): ReadLife {
 
 const rethrow = readFailed("the call cannot be read");
 
-function toLife(id: string, found: Found, remembered: EndedCall | undefined): CallLife | undefined {
+function toLife(id: string, found: LifeReply, remembered: EndedCall | undefined): CallLife | undefined {
   const [recordFields, paymentFields, read, , lines, placed, job, stored, storedBytes, callbacks, readAt] =
     found;
   const record = toObject(recordFields);
@@ -181,7 +182,7 @@ function toPlace([queue, as]: [string, string], job: Job): Place {
 }
 
 /** Only the beginning of an answer was read. */
-function withoutBody(result: ResultRead, [, , [beginning], total]: Found): LifeResult {
+function withoutBody(result: ResultRead, [, , [beginning], total]: LifeReply): LifeResult {
   if (result.kind !== "answer") return result;
   const { body, ...answer } = result;
   return { ...answer, bytes: total - (beginning?.length ?? 0) + body.length };

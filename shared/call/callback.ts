@@ -29,7 +29,7 @@ export const ENDINGS = ["call.completed", "call.failed"] as const;
 export type Ending = (typeof ENDINGS)[number];
 
 /** What a callback tells. */
-export const Told = z.object({
+export const CallbackEvent = z.object({
   type: z.enum(ENDINGS),
   call_id: z.string(),
   origin: z.string(),
@@ -37,7 +37,7 @@ export const Told = z.object({
   failure: Failure.optional(),
   to: Callback,
 });
-export type Told = z.infer<typeof Told>;
+export type CallbackEvent = z.infer<typeof CallbackEvent>;
 
 /** The id of the callback of this call for this ending, however often it is written. */
 export function callbackId(callId: string, ending: Ending): string {

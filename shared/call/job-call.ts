@@ -3,7 +3,7 @@ import { sha256Hex } from "../platform/crypto/compare.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { isLarge } from "../redis/large.ts";
 import { CALL_ID } from "./call-id.ts";
-import { Callback, Told } from "./callback.ts";
+import { Callback, CallbackEvent } from "./callback.ts";
 import { ORIGINS } from "./origin.ts";
 
 /** The largest body that a gateway can be configured to take. */
@@ -23,7 +23,7 @@ const known = z.object({
   traceparent: z.string().optional(),
   keep_result: z.boolean().optional(),
   callback: Callback.optional(),
-  told: Told.optional(),
+  told: CallbackEvent.optional(),
 });
 
 /**

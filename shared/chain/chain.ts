@@ -19,7 +19,7 @@ import {
   type Spend,
 } from "./evidence.ts";
 import { createLogSearch } from "./logs.ts";
-import type { Proof } from "./proof.ts";
+import type { ReceiptEvidence } from "./proof.ts";
 import {
   askAgain,
   type Block,
@@ -96,7 +96,7 @@ export type Chain = {
    * What the receipt of this transaction shows of the authorization, at any depth; undefined if it is in no block. A receipt that is too
    * long to be read shows nothing.
    */
-  proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedProof | undefined>;
+  proofOf(transaction: Hex, authorization: TokenAuthorization): Promise<PlacedEvidence | undefined>;
   /** Whether this block is as deep as configured under the last head. */
   isDeep(block: bigint): boolean;
   /** Whether a token's contract and this node are as the configuration says (`checkToken`). A problem is looked for twice. */
@@ -105,7 +105,7 @@ export type Chain = {
   close(): Promise<void>;
 };
 
-type PlacedProof = Proof & { block: bigint };
+type PlacedEvidence = ReceiptEvidence & { block: bigint };
 
 type AuthorizationState = {
   /** Used, cancelled or invalidated. */
@@ -167,7 +167,7 @@ export function createChain(options: ChainOptions): Chain {
       const receipt = await reads.receipt(transaction).catch(unlessTooLong);
       if (receipt === "too long") return { kind: "none", block: 0n };
       if (receipt === null) return undefined;
-      const proof = await ruleOf(authorization).proofIn(receipt, reads.transaction);
+      const proof = await ruleOf(authorization).evidenceIn(receipt, reads.transaction);
       return { ...proof, block: receipt.blockNumber };
     },
     isDeep(block) {

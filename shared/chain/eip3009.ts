@@ -11,8 +11,8 @@ import {
   isTransferOf,
   type MethodOnChain,
   NOBODY,
-  type Proof,
   positionIn,
+  type ReceiptEvidence,
   type StateCall,
   TRANSFER,
   type TransferRule,
@@ -80,7 +80,7 @@ function ruleOf(authorized: Eip3009Transfer): TransferRule {
     readTrace: async ({ topics }) => (topics[0] === AUTHORIZATION_USED ? "used" : "cancelled"),
     silence: (since) =>
       `the authorization is used, but by no transaction since block ${since}: it was used before the claim, or the node lacks logs`,
-    proofIn: async (receipt) => proofIn(receipt, authorized),
+    evidenceIn: async (receipt) => proofIn(receipt, authorized),
   };
 }
 
@@ -96,7 +96,7 @@ function authorizationState({
   return { to: asset, data, isSpent: (word) => word !== 0n };
 }
 
-function proofIn(receipt: Receipt, authorized: Eip3009Transfer): Proof {
+function proofIn(receipt: Receipt, authorized: Eip3009Transfer): ReceiptEvidence {
   const { asset, eventOrder, value } = authorized;
   if (receipt.status !== 1n) return { kind: "none" };
   const pairs = pairsIn(receipt, asset, eventOrder);

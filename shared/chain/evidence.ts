@@ -94,7 +94,7 @@ export function createEvidence(reads: Reads, search: LogSearch, depths: Depths):
     if (receipt === "too long") return judgeTooLong(used, view);
     if (receipt?.blockHash !== used.blockHash) return { kind: "open" }; // the chain changed between two questions
     const { transactionHash: transaction, blockNumber: block } = receipt;
-    const proof = await ruleOf(authorization).proofIn(receipt, reads.transaction);
+    const proof = await ruleOf(authorization).evidenceIn(receipt, reads.transaction);
     if (proof.kind === "paid") {
       const isDeep = head.number - block >= BigInt(confirmations);
       if (!isDeep) return { kind: "open", seen: { transaction, block } };

@@ -16,10 +16,10 @@ type LogFilter = {
 };
 
 /** What a range of blocks has that was asked for at once. `toBlock` is its last. */
-type Found = { logs: Log[]; toBlock: bigint };
+type LogPage = { logs: Log[]; toBlock: bigint };
 
 /** Yields the matching logs, the oldest first. */
-export type LogSearch = (filter: LogFilter) => AsyncGenerator<Found>;
+export type LogSearch = (filter: LogFilter) => AsyncGenerator<LogPage>;
 
 /** A node that limits the rate is left alone for so long, and for twice as long each time it does so again. */
 const BACK_OFF_MS_MIN = 1000;

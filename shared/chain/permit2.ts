@@ -9,9 +9,9 @@ import {
   isTransferOf,
   type MethodOnChain,
   NOBODY,
-  type Proof,
   positionIn,
   type ReadTransaction,
+  type ReceiptEvidence,
   type StateCall,
   TRANSFER,
   type TransferRule,
@@ -122,7 +122,7 @@ function ruleOf(permit: AuthorizedTransfer): TransferRule {
     },
     silence: (since) =>
       `the permit's nonce is used, but no call of the x402 proxy since block ${since} used this permit. Either the payer has invalidated the nonce or used it otherwise, another contract has called the proxy, or the node lacks logs`,
-    proofIn: (receipt, read) => proofIn(receipt, permit, read),
+    evidenceIn: (receipt, read) => proofIn(receipt, permit, read),
   };
 }
 
@@ -130,7 +130,11 @@ const SETTLED = topicOf("Settled()");
 const SETTLED_WITH_PERMIT = topicOf("SettledWithPermit()");
 const NONCE_INVALIDATION = topicOf("UnorderedNonceInvalidation(address,uint256,uint256)");
 
-async function proofIn(receipt: Receipt, permit: AuthorizedTransfer, read: ReadTransaction): Promise<Proof> {
+async function proofIn(
+  receipt: Receipt,
+  permit: AuthorizedTransfer,
+  read: ReadTransaction,
+): Promise<ReceiptEvidence> {
   if (receipt.status !== 1n) return { kind: "none" };
   const transfers = transfersOf(receipt, permit);
   const [first, ...rest] = transfers.map(({ logIndex }) => positionIn(receipt, logIndex));
@@ -165,7 +169,7 @@ function transfersOf({ logs }: Receipt, permit: AuthorizedTransfer): Log[] {
   });
 }
 
-function toShort({ logs }: Receipt, permit: AuthorizedTransfer): Proof {
+function toShort({ logs }: Receipt, permit: AuthorizedTransfer): ReceiptEvidence {
   const sums = logs.filter((log) => isBetween(log, permit)).map(amountOf);
   return { kind: "short", value: sums.reduce((most, sum) => (sum > most ? sum : most), 0n) };
 }

@@ -7,7 +7,7 @@ import type { Authorization } from "./typed-data.ts";
 export type AuthorizedTransfer = Authorization & { asset: Hex };
 
 /** What a receipt shows of an authorization. Positions are those of `positionIn`. */
-export type Proof =
+export type ReceiptEvidence =
   /** It has paid, by the transfer at this position. */
   { kind: "paid"; position: number } | Oddity | { kind: "none" };
 
@@ -34,7 +34,7 @@ export type TransferRule = {
   /** What it means, as a sentence, if it is spent and no use or cancellation is found since this block. */
   silence(since: bigint): string;
   /** What proves that it has paid. */
-  proofIn(receipt: Receipt, read: ReadTransaction): Promise<Proof>;
+  evidenceIn(receipt: Receipt, read: ReadTransaction): Promise<ReceiptEvidence>;
 };
 
 /** Which of its two events the contract of a token emits first: EIP-3009 leaves it open. Other events may stand between them. */

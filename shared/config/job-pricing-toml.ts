@@ -116,9 +116,9 @@ function writtenOf([service, prices]: [string, unknown]): (WrittenJob | Problem)
 }
 
 /** What of a job is right, and what is wrong. */
-type Found = { found: Partial<Omit<JobPrice, keyof JobIds>>; problems: readonly Problem[] };
+type ParsedJob = { found: Partial<Omit<JobPrice, keyof JobIds>>; problems: readonly Problem[] };
 
-function priced(value: unknown): Found {
+function priced(value: unknown): ParsedJob {
   const priceWei = parsePrice(value);
   return typeof priceWei === "string"
     ? { found: {}, problems: [problem([], priceWei)] }
@@ -165,7 +165,7 @@ export const jobPricingForm = z.record(
   z.record(z.string().regex(/^\d+$/), z.union([z.string().regex(DECIMAL), jobTable])),
 );
 
-function parseJob(table: unknown, dir: string | undefined): Found {
+function parseJob(table: unknown, dir: string | undefined): ParsedJob {
   if (!isTable(table)) return priced(table);
   const { error } = jobTable.safeParse(table, { error: messageFor });
   const ofInput = parseInput(table["input_schema"], table["input_example"], dir);

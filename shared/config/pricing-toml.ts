@@ -10,7 +10,6 @@ const DAY_SECS = 86_400;
 const DIFFICULTY_MAX = 32;
 
 const powDifficulty = z.int().min(0).max(DIFFICULTY_MAX);
-const quoteSecs = positive.max(DAY_SECS);
 
 /** `pricing.toml`. Without the file the pricing engine is off. */
 export function pricingToml(from: SecretSource) {
@@ -22,8 +21,7 @@ export function pricingToml(from: SecretSource) {
     key: signingKey(from),
     domain: jobQuoteDomain,
     pow_difficulty: powDifficulty.default(20),
-    quote_ttl_secs: quoteSecs.default(300),
-    max_quote_age_secs: quoteSecs.default(3600),
+    quote_ttl_secs: positive.max(DAY_SECS).default(300),
   });
 }
 export type PricingToml = z.output<ReturnType<typeof pricingToml>>;

@@ -75,8 +75,12 @@ function certificateProblems({ ca, cert, key }: Pems): Problem[] {
   return problems;
 }
 
+/** Catches a slip of the keyboard. */
+const REPLICAS_MAX = 20;
+
 const durability = {
-  durability: z.enum(["strict", "managed", "relaxed"]).default("strict"),
+  durability: z.enum(["strict", "replicated", "managed", "relaxed"]).default("strict"),
+  min_replicas: z.int().min(1).max(REPLICAS_MAX).optional(),
 };
 
 /** The keys of a Redis: where it is, how to log in, and what it must promise. */
@@ -153,6 +157,23 @@ const rules = between<RedisTable>(
       message: "is missing: sentinel_username needs one",
     },
   ),
+  rule(({ durability: mode, min_replicas: min }) => mode !== "replicated" || min !== undefined, {
+    path: ["min_replicas"],
+    message:
+      'is missing: durability = "replicated" needs the number of replicas below which no call is accepted',
+  }),
+  rule(({ durability: mode, min_replicas: min }) => mode === "replicated" || min === undefined, {
+    path: ["min_replicas"],
+    message: 'is not used: durability is not "replicated"',
+  }),
+  rule(
+    ({ durability: mode, sentinels, nodes }) => mode !== "replicated" || (sentinels ?? nodes) !== undefined,
+    {
+      path: ["durability"],
+      message:
+        'must not be "replicated" with url: set sentinels or nodes, which list the replicas that can take over',
+    },
+  ),
 );
 
 const name = z
@@ -204,7 +225,9 @@ export function toRedisTarget(table: RedisTable, prefix: string) {
     sentinels === undefined
       ? ({ kind: "nodes", servers: nodes, key: prefix } as const)
       : ({ kind: "sentinels", servers: sentinels, masterName, login: sentinelLogin } as const);
-  return { ...login, natMap, finder };
+  const { min_replicas: minReplicas } = table;
+  const confirmed = minReplicas === undefined ? undefined : { minReplicas, prefix };
+  return { ...login, natMap, finder, confirmed };
 }
 
 /** What a part asks of its Redis (shared/redis/server-state.ts). */

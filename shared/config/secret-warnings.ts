@@ -10,9 +10,9 @@ export function secretWarnings(file: string, checked: unknown): string[] {
   );
 }
 
-type Found = { secret: Secret; path: readonly PropertyKey[] };
+type PlacedSecret = { secret: Secret; path: readonly PropertyKey[] };
 
-function secretsIn(value: unknown, path: readonly PropertyKey[]): Found[] {
+function secretsIn(value: unknown, path: readonly PropertyKey[]): PlacedSecret[] {
   if (value instanceof Secret) return [{ secret: value, path }];
   if (typeof value !== "object" || value === null) return [];
   if (Array.isArray(value) && value.length === 1 && value[0] instanceof Secret)

@@ -20,7 +20,7 @@ export const AuditEntryView = z
     by: z.string(),
     call_id: z.string().optional(),
     job: z.string().optional(),
-    path: z.string().optional(),
+    endpoint: z.string().optional(),
     session: z.string().optional(),
     rejected_id: z.string().optional(),
     /** The run that it is about, or that did it. */
@@ -44,7 +44,7 @@ export const AuditFilter = z.strictObject({
     .string()
     .refine(isAuditAction, "must be an action of the audit trail, such as pause or replay")
     .optional(),
-  by: z.string().max(256).optional(),
+  by: z.string().min(1).max(256).optional(),
   call_id: z.string().regex(CALL_ID).optional(),
   job: gate.optional(),
   run: z.string().regex(RUN_ID).optional(),
@@ -142,7 +142,7 @@ function toView({ id, stream, at, fields }: Entry): AuditEntryView {
     by,
     call_id,
     job,
-    path,
+    endpoint: path,
     session,
     rejected_id,
     run,

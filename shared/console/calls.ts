@@ -107,7 +107,7 @@ export const CallLifeView = z
     sha256: z.string().nullable(),
     traceparent: z.string().nullable(),
     metadata: z.record(z.string(), z.string()).nullable(),
-    path: z.string().nullable(),
+    endpoint: z.string().nullable(),
     delivery_id: z.string().nullable(),
     /** How many attempts there were in all, across replays. Null if that is no longer known. */
     attempts: count.nullable(),
@@ -285,7 +285,7 @@ function toLifeView(life: CallLife, decimalsOf: DecimalsOf): CallLifeView {
     sha256: head?.sha256 ?? null,
     traceparent: head?.traceparent ?? null,
     metadata: head?.metadata ?? null,
-    path: head?.metadata[WEBHOOK_PATH] ?? life.remembered?.endpoint ?? null,
+    endpoint: head?.metadata[WEBHOOK_PATH] ?? life.remembered?.endpoint ?? null,
     delivery_id: head?.metadata[WEBHOOK_DELIVERY_ID] ?? life.remembered?.deliveryId ?? null,
     attempts: life.attempts ?? null,
     replays: life.replays,

@@ -26,8 +26,8 @@ export const FailedCallView = z
     id: z.string(),
     /** It may be one that this release does not know. */
     origin: z.string(),
-    /** The webhook path that it came in by. */
-    path: z.string().optional(),
+    /** The path of the endpoint that it came in by. */
+    endpoint: z.string().optional(),
     service_id: count,
     job_id: count,
     failed_at: isoTime,
@@ -253,7 +253,7 @@ function toView({ id, queue, origin, failedAt, acceptedAt, attempts, code, reaso
   return {
     id,
     origin,
-    ...(path !== undefined && { path }),
+    ...(path !== undefined && { endpoint: path }),
     service_id: serviceId,
     job_id: jobIndex,
     failed_at: toIso(failedAt),

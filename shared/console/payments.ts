@@ -2,7 +2,7 @@ import { z } from "zod";
 import { CALL_ID } from "../call/call-id.ts";
 import type { EventOrder } from "../chain/proof.ts";
 import { tokenOf } from "../config/accepted-tokens.ts";
-import { type Found, PaymentJournal } from "../payments/journal.ts";
+import { type FoundState, PaymentJournal } from "../payments/journal.ts";
 import { createPaymentList, type PaymentFilter as Filter } from "../payments/list.ts";
 import { type Payment, type PaymentState, toAuthorization } from "../payments/payment.ts";
 import { createResolve, type Verdict } from "../payments/resolve.ts";
@@ -22,7 +22,7 @@ import { createListSpentElsewhere, type ListSpentElsewhere } from "./spent-elsew
 import { decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedMs, askedTime, reason } from "./view.ts";
 
-const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", reply: text });
+const CALL_HEAD = defineScript({ source: callHeadLua, keys: "payment", proof: "reads", reply: text });
 
 /** Selects payments that meet every field present. The times are when a payment was claimed, both inclusive. */
 export const PaymentFilter = z.strictObject({
@@ -159,7 +159,7 @@ function toFilter({ state, payer, since, until, open, disputed }: PaymentFilter)
   };
 }
 
-function whyLeft({ id, decided, acknowledged }: Payment, verdict: Verdict, state: Found): AppError {
+function whyLeft({ id, decided, acknowledged }: Payment, verdict: Verdict, state: FoundState): AppError {
   if (state === TRANSFER_TAKEN) {
     const transaction = verdict.kind === "settled" ? verdict.transaction : "";
     const detail = `the transfer in transaction ${transaction} pays for another call; nothing was changed`;

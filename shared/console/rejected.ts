@@ -51,7 +51,7 @@ export type RejectedDetail = z.infer<typeof RejectedDetail>;
 /** Selects refused requests that meet every field present. */
 export const RejectedFilter = z.strictObject({
   /** Refused by the endpoint with this path. */
-  path: z.string().min(1).max(2048).optional(),
+  endpoint: z.string().min(1).max(2048).optional(),
   /** Sent to a path that no endpoint has. */
   unknown: z.boolean().optional(),
   since: askedTime.optional(),
@@ -142,7 +142,7 @@ export function createRejectedApi({ partition, clock, log, by }: OperateDeps): R
   };
 }
 
-function toFilter({ path, unknown, since, code, reason }: RejectedFilter): Filter {
+function toFilter({ endpoint: path, unknown, since, code, reason }: RejectedFilter): Filter {
   return {
     path,
     unknown,

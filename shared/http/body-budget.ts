@@ -2,10 +2,10 @@ import type { IncomingMessage } from "node:http";
 import { AppError } from "../platform/errors/app-error.ts";
 import { createEventCounter, type EventCounter } from "../platform/log/event-counter.ts";
 import type { Logger } from "../platform/log/logger.ts";
+import { markAuthenticated } from "./authenticated.ts";
 import { abortRequest } from "./body.ts";
 import type { ClientAddressOf } from "./client-address.ts";
 import { addressKey } from "./ip/address.ts";
-import { markProven } from "./proof.ts";
 
 /** What the body of one request takes of the budget. */
 export type BodyLease = {
@@ -123,7 +123,7 @@ class Lease implements BodyLease {
   prove(): void {
     if (this.#state !== "unproven") return;
     this.#state = "proven";
-    markProven(this.req);
+    markAuthenticated(this.req);
     this.#leaveShare();
   }
 

@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
+import { onAuthenticated } from "./authenticated.ts";
 import { addressKey } from "./ip/address.ts";
-import { onFirstProof } from "./proof.ts";
 
 type Connection = Duplex & { readonly remoteAddress?: string | undefined };
 
@@ -57,7 +57,7 @@ export class Connections {
     this.#keys.set(connection, key);
     const crowd = this.#crowds.get(key) ?? new Map();
     this.#crowds.set(key, crowd.set(connection, this.#now()));
-    onFirstProof(connection, () => {
+    onAuthenticated(connection, () => {
       this.#leaveCrowd(connection);
       if (this.#keys.has(connection)) this.#proven.add(connection);
     });

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { isAuthenticated } from "./authenticated.ts";
 import { lingerOnClose } from "./linger.ts";
-import { isProven } from "./proof.ts";
 import { trackAnswer, unansweredOn } from "./unanswered.ts";
 
 type Connection = Duplex & { readonly bytesRead?: number };
@@ -77,7 +77,7 @@ export class Exchanges {
 
   /** Whether a request is being answered on this connection that has proven its right to enter. */
   hasProven(socket: Connection): boolean {
-    return [...this.#unanswered(socket)].some(({ req }) => isProven(req));
+    return [...this.#unanswered(socket)].some(({ req }) => isAuthenticated(req));
   }
 
   /** Resolves when every request that has begun is answered, or the connection is gone. */

@@ -1,43 +1,47 @@
 import type { IncomingMessage, RequestListener } from "node:http";
-import express, { type Express, type IRouter, type RequestHandler, Router } from "express";
-import { AppError, toAppError } from "../platform/errors/app-error.ts";
+import express, { type Express, type RequestHandler } from "express";
+import { toAppError } from "../platform/errors/app-error.ts";
 import type { Shutdown } from "../platform/lifecycle/run-service.ts";
 import type { Metrics } from "../platform/metrics/metrics.ts";
-import { withoutTokens } from "../platform/text/without-tokens.ts";
 import { rawPath } from "./headers.ts";
 import { listen } from "./listen.ts";
-import { COMMON_HEADERS, sendProblem } from "./problem.ts";
+import { COMMON_HEADERS, sendBody, sendProblem } from "./problem.ts";
 import type { Readiness } from "./readiness.ts";
+import { methodNotAllowed, nothingAt, type Route, serveRoutes } from "./router.ts";
 
-/** Serves the requests that it knows, and passes on the others. */
-export type OpsRoutes = RequestHandler;
+type Probes = {
+  /** A path that has the status of /readyz without the checks. */
+  health?: string;
+  /** Sees the requests to other paths, before they are answered. */
+  onNotFound?: (req: IncomingMessage) => void;
+};
 
-/**
- * GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. GET `health`: the same status, without
- * the checks.
- */
-export function probes(readiness: () => Readiness, health?: string): Router {
-  const router = Router({ caseSensitive: true, strict: true });
-  onlyGet(router, "/livez", (_req, res) => {
+/** GET /livez: 200 while the event loop turns. GET /readyz: 200 or 503, with the checks as JSON. 404 for other paths. */
+export function serveProbes(
+  readiness: () => Readiness,
+  { health, onNotFound }: Probes = {},
+): RequestListener {
+  const app = bareApp();
+  onlyGet(app, "/livez", (_req, res) => {
     res.type("text/plain").send("ok");
   });
-  onlyGet(router, "/readyz", (_req, res) => {
+  onlyGet(app, "/readyz", (_req, res) => {
     const { ready, checks } = readiness();
     res.status(ready ? 200 : 503).json({ status: ready ? "ready" : "not ready", ...checks });
   });
   if (health !== undefined)
-    onlyGet(router, health, (_req, res) => {
+    onlyGet(app, health, (_req, res) => {
       const { ready } = readiness();
       res
         .status(ready ? 200 : 503)
         .type("text/plain")
         .send(ready ? "ok" : "not ready");
     });
-  return router;
+  return serve(app, onNotFound);
 }
 
 /**
- * Serves a process's probes and metrics on its private address, until shutdown, and what `more` does not pass on. Resolves with the
+ * Serves a process's private address until shutdown: the probes, GET /metrics in Prometheus' text format, and `more`. Resolves with the
  * address as bound.
  */
 export async function serveOps(
@@ -45,22 +49,17 @@ export async function serveOps(
   metrics: Metrics,
   address: string,
   shutdown: Shutdown,
-  more?: OpsRoutes,
+  more: readonly Route[] = [],
 ): Promise<string> {
-  const server = await listen(createOpsApp(readiness, metrics, more), address);
+  const showMetrics: Route = {
+    method: "GET",
+    path: "/metrics",
+    serve: async (_req, res) => sendBody(res, metrics.contentType, await metrics.text()),
+  };
+  const handler = serveRoutes([...more, showMetrics], { otherwise: serveProbes(readiness) });
+  const server = await listen(handler, address);
   shutdown.defer("ops server", () => server.close(0));
   return server.address;
-}
-
-/** The private address of a process: the probes, and GET /metrics in Prometheus' text format. */
-function createOpsApp(readiness: () => Readiness, metrics: Metrics, more?: OpsRoutes): RequestListener {
-  const app = bareApp();
-  if (more !== undefined) app.use(more);
-  app.use(probes(readiness));
-  onlyGet(app, "/metrics", async (_req, res) => {
-    res.type(metrics.contentType).send(await metrics.text());
-  });
-  return serve(app);
 }
 
 /** An Express app with exact paths only, and without caching, ETags and the X-Powered-By header. */
@@ -73,20 +72,18 @@ export function bareApp(): Express {
     .set("etag", false);
   app.use((req, res, next) => {
     res.set(COMMON_HEADERS);
-    next(req.path === rawPath(req.url) ? undefined : nothingAt(req.url));
+    next(req.path === rawPath(req.url) ? undefined : nothingAt(req));
   });
   return app;
 }
 
 /** Routes GET and HEAD of a path, and answers 405 to every other method, also to OPTIONS, which Express answers itself. */
-export function onlyGet(router: IRouter, path: string, handler: RequestHandler): void {
-  router
+function onlyGet(app: Express, path: string, handler: RequestHandler): void {
+  app
     .route(path)
     .get(handler)
     .all((req, res) => {
-      const reason = `${req.method} ${path}`;
-      const error = new AppError("request.method_not_allowed", { reason, publicDetail: "use GET" });
-      sendProblem(req, res, error, { headers: { Allow: "GET, HEAD" } });
+      throw methodNotAllowed(req, res, ["GET", "HEAD"]);
     });
 }
 
@@ -98,17 +95,11 @@ export function onlyGet(router: IRouter, path: string, handler: RequestHandler):
 export function serve(app: Express, onNotFound?: (req: IncomingMessage) => void): RequestListener {
   return (req, res) => {
     const last = (thrown?: unknown): void => {
-      const error = thrown === undefined ? nothingAt(req.url) : toAppError(thrown);
+      const error = thrown === undefined ? nothingAt(req) : toAppError(thrown);
       if (error.code === "request.not_found") onNotFound?.(req);
       sendProblem(req, res, error);
     };
     // Express' types lack the third argument, which its router calls when nothing else has answered.
     (app as unknown as (...args: [...Parameters<RequestListener>, typeof last]) => void)(req, res, last);
   };
-}
-
-function nothingAt(target: string | undefined): AppError {
-  return new AppError("request.not_found", {
-    reason: `no such path: ${withoutTokens(rawPath(target ?? ""))}`,
-  });
 }

@@ -15,6 +15,23 @@ type Extra = {
 /** Headers of every answer: none may be cached or sniffed. */
 export const COMMON_HEADERS = { "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff" } as const;
 
+/** Answers 200. */
+export function sendBody(
+  res: ServerResponse,
+  contentType: string,
+  body: string | Buffer,
+  headers: Extra["headers"] = {},
+): void {
+  const length = Buffer.byteLength(body);
+  res.writeHead(200, {
+    ...COMMON_HEADERS,
+    "Content-Type": contentType,
+    "Content-Length": length,
+    ...headers,
+  });
+  res.end(body);
+}
+
 /**
  * Answers with a problem document (RFC 9457): `type, title, status, detail, code`, and `error` with the detail again.
  * The rest of the request's body is not read.

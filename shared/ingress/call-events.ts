@@ -15,7 +15,7 @@ import { toProvenStatus } from "./ask-result.ts";
  */
 
 /** What a client has been told of a call, and what is news to it. */
-export type Told = {
+export type CallEvents = {
   /** Whether it has been told the end. */
   isEnd(): boolean;
   /** Whether it knows the end, and nothing is another by now. */
@@ -24,12 +24,12 @@ export type Told = {
   news(status: CallStatus): StreamEvent[];
 };
 
-type Of = { callId: string; isProven: boolean };
+type Of = { callId: string; isAuthenticated: boolean };
 
 /** `lastId` is what the client sends as the id of the last event that it has seen; any text. */
-export function createTold({ callId, isProven }: Of, lastId: string): Told {
+export function createCallEvents({ callId, isAuthenticated }: Of, lastId: string): CallEvents {
   let [state = "", progress = "", end = ""] = lastId.split(":");
-  const partsOf = isProven ? provenParts : unprovenParts;
+  const partsOf = isAuthenticated ? provenParts : unprovenParts;
   const id = () => [state, progress, end].join(":");
   return {
     isEnd: () => end !== "",
@@ -40,7 +40,7 @@ export function createTold({ callId, isProven }: Of, lastId: string): Told {
       const [nowState, nowProgress, nowEnd] = partsOf(status);
       const { progress: said, progress_at, ...rest } = toProvenStatus(status);
       const { failure, ...known } = rest;
-      const common = { call_id: callId, state: status.state.toLowerCase(), ...(isProven && known) };
+      const common = { call_id: callId, state: status.state.toLowerCase(), ...(isAuthenticated && known) };
       const events: StreamEvent[] = [];
       end = "";
       if (nowState !== state) {
@@ -55,7 +55,7 @@ export function createTold({ callId, isProven }: Of, lastId: string): Told {
         // The progress is no more once there is a result.
         progress = nowProgress;
         end = nowEnd;
-        const data = isProven ? { ...common, result: nowEnd, ...(failure && { failure }) } : common;
+        const data = isAuthenticated ? { ...common, result: nowEnd, ...(failure && { failure }) } : common;
         events.push({ event: "end", id: id(), data });
       }
       return events;

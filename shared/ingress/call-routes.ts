@@ -1,22 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Results } from "../call/results/store.ts";
-import { COMMON_HEADERS } from "../http/problem.ts";
+import { sendBody } from "../http/problem.ts";
+import type { Route } from "../http/router.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { toProvenStatus } from "./ask-result.ts";
 import type { CallStreams } from "./call-streams.ts";
 import { sendResult } from "./send-result.ts";
-
-/** Route that reads a call: its state, its result, or the stream of its events. */
-export type CallRoute = { kind: "call"; callId: string; below: string | undefined };
-
-/** Parses `/{gateway}/calls/{call_id}`, and `/result` and `/events` below it. Returns undefined for other paths. */
-export function createParseCallRoute(gateway: "webhooks" | "x402") {
-  const pattern = new RegExp(`^/${gateway}/calls/(c_[0-9a-f]{32})(/result|/events)?$`);
-  return (path: string): CallRoute | undefined => {
-    const [, callId, below] = pattern.exec(path) ?? [];
-    return callId === undefined ? undefined : { kind: "call", callId, below };
-  };
-}
 
 /** Returns why a request may not read the result of this call; undefined if it may. It reads nothing of the call without a proof. */
 export type RefusalOf = (req: IncomingMessage, callId: string) => Promise<AppError | undefined>;
@@ -24,7 +13,7 @@ export type RefusalOf = (req: IncomingMessage, callId: string) => Promise<AppErr
 /** Members of a call's state, and those for requests that may read its result. */
 type OwnMembers = { open?: object | undefined; proven?: object };
 
-export type AnswerCallDeps = {
+export type CallRoutesDeps = {
   results: Pick<Results, "read" | "state" | "status">;
   streams: Pick<CallStreams, "open">;
   refusalOf: RefusalOf;
@@ -35,27 +24,34 @@ export type AnswerCallDeps = {
   /** Detail of the 404. */
   unknownDetail: string;
   /** Rate-limit key of the client's address. */
-  partyOf: (req: IncomingMessage) => string;
+  clientKeyOf: (req: IncomingMessage) => string;
 };
 
+/** Shape of `{call_id}` in the paths of `callRoutes`. */
+export const CALL_ID_SHAPES = { call_id: /c_[0-9a-f]{32}/ };
+
 /**
- * Answers requests that read a call. Gateways may share the secrets of their tokens, so a proof comes first and then the question whose call
+ * GET `/{gateway}/calls/{call_id}`, and `/result` and `/events` below it: what is known of a call. Gateways may share the secrets of their tokens, so a proof comes first and then the question whose call
  * it is. Throws `request.not_found`, and what reading the call throws.
  */
-export function createAnswerCall(deps: AnswerCallDeps) {
-  const { results, streams, refusalOf, demandProof, ownMembersOf, unknownDetail, partyOf } = deps;
+export function callRoutes(gateway: "webhooks" | "x402", deps: CallRoutesDeps): Route[] {
+  const { results, streams, refusalOf, demandProof, ownMembersOf, unknownDetail, clientKeyOf } = deps;
   const unknown = (detail = unknownDetail) => AppError.public("request.not_found", detail);
 
   /** The state word needs no proof. The rest does, because the chain shows the id of a settled payment to all. */
   async function stateOf(req: IncomingMessage, callId: string): Promise<object> {
-    const isProven = (await refusalOf(req, callId)) === undefined;
+    const isAuthenticated = (await refusalOf(req, callId)) === undefined;
     const own = await ownMembersOf(callId);
     if (own === undefined) throw unknown();
-    const status = isProven ? await results.status(callId) : undefined;
+    const status = isAuthenticated ? await results.status(callId) : undefined;
     const state = status?.state ?? (await results.state(callId));
     if (state === undefined) throw unknown();
     const proven = status && { ...own.proven, ...toProvenStatus(status) };
     return { call_id: callId, state: state.toLowerCase(), ...own.open, ...proven };
+  }
+
+  async function answerState(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
+    sendBody(res, "application/json", JSON.stringify(await stateOf(req, callId)));
   }
 
   async function answerResult(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
@@ -69,18 +65,21 @@ export function createAnswerCall(deps: AnswerCallDeps) {
 
   /** A proof shows that there is such a call, also while it has no record. */
   async function watch(req: IncomingMessage, res: ServerResponse, callId: string): Promise<void> {
-    const isProven = (await refusalOf(req, callId)) === undefined;
+    const isAuthenticated = (await refusalOf(req, callId)) === undefined;
     // The detail is the same as for an unknown call, so that it does not show which calls another gateway has.
     if ((await ownMembersOf(callId)) === undefined) throw unknown("no such call");
-    await streams.open(req, res, { callId, isProven, party: partyOf(req), mayBegin: isProven });
+    await streams.open(req, res, {
+      callId,
+      isAuthenticated,
+      clientKey: clientKeyOf(req),
+      mayBegin: isAuthenticated,
+    });
   }
 
-  return async (req: IncomingMessage, res: ServerResponse, { callId, below }: CallRoute): Promise<void> => {
-    if (below === "/result") return answerResult(req, res, callId);
-    if (below === "/events") return watch(req, res, callId);
-    const body = JSON.stringify(await stateOf(req, callId));
-    const length = Buffer.byteLength(body);
-    res.writeHead(200, { ...COMMON_HEADERS, "Content-Type": "application/json", "Content-Length": length });
-    res.end(body);
-  };
+  const route = (below: string, answer: typeof answerState): Route => ({
+    method: "GET",
+    path: `/${gateway}/calls/{call_id}${below}`,
+    serve: (req, res, { call_id: callId = "" }) => answer(req, res, callId),
+  });
+  return [route("", answerState), route("/result", answerResult), route("/events", watch)];
 }

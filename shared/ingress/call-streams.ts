@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Changes } from "../call/results/changes.ts";
 import { createLook } from "../call/results/look.ts";
 import type { CallStatus, Results } from "../call/results/store.ts";
+import { markAuthenticated } from "../http/authenticated.ts";
 import {
   type EventStream,
   lastEventId,
@@ -12,12 +13,11 @@ import {
   sendNothingYet,
 } from "../http/event-stream.ts";
 import { hasInputEnded } from "../http/input-end.ts";
-import { markProven } from "../http/proof.ts";
 import { AppError, toAppError } from "../platform/errors/app-error.ts";
 import { createEventCounter } from "../platform/log/event-counter.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
-import { createTold } from "./call-events.ts";
+import { createCallEvents } from "./call-events.ts";
 
 /*
  * Watching a call: a stream of server-sent events (call-events.ts) says how the call stands, and again whenever that changes, until it has
@@ -50,9 +50,9 @@ const TIMES: Times = { heartbeatMs: 15_000, stalledMs: 30_000, lifeMs: 3_600_000
 /** Who asks to watch which call. */
 type Asking = {
   callId: string;
-  isProven: boolean;
+  isAuthenticated: boolean;
   /** Under which the address is counted. */
-  party: string;
+  clientKey: string;
   /** Whether a call without a record may be one that will have one. */
   mayBegin: boolean;
 };
@@ -97,8 +97,8 @@ export function createCallStreams(deps: Deps): CallStreams {
   const watching = createWatching(deps, times);
   let isEnding = false;
 
-  function createStream({ callId, isProven }: Asking, req: IncomingMessage, giveUp: () => void) {
-    const told = createTold({ callId, isProven }, lastEventId(req));
+  function createStream({ callId, isAuthenticated }: Asking, req: IncomingMessage, giveUp: () => void) {
+    const told = createCallEvents({ callId, isAuthenticated }, lastEventId(req));
     let events: EventStream | undefined;
     let ending: Ending | undefined;
     const stream: Stream = {
@@ -115,7 +115,7 @@ export function createCallStreams(deps: Deps): CallStreams {
         giveUp();
         watching.leave(callId, stream);
         events?.end(retryMs);
-        if (isProven) log.info("stream.ended", { callId, ending, ms: clock() - stream.since });
+        if (isAuthenticated) log.info("stream.ended", { callId, ending, ms: clock() - stream.since });
       },
     };
     return {
@@ -141,7 +141,7 @@ export function createCallStreams(deps: Deps): CallStreams {
   return {
     async open(req, res, asking) {
       if (limits.streamsMax === 0) throw AppError.public("request.not_found", "call streams are disabled");
-      if (asking.isProven) markProven(req);
+      if (asking.isAuthenticated) markAuthenticated(req);
       if (isEnding || req.method === "HEAD") {
         sendNothingYet(res);
         return;
@@ -242,14 +242,14 @@ function createPlaces({ streamsMax, perCallMax }: StreamLimits, log: Logger) {
   const overLimit = createEventCounter(log, "stream.over_limit", "warn");
 
   /** Each bound with what is counted under it. */
-  function boundsOf({ callId, isProven, party }: Asking) {
+  function boundsOf({ callId, isAuthenticated, clientKey }: Asking) {
     const all = { limit: "gateway", key: "all", max: streamsMax };
-    if (isProven) return [all, { limit: "call", key: `proven ${callId}`, max: perCallMax }];
+    if (isAuthenticated) return [all, { limit: "call", key: `proven ${callId}`, max: perCallMax }];
     return [
       all,
       { limit: "unproven", key: "unproven", max: Math.floor(streamsMax / 2) },
       { limit: "call", key: `unproven ${callId}`, max: perCallMax },
-      { limit: "address", key: `address ${party}`, max: UNPROVEN_PER_ADDRESS },
+      { limit: "address", key: `address ${clientKey}`, max: UNPROVEN_PER_ADDRESS },
     ];
   }
 

@@ -1,4 +1,7 @@
-import type { OpsRoutes } from "../http/ops.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { CALLBACK_KEYS_PATH } from "../call/callback.ts";
+import { sendBody } from "../http/problem.ts";
+import type { Route } from "../http/router.ts";
 import { unlessRedis } from "../redis/failure.ts";
 import type { Partition } from "../redis/partition.ts";
 import { readCallbackKeys } from "../telemetry/processes/callback-keys.ts";
@@ -7,8 +10,8 @@ import { readCallbackKeys } from "../telemetry/processes/callback-keys.ts";
 const ASKED_EVERY_MS = 5000;
 const MAX_AGE_SECS = 300;
 
-/** Answers with a JSON Web Key Set (RFC 7517, RFC 8037). */
-export function createAnswerCallbackKeys(partition: Partition): OpsRoutes {
+/** GET of the public keys of callbacks, a JSON Web Key Set (RFC 7517, RFC 8037). */
+export function callbackKeysRoute(partition: Partition): Route {
   let asked: { at: number; keys: Promise<string[]> } | undefined;
 
   async function keysNow(): Promise<string[]> {
@@ -21,12 +24,14 @@ export function createAnswerCallbackKeys(partition: Partition): OpsRoutes {
     return own.keys;
   }
 
-  return async (_req, res) => {
+  async function serve(_req: IncomingMessage, res: ServerResponse): Promise<void> {
     const keys = await keysNow().catch((error: unknown) => {
       throw unlessRedis(error);
     });
     const jwks = keys.map((x) => ({ kty: "OKP", crv: "Ed25519", x, use: "sig", alg: "EdDSA" }));
-    if (keys.length > 0) res.set("Cache-Control", `public, max-age=${MAX_AGE_SECS}`);
-    res.type("application/jwk-set+json").send(JSON.stringify({ keys: jwks }));
-  };
+    const caching = keys.length > 0 ? { "Cache-Control": `public, max-age=${MAX_AGE_SECS}` } : {};
+    sendBody(res, "application/jwk-set+json; charset=utf-8", JSON.stringify({ keys: jwks }), caching);
+  }
+
+  return { method: "GET", path: CALLBACK_KEYS_PATH, serve };
 }

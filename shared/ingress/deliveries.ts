@@ -11,11 +11,11 @@ import type { ResultLimits } from "../call/results/result.ts";
 import { problemTextOf, usableContentType } from "../call/results/result.ts";
 import { createResults, createTellProgress } from "../call/results/store.ts";
 import { createDeliverResult, type Delivery } from "../call-search/deliver-result.ts";
+import { markAuthenticated } from "../http/authenticated.ts";
 import { readBodyUpTo } from "../http/body.ts";
 import { allHeaders, headerValues } from "../http/headers.ts";
-import type { OpsRoutes } from "../http/ops.ts";
 import { logRefused, sendProblem } from "../http/problem.ts";
-import { markProven } from "../http/proof.ts";
+import { assertNoQuery, type Route } from "../http/router.ts";
 import { wholeTarget } from "../http/target.ts";
 import { isContentDigestOf, verifyMessage } from "../platform/crypto/message-signature.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
@@ -52,28 +52,31 @@ type Options = {
   log: Logger;
 };
 
-const PATH = /^\/calls\/([^/?]{1,128})\/(result|progress)$/;
-const METHODS = { result: "PUT", progress: "POST" } as const;
-
 /** A longer body is not read to its end, so that nobody can tell whether it is the one that was signed. */
 const BODY_BYTES_MAX = 64 * 1024 * 1024;
 /** Taken at once; what they hold of bodies is bounded by it. */
 const CONCURRENCY_MAX = 64;
 
-type Route = { callId: string; what: keyof typeof METHODS };
+const PLACES = [
+  { what: "result", method: "PUT", path: "/calls/{call_id}/result" },
+  { what: "progress", method: "POST", path: "/calls/{call_id}/progress" },
+] as const;
 
-/** PUT /calls/{call_id}/result and POST /calls/{call_id}/progress, where deliveries are off. */
-export const refuseDeliveries: OpsRoutes = (req, res, next) => {
-  if (!PATH.test(req.url)) return next();
-  const detail = "deliveries are off: set deliveries = true in [results] of postern.toml";
-  sendProblem(req, res, AppError.public("request.not_found", detail));
-};
+/** Routes of a gateway that takes no deliveries. */
+export const REFUSED_DELIVERIES: readonly Route[] = PLACES.map(({ method, path }) => ({
+  method,
+  path,
+  serve() {
+    const detail = "deliveries are off: set deliveries = true in [results] of postern.toml";
+    throw AppError.public("request.not_found", detail);
+  },
+}));
 
 /**
  * PUT /calls/{call_id}/result and POST /calls/{call_id}/progress: what the runner of a long job delivers, once one of the runners'
  * secrets has signed it. Who has signed is known before anything is read: of the body, or of Redis. Any replica takes it.
  */
-export function createTakeDeliveries(options: Options): OpsRoutes {
+export function deliveryRoutes(options: Options): Route[] {
   const { log } = options;
   const limit = createConcurrencyLimit({
     max: CONCURRENCY_MAX,
@@ -84,10 +87,16 @@ export function createTakeDeliveries(options: Options): OpsRoutes {
   const assertOfJob = createAssertOfJob(options);
   const takes = { result: createTakeResult(options), progress: createTakeProgress(options) };
 
-  async function take(req: IncomingMessage, res: ServerResponse, { callId, what }: Route): Promise<void> {
+  async function take(
+    req: IncomingMessage,
+    res: ServerResponse,
+    what: keyof typeof takes,
+    callId: string,
+  ): Promise<void> {
+    assertNoQuery(req);
     if (!CALL_ID.test(callId)) throw AppError.public("request.not_found", "the call id is not valid");
     const runners = authenticate(req);
-    markProven(req);
+    markAuthenticated(req);
     await limit.within(async () => {
       await assertOfJob(callId, runners);
       await takes[what](req, res, callId);
@@ -95,23 +104,16 @@ export function createTakeDeliveries(options: Options): OpsRoutes {
     if (!res.destroyed) res.writeHead(204).end();
   }
 
-  return (req, res, next) => {
-    const [, callId = "", what] = PATH.exec(req.url) ?? [];
-    if (what === undefined) return next();
-    const route = { callId, what: what as Route["what"] };
-    if (req.method !== METHODS[route.what]) return refuseMethod(req, res, METHODS[route.what]);
-    take(req, res, route).catch((thrown: unknown) => {
-      const error = toAppError(thrown);
-      sendProblem(req, res, error);
-      logRefused(log, "result.refused", error, { what, ...(CALL_ID.test(callId) && { callId }) });
-    });
-  };
-}
-
-function refuseMethod(req: IncomingMessage, res: ServerResponse, allow: string): void {
-  const detail = `use ${allow}`;
-  const error = new AppError("request.method_not_allowed", { reason: detail, publicDetail: detail });
-  sendProblem(req, res, error, { headers: { Allow: allow } });
+  return PLACES.map(({ what, method, path }) => ({
+    method,
+    path,
+    serve: (req, res, { call_id: callId = "" }) =>
+      take(req, res, what, callId).catch((thrown: unknown) => {
+        const error = toAppError(thrown);
+        sendProblem(req, res, error);
+        logRefused(log, "result.refused", error, { what, ...(CALL_ID.test(callId) && { callId }) });
+      }),
+  }));
 }
 
 /** Throws `runner.signature_rejected` unless a runner has signed this request. Answers the names of all with such a secret. */

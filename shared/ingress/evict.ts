@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Logger } from "../platform/log/logger.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { DurableRedis } from "../redis/durable.ts";
-import { GiveWay, givesWayAbove, type LetGo } from "../redis/give-way.ts";
+import { type Evict, GiveWay, givesWayAbove } from "../redis/give-way.ts";
 import type { Partition } from "../redis/partition.ts";
 import { integer, optional, text, tuple } from "../redis/reply.ts";
 import dropCallsLua from "./drop-calls.lua";
@@ -20,6 +20,7 @@ const EVICT_RESULTS = defineScript({
   source: evictResultsLua,
   keys: "off, results, bytes",
   args: "gateway, prefix, bytesToFree",
+  proof: "expendable",
   reply: optional(integer),
 });
 
@@ -27,6 +28,7 @@ const DROP_REFUSED = defineScript({
   source: dropRefusedLua,
   keys: "off, rejected",
   args: "gateway, prefix",
+  proof: "expendable",
   reply: optional(integer),
 });
 
@@ -34,6 +36,7 @@ const DROP_CALLS = defineScript({
   source: dropCallsLua,
   keys: "off, history, size",
   args: "gateway, prefix",
+  proof: "expendable",
   reply: optional(integer),
 });
 
@@ -41,6 +44,7 @@ const TRIM_ATTEMPTS = defineScript({
   source: trimAttemptsLua,
   keys: "off",
   args: "gateway, pattern, cursor",
+  proof: "expendable",
   reply: optional(tuple(text, integer)),
 });
 
@@ -74,7 +78,7 @@ export function startEviction({ partition, durable, webhooksAbove, log }: Option
 }
 
 /** Evicts the oldest results first. */
-function evictResults({ redis, keys }: Partition, gateway: string): () => LetGo {
+function evictResults({ redis, keys }: Partition, gateway: string): () => Evict {
   const evict = EVICT_RESULTS.on(redis);
   const touched = { off: keys.resultsOff, results: keys.results, bytes: keys.resultsBytes };
   const args = { gateway, prefix: keys.result("") };
@@ -82,7 +86,7 @@ function evictResults({ redis, keys }: Partition, gateway: string): () => LetGo 
 }
 
 /** Goes through all history once: what is written meanwhile is no more than may stay. After that, only the key is held. */
-function evictHistory({ redis, keys }: Partition, gateway: string): () => LetGo {
+function evictHistory({ redis, keys }: Partition, gateway: string): () => Evict {
   const dropRefused = DROP_REFUSED.on(redis);
   const dropCalls = DROP_CALLS.on(redis);
   const trimAttempts = TRIM_ATTEMPTS.on(redis);

@@ -16,6 +16,7 @@ const ADMIT = defineScript({
   source: admitReceiverLua,
   keys: "registry, ofParty, ofAll",
   args: "queue, partyMax, allMax, countedMs",
+  proof: "expendable",
   reply: oneOf(0, 1, 2),
 });
 

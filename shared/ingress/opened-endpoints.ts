@@ -39,6 +39,7 @@ const OPEN = defineScript({
   keys: "opened, acts, repeats, actCount",
   args: "session, by, ms, line",
   constants: { AUDIT },
+  proof: "needed",
   reply: nothing,
 });
 
@@ -46,6 +47,7 @@ const TAKE = defineScript({
   source: takeSecretLua,
   keys: "opened",
   args: "secret, address, ms",
+  proof: "needed",
   reply: optional(text),
 });
 
@@ -53,6 +55,7 @@ const LOOK = defineScript({
   source: lookAtOpenedLua,
   keys: "opened",
   args: "session, close",
+  proof: "needed",
   reply: tuple(...[optional(text), optional(text), optional(text)], ...[optional(text), optional(numeric)]),
 });
 
@@ -61,6 +64,7 @@ const CLOSE = defineScript({
   keys: "opened, acts, repeats, actCount",
   args: "line",
   constants: { AUDIT },
+  proof: "needed",
   reply: optional(tuple(text, flag)),
 });
 

@@ -4,7 +4,7 @@ import { type Listening, listen } from "../http/listen.ts";
 import { type ProcessHost, serveWhenReady } from "../part/serve.ts";
 import type { Fields } from "../platform/log/logger.ts";
 import { redisClock } from "../redis/clock.ts";
-import { createTakeDeliveries, refuseDeliveries } from "./deliveries.ts";
+import { deliveryRoutes, REFUSED_DELIVERIES } from "./deliveries.ts";
 import { registerHttp } from "./http-metrics.ts";
 import type { Gateway } from "./ingress.ts";
 
@@ -15,15 +15,15 @@ export function serveGateway(
   { bindAddress, about }: { bindAddress: string; about: Fields },
 ): Promise<{ fatal: Promise<void> }> {
   const { postern, metrics, log } = host;
-  const takeDeliveries = postern.results.deliveries
-    ? createTakeDeliveries({
+  const deliveries = postern.results.deliveries
+    ? deliveryRoutes({
         deliverers: toDeliverers(postern),
         writes: gateway.resultWrites,
         limits: toResultLimits(postern),
         clock: redisClock(host.redis).now,
         log,
       })
-    : refuseDeliveries;
+    : REFUSED_DELIVERIES;
   let server: Listening | undefined;
   registerHttp(metrics, {
     bodyBytes: gateway.bodyBytes,
@@ -36,5 +36,5 @@ export function serveGateway(
     server = await listen(gateway.handler, bindAddress, { ...gateway.http, log });
     return { ...server, about: { address: server.address, ...about } };
   }
-  return serveWhenReady(gateway, host, open, takeDeliveries);
+  return serveWhenReady(gateway, host, open, deliveries);
 }

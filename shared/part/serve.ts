@@ -1,5 +1,6 @@
 import type { PosternConfig } from "../config/read-postern.ts";
-import { type OpsRoutes, serveOps } from "../http/ops.ts";
+import { serveOps } from "../http/ops.ts";
+import type { Route } from "../http/router.ts";
 import { runService, type Shutdown } from "../platform/lifecycle/run-service.ts";
 import type { Fields } from "../platform/log/logger.ts";
 import { type Meter, metered } from "../platform/log/metered.ts";
@@ -55,7 +56,7 @@ export async function serveWhenReady(
   part: Omit<Composed, "stop">,
   { postern, metrics, shutdown, log, opsAddress: privateAddress }: ProcessHost,
   open: () => Promise<Opened>,
-  opsRoutes?: OpsRoutes,
+  opsRoutes?: readonly Route[],
 ): Promise<{ fatal: Promise<void> }> {
   shutdown.defer("part", () => part.close());
   const opsAddress = await serveOps(part.readiness, metrics, privateAddress, shutdown, opsRoutes);

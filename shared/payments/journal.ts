@@ -3,6 +3,7 @@ import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { toLine } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
+import { proverOf } from "../redis/prover.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
 import { readFailed } from "../redis/unreadable.ts";
 import {
@@ -117,6 +118,11 @@ export class PaymentJournal {
     return toPayment(id, await this.#scripts.look(this.#keysOf(id)).catch(rethrow));
   }
 
+  /** Resolves once a failover cannot undo what was read before. Throws `queue.outcome_unknown` and `queue.unavailable`. */
+  async confirm(): Promise<void> {
+    await proverOf(this.#redis)?.confirm();
+  }
+
   /** The id of the call that this payer bought under this identifier or idempotency key. */
   async findIdentified(payer: string, identifier: string): Promise<string | undefined> {
     const key = this.#keys.paymentIdentifier(payer, identifier);
@@ -169,7 +175,7 @@ export class PaymentJournal {
     { settlement, proven }: Settled,
     { dueInMs, from = ["SETTLING"], act }: From & { dueInMs: number; act?: MoneyAct },
     lane: Lane = "small",
-  ): Promise<Found> {
+  ): Promise<FoundState> {
     const { id, terms } = payment;
     const transfer = transferKey(this.#keys, terms, settlement);
     const own = { open: this.#keys.openPayments(terms.payer), transfer: transfer ?? this.#keys.payment(id) };
@@ -229,7 +235,7 @@ export class PaymentJournal {
   }
 
   /** Records that the chain has shown this settlement at the configured depth: its transfer pays for this call alone. */
-  async markProven({ id, terms }: Payment, settlement: Settlement): Promise<Found> {
+  async markProven({ id, terms }: Payment, settlement: Settlement): Promise<FoundState> {
     const transfer = transferKey(this.#keys, terms, settlement);
     if (transfer === undefined) throw new Error("a proven settlement must have a transfer");
     return await this.#scripts.proven(
@@ -337,7 +343,7 @@ function claimKeys(keys: Keys, { call, callerNonce, quoteUse, ...payment }: NewP
  * The state that a change has found; that it was not made, because the transfer pays for another call already; or that it was made of a
  * payment whose call was dropped.
  */
-export type Found = PaymentState | undefined | typeof TRANSFER_TAKEN | typeof CALL_DROPPED;
+export type FoundState = PaymentState | undefined | typeof TRANSFER_TAKEN | typeof CALL_DROPPED;
 
 type Keys = Partition["keys"];
 

@@ -64,6 +64,7 @@ const READ_MANY = defineScript({
   source: readManyLua,
   keys: "payments, discarded, ...calls(record, payment)",
   args: "...ids",
+  proof: "expendable",
   reply: list(list(optional(text))),
 });
 
@@ -71,6 +72,7 @@ const FORGET_GONE = defineScript({
   source: forgetGoneLua,
   keys: "payments, discarded, ...records",
   args: "...ids",
+  proof: "expendable",
   reply: integer,
 });
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { callIdFrom } from "../call/call-id.ts";
 import { JobCall, toJson } from "../call/job-call.ts";
 import { STATES, type State, toState } from "../call/record-state.ts";
-import type { EventOrder, Proof } from "../chain/proof.ts";
+import type { EventOrder, ReceiptEvidence } from "../chain/proof.ts";
 import {
   methodOnChain,
   type TokenAuthorization,
@@ -281,7 +281,7 @@ export function toAuthorization(
 }
 
 /** Whether the proof shows the settlement's transfer: by itself, or as one that an operator has taken for it. */
-export function showsTransfer(proof: Proof, { by, position }: Settlement): boolean {
+export function showsTransfer(proof: ReceiptEvidence, { by, position }: Settlement): boolean {
   if (proof.kind === "paid") return true;
   return proof.kind === "wrapped" && by === "operator" && proof.positions.some((each) => each === position);
 }

@@ -33,6 +33,7 @@ const EXPORT = defineScript({
   keys: "export, rows, refunds, due, discarded, money, ...caseKeys(record, payment, attempts, identifier, idempotencyKey, transfer)",
   args: "prefix, now, refund, effectUnknown, by, network, ...cases(id, queue, row, line)",
   constants: { AUDIT },
+  proof: "needed",
   reply: integer,
 });
 
@@ -44,6 +45,7 @@ const CLOSE = defineScript({
   keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, refundedBy, refunded, money",
   args: "id, now, transfer, row, amount, line",
   constants: { AUDIT, RECORD, CLOSED, TRANSFER_TAKEN, SERIES },
+  proof: "needed",
   reply: optional(oneOf(...PAYMENT_STATES, CLOSED, TRANSFER_TAKEN)),
 });
 
@@ -52,6 +54,7 @@ const WITHDRAW = defineScript({
   keys: "record, payment, refunds, export, rows, attempts, identifier, idempotencyKey, paidBy, money",
   args: "id, now, line",
   constants: { AUDIT, RECORD },
+  proof: "needed",
   reply: flag,
 });
 

@@ -4,7 +4,7 @@ import type { Clock } from "../platform/time/clock.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { logAudited } from "../redis/audit/audit.ts";
 import type { CountOnce } from "../telemetry/series/count-once.ts";
-import type { Found, PaymentJournal } from "./journal.ts";
+import type { FoundState, PaymentJournal } from "./journal.ts";
 import { type Decision, type Payment, settledFields, toSettlement } from "./payment.ts";
 import { CALL_DROPPED, DROPPED, TRANSFER_TAKEN } from "./scripts.ts";
 
@@ -20,7 +20,7 @@ export type Verdict =
   | { kind: "dropped" };
 
 /** `left`: there was nothing to decide any more; nothing was done. */
-type Resolved = { kind: "done" } | { kind: "left"; state: Found };
+type Resolved = { kind: "done" } | { kind: "left"; state: FoundState };
 
 const ACTIONS = { settled: "settle", void: "void", acknowledged: "acknowledge", dropped: "drop" } as const;
 
@@ -103,9 +103,9 @@ export function createResolve({
     { transaction, positions }: Extract<Verdict, { kind: "settled" }>,
     decided: Decision,
     act: Act,
-  ): Promise<Found> {
+  ): Promise<FoundState> {
     const places = positions.length === 0 ? [{}] : positions.map((position) => ({ position }));
-    let found: Found = TRANSFER_TAKEN;
+    let found: FoundState = TRANSFER_TAKEN;
     for (const place of places) {
       const settlement = { ...toSettlement(payment, { transaction, by: "operator", ...place }), decided };
       const from = { from: ["REVIEW"], dueInMs: 0, act } as const;

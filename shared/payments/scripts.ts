@@ -59,6 +59,7 @@ export const CLAIM = defineScript({
   keys: "record, payment, due, payments, open, identifier, callerNonce, unresolved, quote, idempotencyKey, usage, usageBy, drained",
   args: "id, bodySha256, route, dueInMs, windowMs, by, openMax, nonceUntil, quoteUntil, clients, unsettledBytesMax, ...fields",
   constants: { USAGE_BASE_BYTES },
+  proof: "needed",
   reply: toClaimed,
 });
 
@@ -104,9 +105,19 @@ export const fieldsOfPayment: Decode<string[]> = list((field) =>
 /** The record's fields, the payment's, and when they were read, as `toPayment` takes them. */
 const PAYMENT = tuple(list(text), fieldsOfPayment, integer);
 
-export const READ = defineScript({ source: readLua, keys: "record, payment", reply: PAYMENT });
+export const READ = defineScript({
+  source: readLua,
+  keys: "record, payment",
+  proof: "reads",
+  reply: PAYMENT,
+});
 
-export const LOOK = defineScript({ source: lookLua, keys: "record, payment", reply: PAYMENT });
+export const LOOK = defineScript({
+  source: lookLua,
+  keys: "record, payment",
+  proof: "reads",
+  reply: PAYMENT,
+});
 
 /** What ENQUEUE_SETTLED answers for a payment whose call was dropped: it is paid, and its call is DISCARDED. */
 export const CALL_DROPPED = "CALL_DROPPED";
@@ -119,6 +130,7 @@ export const ENQUEUE_SETTLED = defineScript({
   keys: "record, payment, due, open, unresolved, inReview, discarded, transfer, usage, usageBy, money",
   args: "prefix, job, queue, id, dueInMs, settlement, proven, hasTransfer, line, ...from",
   constants: { AUDIT, ...QUEUE_CONSTANTS, X402_TRANSACTION, CALL_DROPPED, TRANSFER_TAKEN },
+  proof: "needed",
   reply: optional(oneOf(...PAYMENT_STATES, CALL_DROPPED, TRANSFER_TAKEN)),
 });
 
@@ -127,6 +139,7 @@ export const ENQUEUE_AGAIN = defineScript({
   keys: "record, payment, job, attempts",
   args: "prefix, job, queue, id",
   constants: { ...QUEUE_CONSTANTS, X402_TRANSACTION },
+  proof: "needed",
   reply: optional(oneOf(...PAYMENT_STATES)),
 });
 
@@ -135,6 +148,7 @@ export const VOID = defineScript({
   keys: "record, payment, due, open, identifier, unresolved, inReview, callerNonce, quote, idempotencyKey, usage, usageBy, money",
   args: "id, keepMs, reason, decided, dispatches, line, ...from",
   constants: { AUDIT, RECORD },
+  proof: "needed",
   reply: optional(oneOf(...PAYMENT_STATES)),
 });
 
@@ -143,6 +157,7 @@ export const REVIEW = defineScript({
   keys: "record, payment, due, unresolved, inReview",
   args: "id, reason",
   constants: { RECORD },
+  proof: "needed",
   reply: optional(oneOf(...PAYMENT_STATES)),
 });
 
@@ -154,6 +169,7 @@ export const DROP = defineScript({
   keys: "record, payment, usage, usageBy, money",
   args: "id, decision, line",
   constants: { AUDIT, RECORD, DROPPED },
+  proof: "needed",
   reply: optional(oneOf(...PAYMENT_STATES, DROPPED)),
 });
 
@@ -161,6 +177,7 @@ export const FORGET = defineScript({
   source: forgetLua,
   keys: "record, payment, due, payments, unresolved, inReview, discarded, usage, usageBy",
   args: "id, openPrefix",
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -169,6 +186,7 @@ export const DISPATCHING = defineScript({
   keys: "record, payment",
   args: "maxAgeMs",
   constants: { RECORD },
+  proof: "needed",
   reply: flag,
 });
 
@@ -177,6 +195,7 @@ export const PROVEN = defineScript({
   keys: "record, payment, transfer",
   args: "id, settlement",
   constants: { RECORD, TRANSFER_TAKEN },
+  proof: "needed",
   reply: optional(oneOf(...PAYMENT_STATES, TRANSFER_TAKEN)),
 });
 
@@ -185,6 +204,7 @@ export const ACKNOWLEDGE = defineScript({
   keys: "record, payment, money",
   args: "decision, line",
   constants: { AUDIT, RECORD },
+  proof: "needed",
   reply: flag,
 });
 
@@ -192,6 +212,7 @@ export const SEARCHED = defineScript({
   source: searchedLua,
   keys: "payment",
   args: "block",
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -200,6 +221,7 @@ export const ENDED = defineScript({
   keys: "record, payment, due, identifier, unresolved, transfer, idempotencyKey",
   args: "id",
   constants: { RECORD },
+  proof: "needed",
   reply: nothing,
 });
 
@@ -207,6 +229,7 @@ export const TAKE_DUE = defineScript({
   source: takeDueLua,
   keys: "due",
   args: "leaseMs, count",
+  proof: "expendable",
   reply: list(text),
 });
 
@@ -214,5 +237,6 @@ export const LOOK_AGAIN = defineScript({
   source: lookAgainLua,
   keys: "due",
   args: "id, ms",
+  proof: "expendable",
   reply: integer,
 });

@@ -32,6 +32,7 @@ const NOTE = defineScript({
   keys: "times, payments",
   args: "id, at, payment",
   constants: { KEPT },
+  proof: "needed",
   reply: nothing,
 });
 

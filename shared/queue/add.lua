@@ -1,8 +1,8 @@
--- Defines `add(jobName, name, id, data)` for a script that knows `prefix`: it adds a call as stored to a queue. `endBatch()` ends the script.
+-- Defines `add(gateName, name, id, data)` for a script that knows `prefix`: it adds a call as stored to a queue. `endBatch()` ends the script.
 --@include "./batch.lua"
 --@include "./bullmqs-add.lua"
-local function add(jobName, name, id, data)
-  local q = opened(jobName, name)
+local function add(gateName, name, id, data)
+  local q = opened(gateName, name)
   q.bytes = q.bytes + addCall(q, id, data)
   added(q, q.length)
 end

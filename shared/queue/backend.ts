@@ -86,6 +86,7 @@ const WORK = defineScript({
   keys: "registry",
   args: "prefix, worker, lockMs, minutes, resultMs, resultsBytesMax, ...steps(gate, queue, token, id, keepMs, retried, takes, room, alone, result, callback)",
   constants: QUEUE_CONSTANTS,
+  proof: "needed",
   reply: list(asItIs),
 });
 type Step = Parameters<ReturnType<typeof WORK.on>>[1]["steps"][number];
@@ -105,12 +106,20 @@ const REPLAY = defineScript({
   keys: "...keys",
   args: "prefix, gate, queue, note, ...words",
   constants: QUEUE_CONSTANTS,
+  proof: "needed",
   reply: integer,
 });
 
 function surround(source: string) {
   const args = "prefix, gate, queue, ...words";
-  return defineScript({ source, keys: "...keys", args, constants: QUEUE_CONSTANTS, reply: asItIs });
+  return defineScript({
+    source,
+    keys: "...keys",
+    args,
+    constants: QUEUE_CONSTANTS,
+    proof: "needed",
+    reply: asItIs,
+  });
 }
 
 /** A reply that BullMQ reads, or that is decoded step by step. */

@@ -2,10 +2,10 @@
 --@include "./frame.lua"
 
 local queues = {}
-local function opened(jobName, name)
+local function opened(gateName, name)
   local q = queues[name]
   if not q then
-    q = queueOf(jobName, name)
+    q = queueOf(gateName, name)
     q.bytes = 0
     queues[name] = q
   end

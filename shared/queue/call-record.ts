@@ -29,6 +29,7 @@ const FAIL = defineScript({
   keys: "record, since",
   args: "now, id, keepsResult, code, problem",
   constants: { RECORD },
+  proof: "needed",
   reply: nothing,
 });
 
@@ -46,6 +47,7 @@ const RECORD_ATTEMPT = defineScript({
   keys: "record, job, attempts, since, historyOff",
   args: "attempt, take, acceptedAt, id",
   constants: { RECORD, LOG_KEPT },
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -54,6 +56,7 @@ const UNSURE = defineScript({
   keys: "record, job, attempts, historyOff",
   args: "take",
   constants: { RECORD, LOG_KEPT },
+  proof: "needed",
   reply: nothing,
 });
 
@@ -136,6 +139,7 @@ const REPLAY = defineScript({
   keys: "record, since, failed, acts, repeats, actCount",
   args: "now, id, failedAt, line",
   constants: { AUDIT, RECORD },
+  proof: "needed",
   reply: flag,
 });
 
@@ -144,6 +148,7 @@ const DISCARD = defineScript({
   keys: "record, attempts, since, failed, historyOff, payment, discarded, acts, repeats, actCount",
   args: "now, id, failedAt, prefix, note, line",
   constants: { AUDIT, RECORD, LOG_KEPT },
+  proof: "needed",
   reply: oneOf(0, 1, 2),
 });
 
@@ -156,6 +161,7 @@ const DISCARDED = defineScript({
   keys: "record, attempts, since",
   args: "now, id, keepMs",
   constants: { RECORD },
+  proof: "needed",
   reply: nothing,
 });
 

@@ -1,4 +1,10 @@
-import { type Callback, callbackId, type Ending, type Failure, type Told } from "../call/callback.ts";
+import {
+  type Callback,
+  type CallbackEvent,
+  callbackId,
+  type Ending,
+  type Failure,
+} from "../call/callback.ts";
 import type { CallHead, JobCall } from "../call/job-call.ts";
 import { jobKeyOf } from "../call/job-ids.ts";
 import { sha256Hex } from "../platform/crypto/compare.ts";
@@ -62,7 +68,7 @@ const NO_BODY = { body: "", bytes: 0, sha256: sha256Hex(Buffer.alloc(0)) } as co
 function toCall(
   { service_id, job_id }: Pick<JobCall, "service_id" | "job_id">,
   at: number,
-  told: Omit<Told, "to"> & { to: Callback | null },
+  told: Omit<CallbackEvent, "to"> & { to: Callback | null },
   traceparent?: string,
 ) {
   return {

@@ -39,10 +39,11 @@ const READ = defineScript({
   keys: "registry, kept, bytes",
   args: "prefix, origin",
   constants: { CALLBACKS_GATE, FEW_BYTES, KEPT_MS, LOOKED_AT },
+  proof: "expendable",
   reply: text,
 });
 
-type Found = Omit<OriginDepth, "untriedSince" | "callbacks"> & {
+type StoredDepth = Omit<OriginDepth, "untriedSince" | "callbacks"> & {
   untried: Record<string, number>;
   callbacks: number;
   receivers: Record<string, number>;
@@ -56,7 +57,7 @@ export function createReadDepth(
   const read = READ.on(redis);
   const touched = { registry: keys.queues, kept: keys.depth(origin), bytes: keys.bytes };
   return async () => {
-    const found = JSON.parse(await read(touched, { prefix, origin })) as Found;
+    const found = JSON.parse(await read(touched, { prefix, origin })) as StoredDepth;
     const { untried, oldestSince, callbacks, receivers, ...counts } = found;
     return {
       ...counts,

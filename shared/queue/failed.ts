@@ -53,7 +53,7 @@ export type CallFilter = {
 /** How many bytes of calls without a head one script may look through. */
 export const SCANNED_AT_ONCE = 1024 * 1024;
 
-const READ_HEAD = defineScript({ source: readHeadLua, keys: "call", reply: optional(text) });
+const READ_HEAD = defineScript({ source: readHeadLua, keys: "call", proof: "reads", reply: optional(text) });
 
 /** Position of the call among those asked for, reason, timestamp, attempts, head, and the stored call without its body. */
 const ROW = tuple(
@@ -71,6 +71,7 @@ const READ = defineScript({
   keys: "registry",
   args: "prefix, budget, reason, texts, countOnly, ...calls(queue, id)",
   constants: { HEAD_FIELD },
+  proof: "reads",
   reply: tuple(integer, text, list(ROW)),
 });
 

@@ -18,7 +18,7 @@
 -- Callbacks go through the gate of their receiver instead, `callback/<receiver>`, which holds for its queues of all jobs. What it does
 -- not say itself the gate `callback` says, for each receiver.
 --
--- Defines functions for one queue, `q`: behind a gate (`jobName`, because mostly it is that of a job), under `prefix`, which ends with a
+-- Defines functions for one queue, `q`: behind the gate `gateName`, mostly that of a job, under `prefix`, which ends with a
 -- colon, at `now`, by Redis' clock. BullMQ's scripts get the same time as `timestamp`, so that no process's clock decides when a call is
 -- due. Like BullMQ, it names most of its keys by a prefix; all of them lie in one slot.
 --@include "../redis/now.lua"
@@ -35,14 +35,14 @@ local function packer(key, others)
   return function(value) return head .. cmsgpack.pack(value) .. rest end
 end
 
-local function queueOf(jobName, name)
+local function queueOf(gateName, name)
   local jobs = prefix .. name .. ':'
-  return {jobName = jobName, name = name, jobs = jobs, wait = jobs .. 'wait', active = jobs .. 'active'}
+  return {gate = gateName, name = name, jobs = jobs, wait = jobs .. 'wait', active = jobs .. 'active'}
 end
 
 -- The receiver whose callbacks the queue has, or false.
 local function receiverOf(q)
-  if q.receiver == nil then q.receiver = string.match(q.jobName, '^' .. CALLBACKS_GATE .. '/(.*)') or false end
+  if q.receiver == nil then q.receiver = string.match(q.gate, '^' .. CALLBACKS_GATE .. '/(.*)') or false end
   return q.receiver
 end
 
@@ -56,7 +56,7 @@ local function others(q)
     return found
   end
   for origin in string.gmatch(JOB_ORIGINS, '[^ ]+') do
-    local other = origin .. '/' .. q.jobName
+    local other = origin .. '/' .. q.gate
     if other ~= q.name then found[#found + 1] = other end
   end
   return found
@@ -70,7 +70,7 @@ local FREE = {}
 -- many calls of this queue leave in this step. A job without a gate has none as long as this script runs.
 local function gate(q, leaving)
   if q.isFree then return OPEN, FREE end
-  local job = prefix .. 'job:' .. q.jobName
+  local job = prefix .. 'job:' .. q.gate
   local ofAll = receiverOf(q) and redis.call('HMGET', prefix .. 'job:' .. CALLBACKS_GATE, 'paused', 'concurrency')
   q.isFree = not ofAll and redis.call('EXISTS', job) == 0
   if q.isFree then return OPEN, FREE end
@@ -90,7 +90,7 @@ local function gate(q, leaving)
     for _, other in ipairs(others(q)) do hands = hands + redis.call('LLEN', prefix .. other .. ':active') end
     if hands >= tonumber(concurrency) then return UNTIL_OPENED, limits end
   end
-  local taken = prefix .. 'taken:' .. q.jobName
+  local taken = prefix .. 'taken:' .. q.gate
   if max and tonumber(redis.call('GET', taken) or 0) >= tonumber(max) then
     local ms = redis.call('PTTL', taken)
     if ms > 0 then return ms, limits end
@@ -176,7 +176,7 @@ end
 local function resumedAt(q)
   if not q.resumedAt then
     local function of(name) return tonumber(redis.call('HGET', prefix .. 'resumed', name) or 0) end
-    q.resumedAt = math.max(of(q.jobName), receiverOf(q) and of(CALLBACKS_GATE) or 0)
+    q.resumedAt = math.max(of(q.gate), receiverOf(q) and of(CALLBACKS_GATE) or 0)
   end
   return q.resumedAt
 end
@@ -199,7 +199,7 @@ local function fetched(q, reply, limits)
   local attempts, replayedAt = attemptsOf(id, takes)
   local held = math.max(replayedAt, resumedAt(q))
   reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), takes, attempts, crashes, held, queued(id, crashes)}
-  local taken = prefix .. 'taken:' .. q.jobName
+  local taken = prefix .. 'taken:' .. q.gate
   if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true
 end

@@ -40,6 +40,7 @@ const THROTTLE = defineScript({
   source: throttleJobLua,
   keys: "job, wake, due",
   args: "ms, ...queues",
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -48,6 +49,7 @@ const PAUSE = defineScript({
   keys: "job, jobs, acts, repeats, actCount",
   args: "name, now, by, reason, line",
   constants: { AUDIT },
+  proof: "needed",
   reply: flag,
 });
 
@@ -59,6 +61,7 @@ const RESUME = defineScript({
   keys: "job, jobs, resumed, registry, wake, acts, repeats, actCount",
   args: "name, line, ...queues",
   constants: { AUDIT, RESUMED },
+  proof: "needed",
   reply: flag,
 });
 
@@ -66,10 +69,16 @@ const LIMIT = defineScript({
   source: limitJobLua,
   keys: "job, jobs, registry, wake, taken",
   args: "name, concurrency, max, duration, ...queues",
+  proof: "expendable",
   reply: nothing,
 });
 
-const CONFIGURED = defineScript({ source: configuredLua, keys: "configured", reply: nothing });
+const CONFIGURED = defineScript({
+  source: configuredLua,
+  keys: "configured",
+  proof: "expendable",
+  reply: nothing,
+});
 
 /**
  * What operators, configurations and runners say of whole jobs. The scripts that take calls obey it. The same can be said of a receiver of

@@ -45,6 +45,7 @@ const LIST = defineScript({
   source: listQueuedLua,
   keys: "",
   args: "prefix, queue, count",
+  proof: "reads",
   reply: tuple(flag, list(LISTED)),
 });
 
@@ -52,6 +53,7 @@ const HEADS = defineScript({
   source: readHeadsLua,
   keys: "...calls",
   constants: { READ_MAX, SCANNED_AT_ONCE },
+  proof: "reads",
   reply: list(text),
 });
 

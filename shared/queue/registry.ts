@@ -1,6 +1,6 @@
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
-import { flag, integer, list, numeric, optional, text, tuple } from "../redis/reply.ts";
+import { flag, integer, list, optional, text, tuple } from "../redis/reply.ts";
 import findCallLua from "./find-call.lua";
 import { CALLBACKS_GATE, gateOf, type QueueName, receiverOfGate } from "./queue-name.ts";
 import readQueuesLua from "./read-queues.lua";
@@ -21,31 +21,17 @@ export type Depth = {
   oldestSince: number | undefined;
 };
 
-/** BullMQ's metrics of one kind of end. `data[0]` counts the minute before that of `prevTS`. */
-export type Ended = { meta: { count: number; prevTS: number; prevCount: number }; data: number[] };
-
-export type QueueReading = Depth & {
-  queue: QueueName;
-  /** All adds so far, since the queue was registered. A repeated add of the same call counts again. */
-  added: number;
-  completed: Ended;
-  failedEnds: Ended;
-};
-
 /** How many queues one script reads: strangers may name the receivers of callbacks, so there may be thousands. */
 const READ_AT_ONCE = 200;
 
-const ENDED = tuple(numeric, numeric, numeric, list(numeric));
-/** Name, counts in the order of COUNTS, since when the oldest call has waited, all adds, and both kinds of ends. */
-const ROW = tuple(
-  ...[text, tuple(integer, integer, integer, integer), text],
-  ...[optional(numeric), optional(ENDED), optional(ENDED)],
-);
+/** Name, counts in the order of COUNTS, and since when the oldest call has waited. */
+const ROW = tuple(text, tuple(integer, integer, integer, integer), text);
 
 const READ = defineScript({
   source: readQueuesLua,
   keys: "registry",
-  args: "prefix, minutes, ...queues",
+  args: "prefix, ...queues",
+  proof: "expendable",
   reply: list(ROW),
 });
 
@@ -53,6 +39,7 @@ const FIND = defineScript({
   source: findCallLua,
   keys: "registry",
   args: "prefix, id, first",
+  proof: "reads",
   reply: optional(tuple(text, text)),
 });
 
@@ -61,36 +48,26 @@ const REMOVE = defineScript({
   keys: "registry, wake, due, active, bytes",
   args: "prefix, queue, receiver",
   constants: { CALLBACKS_GATE },
+  proof: "expendable",
   reply: flag,
 });
-
-/** The minutes of metrics that a reading has. */
-export const METRIC_MINUTES = 5;
 
 export function openRegistry({ redis, keys, prefix }: Partition) {
   const [read, find, remove] = [READ.on(redis), FIND.on(redis), REMOVE.on(redis)];
   const names = async (): Promise<QueueName[]> => (await redis.smembers(keys.queues)).sort();
-
-  async function rowsOf(all: readonly QueueName[], minutes: number): Promise<Row[]> {
-    const rows: Row[] = [];
-    for (let first = 0; first < all.length; first += READ_AT_ONCE) {
-      const queues = all.slice(first, first + READ_AT_ONCE);
-      rows.push(...(await read({ registry: keys.queues }, { prefix, minutes, queues })));
-    }
-    return rows;
-  }
 
   return {
     names,
 
     /** What each of these queues holds, or each of all queues. The reading takes several steps, between which calls move on. */
     async depths(queues?: readonly QueueName[]): Promise<(Depth & { queue: QueueName })[]> {
-      return (await rowsOf(queues ?? (await names()), 0)).map(toDepth);
-    },
-
-    /** What each queue holds and how quickly it moves, by name. Also in several steps. */
-    async readings(): Promise<QueueReading[]> {
-      return (await rowsOf(await names(), METRIC_MINUTES)).map(toReading);
+      const all = queues ?? (await names());
+      const depths: (Depth & { queue: QueueName })[] = [];
+      for (let first = 0; first < all.length; first += READ_AT_ONCE) {
+        const some = all.slice(first, first + READ_AT_ONCE);
+        depths.push(...(await read({ registry: keys.queues }, { prefix, queues: some })).map(toDepth));
+      }
+      return depths;
     },
 
     /**
@@ -114,20 +91,9 @@ export function openRegistry({ redis, keys, prefix }: Partition) {
   };
 }
 
-type Row = ReturnType<typeof ROW>;
-
-function toDepth([queue, [waiting, delayed, active, failed], oldest]: Row) {
+function toDepth([queue, [waiting, delayed, active, failed], oldest]: ReturnType<typeof ROW>) {
   const oldestSince = oldest === "" ? undefined : Number(oldest);
   return { queue, waiting, delayed, active, failed, oldestSince };
-}
-
-function toReading(row: Row): QueueReading {
-  const [, , , added = 0, completed, failed] = row;
-  return { ...toDepth(row), added, completed: toEnded(completed), failedEnds: toEnded(failed) };
-}
-
-function toEnded([count, prevTS, prevCount, data]: ReturnType<typeof ENDED> = [0, 0, 0, []]): Ended {
-  return { meta: { count, prevTS, prevCount }, data };
 }
 
 /** What several queues hold together. */

@@ -87,7 +87,7 @@ local function injected(q, id, keepMs, retried, result, isLost, prepared)
     results = results or newResults()
     local isKnown = result == 'awaited' or result == 'gone'
     known = results.move(id, known, isKnown and result or 'kept', isKnown and '' or result)
-    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'rs', known, 'jb', q.jobName)
+    redis.call('HSET', record, 'st', 'INJECTED', 'at', now, 'rs', known, 'jb', q.gate)
     if code then redis.call('HDEL', record, 'fc', 'fp') end
     keepMs = results.outlasts(keepMs)
   end
@@ -192,8 +192,8 @@ local function take(q, token, room, alone)
   return reply
 end
 
-local function step(jobName, name, token, id, keepMs, retried, takes, room, alone, result, prepared)
-  local q = opened(jobName, name)
+local function step(gateName, name, token, id, keepMs, retried, takes, room, alone, result, prepared)
+  local q = opened(gateName, name)
   q.keys = q.keys or keysToFinish(q)
   if id == '' then return take(q, token, tonumber(room), alone == '1') end
   return leave(q, id, token, keepMs, retried == '1', takes == '1', tonumber(room), result, prepared)

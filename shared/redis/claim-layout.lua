@@ -1,7 +1,17 @@
--- Answers the layout that is there. Writes only where there is none, so a full Redis can be asked. `sign` exists wherever a process has
--- written. With `refusesSign`, it writes nothing beside keys without a layout, and answers ''.
+-- Answers the layout that is there. Writes only where there is none, so a full Redis can be asked, and when the first process that is
+-- `replicated` comes to its own layout. `sign` exists wherever a process has written. With `refusesSign`, it writes nothing beside keys without
+-- a layout, and answers ''.
 local found = redis.call('GET', KEYS.layout)
-if found then return found end
+if found then
+  local isJson, stored = pcall(cjson.decode, found)
+  local isOwn = isJson and type(stored) == 'table' and stored.layout == tonumber(ARGV.layout)
+  if ARGV.replicated == '1' and isOwn and not stored.durability then
+    stored.durability = 'replicated'
+    found = cjson.encode(stored)
+    redis.call('SET', KEYS.layout, found)
+  end
+  return found
+end
 if ARGV.refusesSign == '1' and redis.call('EXISTS', KEYS.sign) == 1 then return '' end
 redis.call('SET', KEYS.layout, ARGV.own)
 return ARGV.own

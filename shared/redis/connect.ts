@@ -4,6 +4,10 @@ import { messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import { connectorTo, type Login, loginOptions, type PrimaryLookup, ServerConnector } from "./connector.ts";
 import { isOfSelect, notePassing } from "./failure.ts";
+import { confirmedKeyOf } from "./keys.ts";
+import { proverOf, proveWith } from "./prover.ts";
+import { ReplicaWatch } from "./replica-watch.ts";
+import { LANE_TIMEOUT_MS, ReplicatedWrites } from "./replicated-writes.ts";
 
 export type { Redis } from "ioredis";
 
@@ -25,33 +29,44 @@ export type RedisTarget = (Login & { readonly url: Secret }) | PrimaryLookup;
  * is lost is not sent again without the caller's knowledge.
  */
 export function connectForRequests(target: RedisTarget, log: Logger): Redis {
-  return open(
-    target,
-    {
-      ...COMMON,
-      enableOfflineQueue: false,
-      maxRetriesPerRequest: 0,
-      autoResendUnfulfilledCommands: false,
-      commandTimeout: 1500,
-      // ioredis waits this long for a socket to end, even for one that never opened, and keeps the process alive meanwhile.
-      disconnectTimeout: 500,
-      reconnectOnError: (error) => isOfOtherPrimary(error, target),
-    },
-    log,
-  );
+  return confirmed(open(target, { ...COMMON, ...failsFast(target), commandTimeout: 1500 }, log), target, {
+    waits: false,
+  });
 }
+
+const failsFast = (target: RedisTarget) =>
+  ({
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    // ioredis waits this long for a socket to end, even for one that never opened, and keeps the process alive meanwhile.
+    disconnectTimeout: 500,
+    reconnectOnError: (error: Error) => isOfOtherPrimary(error, target),
+  }) satisfies RedisOptions;
 
 /** For workers: commands wait for Redis to return. Safe to resend only because every id is deterministic. */
 export function connectForWork(target: RedisTarget, log: Logger): Redis {
-  return open(
-    target,
-    {
-      ...COMMON,
-      maxRetriesPerRequest: null,
-      reconnectOnError: (error) => (isOfOtherPrimary(error, target) ? 2 : false),
-    },
-    log,
-  );
+  const options = {
+    ...COMMON,
+    maxRetriesPerRequest: null,
+    reconnectOnError: (error: Error) => (isOfOtherPrimary(error, target) ? (2 as const) : false),
+  };
+  return confirmed(open(target, options, log), target, { waits: true });
+}
+
+/** Has all replicas confirm what scripts write over this connection, if the deployment asks for it. */
+function confirmed(redis: Redis, target: RedisTarget, { waits }: { waits: boolean }): Redis {
+  if (!("finder" in target) || target.confirmed === undefined) return redis;
+  const { minReplicas, prefix } = target.confirmed;
+  const lane = { ...failsFast(target), commandTimeout: LANE_TIMEOUT_MS };
+  const writes = new ReplicatedWrites({
+    watch: new ReplicaWatch(target, minReplicas),
+    openLane: () => connectBeside(redis, lane),
+    ...{ key: confirmedKeyOf(prefix), waits },
+  });
+  proveWith(redis, writes);
+  redis.once("end", () => writes.close());
+  return redis;
 }
 
 function open(
@@ -80,16 +95,11 @@ function isOfOtherPrimary(error: Error, target: RedisTarget): boolean {
   return true;
 }
 
-/** Whether ioredis looks for the primary again when this connection is made again. */
-export function findsPrimary(redis: Redis): boolean {
-  const { Connector } = redis.options;
-  return Connector !== undefined && Connector !== ServerConnector;
-}
-
 /** A connection like this one, with other options. Its errors are not logged: the other connection tells of the same Redis. */
 export function connectBeside(redis: Redis, options: RedisOptions): Redis {
   const beside = redis.duplicate(options);
   beside.on("error", () => {});
+  proveWith(beside, proverOf(redis));
   return inItsDatabase(beside);
 }
 

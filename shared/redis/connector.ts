@@ -38,6 +38,8 @@ export type PrimaryLookup = Login & {
   readonly finder: Finder;
   /** Addresses as the sentinels and nodes tell them, `host:port`, and those to use instead. */
   readonly natMap?: Readonly<Record<string, ServerAddress>> | undefined;
+  /** Set if all replicas must confirm what is written. `minReplicas` is the least number of them, and all keys begin with `prefix`. */
+  readonly confirmed?: { readonly minReplicas: number; readonly prefix: string } | undefined;
 };
 
 /** For the answer of one sentinel or node. */
@@ -143,7 +145,7 @@ export function tlsOptions({ ca, cert, key, serverName }: TlsSettings, host = ""
 }
 
 /** The address that a majority of the sentinels names, or that most of the nodes name. Otherwise throws what each has said. */
-async function findPrimary(lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
+export async function findPrimary(lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
   const { servers, kind } = lookup.finder;
   const votes = new Map<string, ServerAddress[]>();
   const failures: string[] = [];
@@ -153,7 +155,7 @@ async function findPrimary(lookup: PrimaryLookup, ended: AbortSignal): Promise<S
     ended.addEventListener("abort", () => reject(new Error("ended")), { once: true });
     const askOne = async (server: ServerAddress): Promise<void> => {
       try {
-        const primary = await ask(server, lookup, ended);
+        const primary = await askForPrimary(server, lookup, ended);
         const named = [...(votes.get(addressText(primary)) ?? []), primary];
         votes.set(addressText(primary), named);
         if (isMajority(named)) resolve(primary);
@@ -176,11 +178,27 @@ const UNKNOWN: Readonly<Record<Finder["kind"], string>> = {
 };
 
 /** Throws why this server does not name the primary. */
-async function ask(server: ServerAddress, lookup: PrimaryLookup, ended: AbortSignal): Promise<ServerAddress> {
+function askForPrimary(
+  server: ServerAddress,
+  lookup: PrimaryLookup,
+  ended: AbortSignal,
+): Promise<ServerAddress> {
   const { finder } = lookup;
+  return finder.kind === "sentinels"
+    ? ask(server, finder.login, ended, (redis) => askSentinel(redis, finder.masterName))
+    : ask(server, lookup, ended, (redis) => askNode(redis, finder.key, server));
+}
+
+/** Asks a server over a connection of its own. Throws the reason if there is no answer in time. */
+export async function ask<Answer>(
+  server: ServerAddress,
+  login: Login,
+  ended: AbortSignal,
+  question: (redis: Redis) => Promise<Answer>,
+): Promise<Answer> {
   const redis = new Redis({
     ...server,
-    ...loginOptions(finder.kind === "sentinels" ? finder.login : lookup, server.host),
+    ...loginOptions(login, server.host),
     ...{ Connector: ServerConnector, lazyConnect: true, enableReadyCheck: false, disableClientInfo: true },
     ...{ retryStrategy: null, maxRetriesPerRequest: 0 },
     ...{ connectTimeout: ASK_MS, commandTimeout: ASK_MS, disconnectTimeout: 100 },
@@ -191,14 +209,10 @@ async function ask(server: ServerAddress, lookup: PrimaryLookup, ended: AbortSig
   });
   const end = (): void => redis.disconnect();
   ended.addEventListener("abort", end, { once: true });
-  const answer = redis
-    .connect()
-    .then(() =>
-      finder.kind === "sentinels"
-        ? askSentinel(redis, finder.masterName)
-        : askNode(redis, finder.key, server),
-    );
-  const outcome = await within(ASK_MS, answer);
+  const outcome = await within(
+    ASK_MS,
+    redis.connect().then(() => question(redis)),
+  );
   ended.removeEventListener("abort", end);
   end();
   if (outcome.kind === "done") return outcome.result;
@@ -235,6 +249,18 @@ async function askNode(redis: Redis, key: string, { host }: ServerAddress): Prom
   const [named, port] = owner;
   // A node that does not know its own address leaves it out.
   return { host: ["", "?"].includes(named ?? "") ? host : named, port };
+}
+
+/** Whether ioredis looks for the primary again when this connection is made again. */
+export function findsPrimary(redis: Redis): boolean {
+  const { Connector } = redis.options;
+  return Connector !== undefined && Connector !== ServerConnector;
+}
+
+/** Reads an address as `addressText` writes it, and as nodes name themselves: without brackets. */
+export function parseAddress(text: string): ServerAddress {
+  const at = text.lastIndexOf(":");
+  return { host: text.slice(0, at).replace(/^\[(.*)\]$/, "$1"), port: Number(text.slice(at + 1)) };
 }
 
 /** `host:port`, with an IPv6 address in brackets. */

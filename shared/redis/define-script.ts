@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "ioredis";
+import { isUnknownScript, proverOf, type ScriptCall, type Sent, send } from "./prover.ts";
 import type { Decode } from "./reply.ts";
 import { fromScript } from "./unreadable.ts";
 
@@ -9,12 +10,20 @@ export type Word = string | number | Buffer | boolean | undefined;
 type Constant = string | number | boolean;
 type Constants = Readonly<Record<string, Constant | Readonly<Record<string, Constant>>>>;
 
+/**
+ * Says whether a failover may lose the writes of a script. `needed`: it must not, because an effect outside of Redis would happen twice, or an
+ * answer would not be true. The script resolves once they are proven (prover.ts). `reads`: it only reads. `expendable`: it may, because lost
+ * writes are made again, or only count, limit or speed up.
+ */
+export type Proof = "needed" | "reads" | "expendable";
+
 type Definition<Keys extends string, Args extends string, Value> = {
   /** `import source from "./x.lua"` */
   source: string;
   keys: Keys;
   args?: Args;
   constants?: Constants;
+  proof: Proof;
   /** Strings of the reply are Buffers with "bytes". */
   strings?: "text" | "bytes";
   reply: Decode<Value>;
@@ -65,6 +74,7 @@ export function defineScript<const Keys extends string, Value, const Args extend
   keys,
   args,
   constants = {},
+  proof,
   strings = "text",
   reply,
 }: Definition<Keys, Args, Value>): Script<Given<Keys, string>, Given<Args, Word>, Value> {
@@ -74,13 +84,13 @@ export function defineScript<const Keys extends string, Value, const Args extend
   return {
     lua,
     on(redis) {
-      const send = toSend(redis, strings);
+      const run = toRun(redis, proof);
       return async (...[touched, given = {}]: readonly [Values, Values?]) => {
         const words: Sent[] = [sha, 0];
         push(words, ofKeys, touched);
         words[1] = words.length - 2;
         push(words, ofArgs, given);
-        return reply(await evaluate(send, lua, words));
+        return reply(await run({ lua, words, strings }).catch(rethrow));
       };
     },
   };
@@ -155,29 +165,22 @@ function literal(value: Constant): string {
   return typeof value !== "string" ? String(value) : `'${value.replaceAll(/['\\\n]/g, "\\$&")}'`;
 }
 
-type Sent = string | number | Buffer;
-type Send = (command: "EVALSHA" | "EVAL", words: Sent[]) => Promise<unknown>;
-
-/** Strings of replies are text, or Buffers with "bytes". */
-function toSend(redis: Redis, strings: "text" | "bytes"): Send {
-  return (command, words) =>
-    strings === "bytes" ? redis.callBuffer(command, words) : redis.call(command, words);
+/** Runs a script with the proof that it needs, if the connection has a prover; otherwise a reply is all. */
+function toRun(redis: Redis, proof: Proof): (call: ScriptCall) => Promise<unknown> {
+  const prover = proof === "needed" ? proverOf(redis) : undefined;
+  return prover === undefined ? (call) => evaluate(redis, call) : (call) => prover.run(call);
 }
 
-/**
- * Sends a script as its hash, the first of the words, and in full only if Redis does not know it because it is new, was restarted or was
- * flushed.
- */
-async function evaluate(send: Send, lua: string, words: Sent[]): Promise<unknown> {
+/** Sends a script as its hash, and in full only if Redis does not know it because it is new, was restarted or was flushed. */
+async function evaluate(redis: Redis, call: ScriptCall): Promise<unknown> {
   try {
-    return await send("EVALSHA", words);
+    return await send(redis, call, "EVALSHA");
   } catch (error) {
-    if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw fromScript(error);
+    if (!isUnknownScript(error)) throw error;
   }
-  words[0] = lua;
-  try {
-    return await send("EVAL", words);
-  } catch (error) {
-    throw fromScript(error);
-  }
+  return await send(redis, call, "EVAL");
+}
+
+function rethrow(error: unknown): never {
+  throw fromScript(error);
 }

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import type { Logger } from "../platform/log/logger.ts";
-import { findsPrimary } from "./connect.ts";
+import { findsPrimary } from "./connector.ts";
 import { deniedAs, failureOf } from "./failure.ts";
 import {
   type DurabilityMode,
@@ -213,7 +213,10 @@ export class DurableRedis {
       await this.#checkData?.();
       return { kind: "ready", server };
     } catch (error) {
-      if (error instanceof AppError) return { kind: "refused", error };
+      if (error instanceof AppError)
+        return error.code === "queue.unavailable"
+          ? { kind: "away", reason: error.message }
+          : { kind: "refused", error };
       if (failureOf(error) === "denied")
         return { kind: "refused", error: deniedAs("start.redis_denied", error) };
       if (messageOf(error).includes("timed out")) {

@@ -3,7 +3,7 @@ import { AppError, messageOf } from "../platform/errors/app-error.ts";
 /**
  * Why a command failed.
  * - `unsent`: ioredis had no connection to send it on.
- * - `lost`: the connection broke, or no reply came in time.
+ * - `lost`: the connection broke, no reply came in time, or replicas have not confirmed a write.
  * - `failover`: Redis refused it for a reason that passes within a failover.
  * - `full`: Redis has no memory or no disk for it, until somebody makes room.
  * - `denied`: Redis does not let this process do it, until an operator changes a setting.
@@ -38,7 +38,7 @@ export function notePassing(error: Error): Error {
 
 /** Undefined if it is no failure of Redis, or none that is known. */
 export function failureOf(error: unknown): RedisFailure | undefined {
-  if (error instanceof AppError) return undefined;
+  if (error instanceof AppError) return error.code === "queue.outcome_unknown" ? "lost" : undefined;
   if (error instanceof Error && passing.has(error)) return "failover";
   const message = messageOf(error);
   return SAID.find(([, said]) => said.test(message))?.[0] ?? (isOfSelect(error) ? "denied" : undefined);
@@ -46,8 +46,8 @@ export function failureOf(error: unknown): RedisFailure | undefined {
 
 /** Whether the command has certainly changed nothing. */
 export function isUnwritten(error: unknown): boolean {
-  if (error instanceof AppError) return true;
   const failure = failureOf(error);
+  if (error instanceof AppError) return failure === undefined;
   if (failure === "denied") return !WITHIN_SCRIPT.test(messageOf(error));
   return failure !== undefined && failure !== "lost";
 }
@@ -62,7 +62,7 @@ export function isLasting(error: unknown): boolean {
 /** A known failure of Redis as `queue.denied` or `queue.unavailable`; any other error as it is. */
 export function unlessRedis(error: unknown): unknown {
   const failure = failureOf(error);
-  if (failure === undefined) return error;
+  if (failure === undefined || error instanceof AppError) return error;
   if (failure === "denied") return deniedAs("queue.denied", error);
   return new AppError("queue.unavailable", { reason: messageOf(error), retryAfterMs: 2000, cause: error });
 }

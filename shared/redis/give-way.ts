@@ -34,7 +34,7 @@ const LOOK_EVERY_MS = 1000;
 const ENOUGH = 0.95;
 
 /** Lets go of so many bytes or some more, and resolves with how many things went; 0 if none is left to go. */
-export type LetGo = (bytes: number) => Promise<number>;
+export type Evict = (bytes: number) => Promise<number>;
 
 type Memory = Pick<ServerState, "usedMemoryBytes" | "maxMemoryBytes">;
 
@@ -44,7 +44,7 @@ type Options = {
   /** The part of Redis' `maxmemory` above which it gives way. */
   above: number;
   /** Called each time when Redis has become too full. */
-  begin: () => LetGo;
+  begin: () => Evict;
   log: Logger;
 };
 
@@ -54,7 +54,7 @@ export class GiveWay {
   readonly #timer: NodeJS.Timeout;
   #looking = false;
   /** Undefined while there is room. */
-  #giving: { letGo: LetGo; gone: number } | undefined;
+  #giving: { evict: Evict; gone: number } | undefined;
 
   constructor(options: Options) {
     this.#options = options;
@@ -90,7 +90,7 @@ export class GiveWay {
     while (this.#giving !== undefined) {
       const over = bytesOver(memory, above * ENOUGH);
       if (over === 0) return this.#end(this.#giving.gone);
-      const gone = await this.#giving.letGo(over);
+      const gone = await this.#giving.evict(over);
       if (gone === 0) return;
       this.#giving.gone += gone;
       memory = await readServerState(durable.redis, durable.mode);
@@ -99,7 +99,7 @@ export class GiveWay {
 
   #begin({ usedMemoryBytes, maxMemoryBytes }: Memory): void {
     const { what, begin, log } = this.#options;
-    this.#giving = { letGo: begin(), gone: 0 };
+    this.#giving = { evict: begin(), gone: 0 };
     log.warn(`${what}.evicted`, { usedMemoryBytes, maxMemoryBytes });
   }
 

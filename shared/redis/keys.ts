@@ -13,6 +13,11 @@ export function prefixOf(name: string): string {
 
 export const PREFIX = prefixOf(DEFAULT_NAME);
 
+/** String: is written again after each batch that all replicas confirm (replicated-writes.ts). */
+export function confirmedKeyOf(prefix: string): string {
+  return `${prefix}:confirmed`;
+}
+
 export type Keys = ReturnType<typeof keysOf>;
 
 export function keysOf(prefix: string) {

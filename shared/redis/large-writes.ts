@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { type Logger, silentLogger } from "../platform/log/logger.ts";
@@ -7,10 +8,11 @@ import { DurableRedis } from "./durable.ts";
 import { ownMs } from "./large.ts";
 import { createClaimLayout } from "./layout.ts";
 import { type Partition, partitionOf } from "./partition.ts";
+import { proverOf, proveWith } from "./prover.ts";
 import { whenReady } from "./ready.ts";
 import type { DurabilityMode } from "./server-state.ts";
 
-/** After so long without a byte on the connection it is asked whether Redis answers elsewhere. */
+/** Silence on the connection after which Redis is asked elsewhere. */
 const SILENT_MS = 1500;
 /** An answer elsewhere is older than that if anything has moved here since. */
 const ANSWERED_MS = SILENT_MS + 300;
@@ -131,8 +133,8 @@ export class LargeWrites {
   }
 
   /**
-   * Cuts the connection at the deadline, and when nothing has moved on it for too long though Redis answers on the other one.
-   * A Redis that answers nowhere may be at a large call of another gateway. Node's time-out of a socket sees the bytes of one
+   * Cuts the connection at the deadline, and when nothing has moved on it while Redis has answered twice on the other one.
+   * A Redis that answers nowhere may be at a large call of another gateway. One that has answered once may be at this call since then. Node's time-out of a socket sees the bytes of one
    * write go out piece by piece. Once all are out, Redis has time by their size to answer.
    */
   async #watched<Result>(
@@ -155,10 +157,13 @@ export class LargeWrites {
       this.#log.warn(event, { bytes });
       socket.destroy();
     };
-    const ask = async (): Promise<void> => {
+    const ask = async (isAgain: boolean): Promise<void> => {
+      const { bytesRead } = socket;
       socket.setTimeout(SILENT_MS);
       await this.#beside.ping();
+      await nextTurn(); // a reply here may be read after the one there
       if (isOver) return;
+      if (isAgain && socket.bytesRead === bytesRead) return cut("redis.unresponsive");
       answeredAt = performance.now();
       socket.setTimeout(SILENT_MS);
     };
@@ -167,8 +172,8 @@ export class LargeWrites {
       // If this process stood still, its timer ends before it reads what has come meanwhile.
       setImmediate(() => {
         if (isOver || socket.bytesRead !== bytesRead) return;
-        if (performance.now() - answeredAt < ANSWERED_MS) cut("redis.unresponsive");
-        else ask().catch(() => {}); // no answer: it is asked again
+        const isAgain = performance.now() - answeredAt < ANSWERED_MS;
+        ask(isAgain).catch(() => {}); // no answer: it is asked again
       });
     };
     const deadline = setTimeout(() => cut("redis.slow"), until - this.#clock());
@@ -198,6 +203,7 @@ export class LargeWrites {
 function connectForLarge(redis: Redis): Redis {
   const beside = connectBeside(redis, { lazyConnect: true });
   delete beside.options.commandTimeout;
+  proveWith(beside, proverOf(redis)?.over(beside));
   return beside;
 }
 

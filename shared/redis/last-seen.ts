@@ -11,6 +11,7 @@ const NOTE = defineScript({
   source: noteSeenLua,
   keys: "seen",
   args: "keptMs, ...members",
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -18,6 +19,7 @@ const READ = defineScript({
   source: lastSeenLua,
   keys: "seen",
   args: "freshMs",
+  proof: "reads",
   reply: tuple(integer, list(text)),
 });
 

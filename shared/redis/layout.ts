@@ -7,6 +7,7 @@ import type { Redis } from "./connect.ts";
 import { defineScript } from "./define-script.ts";
 import type { RunnerKeys } from "./keys.ts";
 import type { Partition } from "./partition.ts";
+import { proverOf } from "./prover.ts";
 import { text } from "./reply.ts";
 import { fromScript, isUnreadable } from "./unreadable.ts";
 
@@ -24,16 +25,26 @@ const { version } = createRequire(import.meta.url)("postern/package.json") as { 
 
 export const RELEASE = version;
 
-/** What lies under the key of the layout: `release` wrote it. */
-const Stored = z.object({ layout: z.int(), release: z.string() });
+/** What lies under the key of the layout: `release` wrote it. `durability` is there once a process has had its writes replicated. */
+const Stored = z.object({
+  layout: z.int(),
+  release: z.string(),
+  durability: z.literal("replicated").optional(),
+});
 
-const encode = (layout: number) =>
-  JSON.stringify({ layout, release: version } satisfies z.infer<typeof Stored>);
+/** The words with which a process claims its layout. */
+function claimOf(layout: number, replicated: boolean) {
+  const own = { layout, release: version, ...(replicated && { durability: "replicated" as const }) };
+  return { own: JSON.stringify(own satisfies z.infer<typeof Stored>), layout, replicated };
+}
+
+const isReplicated = (redis: Redis): boolean => proverOf(redis) !== undefined;
 
 const CLAIM = defineScript({
   source: claimLayoutLua,
   keys: "layout, sign",
-  args: "own, refusesSign",
+  args: "own, layout, replicated, refusesSign",
+  proof: "expendable",
   reply: text,
 });
 
@@ -45,8 +56,8 @@ const CLAIM = defineScript({
 export function createClaimLayout({ redis, keys }: Partition): () => Promise<void> {
   const claim = CLAIM.on(redis);
   const touched = { layout: keys.layout, sign: keys.layout };
-  const words = { own: encode(LAYOUT), refusesSign: false };
-  return async () => requireOwn(await claim(touched, words).catch(unlessUnreadable), LAYOUT, drain);
+  const words = { ...claimOf(LAYOUT, isReplicated(redis)), refusesSign: false };
+  return async () => requireOwn(await claim(touched, words).catch(unlessUnreadable), words, drain);
 }
 
 /**
@@ -56,11 +67,11 @@ export function createClaimLayout({ redis, keys }: Partition): () => Promise<voi
 export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => Promise<void> {
   const claim = CLAIM.on(redis);
   const touched = { layout: keys.layout, sign: keys.calls };
-  const own = encode(RUNNER_LAYOUT);
+  const own = claimOf(RUNNER_LAYOUT, isReplicated(redis));
   let hasHeld = false;
   return async () => {
-    const found = await claim(touched, { own, refusesSign: !hasHeld }).catch(unlessUnreadable);
-    requireOwn(found, RUNNER_LAYOUT, keepKeys);
+    const found = await claim(touched, { ...own, refusesSign: !hasHeld }).catch(unlessUnreadable);
+    requireOwn(found, own, keepKeys);
     hasHeld = true;
   };
 }
@@ -68,8 +79,12 @@ export function createClaimRunnerLayout(redis: Redis, keys: RunnerKeys): () => P
 /** For commands, which must not claim an empty Redis: throws `start.layout_mismatch` if another layout is there. */
 export async function checkLayout({ redis, keys }: Partition): Promise<void> {
   const found = await redis.get(keys.layout).catch(unlessUnreadable);
-  if (found !== null) requireOwn(found, LAYOUT, drain);
+  if (found !== null) requireOwn(found, claimOf(LAYOUT, isReplicated(redis)), drain);
 }
+
+const WEAKER =
+  "a failover can lose what this process writes: other processes of this deployment have all replicas confirm their writes. To fix this, " +
+  'set durability = "replicated" in postern.toml, as they do (docs/redis.md)';
 
 /** What is no string is another layout too. */
 function unlessUnreadable(error: unknown): string {
@@ -77,9 +92,16 @@ function unlessUnreadable(error: unknown): string {
   throw error;
 }
 
-function requireOwn(stored: string, own: number, remedyWith: (release: string) => string): void {
+function requireOwn(
+  stored: string,
+  { layout: own, replicated }: ReturnType<typeof claimOf>,
+  remedyWith: (release: string) => string,
+): void {
   const found = Stored.safeParse(parseJson(stored)).data;
-  if (found?.layout === own) return;
+  if (found?.layout === own) {
+    if (found.durability === undefined || replicated) return;
+    throw new AppError("start.redis_not_durable", { reason: WEAKER });
+  }
   const [what, release] =
     found === undefined
       ? ["keys of an unknown layout", "the release that wrote them"]

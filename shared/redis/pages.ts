@@ -22,6 +22,7 @@ const PAGE = defineScript({
   source: pageOfScoredLua,
   keys: "scored",
   args: "min, max, count, highestFirst, seenScore, seenMember",
+  proof: "reads",
   reply: list(text),
 });
 

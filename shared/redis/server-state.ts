@@ -1,7 +1,8 @@
 import type { Redis } from "ioredis";
 import { AppError } from "../platform/errors/app-error.ts";
-import { findsPrimary } from "./connect.ts";
+import { findsPrimary } from "./connector.ts";
 import { failureOf, notePassing } from "./failure.ts";
+import { proverOf } from "./prover.ts";
 
 /**
  * What the deployment asks of its Redis. `strict`: its settings show that a reply means "on disk". `replicated`: the same of the primary
@@ -27,7 +28,8 @@ export const FULL_COVERAGE =
 
 /** Warning about a Redis that fails over to replicas. */
 export const FAILOVER =
-  "a failover can lose calls that were answered with 202: the replica that takes over may lack the newest ones";
+  "a failover can lose calls that were answered with 202: the replica that takes over may lack the newest ones. " +
+  'To lose none, set durability = "replicated"';
 
 /** A server that can keep what a 202 promises. */
 export type ServerState = {
@@ -39,6 +41,12 @@ export type ServerState = {
   readonly needsFullCoverage: boolean;
 };
 
+/** Asks a replica whether what it confirms is on its disk. If it is not, throws `start.redis_not_durable` with what to do about it. */
+export async function requireDurableReplica(redis: Redis): Promise<void> {
+  const info = parseInfo(await redis.info());
+  diskProof("replicated", info, await readConfig(redis, info));
+}
+
 /**
  * Asks Redis whether it can keep what a 202 promises now. If it cannot, throws `start.redis_not_durable` with what to do
  * about it.
@@ -47,6 +55,7 @@ export async function readServerState(redis: Redis, mode: DurabilityMode): Promi
   const info = parseInfo(await redis.info());
   requirePrimary(info, redis);
   const shown = mode === "relaxed" ? undefined : await readConfig(redis, info);
+  if (mode === "replicated") await proverOf(redis)?.check();
   return {
     proof: mode === "relaxed" ? "none" : diskProof(mode, info, shown),
     needsFullCoverage: shown?.[FULL_COVERAGE_SETTING] === "yes",
@@ -163,7 +172,7 @@ function toPairs(reply: unknown): [string, string][] {
   return pairs;
 }
 
-function parseInfo(text: string): Record<string, string> {
+export function parseInfo(text: string): Record<string, string> {
   const lines = text.split(/\r?\n/).filter((line) => line.includes(":"));
   return Object.fromEntries(
     lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1)]),

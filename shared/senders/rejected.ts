@@ -1,6 +1,6 @@
 import { AppError } from "../platform/errors/app-error.ts";
 import type { Reason } from "./advice.ts";
-import type { Found } from "./template.ts";
+import type { Lookup } from "./template.ts";
 
 /**
  * The reason is for the log and the operator; the caller is not told it. `detail` says where and what was wanted, and nothing
@@ -17,7 +17,7 @@ export function reasonOf(message: string): string {
 }
 
 /** The text that was found. Throws if there is none. */
-export function need(found: Found): string {
+export function need(found: Lookup): string {
   if ("problem" in found) throw rejected(found.problem, found.what);
   return found.value;
 }

@@ -90,7 +90,7 @@ export function toPointer(text = ""): string[] {
 }
 
 /** What was found of a request: text, or why there is none. */
-export type Found =
+export type Lookup =
   | { readonly value: string }
   | { readonly problem: "missing" | "repeated"; readonly what: string };
 
@@ -110,7 +110,7 @@ export class RequestValues {
   }
 
   /** Of several names, the first that the request has; that must come once. Its bytes, decoded as latin1. */
-  header(names: readonly string[]): Found {
+  header(names: readonly string[]): Lookup {
     for (const name of names) {
       const found = onlyHeaderValue(this.#req, name);
       if ("value" in found) return found;
@@ -119,7 +119,7 @@ export class RequestValues {
     return { problem: "missing", what: `header ${names.join(" or ")}` };
   }
 
-  query(name: string): Found {
+  query(name: string): Lookup {
     const [value, ...more] = new URLSearchParams(rawQuery(this.#req.url ?? "")).getAll(name);
     const what = `query parameter ${name}`;
     if (value === undefined) return { problem: "missing", what };
@@ -133,7 +133,7 @@ export class RequestValues {
   }
 
   /** A field of the body, if that is JSON. */
-  field(pointer: readonly string[]): Found {
+  field(pointer: readonly string[]): Lookup {
     const what = `field /${pointer.join("/")}`;
     const values = this.#valuesAt(pointer);
     if (values.some(isTooLarge))
@@ -154,7 +154,7 @@ export class RequestValues {
 }
 
 /** The text that a template stands for in this request. It can hold literals, headers, query parameters and fields. */
-export function fill(template: readonly Part[], values: RequestValues): Found {
+export function fill(template: readonly Part[], values: RequestValues): Lookup {
   let text = "";
   for (const part of template) {
     const found = textOf(part, values);
@@ -164,7 +164,7 @@ export function fill(template: readonly Part[], values: RequestValues): Found {
   return { value: text };
 }
 
-function textOf(part: Part, values: RequestValues): Found {
+function textOf(part: Part, values: RequestValues): Lookup {
   switch (part.kind) {
     case "literal":
       return { value: part.text };

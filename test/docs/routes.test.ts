@@ -123,5 +123,5 @@ test.each([...new Set(ALL.map(([document]) => document))])(
 
 test("docs/webhooks.md lists the statuses that a webhook is answered with, and each has a file of tests", () => {
   const rows = readDocument("docs/webhooks.md").matchAll(/^\| (\d{3}) \|/gm);
-  expect([...rows].map(([, status]) => Number(status))).toEqual(testedIn("webhooks-gateway/deliver"));
+  expect([...rows].map(([, status]) => Number(status))).toEqual(testedIn("webhooks-gateway/receive"));
 });

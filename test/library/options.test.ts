@@ -140,7 +140,7 @@ const wrong: [keyof typeof makers, string, object, RegExp][] = [
     "webhooks",
     "a durability that is none",
     inPostern({ redis: { durability: "lax" } }),
-    /^postern: redis\.durability: must be "strict", "managed" or "relaxed"/,
+    /^postern: redis\.durability: must be "strict", "replicated", "managed" or "relaxed"/,
   ],
   [
     "webhooks",

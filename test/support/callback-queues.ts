@@ -13,6 +13,7 @@ const ADD = defineScript({
   keys: "",
   args: "prefix, data, ...calls(gate, queue, id)",
   constants: QUEUE_CONSTANTS,
+  proof: "expendable",
   reply: nothing,
 });
 

@@ -8,6 +8,7 @@ const MULTIPLY = defineScript({
   source: multiplyFailedLua,
   keys: "registry",
   args: "prefix, queue, id, to, first, count, everyMs",
+  proof: "expendable",
   reply: nothing,
 });
 

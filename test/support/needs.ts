@@ -48,6 +48,8 @@ const PROGRAMS = {
     otherwise: "brew install util-linux",
     isUsable: (path) => /util-linux/.test(spawnSync(path, ["--version"]).stdout?.toString() ?? ""),
   },
+  zsh: { names: ["zsh"], debian: ["zsh"], otherwise: "brew install zsh" },
+  fish: { names: ["fish"], debian: ["fish"], otherwise: "brew install fish" },
   "systemd-analyze": {
     names: ["systemd-analyze"],
     debian: ["systemd"],

@@ -25,7 +25,7 @@ export function unpackValkey(env: NodeJS.ProcessEnv): void {
   const dir = tempDir();
   const run = (program: string, args: readonly string[]) =>
     spawnSync(program, args, { cwd: dir, env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).stdout;
-  const targets = run("apt-get", ["indextargets", "-o", "$(SITE) $(CODENAME)"]) ?? "";
+  const targets = run("apt-get", ["indextargets", "--format", "$(SITE) $(CODENAME)"]) ?? "";
   const [, site, codename] = /^(\S+\/debian\/?) ([a-z]+)$/m.exec(targets) ?? [];
   if (site === undefined) return;
   for (const name of ["lists/partial", "cache/archives/partial"])

@@ -43,7 +43,7 @@ const untilTakenOver = (redis: Topology, key: string, from: number) =>
     return next !== undefined && next.port !== from;
   });
 
-describe.each(TOPOLOGIES)("with %s", (_, use, keys) => {
+describe.concurrent.each(TOPOLOGIES)("with %s", (_, use, keys) => {
   const redis = use();
   const postern = usePostern();
   const ways = Object.entries(FAILOVERS).flatMap(([how, failOver]) =>

@@ -16,7 +16,7 @@ export function forgetCall(deps: ProgramDeps, named: string, options: ForgetOpti
     }
     const forgotten = await operations.forgetCall({ call_id: id, reason: options.reason });
     const { forgotten_before: before } = forgotten;
-    if (options.json) deps.print(jsonLine({ call_id: id, ...forgotten }));
+    if (options.json) deps.print(jsonLine(forgotten));
     deps.say(before === null ? `${id} is forgotten\n` : `${id} was already forgotten at ${before}\n`);
     return EXIT.ok;
   });

@@ -38,7 +38,7 @@ function inWords(life: CallLifeView): string {
     ["body", bodyText(life)],
     ["result", resultText(life.result)],
     ["payer", payment ? `${payment.terms.payer} (postern payments show ${id})` : undefined],
-    ["endpoint", life.path ?? undefined],
+    ["endpoint", life.endpoint ?? undefined],
     ["delivery id", life.delivery_id ?? undefined],
     ["attempts", attemptsText(life)],
     ["traceparent", life.traceparent ?? undefined],

@@ -76,10 +76,10 @@ async function readNamed(
 
 function matches(call: FailedCallView, { endpoint, text, since, until, ...same }: FailedFilter): boolean {
   const failedAt = Date.parse(call.failed_at);
-  const texts = [call.id, call.reason, call.path];
+  const texts = [call.id, call.reason, call.endpoint];
   return (
     (text === undefined || texts.some((each) => each?.toLowerCase().includes(text.toLowerCase()))) &&
-    (endpoint === undefined || call.path === endpoint) &&
+    (endpoint === undefined || call.endpoint === endpoint) &&
     (since === undefined || failedAt >= Date.parse(since)) &&
     (until === undefined || failedAt <= Date.parse(until)) &&
     (["origin", "service_id", "job_id", "code"] as const).every(
@@ -96,8 +96,8 @@ function foundText({ shown, matching, total }: Found): string {
   return `${matching === total ? all : `${matching} of ${all} ${matching === 1 ? "matches" : "match"}`}${listed}`;
 }
 
-function toCells({ id, origin, path, service_id, job_id, ...call }: FailedCallView): string[] {
-  const from = path === undefined ? origin : `${origin} ${path}`;
+function toCells({ id, origin, endpoint, service_id, job_id, ...call }: FailedCallView): string[] {
+  const from = endpoint === undefined ? origin : `${origin} ${endpoint}`;
   const { failed_at: failedAt, attempts, code, reason } = call;
   return [
     ...[id, toSeconds(failedAt), age(failedAt), from, `${service_id}/${job_id}`],

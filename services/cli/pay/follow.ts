@@ -37,7 +37,7 @@ export async function followCall(
   const progress = createProgress(screen, tell);
   const onState = (state: string): void => {
     progress.clear();
-    tell("state", { state }, `state: ${plain(state)}\n`);
+    tell("state", { state }, `state: ${plain(state)}${MEANING[state] ?? ""}\n`);
   };
   const watched = await watch(followed, { token, deadline, onState, onProgress: progress.update });
   progress.clear();
@@ -51,6 +51,11 @@ export async function followCall(
 }
 
 /** Undefined if the runner has the job, or has done it. */
+const MEANING: Readonly<Record<string, string>> = {
+  queued: " (accepted, and not ended yet)",
+  injected: " (the runner answered with 2xx)",
+};
+
 function failureOf(state: string | undefined, watched: Watched): string | undefined {
   const failed = watched.kind === "ended" && watched.result === "failed";
   if (state === "injected" && !failed) return undefined;

@@ -11,7 +11,14 @@ import { type Answer, isSuccess, post, reasonOf, textIn, wordsOf } from "../http
 import { type BodyOptions, isResultToken } from "../options.ts";
 import { payerKey, whyNoKey } from "../payer-key.ts";
 import type { ProgramDeps } from "../program-deps.ts";
-import { CALL_FAILED, fetchResult, type JobResult, NoResult, type Proof, toResult } from "../result/fetch.ts";
+import {
+  CALL_FAILED,
+  type Credentials,
+  fetchResult,
+  type JobResult,
+  NoResult,
+  toResult,
+} from "../result/fetch.ts";
 import { printResult, resultJson } from "../result/print.ts";
 import type { Terminal } from "../terminal.ts";
 import { jsonLine, plain } from "../text.ts";
@@ -235,7 +242,7 @@ async function awaitOutput(
 
 async function fetchPaid(
   url: URL,
-  proof: Proof,
+  proof: Credentials,
   deadline: number,
   tell: Tell,
 ): Promise<JobResult | undefined> {

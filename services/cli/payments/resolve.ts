@@ -20,13 +20,12 @@ export type ResolveOptions = Operated & {
  * is open. 1 if its state does not allow that.
  */
 export function resolvePayment(deps: ProgramDeps, named: string, options: ResolveOptions): Promise<number> {
-  const { transaction, json } = options;
   const decision = decisionOf(options);
   const { verdict } = decision;
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
     await operations.resolvePayment({ call_id: id, ...decision });
-    if (json) deps.print(jsonLine({ call_id: id, verdict, transaction: transaction ?? null }));
+    if (options.json) deps.print(jsonLine(await operations.getPayment({ call_id: id })));
     deps.say(`${id} is ${DONE[verdict]}\n`);
     return EXIT.ok;
   });

@@ -11,7 +11,7 @@ export function withdrawRefund(deps: ProgramDeps, named: string, options: Withdr
   return withOperations(deps, options, async (operations) => {
     const id = await callIdOf(operations, named);
     await operations.withdrawRefund({ call_id: id, reason: options.reason });
-    if (options.json) deps.print(jsonLine({ call_id: id, state: "injected" }));
+    if (options.json) deps.print(jsonLine(await operations.getPayment({ call_id: id })));
     deps.say(`${id} is injected; its refund is withdrawn\n`);
     return EXIT.ok;
   });

@@ -9,8 +9,7 @@ import { type Operated, withOperations } from "../with-operations.ts";
 
 /** A limit of 0 is none. `since` is in unix ms. */
 export type ListOptions = Operated &
-  Omit<RejectedFilter, "since" | "path"> & {
-    endpoint?: string;
+  Omit<RejectedFilter, "since"> & {
     since?: number;
     limit: number;
     json?: boolean;
@@ -24,11 +23,12 @@ const PAGE_MAX = 500;
  */
 export function listRejected(deps: ProgramDeps, options: ListOptions): Promise<number> {
   const most = options.limit === 0 ? Number.POSITIVE_INFINITY : options.limit;
-  const { endpoint: path, unknown, code, since } = options;
-  const filter = { path, unknown, code, since: since === undefined ? undefined : toIso(since) };
+  const { endpoint, unknown, code, since } = options;
+  const filter = { endpoint, unknown, code, since: since === undefined ? undefined : toIso(since) };
   return withOperations(deps, options, async (operations) => {
-    const isEmpty = path !== undefined && (await operations.listRejected({ path, limit: 1 })).count === 0;
-    const refused = isEmpty ? await refuseUnknownPath(deps, path, operations) : undefined;
+    const isEmpty =
+      endpoint !== undefined && (await operations.listRejected({ endpoint, limit: 1 })).count === 0;
+    const refused = isEmpty ? await refuseUnknownPath(deps, endpoint, operations) : undefined;
     if (refused !== undefined) return refused;
     const listing = createListing<RejectedView>(deps, {
       columns: [

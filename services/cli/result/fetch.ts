@@ -7,7 +7,7 @@ import { signInHeader } from "./sign-in.ts";
 export type JobResult = { status: number; contentType: string | undefined; body: Buffer };
 
 /** Proof of the right to a result. The key is used if there is no token, or the token is refused. */
-export type Proof = { token: string | undefined; payerKey: Secret | undefined };
+export type Credentials = { token: string | undefined; payerKey: Secret | undefined };
 
 /** Why a result could not be fetched, as a sentence. */
 export class NoResult extends Error {
@@ -31,7 +31,7 @@ const ATTEMPT_MS = 15_000;
 /**
  * Fetches a call's result. Asks again while the call has not ended, until the deadline (unix ms), and at least once. Throws NoResult.
  */
-export async function fetchResult(url: URL, proof: Proof, deadline: number): Promise<JobResult> {
+export async function fetchResult(url: URL, proof: Credentials, deadline: number): Promise<JobResult> {
   for (;;) {
     const answer = await askOnce(url, proof, Math.max(deadline, systemClock() + ATTEMPT_MS));
     const { status, json } = answer;
@@ -48,7 +48,7 @@ export function toResult({ status, headers, body }: Answer): JobResult {
 }
 
 /** The token and the sign-in go to this URL only: no redirect is followed. A nonce is good for one sign-in, so each try signs again. */
-async function askOnce(url: URL, { token, payerKey }: Proof, deadline: number): Promise<Answer> {
+async function askOnce(url: URL, { token, payerKey }: Credentials, deadline: number): Promise<Answer> {
   const first = await send(url, deadline, token === undefined ? {} : { Authorization: `Bearer ${token}` });
   if (first.status !== 402 || payerKey === undefined) return first;
   const signIn = signInHeader(first, url, payerKey);

@@ -6,7 +6,7 @@ import { isResultToken } from "../options.ts";
 import { payerKey, whyNoKey } from "../payer-key.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
-import { fetchResult, NoResult, type Proof } from "./fetch.ts";
+import { type Credentials, fetchResult, NoResult } from "./fetch.ts";
 import { printResult, resultJson } from "./print.ts";
 
 export type ResultOptions = { tokenFile?: string; wait: number; json?: boolean; quiet?: boolean };
@@ -43,7 +43,7 @@ function hintFor(error: unknown): string {
   return error instanceof NoResult ? (HINTS[String(error.code)] ?? "") : "";
 }
 
-function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Proof | string {
+function readProof({ env }: ProgramDeps, { tokenFile }: ResultOptions): Credentials | string {
   const given = tokenFile === undefined ? env["POSTERN_RESULT_TOKEN"] || undefined : readTokenFile(tokenFile);
   if (typeof given === "object") return given.problem;
   const token = given?.trim();

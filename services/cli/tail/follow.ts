@@ -6,7 +6,12 @@ import { connectBeside } from "../../../shared/redis/connect.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
 import { nothing } from "../../../shared/redis/reply.ts";
-import { type CallEvent, type LeftOut, type Teller, Told } from "../../../shared/telemetry/events/event.ts";
+import {
+  type CallEvent,
+  EventBatch,
+  type LeftOut,
+  type Teller,
+} from "../../../shared/telemetry/events/event.ts";
 import { LOOK_EVERY_MS } from "../../../shared/telemetry/events/publish.ts";
 import followLua from "./follow.lua";
 
@@ -42,6 +47,7 @@ const FOLLOW = defineScript({
   source: followLua,
   keys: "followed",
   args: "id, leaseMs, isNew",
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -63,7 +69,7 @@ export async function follow(partition: Partition, follower: Follower): Promise<
   connection.on("message", (_channel: string, text: string) => take(text));
 
   function take(text: string): void {
-    const told = Told.safeParse(parseJson(text)).data;
+    const told = EventBatch.safeParse(parseJson(text)).data;
     if (told === undefined) {
       follower.onUnreadable();
       return;

@@ -25,9 +25,9 @@ export function createCheckToken(tokens: readonly OperatorToken[], lockout: Lock
     const digest = sha256(Buffer.from(text));
     const [found] = known.filter((each) => timingSafeEqual(each.digest, digest));
     if (!found?.isRandom) {
-      const giveBack = lockout.takeTry(address);
+      const release = lockout.takeTry(address);
       if (found === undefined) throw unauthorized("unknown token");
-      giveBack();
+      release();
     }
     lockout.trust(address);
     return found.token;

@@ -22,9 +22,9 @@ export function createAssertSameSite(publicUrl: string | undefined) {
       throw crossSite(
         `Origin ${JSON.stringify(origin)} does not match Host ${JSON.stringify(host)}; behind a proxy, set public_url in operator.toml`,
       );
-    const isProven = site === "same-origin" || origin !== undefined;
+    const isSameOrigin = site === "same-origin" || origin !== undefined;
     const isSafe = SAFE_METHODS.includes(req.method ?? "");
-    if (by === "session" && !isSafe && !isProven)
+    if (by === "session" && !isSafe && !isSameOrigin)
       throw crossSite("a change with a session needs the Origin or Sec-Fetch-Site header");
   };
 

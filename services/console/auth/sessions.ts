@@ -41,7 +41,7 @@ type Options = {
   clock: Clock;
 };
 
-type Found = { token: OperatorToken; id: string; until: number };
+type Session = { token: OperatorToken; id: string; until: number };
 
 /**
  * Sessions of the page. One is a cookie that the token's own secret has signed: no session is stored, any replica with this configuration
@@ -79,7 +79,7 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
   }
 
   /** Every token is tried, also after a match. */
-  function read(value: string, salt: string): Found | undefined {
+  function read(value: string, salt: string): Session | undefined {
     const [, until = "", id = "", mac = ""] = SESSION.exec(value) ?? [];
     // Whoever has a token could sign a session that never ends.
     if (mac === "" || Number(until) <= clock() || Number(until) > clock() + sessionMs + SKEW_MS)
@@ -90,7 +90,7 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
   }
 
   /** A browser may send several cookies of one name, if somebody on a domain above has set one. */
-  async function sessionsOf(req: IncomingMessage): Promise<Found[]> {
+  async function sessionsOf(req: IncomingMessage): Promise<Session[]> {
     const pairs = headerValues(req, "cookie").flatMap((header) => header.split(/; */));
     const values = pairs.filter((pair) => pair.startsWith(`${name}=`)).slice(0, 4);
     const salt = values.length > 0 ? await readSalt() : null;

@@ -1,4 +1,4 @@
-import type { Told } from "../../../shared/call/callback.ts";
+import type { CallbackEvent } from "../../../shared/call/callback.ts";
 import type { ResultRead, Results } from "../../../shared/call/results/store.ts";
 import { parseRetryAfter } from "../../../shared/http/headers.ts";
 import { createAddressList } from "../../../shared/http/ip/address-list.ts";
@@ -75,7 +75,10 @@ export function createCallbacks(options: Options): Callbacks {
 }
 
 /** Of a call that Postern failed all is told already. */
-async function readEnd(results: Pick<Results, "read">, { call_id, failure }: Told): Promise<ResultRead> {
+async function readEnd(
+  results: Pick<Results, "read">,
+  { call_id, failure }: CallbackEvent,
+): Promise<ResultRead> {
   if (failure !== undefined) return { kind: "none kept" };
   return results.read(call_id).catch((error: unknown) => {
     if (toAppError(error).code === "record.unreadable") return { kind: "gone" } as const;

@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, type KeyObject, sign as signature } from "node:crypto";
-import type { Failure, Told } from "../../../shared/call/callback.ts";
+import type { CallbackEvent, Failure } from "../../../shared/call/callback.ts";
 import type { CallHead } from "../../../shared/call/job-call.ts";
 import type { ProblemText } from "../../../shared/call/results/result.ts";
 import type { ResultRead } from "../../../shared/call/results/store.ts";
@@ -30,7 +30,7 @@ type Result = { status: number; content_type?: string; body?: string; body_base6
 
 /** What is told of a call's end: in the form that Standard Webhooks recommends, with as much of the result as is kept and fits. */
 export function toBody(
-  { told, service_id, job_id, accepted_at }: CallHead & { told: Told },
+  { told, service_id, job_id, accepted_at }: CallHead & { told: CallbackEvent },
   read: ResultRead,
   resultBytesMax: number,
 ): Buffer {

@@ -75,7 +75,7 @@ export type Consumer = {
 };
 
 /** Time for aborted injections to put their calls back. */
-const GIVE_BACK_MS = 1000;
+const RELEASE_MS = 1000;
 
 /**
  * Takes calls from all queues of a partition by turns, and does with each what `deliver` decides. However many queues there are,
@@ -122,7 +122,7 @@ export function consume(options: ConsumeOptions): Consumer {
       listen.stop();
       if ((await within(graceMs, ended)).kind === "late") {
         holds.loseAll("the producer is stopping");
-        await within(GIVE_BACK_MS, ended);
+        await within(RELEASE_MS, ended);
       }
       clearInterval(renewing);
     },
@@ -148,7 +148,9 @@ function createWork(options: ConsumeOptions, parts: Parts) {
   const { workerName, log } = options;
   const { take, toNext } = createTake(options, parts);
   const records = createCallRecords(options.partition);
-  const finish = createFinish({ backendOf, holds, records, dueIn: parts.upkeep.dueIn, log });
+  const finish = createFinish({
+    ...{ backendOf, holds, records, dueIn: parts.upkeep.dueIn, lookForTaken: lostTakes.look, log },
+  });
   const working = new Set<Promise<void>>();
   let tokens = 0;
   let stopped = false;

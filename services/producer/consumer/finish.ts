@@ -64,6 +64,8 @@ type FinishDeps = {
   records: Pick<CallRecords, "unsure">;
   /** Is told in how many ms a call that waits is due. */
   dueIn: (ms: number) => void;
+  /** Looks for a next call that Redis may have given to this worker, although no reply said so. */
+  lookForTaken: () => void;
   log: Logger;
 };
 
@@ -71,7 +73,7 @@ type FinishDeps = {
  * If Redis refuses the write, or the lock has run out and nobody has taken the call back, the write is repeated until the call is
  * no longer held: another worker may have it then.
  */
-export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDeps): Finish {
+export function createFinish({ backendOf, holds, records, dueIn, lookForTaken, log }: FinishDeps): Finish {
   async function once(held: Held, verdict: Verdict, fetchNext: FetchNext): Promise<Fetched | undefined> {
     // Before the call can be taken again, or be found among the failed.
     if (verdict.unsure) await records.unsure(held);
@@ -148,6 +150,7 @@ export function createFinish({ backendOf, holds, records, dueIn, log }: FinishDe
       try {
         return await once(held, verdict, fetchNext);
       } catch (error) {
+        lookForTaken();
         if (isLockMissing(error) && (await holds.regain(held))) continue;
         if (isLost(held, verdict, error)) return undefined;
         await delay(RETRY_PAUSE_MS);

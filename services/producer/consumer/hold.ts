@@ -66,6 +66,7 @@ const RENEW = defineScript({
   source: renewLocksLua,
   keys: "...callKeys(job, lock, stalled, active)",
   args: "lockMs, ...calls(token, id, crashes)",
+  proof: "expendable",
   reply: list(integer),
 });
 
@@ -73,6 +74,7 @@ const RENEW_ALONE = defineScript({
   source: renewAloneLua,
   keys: "alone",
   args: "worker, ms",
+  proof: "expendable",
   reply: nothing,
 });
 

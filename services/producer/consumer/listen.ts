@@ -89,9 +89,21 @@ export function createListen({ partition, serves, turns, fill, server }: Options
   };
 }
 
-const TELL_NOW = defineScript({ source: tellNowLua, keys: "wake", args: "...queues", reply: nothing });
+const TELL_NOW = defineScript({
+  source: tellNowLua,
+  keys: "wake",
+  args: "...queues",
+  proof: "expendable",
+  reply: nothing,
+});
 
-const TELL_LATER = defineScript({ source: tellLaterLua, keys: "due", args: "ms, ...queues", reply: nothing });
+const TELL_LATER = defineScript({
+  source: tellLaterLua,
+  keys: "due",
+  args: "ms, ...queues",
+  proof: "expendable",
+  reply: nothing,
+});
 
 /** Tells workers of queues that this one was told of and cannot use. */
 export function createTell({ redis, keys }: Partition) {

@@ -10,6 +10,7 @@ const OWN = defineScript({
   source: ownCallsLua,
   keys: "active",
   args: "prefix, tokenPrefix",
+  proof: "reads",
   reply: list(tuple(text, text)),
 });
 
@@ -35,7 +36,7 @@ export function createLostTakes(
   };
   redis.on("ready", onReady);
 
-  async function giveBackIn(queue: QueueName): Promise<void> {
+  async function releaseIn(queue: QueueName): Promise<void> {
     const [active, prefix] = [keys.inQueue(queue, "active"), keys.inQueue(queue, "")];
     for (const [callId, token] of await own({ active }, { prefix, tokenPrefix })) {
       const isUnknown = slots.has(token) && slots.get(token) === undefined;
@@ -57,10 +58,15 @@ export function createLostTakes(
     look: onReady,
 
     /** Gives back, after a new connection or a failed take, the calls of these queues that this worker does not know of. */
-    async giveBack(queues: readonly QueueName[]): Promise<void> {
+    async release(queues: readonly QueueName[]): Promise<void> {
       if (!isDue) return;
       isDue = false;
-      for (const queue of queues) await giveBackIn(queue);
+      try {
+        for (const queue of queues) await releaseIn(queue);
+      } catch (error) {
+        isDue = true;
+        throw error;
+      }
     },
 
     stop: () => void redis.off("ready", onReady),

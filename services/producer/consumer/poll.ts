@@ -13,6 +13,7 @@ const MOVE_DUE = defineScript({
   keys: "wake, due",
   args: "prefix",
   constants: { DUE_AT_ONCE },
+  proof: "expendable",
   reply: optional(integer),
 });
 
@@ -24,6 +25,7 @@ const LOOK = defineScript({
   keys: "wake, due, active, registry",
   args: "prefix, cursor",
   constants: { QUEUES_A_POLL, CALLBACKS_GATE },
+  proof: "expendable",
   reply: tuple(list(text), text, list(tuple(text, integer))),
 });
 

@@ -56,7 +56,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
     isPrepared = true;
     await moveDue();
     const { active, empty } = await poll.look();
-    await lostTakes.giveBack(active);
+    await lostTakes.release(active);
     const now = performance.now();
     if (now - stalledCheckedAt >= stalledEveryMs) {
       stalledCheckedAt = now;

@@ -56,7 +56,7 @@ export type Catalog = {
   /** The job, if it has a price: the same object as long as no rate and no kind changes, and another one afterwards. */
   find(ids: JobIds): Job | undefined;
   /** The job, if it is sold. Throws `job.not_found` and `job.disabled`. */
-  sold(ids: JobIds): Job;
+  get(ids: JobIds): Job;
   /** The job at the price of an operator's quote. */
   quoted(job: Job, operatorQuote: OperatorQuote): Job;
 };
@@ -113,7 +113,7 @@ export function toCatalog(
     });
   }
 
-  function sold(ids: JobIds): Job {
+  function get(ids: JobIds): Job {
     const job = priced(ids);
     if (job.policy.mode === "disabled")
       throw new AppError("job.disabled", { reason: "its policy is disabled" });
@@ -124,7 +124,7 @@ export function toCatalog(
     tokens: [...tokens.values()],
     onSale: [...byKey.values()].filter(({ policy }) => policy.mode !== "disabled"),
     find,
-    sold,
+    get,
     quoted(job, operatorQuote) {
       const { priceWei } = operatorQuote.quote;
       return { ...job, priceWei, ...pricesOf(priceWei, ratesNow()), operatorQuote };
@@ -137,7 +137,7 @@ export function toDrained(catalog: Catalog): Catalog {
   return {
     ...catalog,
     onSale: [],
-    sold() {
+    get() {
       throw soldNoLonger();
     },
   };

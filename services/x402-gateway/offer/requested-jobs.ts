@@ -21,7 +21,7 @@ export class RequestedJobs {
    */
   jobOf(req: IncomingMessage, ids: JobIds): Job {
     const { catalog, operatorQuotes } = this.#deps;
-    const job = catalog.sold(ids);
+    const job = catalog.get(ids);
     this.callbackFor(req, job);
     const operatorQuote = operatorQuotes.read(req, ids);
     if (operatorQuote === undefined) return job;

@@ -110,17 +110,17 @@ export class Chains {
   }
 
   /**
-   * Asks the chain whether this payment could be made now. A refusal is believed for two seconds. `party` is who asks: those who
+   * Asks the chain whether this payment could be made now. A refusal is believed for two seconds. `clientKey` is who asks: those who
    * wait for a node take turns. An address asks once for the same payment, on however many connections; its full line at the node refuses
    * no other address. Throws `payment.spent_elsewhere`, `payment.rejected` if the payer has not so much,
    * `payment.allowance_required`, `request.rate_limited`, and `payment.unavailable` if the node does not answer.
    */
-  async sinceOf(signed: AcceptedPayment, party: string): Promise<Since> {
+  async sinceOf(signed: AcceptedPayment, clientKey: string): Promise<Since> {
     const its = this.of(signed.token);
     if (typeof its === "string") return { block: 0n, at: this.#clock() };
     const { value } = signed.decoded.authorization;
-    return this.#since.get(`${signed.callId} ${signed.token.asset} ${value} ${party}`, () =>
-      askSince(its, signed, party),
+    return this.#since.get(`${signed.callId} ${signed.token.asset} ${value} ${clientKey}`, () =>
+      askSince(its, signed, clientKey),
     );
   }
 
@@ -154,13 +154,13 @@ export class Chains {
   }
 }
 
-async function askSince(its: TokenChain, signed: AcceptedPayment, party: string): Promise<Since> {
+async function askSince(its: TokenChain, signed: AcceptedPayment, clientKey: string): Promise<Since> {
   const { token, payer, decoded } = signed;
   const { nonce, value } = decoded.authorization;
   const asset = token.asset as `0x${string}`;
   const authorization = { method: token.method.name, asset, from: payer, nonce };
   await its.watch.assertSound().catch(asUnavailable);
-  const reading = its.turns.within(party, () => its.chain.stateOf(authorization));
+  const reading = its.turns.within(clientKey, () => its.chain.stateOf(authorization));
   const { isSpent, balance, allowance, head } = await reading.catch(asUnavailable);
   if (isSpent) throw new AlreadySpent(head.number);
   if (balance < value) throw unfunded(balance, value);

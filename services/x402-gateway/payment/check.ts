@@ -22,14 +22,14 @@ import type { PaidRequest } from "./paid-request.ts";
 import { createUnpaidAllowances, Verifier, type Verifying, wasAsked } from "./unpaid-verifies.ts";
 
 /** The differences between the paid route and the dry-run. */
-export type Manner = {
+export type CheckMode = {
   /** Whether the body of a request for this job is read. */
   takesBody: (job: Job) => boolean;
-  /** Does what asks others: the token's node, and once the body is there whoever else has a word in it. */
-  inTurn: <Result>(party: string, work: () => Promise<Result>) => Promise<Result>;
+  /** Runs a check that asks the token's node, a contract or the facilitator, under the fair limit. */
+  runFairly: <Result>(clientKey: string, work: () => Promise<Result>) => Promise<Result>;
 };
 
-export const PAID: Manner = { takesBody: () => true, inTurn: (_party, work) => work() };
+export const PAID: CheckMode = { takesBody: () => true, runFairly: (_clientKey, work) => work() };
 
 /** A new payment that nothing refuses, and what was found out on the way. */
 export type Admitted = {
@@ -60,7 +60,7 @@ export type CheckParts = {
   redisTime: Clock;
 };
 
-type Deps = CheckParts & { assertFits: AssertFits; manner: Manner };
+type Deps = CheckParts & { assertFits: AssertFits; mode: CheckMode };
 
 /** Its allowances are its own: what dry-runs use up of a payer's verifies is not missed by payments. */
 export class PaymentCheck {
@@ -72,9 +72,9 @@ export class PaymentCheck {
     const { x402, chains, facilitators, clock } = deps;
     const { unpaid_verifies_per_payer: perPayer, unpaid_verifies_per_address: perAddress } = x402;
     const allowances = createUnpaidAllowances(perPayer, perAddress, clock);
-    const { ofSigners } = allowances;
+    const { perSigner } = allowances;
     this.#deps = deps;
-    this.#signers = new ContractSigners({ chains, ofSigners, clock });
+    this.#signers = new ContractSigners({ chains, perSigner, clock });
     this.#verifier = new Verifier({ facilitators, allowances, clock });
   }
 
@@ -84,8 +84,8 @@ export class PaymentCheck {
    */
   async check(paid: PaidRequest): Promise<Admitted> {
     const { x402, requestedJobs, admission, chains, assertFits, callerPolicy } = this.#deps;
-    const { offerSettings, manner, clock, redisTime } = this.#deps;
-    const { req, party, verifiesTaken: taken } = paid;
+    const { offerSettings, mode, clock, redisTime } = this.#deps;
+    const { req, clientKey, verifiesTaken: taken } = paid;
     const job = requestedJobs.jobOf(req, paid.ids);
     admission.assertOpen(jobKey(paid.ids));
     assertNotEncoded(req);
@@ -94,18 +94,19 @@ export class PaymentCheck {
     const offer = matchOffer(signed, job, offerSettings, { quoteAt: redisTime(), windowAt: clock() });
     if (job.operatorQuote !== undefined) assertRequester(job.operatorQuote, payer);
     const moves =
-      signed.isProven || (await manner.inTurn(party, () => this.#signers.moves(signed, party, taken)));
+      signed.isSignedByPayer ||
+      (await mode.runFairly(clientKey, () => this.#signers.moves(signed, clientKey, taken)));
     // From here on a refusal looks again for what this payer has bought (`PayJob`).
-    paid.signed.isProven = true;
+    paid.signed.isSignedByPayer = true;
     // A contract that has no money does not move it either: that is the reason to be told.
-    const since = await manner.inTurn(party, () => chains.sinceOf(signed, party));
+    const since = await mode.runFairly(clientKey, () => chains.sinceOf(signed, clientKey));
     if (!moves) throw unmoved();
-    const body = manner.takesBody(job) ? await paid.readBody(x402.body_limit_bytes) : NOTHING;
+    const body = mode.takesBody(job) ? await paid.readBody(x402.body_limit_bytes) : NOTHING;
     if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
-    assertFits(job, body, party);
-    return manner.inTurn(party, async () => {
-      const caller = await callerPolicy.authorize({ job, req, body, payer, party });
-      const verifying = { request: offer.request, signed, party, taken };
+    assertFits(job, body, clientKey);
+    return mode.runFairly(clientKey, async () => {
+      const caller = await callerPolicy.authorize({ job, req, body, payer, clientKey });
+      const verifying = { request: offer.request, signed, clientKey, taken };
       const facilitator = await this.#verifyUnspent(verifying);
       const unused = await this.#recent(since, verifying);
       assertWindow(decoded, offerSettings, clock());
@@ -119,7 +120,7 @@ export class PaymentCheck {
   async #verifyUnspent(verifying: Verifying): Promise<string> {
     return this.#verifier.verify(verifying).catch(async (refusal) => {
       if (!wasAsked(refusal)) throw refusal;
-      await this.#deps.chains.sinceOf(verifying.signed, verifying.party).catch((error) => {
+      await this.#deps.chains.sinceOf(verifying.signed, verifying.clientKey).catch((error) => {
         if (error instanceof AlreadySpent) throw error;
       });
       throw refusal;
@@ -127,9 +128,9 @@ export class PaymentCheck {
   }
 
   /** Once more, if a body or a caller's contract took long. */
-  async #recent(since: Since, { signed, party }: Verifying): Promise<Since> {
+  async #recent(since: Since, { signed, clientKey }: Verifying): Promise<Since> {
     const { chains, clock } = this.#deps;
-    return clock() - since.at <= UNUSED_MS ? since : chains.sinceOf(signed, party);
+    return clock() - since.at <= UNUSED_MS ? since : chains.sinceOf(signed, clientKey);
   }
 }
 

@@ -8,13 +8,13 @@ import { type AcceptedPayment, digestOf, notSigned } from "./header.ts";
 type Deps = {
   chains: Pick<Chains, "of">;
   /** How many questions a minute may lead to no payment, of each address: anybody can name any contract as the payer. */
-  ofSigners: Allowance;
+  perSigner: Allowance;
   clock: Clock;
 };
 
 type ContractSigned = {
   moves: boolean;
-  giveBack(): void;
+  release(): void;
 };
 
 /** For so long a refused signature is refused again without asking. */
@@ -37,27 +37,27 @@ export class ContractSigners {
    * to be deployed, and the token does not take its signature then. Throws `payment.signature_invalid`, `request.rate_limited` and
    * `payment.unavailable`.
    */
-  async moves(signed: AcceptedPayment, party: string, taken: (() => void)[]): Promise<boolean> {
-    const key = `${signed.callId} ${signed.signedSha256} ${party}`;
-    const { moves, giveBack } = await this.#answers.get(key, () => this.#ask(signed, party));
-    taken.push(giveBack);
+  async moves(signed: AcceptedPayment, clientKey: string, taken: (() => void)[]): Promise<boolean> {
+    const key = `${signed.callId} ${signed.signedSha256} ${clientKey}`;
+    const { moves, release } = await this.#answers.get(key, () => this.#ask(signed, clientKey));
+    taken.push(release);
     return moves;
   }
 
-  async #ask(signed: AcceptedPayment, party: string): Promise<ContractSigned> {
-    const { chains, ofSigners } = this.#deps;
+  async #ask(signed: AcceptedPayment, clientKey: string): Promise<ContractSigned> {
+    const { chains, perSigner } = this.#deps;
     const { token, decoded } = signed;
     const its = chains.of(token);
     if (typeof its === "string") throw notSigned("no node of its chain can check a contract's signature");
-    const giveBack = ofSigners.use(party);
+    const release = perSigner.use(clientKey);
     const { authorization, method, signature } = decoded;
     const asset = token.asset as `0x${string}`;
     const transfer = { method: method.name, ...authorization, asset };
     const question = { transfer, digest: digestOf(decoded, token), signature };
-    const asking = its.turns.within(party, () => its.chain.askContract(question));
+    const asking = its.turns.within(clientKey, () => its.chain.askContract(question));
     const verdict = await asking.catch(asUnavailable);
     if (verdict.kind === "refused") throw notSigned(verdict.why);
-    return { moves: verdict.moves, giveBack };
+    return { moves: verdict.moves, release };
   }
 }
 

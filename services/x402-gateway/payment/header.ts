@@ -282,7 +282,7 @@ export type SignedPayment = {
    * Whether the payer has signed it. False if the signature is not that of the payer's key: the payer's contract may take it, and this
    * becomes true once it has said so.
    */
-  isProven: boolean;
+  isSignedByPayer: boolean;
   /** How a payment is recognised that a contract has signed, and whose contract may say something else by now. */
   signedSha256: string | undefined;
   decoded: DecodedPayment;
@@ -311,11 +311,11 @@ export function identifyPayment(decoded: DecodedPayment, tokens: readonly Token[
   const toSigned = (
     domain: Domain | undefined,
     token: Token | AppError,
-    isProven: boolean,
+    isSignedByPayer: boolean,
   ): SignedPayment => {
     const callId = domain && callIdIn(domain, decoded);
-    const signedSha256 = domain && !isProven ? sha256Hex(signedBytes(decoded, domain)) : undefined;
-    return { callId, payer, isProven, signedSha256, decoded, token };
+    const signedSha256 = domain && !isSignedByPayer ? sha256Hex(signedBytes(decoded, domain)) : undefined;
+    return { callId, payer, isSignedByPayer, signedSha256, decoded, token };
   };
 
   const paid = candidates.find((token) => token.method === decoded.method && isSigned(token));

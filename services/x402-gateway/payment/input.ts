@@ -19,29 +19,29 @@ export class UnfitInput extends AppError {
 const SLOW_MS = 20;
 const PER_MINUTE = { ofAddress: 30, ofAll: 60 } as const;
 
-export type AssertFits = (job: Job, body: Uint8Array, party: string) => void;
+export type AssertFits = (job: Job, body: Uint8Array, clientKey: string) => void;
 
 /**
  * Throws `request.input_invalid` if the job declares its input and the body does not fit, and `request.rate_limited` if the address has
- * sent many bodies that took long to check; unless `isProven`, that is a payer with the money has sent each, also if all addresses have.
+ * sent many bodies that took long to check; unless `isPaid`, that is a payer with the money has sent each, also if all addresses have.
  */
-export function createAssertFits(clock: Clock, { isProven }: { isProven: boolean }): AssertFits {
+export function createAssertFits(clock: Clock, { isPaid }: { isPaid: boolean }): AssertFits {
   const allowance = (perMinute: number, publicDetail: string) =>
     createAllowance({ perMinute, what: "slow checks of bodies", publicDetail, clock });
   const ofAddress = allowance(PER_MINUTE.ofAddress, "too many bodies from this address were slow to check");
   const ofAll = allowance(PER_MINUTE.ofAll, "too many bodies of dry runs were slow to check");
 
-  function use(party: string): () => void {
-    const useOwn = () => ofAddress.use(party);
-    return isProven ? useOwn() : useBoth(useOwn, () => ofAll.use("all"));
+  function use(clientKey: string): () => void {
+    const useOwn = () => ofAddress.use(clientKey);
+    return isPaid ? useOwn() : useBoth(useOwn, () => ofAll.use("all"));
   }
 
-  return ({ input }, body, party) => {
+  return ({ input }, body, clientKey) => {
     if (input === undefined) return;
-    const giveBack = use(party);
+    const release = use(clientKey);
     const begun = performance.now();
     const mismatch = input.mismatch(body);
-    if (performance.now() - begun < SLOW_MS) giveBack();
+    if (performance.now() - begun < SLOW_MS) release();
     if (mismatch !== undefined) throw new UnfitInput(mismatch);
   };
 }

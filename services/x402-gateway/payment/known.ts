@@ -40,7 +40,7 @@ const WAIT_MS_LEAST = 5000;
 const UNWATCHED_MS = 3000;
 
 type Deps = {
-  journal: Pick<PaymentJournal, "look" | "findIdentified" | "findQuoted">;
+  journal: Pick<PaymentJournal, "look" | "confirm" | "findIdentified" | "findQuoted">;
   operatorQuotes: Pick<OperatorQuotes, "honoured">;
   clock: Clock;
   /** How long a request waits for a settlement that is under way. */
@@ -119,6 +119,10 @@ export class KnownPayments {
     if (payment.state === "VOID") throw voided(payment);
     if (payment.state === "REVIEW") throw inReview(payment);
     if (!hasSettlement(payment)) throw open?.error ?? outcomeUnknown(id, `${id} is still ${payment.state}`);
+    // Another gateway may have written it, and not know yet whether it survives a failover.
+    await this.#deps.journal.confirm().catch((cause) => {
+      throw outcomeUnknown(id, "the replicas have not confirmed the payment", cause);
+    });
     return toPaidCall(payment, { replayed: open === undefined && !isFirst, isFirst });
   }
 
@@ -186,17 +190,17 @@ function twoPurchases(): AppError {
 }
 
 /** As long as nobody has signed, a payment is known by the signature that a contract took before. */
-function isSameSignature(known: Payment, { isProven, signedSha256 }: SignedPayment): boolean {
-  return isProven || known.signedSha256 === signedSha256;
+function isSameSignature(known: Payment, { isSignedByPayer, signedSha256 }: SignedPayment): boolean {
+  return isSignedByPayer || known.signedSha256 === signedSha256;
 }
 
 /**
  * What a payer calls the purchase, and the conflict of another request under that name. As long as nobody has signed, only the
  * identifier of version 1 counts, which stands for the signature.
  */
-function namesOf({ isProven, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
+function namesOf({ isSignedByPayer, decoded: { version, identifier, idempotencyKey } }: SignedPayment) {
   const ofSignature = { name: version === 1 ? identifier : undefined, code: "payment.conflict" } as const;
-  if (!isProven) return [ofSignature];
+  if (!isSignedByPayer) return [ofSignature];
   const key = typeof idempotencyKey === "string" ? idempotencyKey : undefined;
   const ofPayer = [version === 2 ? identifier : undefined, key];
   return [ofSignature, ...ofPayer.map((name) => ({ name, code: "payment.identifier_conflict" }) as const)];

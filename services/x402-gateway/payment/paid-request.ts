@@ -14,7 +14,7 @@ export type PaidRequest = {
   ids: JobIds;
   signed: SignedPayment;
   /** The rate-limit key of the client's address. */
-  party: string;
+  clientKey: string;
   /** Counts the body. */
   lease: BodyLease;
   /** Reads the body when it is first called, under the limit of that call; later calls get the same bytes. */
@@ -30,9 +30,9 @@ export type PaidRequest = {
 };
 
 /** The rate-limit key of the address of a request's client (`addressKey`). */
-export type PartyOf = (req: IncomingMessage) => string;
+export type ClientKeyOf = (req: IncomingMessage) => string;
 
-type Deps = { catalog: Catalog; admission: Admission; bodies: BodyBudget; partyOf: PartyOf };
+type Deps = { catalog: Catalog; admission: Admission; bodies: BodyBudget; clientKeyOf: ClientKeyOf };
 
 /** Reads requests with a payment. */
 export class PaidRequests {
@@ -47,7 +47,7 @@ export class PaidRequests {
    * its own to look for, so the job, its policy and the limits refuse it first.
    */
   read(req: IncomingMessage, res: ServerResponse, ids: JobIds): PaidRequest {
-    const { bodies, partyOf } = this.#deps;
+    const { bodies, clientKeyOf } = this.#deps;
     const signed = this.#readSigned(req, ids);
     const lease = bodies.lease(req);
     let body: Promise<Buffer> | undefined;
@@ -55,7 +55,7 @@ export class PaidRequests {
       req,
       ids,
       signed,
-      party: partyOf(req),
+      clientKey: clientKeyOf(req),
       lease,
       verifiesTaken: [],
       readBody(limitBytes) {
@@ -78,7 +78,7 @@ export class PaidRequests {
     try {
       return identifyPayment(readPayment(req), catalog.tokens);
     } catch (refusal) {
-      catalog.sold(ids);
+      catalog.get(ids);
       admission.assertOpen(jobKey(ids));
       throw refusal;
     }

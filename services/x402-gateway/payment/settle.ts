@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { storedBytes } from "../../../shared/call/job-call.ts";
 import { networksOf } from "../../../shared/http/ip/address.ts";
-import type { Found, PaymentJournal } from "../../../shared/payments/journal.ts";
+import type { FoundState, PaymentJournal } from "../../../shared/payments/journal.ts";
 import {
   type FacilitatorRequest,
   type NewPayment,
@@ -60,14 +60,14 @@ export class Settler {
   }
 
   /**
-   * Writes the whole call to disk before money moves, or tells that the payment was known before. `party` is the rate-limit key of the
+   * Writes the whole call to disk before money moves, or tells that the payment was known before. `clientKey` is the rate-limit key of the
    * client's address. Throws the error of a refused claim, and `payment.outcome_unknown` if the claim may be on disk: then any replica goes
    * on with it.
    */
-  async claim(payment: NewPayment, party: string): Promise<ClaimedNow> {
+  async claim(payment: NewPayment, clientKey: string): Promise<ClaimedNow> {
     const { journal, beginWrite, openMax, unsettledBytesMax, clock } = this.#deps;
     const by = randomUUID();
-    const clients = networksOf(party);
+    const clients = networksOf(clientKey);
     const bytes = storedBytes(payment.call);
     const write = beginWrite(bytes);
     const dueInMs = FIRST_LOOK_MS + extraMs(bytes);
@@ -223,4 +223,4 @@ export function paysForAnother({ transaction, position }: Settlement): string {
 }
 
 /** What is found of a payment that has no call in a queue, and gets none. */
-const ENDED_OTHERWISE: readonly Found[] = ["VOID", "REVIEW", "DISCARDED", CALL_DROPPED];
+const ENDED_OTHERWISE: readonly FoundState[] = ["VOID", "REVIEW", "DISCARDED", CALL_DROPPED];

@@ -11,7 +11,7 @@ import type { AcceptedPayment } from "./header.ts";
  * How many verifies a minute may end without a payment, for each payer and for each address; and how many questions to contracts, apart
  * from them: whoever has no money can ask these, and shares his address with others.
  */
-export type UnpaidAllowances = { ofPayers: Allowance; ofAddresses: Allowance; ofSigners: Allowance };
+export type UnpaidAllowances = { perPayer: Allowance; perAddress: Allowance; perSigner: Allowance };
 
 export function createUnpaidAllowances(perPayer: number, perAddress: number, clock: Clock): UnpaidAllowances {
   const allowance = (perMinute: number, whose: string) =>
@@ -21,13 +21,13 @@ export function createUnpaidAllowances(perPayer: number, perAddress: number, clo
       publicDetail: `too many payments of this ${whose} were verified but not made`,
       clock,
     });
-  const ofSigners = createAllowance({
+  const perSigner = createAllowance({
     perMinute: perAddress,
     what: "contract checks of address",
     publicDetail: "too many payments from this address were not signed by the payer's key, and were not made",
     clock,
   });
-  return { ofPayers: allowance(perPayer, "payer"), ofAddresses: allowance(perAddress, "address"), ofSigners };
+  return { perPayer: allowance(perPayer, "payer"), perAddress: allowance(perAddress, "address"), perSigner };
 }
 
 /** Who asks for a verify, and with what. */
@@ -35,7 +35,7 @@ export type Verifying = {
   request: FacilitatorRequest;
   signed: AcceptedPayment;
   /** Under which the client's address is counted. */
-  party: string;
+  clientKey: string;
   /**
    * Gets what gives this verify back, whether the answer was yes or no: to be called if the payment is settled, by whichever replica, or
    * if our journal has failed. A claim is not enough: keys can cancel and contracts can change their mind before the settle.
@@ -46,7 +46,7 @@ export type Verifying = {
 type Verified = {
   /** The URL of the facilitator that said yes. */
   facilitator: string;
-  giveBack(): void;
+  release(): void;
 };
 
 /** For so long a refused payment is refused again without asking. */
@@ -54,7 +54,7 @@ const REFUSED_MS = 3000;
 
 type Deps = {
   facilitators: Facilitators;
-  allowances: Pick<UnpaidAllowances, "ofPayers" | "ofAddresses">;
+  allowances: Pick<UnpaidAllowances, "perPayer" | "perAddress">;
   clock: Clock;
 };
 
@@ -78,32 +78,32 @@ export class Verifier {
    * `request.rate_limited`.
    */
   async verify(verifying: Verifying): Promise<string> {
-    const { request, signed, party } = verifying;
+    const { request, signed, clientKey } = verifying;
     const { x402Version, paymentPayload, paymentRequirements } = request;
     const asked = JSON.stringify([x402Version, paymentPayload, paymentRequirements]);
-    const key = `${signed.callId} ${sha256Hex(Buffer.from(asked))} ${party}`;
-    const { facilitator, giveBack } = await this.#verifies.get(key, () => this.#ask(verifying));
-    verifying.taken.push(giveBack);
+    const key = `${signed.callId} ${sha256Hex(Buffer.from(asked))} ${clientKey}`;
+    const { facilitator, release } = await this.#verifies.get(key, () => this.#ask(verifying));
+    verifying.taken.push(release);
     return facilitator;
   }
 
-  async #ask({ request, signed, party, taken }: Verifying): Promise<Verified> {
+  async #ask({ request, signed, clientKey, taken }: Verifying): Promise<Verified> {
     const { facilitators, allowances } = this.#deps;
     const { decoded, token, payer } = signed;
-    const giveBack = useBoth(
-      () => allowances.ofPayers.use(payer),
-      () => allowances.ofAddresses.use(party),
+    const release = useBoth(
+      () => allowances.perPayer.use(payer),
+      () => allowances.perAddress.use(clientKey),
     );
     const network = decoded.version === 1 ? decoded.network : token.network;
     const offered = { scheme: token.scheme, network, token };
     const facilitator = await facilitators
-      .verify(request, offered, { payer, address: party })
+      .verify(request, offered, { payer, address: clientKey })
       .catch((error: unknown) => {
-        if (wasAsked(error)) taken.push(giveBack);
-        else giveBack();
+        if (wasAsked(error)) taken.push(release);
+        else release();
         throw error;
       });
-    return { facilitator, giveBack };
+    return { facilitator, release };
   }
 }
 

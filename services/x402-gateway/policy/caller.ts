@@ -67,7 +67,7 @@ export type CallerRequest = {
   /** As recovered from the payment's signature. */
   payer: Address;
   /** Whose turn it is to ask a contract. */
-  party: string;
+  clientKey: string;
 };
 
 /** A caller who is proven and permitted. */
@@ -109,7 +109,7 @@ export class CallerPolicy {
         throw new AppError("job.disabled", { reason: "its policy is disabled" });
       case "restricted_paid": {
         const caller = this.#proven(request, policy);
-        const question = { policy, serviceId, caller: caller.address, party: request.party };
+        const question = { policy, serviceId, caller: caller.address, clientKey: request.clientKey };
         if (await this.#deps.isPermittedCaller(question)) return caller;
         throw new AppError("caller.not_permitted", {
           reason: `${policy.contract} does not permit ${caller.address}`,
@@ -215,7 +215,7 @@ type CallerQuestion = {
   policy: { contract: Address; rpcUrl: Secret };
   serviceId: number;
   caller: Address;
-  party: string;
+  clientKey: string;
 };
 
 /** Whether the policy's contract permits the caller. Throws `caller.check_unavailable` if it does not say. */
@@ -276,8 +276,8 @@ export function createIsPermittedCaller({
   }
 
   return (question) => {
-    const { party } = question;
-    return permitted.get(keyOf(question), () => questions.within(party, () => ask(question)));
+    const { clientKey } = question;
+    return permitted.get(keyOf(question), () => questions.within(clientKey, () => ask(question)));
   };
 }
 

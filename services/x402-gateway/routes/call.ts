@@ -1,15 +1,15 @@
-import { type AnswerCallDeps, createAnswerCall } from "../../../shared/ingress/call-routes.ts";
+import { type CallRoutesDeps, callRoutes } from "../../../shared/ingress/call-routes.ts";
 import type { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { SignIn } from "../sign-in/sign-in.ts";
 
-type Deps = Pick<AnswerCallDeps, "results" | "streams" | "partyOf"> & {
+type Deps = Pick<CallRoutesDeps, "results" | "streams" | "clientKeyOf"> & {
   journal: Pick<PaymentJournal, "look">;
   signIn: SignIn;
 };
 
-/** Answers requests that read a paid call. Its state has the transaction that has paid it back, which the chain shows anyway. */
-export function createAnswerPaidCall({ journal, signIn, ...others }: Deps) {
-  return createAnswerCall({
+/** The routes that read a paid call. Its state has the transaction that has paid it back, which the chain shows anyway. */
+export function paidCallRoutes({ journal, signIn, ...others }: Deps) {
+  return callRoutes("x402", {
     ...others,
     refusalOf: signIn.refusalOf,
     demandProof: signIn.ask,

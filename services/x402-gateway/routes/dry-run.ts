@@ -12,7 +12,7 @@ import { hasPayment } from "../payment/header.ts";
 import { type AssertFits, createAssertFits } from "../payment/input.ts";
 import type { KnownPayments } from "../payment/known.ts";
 import { refusedClaim } from "../payment/outcome.ts";
-import type { PaidRequest, PaidRequests, PartyOf } from "../payment/paid-request.ts";
+import type { ClientKeyOf, PaidRequest, PaidRequests } from "../payment/paid-request.ts";
 import type { AuthorizedCaller } from "../policy/caller.ts";
 
 type Deps = CheckParts & {
@@ -21,7 +21,7 @@ type Deps = CheckParts & {
   knownPayments: KnownPayments;
   journal: PaymentJournal;
   bodies: BodyBudget;
-  partyOf: PartyOf;
+  clientKeyOf: ClientKeyOf;
 };
 
 /**
@@ -37,9 +37,9 @@ export class DryRun {
 
   constructor(deps: Deps) {
     this.#deps = deps;
-    this.#assertFits = createAssertFits(deps.clock, { isProven: false });
-    const manner = { takesBody, inTurn: this.#dryRuns.within };
-    this.#paymentCheck = new PaymentCheck({ ...deps, assertFits: this.#assertFits, manner });
+    this.#assertFits = createAssertFits(deps.clock, { isPaid: false });
+    const mode = { takesBody, runFairly: this.#dryRuns.within };
+    this.#paymentCheck = new PaymentCheck({ ...deps, assertFits: this.#assertFits, mode });
   }
 
   async answer(req: IncomingMessage, res: ServerResponse, ids: JobIds): Promise<object> {
@@ -79,7 +79,7 @@ export class DryRun {
   }
 
   async #tryCaller(req: IncomingMessage, res: ServerResponse, ids: JobIds) {
-    const { requestedJobs, admission, x402, bodies, partyOf, callerPolicy } = this.#deps;
+    const { requestedJobs, admission, x402, bodies, clientKeyOf, callerPolicy } = this.#deps;
     const job = requestedJobs.jobOf(req, ids);
     assertOffered(job);
     admission.assertOpen(jobKey(ids));
@@ -91,10 +91,10 @@ export class DryRun {
     try {
       const body = await readBody(req, res, x402.body_limit_bytes, { lease });
       if (job.operatorQuote !== undefined) assertInputs(job.operatorQuote, body);
-      const party = partyOf(req);
-      this.#assertFits(job, body, party);
-      const asked = { job, req, body, payer: NOBODY, party } as const;
-      return await this.#dryRuns.within(party, () => callerPolicy.authorize(asked));
+      const clientKey = clientKeyOf(req);
+      this.#assertFits(job, body, clientKey);
+      const asked = { job, req, body, payer: NOBODY, clientKey } as const;
+      return await this.#dryRuns.within(clientKey, () => callerPolicy.authorize(asked));
     } finally {
       lease.release();
     }

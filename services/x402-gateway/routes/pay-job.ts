@@ -139,11 +139,11 @@ export class PayJob {
     onDecided: (known: Known) => void,
   ): Promise<Known | Paid> {
     const { settler, knownPayments, payersResult, metadataPrefix, clock, redisTime } = this.#deps;
-    const { req, lease, party } = request;
+    const { req, lease, clientKey } = request;
     const { accessOf } = payersResult;
     const payment = toNewPayment(req, admitted, { metadataPrefix, accessOf, now: redisTime() });
     const { id } = payment.call;
-    const claiming = settler.claim(payment, party);
+    const claiming = settler.claim(payment, clientKey);
     this.#claims.set(id, claiming);
     const claimed = await settled(claiming).finally(() => this.#claims.delete(id));
     if (claimed.kind === "failed") {
@@ -168,7 +168,7 @@ export class PayJob {
 type Paid = { kind: "paid"; paid: PaidCall };
 
 function giveVerifiesBack({ verifiesTaken }: PaidRequest): void {
-  for (const giveBack of verifiesTaken) giveBack();
+  for (const release of verifiesTaken) release();
 }
 
 /** Less than a connection has after its client has ended its side. */

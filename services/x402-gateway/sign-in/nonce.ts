@@ -58,6 +58,7 @@ const USE = defineScript({
   source: useNonceLua,
   keys: "used",
   args: "keptUntil",
+  proof: "needed",
   reply: optional(oneOf("has expired", "was used before")),
 });
 

@@ -19,10 +19,10 @@ const PER_CALL = 60;
 const REFUSED_MS = 2000;
 
 /** How many sign-ins a minute may ask a contract in vain, for each address; and how many may succeed, for each call. */
-export type SignInAllowances = { ofSigners: Allowance; ofCalls: Allowance };
+export type SignInAllowances = { perSigner: Allowance; ofCalls: Allowance };
 
 export function createSignInAllowances(perAddress: number, clock: Clock): SignInAllowances {
-  const ofSigners = createAllowance({
+  const perSigner = createAllowance({
     perMinute: perAddress,
     what: "sign-ins by contracts of address",
     publicDetail: "too many sign-ins from this address were not signed by the payer's wallet",
@@ -34,7 +34,7 @@ export function createSignInAllowances(perAddress: number, clock: Clock): SignIn
     publicDetail: "too many sign-ins to this call",
     clock,
   });
-  return { ofSigners, ofCalls };
+  return { perSigner, ofCalls };
 }
 
 type Deps = {
@@ -44,7 +44,7 @@ type Deps = {
   chains: Pick<Chains, "of">;
   useNonce: UseNonce;
   allowances: SignInAllowances;
-  partyOf: (req: IncomingMessage) => string;
+  clientKeyOf: (req: IncomingMessage) => string;
   clock: Clock;
 };
 
@@ -55,7 +55,7 @@ type Deps = {
  * answer, and what the journal throws.
  */
 export function createAssertSignedIn(deps: Deps) {
-  const { readSignIn, journal, chains, useNonce, allowances, partyOf, clock } = deps;
+  const { readSignIn, journal, chains, useNonce, allowances, clientKeyOf, clock } = deps;
   const answers = createShortCache<Asked>({
     keptMs: REFUSED_MS,
     keeps: keepFailures((error) => toAppError(error).code === "result.sign_in_required"),
@@ -63,16 +63,16 @@ export function createAssertSignedIn(deps: Deps) {
   });
 
   /** A contract is what it is on the chain of the payment, whichever of our chains the message names: elsewhere it may be a stranger's. */
-  async function ask(claimed: ClaimedSignIn, digest: Uint8Array, { terms }: Payment, party: string) {
+  async function ask(claimed: ClaimedSignIn, digest: Uint8Array, { terms }: Payment, clientKey: string) {
     const its = chains.of(terms);
     if (typeof its === "string")
       throw notSignedIn("no node of the payer's chain can check a wallet's signature");
-    const giveBack = allowances.ofSigners.use(party);
+    const release = allowances.perSigner.use(clientKey);
     const { address: signer, signature } = claimed;
-    const asking = its.turns.within(party, () => its.chain.hasSigned({ signer, digest, signature }));
+    const asking = its.turns.within(clientKey, () => its.chain.hasSigned({ signer, digest, signature }));
     if (!(await asking.catch((cause: unknown) => asUnavailable(cause, "result.sign_in_unavailable"))))
       throw notSignedIn("the payer's wallet does not accept the signature");
-    return { giveBack };
+    return { release };
   }
 
   return async function assertSignedIn(req: IncomingMessage, callId: string): Promise<void> {
@@ -86,20 +86,20 @@ export function createAssertSignedIn(deps: Deps) {
     if (!isByKey) {
       // Whoever pays with a key has it, and nobody else leads us to ask a node for him.
       if (payment.signedSha256 === undefined) throw notSignedIn("signature: must be by the payer's key");
-      const party = partyOf(req);
-      const asked = `${nonce} ${sha256Hex(Buffer.from(`${toHex(digest)} ${signature}`))} ${party}`;
-      const { giveBack } = await answers.get(asked, () => ask(claimed, digest, payment, party));
-      giveBack();
+      const clientKey = clientKeyOf(req);
+      const asked = `${nonce} ${sha256Hex(Buffer.from(`${toHex(digest)} ${signature}`))} ${clientKey}`;
+      const { release } = await answers.get(asked, () => ask(claimed, digest, payment, clientKey));
+      release();
     }
-    const giveBackCall = allowances.ofCalls.use(callId);
+    const releaseCall = allowances.ofCalls.use(callId);
     const problem = await useNonce(nonce, nonceIssuedAt);
     if (problem === undefined) return;
-    giveBackCall();
+    releaseCall();
     throw notSignedIn(`nonce: ${problem}`);
   };
 }
 
-type Asked = { giveBack(): void };
+type Asked = { release(): void };
 
 /** Some hardware wallets end a signature with 0 or 1, where others have 27 or 28. */
 function withParity(signature: Hex): Hex {

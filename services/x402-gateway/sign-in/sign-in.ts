@@ -19,7 +19,7 @@ type Deps = {
   journal: Pick<PaymentJournal, "look">;
   chains: Pick<Chains, "of">;
   partition: Partition;
-  partyOf: (req: IncomingMessage) => string;
+  clientKeyOf: (req: IncomingMessage) => string;
   clock: Clock;
   /** By which nonces are made and judged. */
   redisTime: Clock;
@@ -33,7 +33,7 @@ export type SignIn = {
 };
 
 export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
-  const { provesByToken, journal, chains, partition, partyOf, clock, redisTime } = deps;
+  const { provesByToken, journal, chains, partition, clientKeyOf, clock, redisTime } = deps;
   const nonces = createSignInNonces(x402.quote_secret as [Secret, ...Secret[]], redisTime);
   const termsOf = createTermsOf(x402.public_url);
   const networks = [...new Set(x402.accepted_tokens.map(({ network }) => network))];
@@ -43,7 +43,7 @@ export function createSignIn(x402: X402Toml, deps: Deps): SignIn {
     chains,
     useNonce: createUseNonce(partition),
     allowances: createSignInAllowances(x402.unpaid_verifies_per_address, clock),
-    partyOf,
+    clientKeyOf,
     clock,
   });
   return {

@@ -34,6 +34,7 @@ const WRITE = defineScript({
   keys: "block, index, size, forgotten, off",
   args: "id, text, calls, newest, keptMs, callsMax, bytesMax, prefix",
   constants: { BLOCK_SPAN_MS },
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -139,10 +140,17 @@ const TELL_FORGOTTEN = defineScript({
   keys: "forgotten",
   args: "line",
   constants: { FORGOTTEN_TOLD_MS },
+  proof: "needed",
   reply: nothing,
 });
 
-const FORGET = defineScript({ source: forgetLua, keys: "...blocks", args: "line", reply: integer });
+const FORGET = defineScript({
+  source: forgetLua,
+  keys: "...blocks",
+  args: "line",
+  proof: "needed",
+  reply: integer,
+});
 
 const BLOCKS_AT_ONCE = 16;
 

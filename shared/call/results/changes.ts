@@ -20,6 +20,7 @@ const SILENT_MS = 2000;
 const VERSIONS_OF_CALLS = defineScript({
   source: versionsOfCallsLua,
   keys: "...calls(record, result, progress)",
+  proof: "reads",
   reply: list(text),
 });
 

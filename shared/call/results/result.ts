@@ -24,7 +24,7 @@ export type ResultLimits = {
 /** Who told of a result: the answer to the injection, or a delivery after it. */
 type By = "answer" | "delivery";
 
-type Told = {
+type ResultMeta = {
   status: number;
   contentType: string | undefined;
   /** When it came, unix ms. */
@@ -33,9 +33,9 @@ type Told = {
 };
 
 export type StoredResult =
-  | (Told & { kind: "answer"; body: Buffer })
-  | (Told & { kind: "too_long" })
-  | (Told & { kind: "failure" } & ProblemText);
+  | (ResultMeta & { kind: "answer"; body: Buffer })
+  | (ResultMeta & { kind: "too_long" })
+  | (ResultMeta & { kind: "failure" } & ProblemText);
 
 /** What a problem document (RFC 9457) says for people. */
 export type ProblemText = { title?: string; detail?: string };

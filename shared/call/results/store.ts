@@ -33,6 +33,7 @@ export type Results = ReturnType<typeof createResults>;
 const READ = defineScript({
   source: readLua,
   keys: "record, result, progress",
+  proof: "reads",
   strings: "bytes",
   reply: list(optional(bytes)),
 });
@@ -44,6 +45,7 @@ const READ_STATUS = defineScript({
   source: readStatusLua,
   keys: "record, result, progress, attempts",
   constants: { HEAD_BYTES_MAX },
+  proof: "reads",
   strings: "bytes",
   reply: list(optional(bytes)),
 });
@@ -53,6 +55,7 @@ const TELL_PROGRESS = defineScript({
   keys: "record",
   args: "prefix, id, resultMs, bytesMax, progress",
   constants: { RECORD },
+  proof: "expendable",
   reply: oneOf("stored", "ended"),
 });
 
@@ -115,7 +118,12 @@ export function jobOfRecord(
 const rethrow = readFailed("the result cannot be read");
 
 /** The fields of a record, as text. */
-type Found = { st: string | undefined; at: number; rs: string | undefined; failed: ResultRead | undefined };
+type RecordFields = {
+  st: string | undefined;
+  at: number;
+  rs: string | undefined;
+  failed: ResultRead | undefined;
+};
 
 /** What is stored of a result, of its progress, and in the record (read-record.lua). Throws `record.unreadable`. */
 export function toRead(
@@ -126,7 +134,7 @@ export function toRead(
   if (fg) return { kind: "gone" };
   if (stored) return decodeResult(stored);
   const code = fc?.toString();
-  const found: Found = { st: state, at: Number(at ?? 0), rs: rs?.toString(), failed: undefined };
+  const found: RecordFields = { st: state, at: Number(at ?? 0), rs: rs?.toString(), failed: undefined };
   if (code !== undefined) found.failed = { kind: "failed", code, at: found.at, ...toProblem(fp) };
   return withoutStored(found, progress ?? undefined);
 }
@@ -141,7 +149,7 @@ function toStatus(id: string, found: readonly (Buffer | undefined)[]): CallStatu
   return { state, changedAt: Number(at ?? 0), attempts, result: toRead(id, read) };
 }
 
-function withoutStored({ st, at, rs, failed }: Found, progress: Buffer | undefined): ResultRead {
+function withoutStored({ st, at, rs, failed }: RecordFields, progress: Buffer | undefined): ResultRead {
   const missing: ResultRead = rs === undefined || rs === "awaited" ? { kind: "none kept" } : { kind: "gone" };
   switch (st) {
     case undefined:

@@ -18,9 +18,20 @@ import { count, isoTime } from "../view.ts";
 
 const ms = z.int().min(0).nullable();
 
+/** Counts of the calls of one origin over all spans. */
+const FlowTotal = z.object({
+  accepted: count,
+  refused: count,
+  injected: count,
+  failed: count,
+  p50_ms: ms,
+  p99_ms: ms,
+});
+
 /** Counts of the calls of one origin, in each span of time, the oldest first. */
 const FlowLine = z.object({
   origin: z.string(),
+  total: FlowTotal,
   accepted: z.array(count),
   /** Before they were calls. They belong to no job. */
   refused: z.array(count),
@@ -164,8 +175,17 @@ function originsIn(buckets: readonly Bucket[]): string[] {
 
 function toLine(origin: string, buckets: readonly Bucket[]): z.infer<typeof FlowLine> {
   const totals = buckets.map(({ counted }) => totalsOfOrigin(origin, counted));
+  const {
+    p50Ms = null,
+    p99Ms = null,
+    ...counts
+  } = totalsOfOrigin(
+    origin,
+    buckets.flatMap(({ counted }) => counted),
+  );
   return {
     origin,
+    total: { ...counts, p50_ms: p50Ms, p99_ms: p99Ms },
     accepted: totals.map(({ accepted }) => accepted),
     refused: totals.map(({ refused }) => refused),
     injected: totals.map(({ injected }) => injected),

@@ -2,15 +2,16 @@ import { z } from "zod";
 import { ORIGINS } from "../../call/origin.ts";
 import type { Env } from "../../config/secrets.ts";
 import { createUnresolved } from "../../payments/list.ts";
+import { AppError } from "../../platform/errors/app-error.ts";
 import type { Clock } from "../../platform/time/clock.ts";
 import { toIso } from "../../platform/time/iso.ts";
 import { lastBeats } from "../../queue/heartbeat.ts";
 import { openJobs } from "../../queue/jobs.ts";
 import { jobOf, originOf } from "../../queue/queue-name.ts";
 import { type Depth, openRegistry, sumOfDepths } from "../../queue/registry.ts";
-import { type RedisStatus, redisStatus } from "../../queue/status.ts";
+import type { Redis } from "../../redis/connect.ts";
 import type { Partition } from "../../redis/partition.ts";
-import type { DurabilityMode } from "../../redis/server-state.ts";
+import { type DurabilityMode, readServerState } from "../../redis/server-state.ts";
 import { createReadProcesses, type Processes } from "../../telemetry/processes/list.ts";
 import { RunnerView, runnerViews } from "../runners.ts";
 import { createTokenSource, decimalsFrom } from "../tokens.ts";
@@ -35,6 +36,7 @@ export const QueuesView = z
 export type QueuesView = z.infer<typeof QueuesView>;
 
 const ProcessView = z.object({
+  id: z.string(),
   kind: z.string(),
   host: z.string(),
   pid: count,
@@ -43,6 +45,8 @@ const ProcessView = z.object({
   config: z.string(),
   durability: z.string(),
   started_at: isoTime,
+  /** By how much its clock is ahead of that of Redis; negative if it is behind. */
+  clock_ahead_ms: z.int(),
   /** How long ago it reported; each does every ten seconds. */
   silent_ms: count,
 });
@@ -140,7 +144,7 @@ function createReadOverview(
       readProcesses(),
       readUnresolved(),
       readRefundTotals(),
-      redisStatus(partition.redis, mode),
+      readRedis(partition.redis, mode),
     ]);
     const now = clock();
     const paused = [...gates].filter(([, { pausedAt }]) => pausedAt !== undefined);
@@ -157,7 +161,7 @@ function createReadOverview(
         refund_pending: toWaiting(unresolved.refund_pending),
         refunds,
       },
-      redis: toRedis(redis),
+      redis,
     };
   };
 }
@@ -173,14 +177,10 @@ function toQueues(origin: string, now: number, { oldestSince, ...counts }: Depth
 }
 
 function toProcesses({ processes, unreadable }: Processes) {
-  const views = processes.map(({ kind, host, pid, version, config, durability, startedAt, silentMs }) => ({
-    kind,
-    host,
-    pid,
-    version,
-    config,
-    durability,
+  const views = processes.map(({ startedAt, silentMs, clockAheadMs, runners: _, ...rest }) => ({
+    ...rest,
     started_at: toIso(startedAt),
+    clock_ahead_ms: clockAheadMs,
     silent_ms: silentMs,
   }));
   return { processes: views, processes_unreadable: unreadable };
@@ -190,15 +190,25 @@ function toWaiting({ payments, oldestAt }: { payments: number; oldestAt: number 
   return { count: payments, oldest_at: isoOrNull(oldestAt) };
 }
 
-function toRedis(redis: RedisStatus): OverviewView["redis"] {
-  const nothing = { problem: null, proof: null, used_memory_bytes: null, max_memory_bytes: null };
-  if ("problem" in redis) return { ...nothing, durability: redis.mode, problem: redis.problem };
-  const { mode, proof, usedMemoryBytes, maxMemoryBytes } = redis;
-  return {
-    durability: mode,
-    problem: null,
-    proof,
-    used_memory_bytes: usedMemoryBytes,
-    max_memory_bytes: maxMemoryBytes,
-  };
+/** Whether Redis keeps now what this durability promises. */
+async function readRedis(redis: Redis, durability: DurabilityMode): Promise<OverviewView["redis"]> {
+  try {
+    const { proof, usedMemoryBytes, maxMemoryBytes } = await readServerState(redis, durability);
+    return {
+      durability,
+      problem: null,
+      proof,
+      used_memory_bytes: usedMemoryBytes,
+      max_memory_bytes: maxMemoryBytes,
+    };
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return {
+      durability,
+      problem: error.message,
+      proof: null,
+      used_memory_bytes: null,
+      max_memory_bytes: null,
+    };
+  }
 }

@@ -25,6 +25,7 @@ const CREATE = defineScript({
   keys: "run, runs, open, acts, repeats, actCount",
   args: "id, kind, by, request, prefix, line",
   constants: { AUDIT, OPEN_RUNS_MAX, RUNS_KEPT },
+  proof: "needed",
   reply: flag,
 });
 
@@ -33,6 +34,7 @@ const TAKE = defineScript({
   keys: "open",
   args: "prefix, holder, leaseMs, ...kinds",
   constants: { OPEN_RUNS_MAX },
+  proof: "expendable",
   reply: optional(tuple(text, list(text))),
 });
 
@@ -40,6 +42,7 @@ const HOLD = defineScript({
   source: holdLua,
   keys: "run, open",
   args: "id, holder, leaseMs, progress",
+  proof: "expendable",
   reply: oneOf(0, 1, 2),
 });
 
@@ -47,6 +50,7 @@ const RELEASE = defineScript({
   source: releaseLua,
   keys: "run, open",
   args: "id, holder, progress",
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -55,6 +59,7 @@ const END = defineScript({
   keys: "run, open",
   args: "id, holder, state, progress, code, reason",
   constants: { RUN_KEPT_MS },
+  proof: "expendable",
   reply: flag,
 });
 
@@ -63,6 +68,7 @@ const CANCEL = defineScript({
   keys: "run, open, acts, repeats, actCount",
   args: "id, line",
   constants: { AUDIT },
+  proof: "needed",
   reply: nothing,
 });
 
@@ -71,6 +77,7 @@ const RESUME = defineScript({
   keys: "run, open, acts, repeats, actCount",
   args: "id, by, line",
   constants: { AUDIT, OPEN_RUNS_MAX },
+  proof: "needed",
   reply: oneOf(0, 1, 2),
 });
 

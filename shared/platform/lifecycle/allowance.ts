@@ -60,15 +60,15 @@ export function createAllowance({ perMinute, what, publicDetail, clock }: Option
 
 /** Uses one of each, or none. Returns what gives both back; throws what the first refusal says. */
 export function useBoth(useOne: () => () => void, useOther: () => () => void): () => void {
-  const giveBack = useOne();
+  const release = useOne();
   try {
-    const giveBackToo = useOther();
+    const releaseOther = useOther();
     return () => {
-      giveBack();
-      giveBackToo();
+      release();
+      releaseOther();
     };
   } catch (refusal) {
-    giveBack();
+    release();
     throw refusal;
   }
 }

@@ -73,18 +73,13 @@ const OF_KUBERNETES = /_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP
 
 /**
  * A warning for each variable that begins as ours do and that nothing reads: neither the program nor a file in `dir`. One that looks like
- * a misspelt name gets a hint. `misspeltOnly` leaves out the others, as does an absent `dir`: a terminal may hold variables of another
- * configuration.
+ * a misspelt name gets a hint. An absent `dir` leaves out the others: a terminal may hold variables of another configuration.
  */
-export function environmentWarnings(
-  env: Env,
-  dir: string | undefined,
-  { misspeltOnly = false }: { misspeltOnly?: boolean } = {},
-): string[] {
+export function environmentWarnings(env: Env, dir: string | undefined): string[] {
   const { unused, names } = unusedIn(env, dir);
   return unused
     .map((name) => ({ name, hint: didYouMean(name, names) }))
-    .filter(({ hint }) => (dir !== undefined && !misspeltOnly) || hint !== "")
+    .filter(({ hint }) => dir !== undefined || hint !== "")
     .map(({ name, hint }) => `${name}: this variable is not used${hint}`);
 }
 

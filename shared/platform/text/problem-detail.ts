@@ -10,11 +10,11 @@ export function problemDetail(reason: string): string {
   return words === undefined ? reason : `${status} ${words}`;
 }
 
-type Told = { detail?: unknown; title?: unknown };
+type ProblemMembers = { detail?: unknown; title?: unknown };
 
-function whole(text: string): Told | undefined {
+function whole(text: string): ProblemMembers | undefined {
   try {
-    return JSON.parse(text) as Told;
+    return JSON.parse(text) as ProblemMembers;
   } catch {
     return undefined;
   }

@@ -37,6 +37,7 @@ export type RateHistory = {
 const READ = defineScript({
   source: readHistoryLua,
   keys: "history",
+  proof: "reads",
   reply: tuple(integer, list(text)),
 });
 

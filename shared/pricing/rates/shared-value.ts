@@ -28,16 +28,18 @@ const TAKE_DUE = defineScript({
   source: takeDueLua,
   keys: "rate",
   args: "leaseMs, dueMsMax, keepMs",
+  proof: "expendable",
   reply: STORED,
 });
 
-const PEEK = defineScript({ source: peekLua, keys: "rate", reply: STORED });
+const PEEK = defineScript({ source: peekLua, keys: "rate", proof: "reads", reply: STORED });
 
 const PUT = defineScript({
   source: putLua,
   keys: "rate, ...histories",
   args: "readAt, refreshMs, keepMs, value",
   constants: HISTORY,
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -45,6 +47,7 @@ const FAILED = defineScript({
   source: failedLua,
   keys: "rate",
   args: "readAt, refreshMs, keepMs, retryMs, reason",
+  proof: "expendable",
   reply: nothing,
 });
 

@@ -33,6 +33,7 @@ const WRITE_ACT = defineScript({
   keys: "acts, repeats, actCount",
   args: "line",
   constants: { AUDIT },
+  proof: "needed",
   reply: nothing,
 });
 const WRITE_READ = defineScript({
@@ -40,6 +41,7 @@ const WRITE_READ = defineScript({
   keys: "reads",
   args: "line",
   constants: { AUDIT },
+  proof: "needed",
   reply: nothing,
 });
 

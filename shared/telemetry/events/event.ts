@@ -100,7 +100,7 @@ const counts = z.record(z.string(), z.int());
 export type LeftOut = z.infer<typeof counts>;
 
 /** One message of a process: the events of one turn of its event loop. */
-export const Told = z.object({
+export const EventBatch = z.object({
   v: z.literal(1),
   from: Teller,
   /** From now on this process tells the followers whose lease this is. */
@@ -109,7 +109,7 @@ export const Told = z.object({
   /** Events above the bound since the message before. */
   left_out: counts.optional(),
 });
-export type Told = z.infer<typeof Told>;
+export type EventBatch = z.infer<typeof EventBatch>;
 
 /** Which events somebody wants; a key that is absent leaves none out. */
 export type EventFilter = {

@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 import type { Fields, Logger } from "../../platform/log/logger.ts";
 import type { Clock } from "../../platform/time/clock.ts";
 import type { Partition } from "../../redis/partition.ts";
-import type { CallEvent, LeftOut, Teller, Told } from "./event.ts";
+import type { CallEvent, EventBatch, LeftOut, Teller } from "./event.ts";
 import { FROM_LOG } from "./from-log.ts";
 
 /** How often a process looks whether somebody follows. */
@@ -148,7 +148,7 @@ function createBacklog() {
       return true;
     },
     /** The next message, as JSON. */
-    take(head: Omit<Told, "events">): string {
+    take(head: Omit<EventBatch, "events">): string {
       const counted = Object.keys(leftOut).length > 0 ? { ...head, left_out: leftOut } : head;
       leftOut = {};
       return `${JSON.stringify(counted).slice(0, -1)},"events":[${takeEvents().join(",")}]}`;

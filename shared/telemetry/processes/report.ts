@@ -26,6 +26,7 @@ const REPORT = defineScript({
   keys: "process, processes, layout, ...counts",
   args: "id, number, batch, keptMs, ...fields(name, value)",
   constants: { LAYOUT, SERIES },
+  proof: "expendable",
   reply: nothing,
 });
 
@@ -33,6 +34,7 @@ const FAREWELL = defineScript({
   source: farewellLua,
   keys: "process, processes",
   args: "id",
+  proof: "expendable",
   reply: nothing,
 });
 

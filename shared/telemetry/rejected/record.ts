@@ -11,6 +11,7 @@ const WRITE = defineScript({
   source: writeLua,
   keys: "entries, bytes, historyOff",
   args: "path, entry, at, entriesMax, bytesMax, keptMs",
+  proof: "expendable",
   reply: flag,
 });
 

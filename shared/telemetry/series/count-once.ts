@@ -13,6 +13,7 @@ const COUNT = defineScript({
   keys: "...counts",
   args: "batch",
   constants: { SERIES },
+  proof: "expendable",
   reply: nothing,
 });
 

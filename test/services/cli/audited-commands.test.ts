@@ -26,7 +26,15 @@ const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
 
 /** Commands that change nothing of a deployment and read no body: they list, or act as a client, or on files. */
 const WITHOUT = [
-  ...["callbacks show-secret", "calls list", "config check", "endpoints list", "failed list", "init"],
+  ...[
+    "callbacks show-secret",
+    "calls list",
+    "completion",
+    "config check",
+    "endpoints list",
+    "failed list",
+    "init",
+  ],
   ...["jobs list", "jobs show", "pay", "refunds list", "refunds report", "refunds show"],
   ...["payments list", "payments show", "payments list-spent", "quote", "rates list", "redis-acl"],
   ...["rejected list", "result", "send", "status", "tail"],

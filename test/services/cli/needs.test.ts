@@ -124,10 +124,10 @@ test.each([[["status"]], [["webhooks"]], [["config", "check"]]])(
   },
 );
 
-test("a variable that nothing reads is warned of, by a command and by a service", async () => {
+test("a variable that nothing reads is warned of at the start of a service, and not by a command", async () => {
   const env = { POSTERN_LOGLEVEL: "warn" };
   const warning = "POSTERN_LOGLEVEL: this variable is not used; did you mean POSTERN_LOG_LEVEL?";
-  expect((await postern.run(["failed", "list"], { env })).stderr).toContain(`warning: ${warning}\n`);
+  expect((await postern.run(["failed", "list"], { env })).stderr).not.toContain("POSTERN_LOGLEVEL");
   expect((await postern.run(["producer"], { env })).stdout).toContain(`"warning":"${warning}"`);
 });
 

@@ -4,10 +4,13 @@ import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, keys, useOwnRedis } from "../../fixtures/redis.ts";
+import { useReports } from "../../fixtures/reports.ts";
 import { clockAhead } from "../../support/clock-ahead.ts";
 import { runHereWith } from "./run-here.ts";
 
-const fixture = useFailedCalls({ redis: useOwnRedis() });
+const redis = useOwnRedis();
+const fixture = useFailedCalls({ redis });
+const reports = useReports(redis);
 afterEach(async () => {
   await fixture.redis.client.config("SET", "appendfsync", "always");
 });
@@ -48,7 +51,7 @@ test("postern status says how much of its maxmemory Redis uses, and what it mean
     const [shown, json] = await Promise.all([here(["status"]), here(["status", "-o", "json"])]);
     expect(shown.stdout).toMatch(/MB used, \d+(\.\d+)? % of maxmemory/);
     const { redis } = JSON.parse(json.stdout);
-    expect(redis).toMatchObject({ maxmemory_bytes: 104_857_600, memory_ratio: expect.any(Number) });
+    expect(redis).toMatchObject({ max_memory_bytes: 104_857_600, used_memory_bytes: expect.any(Number) });
   } finally {
     await client.config("SET", "maxmemory", "0");
   }
@@ -98,6 +101,22 @@ test("postern status shows what all processes did in the last hour, who they are
   expect(processes_unreadable).toBe(0);
   await fixture.redis.client.hset(keys.process(processes[0].id), "kind", "other");
   expect((await here(["status"])).stdout).toMatch(/^not shown: 1 process with an unreadable record$/m);
+});
+
+test("postern status shows rates of the last five whole minutes", async () => {
+  const { log, flush } = await reports.start({ clock: () => Date.now() - 120_000 });
+  for (let i = 0; i < 30; i++) log.info("webhook.accepted", { path: "/a", jobId: 1, replayed: false });
+  const call = { origin: "webhook", serviceId: 7, jobId: 1, callId: "c_1", attempt: 1, injectMs: 1 };
+  for (let i = 0; i < 10; i++) log.info("call.injected", { ...call, endToEndMs: 40 });
+  log.error("call.failed", { ...call, code: "runner.refused" });
+  await flush();
+  const { queues } = JSON.parse((await here(["status", "-o", "json"])).stdout);
+  expect(queues).toMatchObject([
+    { origin: "webhook", accepted_per_second: 0.1, injected_per_minute: 2, failed_per_minute: 0.2 },
+    { origin: "x402", accepted_per_second: 0, injected_per_minute: 0, failed_per_minute: 0 },
+    { origin: "callback" },
+  ]);
+  expect((await here(["status"])).stdout).toMatch(/^webhook +(\d+ +){4}\S+ +0\.1 +2 +0\.2$/m);
 });
 
 test("postern status shows the runners that producers have, and whether they answer", async () => {

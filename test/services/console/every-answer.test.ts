@@ -97,6 +97,16 @@ test("a method that a path does not have is 405, and the answer names those that
   expect(await allowed("POST", "/")).toEqual([...refused, "GET, HEAD"]);
 });
 
+test("its readiness says how a write is known to be on disk, as that of every process, and the bound of Redis", async () => {
+  const { readiness } = await fixture.start();
+  expect(readiness().checks).toMatchObject({ redis: "none", maxmemory_bytes: expect.any(Number) });
+  const starting = await fixture.start({ redisUrl: "redis://127.0.0.1:1", early: true });
+  expect(starting.readiness().checks).toMatchObject({
+    redis: expect.stringMatching(/^service\.starting: /),
+    maxmemory_bytes: null,
+  });
+});
+
 test("HEAD is answered as GET, without the body", async () => {
   const { ask } = await fixture.start();
   const answer = await ask("HEAD", "/api/v1/jobs");

@@ -124,6 +124,15 @@ test("filters by a code, a payer or a job have a pattern, and a stream is marked
   expect(live?.responses["200"]?.content?.["text/event-stream"]?.schema).toEqual({ type: "string" });
 });
 
+test("a file of text is text for a generated client, and any other file is bytes", () => {
+  const schemaAt = (path: string) =>
+    Object.values(openApi.paths[path]?.["get"]?.responses["200"]?.content ?? {});
+  expect(schemaAt("/api/v1/payments/refunds/report")).toEqual([{ schema: { type: "string" } }]);
+  expect(schemaAt("/api/v1/calls/{call_id}/body")).toEqual([
+    { schema: { type: "string", format: "binary" } },
+  ]);
+});
+
 test("the document names the cookie that a sign-in sets", async () => {
   for (const [operator, name] of [
     [{}, "postern"],

@@ -71,7 +71,9 @@ describe.concurrent("each in a process of its own", () => {
       });
       const get = async (path: string) => (await send(ops, { method: "GET", path })).text;
       expect(await get("/livez")).toBe("ok");
-      expect(JSON.parse(await get("/readyz"))).toMatchObject({ status: "ready", draining: false });
+      expect(JSON.parse(await get("/readyz"))).toMatchObject({
+        ...{ status: "ready", redis: "always", draining: false },
+      });
       const metrics = await get("/metrics");
       expect(metrics).toContain('postern_pricing_quotes_total{code="issued"} 1');
       expect(metrics).toContain('postern_pricing_quotes_total{code="job.not_found"} 1');

@@ -59,14 +59,9 @@ test.each<[string, object, RegExp]>([
     /^pricing: quote_ttl_secs: must be at most 86400, not 172800$/,
   ],
   [
-    "quotes of no age",
-    pricing({ max_quote_age_secs: 0 }),
-    /^pricing: max_quote_age_secs: must be at least 1, not 0$/,
-  ],
-  [
-    "quotes of an age that is no number",
-    pricing({ max_quote_age_secs: Number.NaN }),
-    /^pricing: max_quote_age_secs: must be an integer/,
+    "quotes that last for a time that is no number",
+    pricing({ quote_ttl_secs: Number.NaN }),
+    /^pricing: quote_ttl_secs: must be an integer/,
   ],
   ["another key than a private one", pricing({ key: "0x12" }), /^pricing: key: must be a private key/],
   ["no domain", pricing({ domain: undefined }), /^pricing: domain: is missing$/],
@@ -92,7 +87,7 @@ test.each<[string, object, RegExp]>([
   [
     "an unknown durability",
     { postern: { redis: { durability: "lax" } } },
-    /^postern: redis\.durability: must be "strict", "managed" or "relaxed"$/,
+    /^postern: redis\.durability: must be "strict", "replicated", "managed" or "relaxed"$/,
   ],
   [
     "a proxy that is everybody",

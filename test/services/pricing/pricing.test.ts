@@ -18,7 +18,7 @@ test.each([
   expect(() =>
     createPricingService({
       postern: { redis: { url: weak.url } },
-      pricing: { ...PRICING.pricing, key, quote_ttl_secs: 1, max_quote_age_secs: 1 },
+      pricing: { ...PRICING.pricing, key, quote_ttl_secs: 1 },
       job_pricing: {},
     }),
   ).toThrow(/^pricing: key: (?:must be a private key|is empty)/);

@@ -136,6 +136,10 @@ test("a producer is not alive while Redis does not answer its heartbeat, and con
   vi.useFakeTimers({ shouldAdvanceTime: true, toFake: [...toFake] });
   const { producer, saw } = producers.start({ redisUrl: proxy.url, runnerUrl: runner.url });
   await eventually("it is alive", () => producer.readiness().checks["beating"]);
+  await eventually(
+    "Redis is named as by every process",
+    () => producer.readiness().checks["redis"] === "none",
+  );
   let silent = true;
   let beats = 0;
   proxy.onCommand = (words) => {

@@ -2,12 +2,14 @@ import { expect, test } from "vitest";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { runnerKeys, useOwnRedis } from "../../fixtures/redis.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
 import { answerOf, openCalls, usedBytes } from "./stores.ts";
 
 const redis = useOwnRedis();
 const ends = useEnds();
 
-const CALLS = 5000;
+/** Both fill the tables of Redis, which double, by about the same share. */
+const CALLS = LONG_RUN ? 5000 : 1300;
 
 /** The bytes of Redis that a finished call takes, whatever its keys. */
 async function bytesPerCall(answerBytes: number, options: { answerMs?: number } = {}): Promise<number> {

@@ -21,7 +21,7 @@ function refuse(ms: number) {
 
 function setUp() {
   const turns = createCheckTurns();
-  const requestOf = (party: string, bytes: number) => {
+  const requestOf = (clientKey: string, bytes: number) => {
     const res = new EventEmitter();
     let cut = (_refusal: AppError): void => {};
     const lease = {
@@ -31,7 +31,7 @@ function setUp() {
       },
     };
     return {
-      request: { res: res as ServerResponse, party, lease, bytes },
+      request: { res: res as ServerResponse, clientKey, lease, bytes },
       hangUp: () => res.emit("close"),
       cut: (refusal: AppError) => cut(refusal),
     };

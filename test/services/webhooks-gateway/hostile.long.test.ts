@@ -7,7 +7,7 @@ import { usePostern } from "../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../fixtures/redis.ts";
 import { FROM_SOURCE } from "../../support/from-source.ts";
 import { send } from "../../support/http.ts";
-import { SECRET, sign } from "./deliver/credentials.ts";
+import { SECRET, sign } from "./receive/credentials.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_MIB = 64;

@@ -8,7 +8,7 @@ import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { type Sent, send } from "../../support/http.ts";
 import { sample } from "../../support/long-run.ts";
 import type { RecordingLog } from "../../support/recording-log.ts";
-import { SECRET, utf8 } from "./deliver/credentials.ts";
+import { SECRET, utf8 } from "./receive/credentials.ts";
 
 const webhooks = useWebhooks();
 const NOW = 1_800_000_000_000;

@@ -4,7 +4,7 @@ import { eventually } from "../../../shared/dev/wait.ts";
 import { createRejectedList } from "../../../shared/telemetry/rejected/list.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { send, sendRaw } from "../../support/http.ts";
-import { SECRET } from "./deliver/credentials.ts";
+import { SECRET } from "./receive/credentials.ts";
 
 const { publicKey } = generateKeyPairSync("ed25519");
 const PUBLIC_KEY = Buffer.from(String(publicKey.export({ format: "jwk" }).x), "base64url").toString("hex");

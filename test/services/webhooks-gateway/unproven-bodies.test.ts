@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
-import { SECRET } from "./deliver/credentials.ts";
+import { SECRET } from "./receive/credentials.ts";
 
 const webhooks = useWebhooks();
 const MIB = 1024 * 1024;

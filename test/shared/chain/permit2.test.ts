@@ -209,7 +209,7 @@ test("a wrapped call may not have paid if the payer also invalidates the nonce, 
     const topics = [log.topics[0] as Hex, addressTopic(owner)];
     return permit2
       .ruleOf(its)
-      .proofIn({ ...receipt, logs: [...receipt.logs, { ...log, topics }] }, reads.transaction);
+      .evidenceIn({ ...receipt, logs: [...receipt.logs, { ...log, topics }] }, reads.transaction);
   };
   expect(await proofBeside(payer.address, its.nonce)).toEqual({ kind: "none" });
   expect(await proofBeside(payer.address, later.its.nonce)).toMatchObject({ kind: "wrapped" });

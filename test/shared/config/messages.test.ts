@@ -73,7 +73,7 @@ test.each([
   [
     "postern.toml",
     '[redis]\ndurability = "Strict"',
-    '2: redis.durability: must be "strict", "managed" or "relaxed"; did you mean "strict"?',
+    '2: redis.durability: must be "strict", "replicated", "managed" or "relaxed"; did you mean "strict"?',
   ],
   [
     "postern.toml",

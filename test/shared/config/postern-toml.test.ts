@@ -149,6 +149,15 @@ test("the runner has the Redis of all, unless it has one of its own, which is st
 test.each([
   ["redis = {}", "runner.redis.url: is missing"],
   ['redis = { url = "http://a" }', "runner.redis.url: must be a redis://, rediss:// or unix:// URL"],
+  [
+    'redis = { url = "redis://a", durability = "replicated", min_replicas = 2 }',
+    'runner.redis.durability: must not be "replicated" with url: set sentinels or nodes',
+  ],
+  ['redis = { nodes = ["a:1"], durability = "replicated" }', "runner.redis.min_replicas: is missing"],
+  [
+    'redis = { nodes = ["a:1"], min_replicas = 2 }',
+    'runner.redis.min_replicas: is not used: durability is not "replicated"',
+  ],
   ["memory_secs = 10\nanswer_secs = 11", "runner.answer_secs: must be at most memory_secs"],
   [
     "result_bytes_max = 2\nanswers_bytes_max = 1",

@@ -12,11 +12,15 @@ const ROUTES = [
   { method: "POST", path: "/jobs/{job+}/pause" },
   { method: "GET", path: "/openapi.json" },
 ];
+const ALL = [
+  ...ROUTES,
+  ...[...new Set(ROUTES.map(({ path }) => path))].map((path) => ({ method: "OPTIONS", path })),
+];
 
 function ask(method: string, url: string) {
   const req = Object.assign(new IncomingMessage(new Socket()), { method, url });
   const res = new ServerResponse(req);
-  const router = createRouter(ROUTES, { others: ["OPTIONS"] });
+  const router = createRouter(ALL);
   try {
     const found = router.find(req, res);
     return found && [router.nameOf(req), found.params];

@@ -53,7 +53,7 @@ const LIMITS = { streamsMax: 1000, perCallMax: 16 };
 
 type Options = Partial<Parameters<typeof createCallStreams>[0]> & { mayBegin?: boolean };
 
-/** A server that opens a stream for whoever asks for a call, at `/<call id>`; `?proven` is a proof, and `?party` an address. */
+/** A server that opens a stream for whoever asks for a call, at `/<call id>`; `?proven` is a proof, and `?clientKey` an address. */
 async function serve({ mayBegin = false, ...options }: Options = {}): Promise<void> {
   changes = createChanges(redis.partition, { sweepEveryMs: 3_600_000 });
   streams = createCallStreams({ results, changes, limits: LIMITS, clock: systemClock, log, ...options });
@@ -62,8 +62,13 @@ async function serve({ mayBegin = false, ...options }: Options = {}): Promise<vo
   server = await listen((req, res) => {
     answers.push(res);
     const { pathname, searchParams } = new URL(req.url ?? "", "http://a");
-    const party = searchParams.get("party") ?? "an address";
-    const asking = { callId: pathname.slice(1), isProven: searchParams.has("proven"), party, mayBegin };
+    const clientKey = searchParams.get("clientKey") ?? "an address";
+    const asking = {
+      callId: pathname.slice(1),
+      isAuthenticated: searchParams.has("proven"),
+      clientKey,
+      mayBegin,
+    };
     opened.open(req, res, asking).catch((error: unknown) => sendProblem(req, res, toAppError(error)));
   }, "127.0.0.1:0");
   const { close } = server;
@@ -295,7 +300,7 @@ async function serveAt(address: string): Promise<void> {
   streams = reopened;
   server = await listen((req, res) => {
     const callId = new URL(req.url ?? "", "http://a").pathname.slice(1);
-    void reopened.open(req, res, { callId, isProven: true, party: "", mayBegin: false });
+    void reopened.open(req, res, { callId, isAuthenticated: true, clientKey: "", mayBegin: false });
   }, address);
   const { close } = server;
   ends.defer(async () => {
@@ -358,8 +363,8 @@ describe("streams are bounded:", () => {
   test("at a gateway, where unauthenticated clients get at most half", async () => {
     await serve({ limits: { streamsMax: 4, perCallMax: 9 } });
     const id = await aRecord();
-    for (const party of ["a", "b"]) expect((await open(id, `?party=${party}`)).status).toBe(200);
-    expect(refusedWith(await open(id, "?party=c"))).toEqual([429, "10"]);
+    for (const clientKey of ["a", "b"]) expect((await open(id, `?clientKey=${clientKey}`)).status).toBe(200);
+    expect(refusedWith(await open(id, "?clientKey=c"))).toEqual([429, "10"]);
     const proven = [await open(id), await open(id)];
     expect(proven.map(({ status }) => status)).toEqual([200, 200]);
     expect((await open(id)).status).toBe(429);
@@ -376,18 +381,18 @@ describe("streams are bounded:", () => {
   test("for each call, where unauthenticated clients take no place of those with a right to it", async () => {
     await serve({ limits: { streamsMax: 100, perCallMax: 2 } });
     const [id, other] = [await aRecord(), await aRecord()];
-    for (const query of ["?party=a", "?party=b", "?proven", "?proven"])
+    for (const query of ["?clientKey=a", "?clientKey=b", "?proven", "?proven"])
       expect((await open(id, query)).status).toBe(200);
-    for (const query of ["?party=c", "?proven"]) expect((await open(id, query)).status).toBe(429);
+    for (const query of ["?clientKey=c", "?proven"]) expect((await open(id, query)).status).toBe(429);
     expect((await open(other)).status).toBe(200);
   });
 
   test("for each address that has proven nothing", async () => {
     await serve();
-    for (let i = 0; i < 16; i++) expect((await open(await aRecord(), "?party=a")).status).toBe(200);
-    expect((await open(await aRecord(), "?party=a")).status).toBe(429);
-    expect((await open(await aRecord(), "?party=b")).status).toBe(200);
-    expect((await open(await aRecord(), "?party=a&proven")).status).toBe(200);
+    for (let i = 0; i < 16; i++) expect((await open(await aRecord(), "?clientKey=a")).status).toBe(200);
+    expect((await open(await aRecord(), "?clientKey=a")).status).toBe(429);
+    expect((await open(await aRecord(), "?clientKey=b")).status).toBe(200);
+    expect((await open(await aRecord(), "?clientKey=a&proven")).status).toBe(200);
   });
 
   test("0 is none, for nobody", async () => {

@@ -1,6 +1,9 @@
 import { request } from "node:http";
 import { beforeEach, describe, expect, test } from "vitest";
 import { randomCallId } from "../../../shared/call/call-id.ts";
+import { listen } from "../../../shared/http/listen.ts";
+import { serveRoutes } from "../../../shared/http/router.ts";
+import { REFUSED_DELIVERIES } from "../../../shared/ingress/deliveries.ts";
 import { deliver, type SentDelivery, type TestDeliveries, useDeliveries } from "../../fixtures/deliveries.ts";
 import { keys } from "../../fixtures/redis.ts";
 
@@ -222,4 +225,20 @@ describe("a request that is none is refused", () => {
       ]);
     },
   );
+});
+
+test("a gateway that takes no deliveries refuses them with 404, and says which setting is missing", async () => {
+  const server = await listen(serveRoutes(REFUSED_DELIVERIES), "127.0.0.1:0");
+  try {
+    for (const what of ["result", "progress"] as const) {
+      const answer = await deliver(server.address, randomCallId(), { what });
+      expect(answer.json()).toMatchObject({
+        status: 404,
+        code: "request.not_found",
+        detail: expect.stringContaining("set deliveries = true in [results] of postern.toml"),
+      });
+    }
+  } finally {
+    await server.close(0);
+  }
 });

@@ -38,7 +38,6 @@ test("what has a default need not be said in pricing.toml", () => {
     domain: { name: "TangleQuote", version: "1", chainId: 31337, verifyingContract: CONTRACT },
     pow_difficulty: 20,
     quote_ttl_secs: 300,
-    max_quote_age_secs: 3600,
   });
   expect(pricing?.key.reveal()).toBe(KEY);
   expect([...jobs.keys()]).toEqual(["42/3"]);
@@ -123,7 +122,6 @@ describe("what is refused", () => {
     ["a difficulty of 33", `${key}\npow_difficulty = 33\n${DOMAIN}`, /pow_difficulty: /],
     ["a negative difficulty", `${key}\npow_difficulty = -1\n${DOMAIN}`, /pow_difficulty: /],
     ["a life of nothing", `${key}\nquote_ttl_secs = 0\n${DOMAIN}`, /quote_ttl_secs: /],
-    ["no age at all", `${key}\nmax_quote_age_secs = 0\n${DOMAIN}`, /max_quote_age_secs: /],
     [
       "an address without a port",
       `${key}\nbind_address = "0.0.0.0"\n${DOMAIN}`,

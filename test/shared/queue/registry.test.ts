@@ -5,11 +5,9 @@ import type { Origin } from "../../../shared/call/origin.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
-import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
 import { isKnown } from "../../../shared/queue/queue-name.ts";
 import { openRegistry } from "../../../shared/queue/registry.ts";
-import { createStatus } from "../../../shared/queue/status.ts";
 import { connectForWork } from "../../../shared/redis/connect.ts";
 import { PREFIX } from "../../../shared/redis/keys.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
@@ -148,13 +146,7 @@ test("a call is found in whatever queue and state it is", async () => {
     expect(await registry.find(id)).toEqual({ queue, state });
   }
   expect(await registry.find("c_unknown")).toBeUndefined();
-  const status = createStatus({
-    partition: partitionOf(redis.client),
-    mode: "strict",
-    clock: systemClock,
-    sampleMs: 1,
-  });
-  expect((await status()).queues.map(({ queue, ...held }) => [queue, held])).toMatchObject([
+  expect((await registry.depths()).map(({ queue, ...held }) => [queue, held])).toMatchObject([
     [QUEUE, { waiting: 1, delayed: 0, active: 0, failed: 0 }],
     ["webhook/8/2", { waiting: 0, delayed: 1, active: 0, failed: 0 }],
     ["webhook/9/1", { waiting: 0, delayed: 0, active: 1, failed: 0 }],

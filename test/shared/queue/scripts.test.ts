@@ -7,7 +7,7 @@ import {
   RedisQueueBackend,
 } from "bullmq";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { type Claim, createEnqueue } from "../../../services/webhooks-gateway/enqueue.ts";
+import { createEnqueue, type Idempotency } from "../../../services/webhooks-gateway/enqueue.ts";
 import { type JobCall, toJson } from "../../../shared/call/job-call.ts";
 import { PaymentJournal } from "../../../shared/payments/journal.ts";
 import type { Settlement } from "../../../shared/payments/payment.ts";
@@ -61,7 +61,7 @@ type Side = {
   prefix: string;
   of(queue: QueueName): RedisQueueBackend;
   /** Adds the calls at once. */
-  add(calls: readonly JobCall[], claim: Claim | undefined): Promise<unknown>;
+  add(calls: readonly JobCall[], claim: Idempotency | undefined): Promise<unknown>;
   /** Adds the call of a payment that is settled. */
   buy(): Promise<unknown>;
   /** Takes the next call of each of these queues at once, each with the token of a call. */
@@ -159,7 +159,7 @@ const callTo = (id: string, job_id = 1, body = "hello"): JobCall => {
   const { call } = makePayment({ network: "eip155:1", asset: "0x1", body: Buffer.from(body) });
   return { ...call, id, origin: "webhook", service_id: 7, job_id, accepted_at: 1 };
 };
-const claimOf = ({ sha256 }: JobCall): Claim => ({ by: "a test", bodySha256: sha256, windowMs: 1000 });
+const claimOf = ({ sha256 }: JobCall): Idempotency => ({ by: "a test", bodySha256: sha256, windowMs: 1000 });
 
 const CALL = callTo(ID);
 const add =

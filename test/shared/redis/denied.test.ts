@@ -1,10 +1,10 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { aclRules } from "../../../services/cli/redis-rights.ts";
 import { freePort } from "../../../shared/dev/free-port.ts";
 import { startRedis } from "../../../shared/dev/redis.ts";
 import { beforeDeadline, eventually } from "../../../shared/dev/wait.ts";
+import { aclRules } from "../../../shared/redis/rights.ts";
 import { usePostern } from "../../fixtures/postern.ts";
 import { DOMAIN, KEY } from "../../fixtures/pricing.ts";
 import { useProducer } from "../../fixtures/producer.ts";

@@ -112,7 +112,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   resume: "good",
 };
 
-function subjectOf({ call_id, job, path, run, session, rejected_id, calls, selection }: AuditEntry) {
+function subjectOf({ call_id, job, endpoint, run, session, rejected_id, calls, selection }: AuditEntry) {
   if (run !== undefined && calls !== undefined && calls !== 1) {
     return (
       <a href={linkTo(["audit"], { run })} title={selection}>
@@ -128,7 +128,7 @@ function subjectOf({ call_id, job, path, run, session, rejected_id, calls, selec
     );
   }
   if (job !== undefined) return `job ${job}`;
-  if (path !== undefined) return path;
+  if (endpoint !== undefined) return endpoint;
   const id = run ?? session ?? rejected_id ?? "";
   const what = run !== undefined ? "" : session !== undefined ? "session " : "request ";
   return (

@@ -149,7 +149,7 @@ function About({ life }: { life: CallLife }) {
         ["State", <CallState state={placeOf(life)} />],
         ["State since", changed_at === null ? undefined : <Time at={changed_at} form="exact" />],
         ["Origin", origin],
-        ["Endpoint", life.path === null ? undefined : <span class="mono">{life.path}</span>],
+        ["Endpoint", life.endpoint === null ? undefined : <span class="mono">{life.endpoint}</span>],
         ["Delivery", life.delivery_id === null ? undefined : <Copyable text={life.delivery_id} />],
         ["Job", job && <a href={linkTo(["overview"], { job })}>{job}</a>],
         ["Attempts", attemptsText(life)],

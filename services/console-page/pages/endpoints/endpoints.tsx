@@ -73,7 +73,7 @@ function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint }) {
   const refused = Object.values(counts.refused).reduce((sum, each) => sum + each, 0);
   if (refused === 0) return <span class="muted">0</span>;
   return (
-    <a class="bad-text" href={linkTo(["refused"], { path })}>
+    <a class="bad-text" href={linkTo(["refused"], { endpoint: path })}>
       {count(refused)}
     </a>
   );

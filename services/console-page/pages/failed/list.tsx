@@ -205,7 +205,7 @@ function callsText(total: number | undefined): string {
 /** Sort keys of the list, by heading. */
 const SORTS: Readonly<Record<string, SortKey<FailedCall>>> = {
   Reason: ({ code, reason }) => `${titleOf(code)} ${reason}`,
-  Origin: ({ path, origin }) => path ?? origin,
+  Origin: ({ endpoint, origin }) => endpoint ?? origin,
   Job: jobOf,
   Attempts: ({ attempts }) => attempts,
   Failed: ({ failed_at }) => Date.parse(failed_at),
@@ -233,7 +233,7 @@ type RowProps = {
 };
 
 function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
-  const { id, path, origin, service_id, job_id, attempts, failed_at, code, reason } = call;
+  const { id, endpoint, origin, service_id, job_id, attempts, failed_at, code, reason } = call;
   return (
     <div class={`failed-row ${isSelected ? "chosen" : ""}`}>
       <input
@@ -246,8 +246,8 @@ function Row({ call, isNarrow, isSelected, onSelect }: RowProps) {
         {isNarrow ? shortened(id, 8, 4) : shortened(id)}
       </a>
       <Why code={code} reason={reason} />
-      <span class="cut" title={path ?? origin}>
-        {path ?? origin}
+      <span class="cut" title={endpoint ?? origin}>
+        {endpoint ?? origin}
       </span>
       <span>
         <span class="label">job </span>

@@ -7,14 +7,14 @@ import { titleOf, Why } from "../../ui/why.tsx";
 
 /** Parts of the address that choose one group. */
 export type GroupQuery = {
-  path: string | undefined;
+  endpoint: string | undefined;
   unknown: string | undefined;
   code: string;
   reason: string;
 };
 
 export function queryOf({ endpoint, code, reason }: RejectedGroup): GroupQuery {
-  return { path: endpoint ?? undefined, unknown: endpoint === null ? "true" : undefined, code, reason };
+  return { endpoint: endpoint ?? undefined, unknown: endpoint === null ? "true" : undefined, code, reason };
 }
 
 /** One row for each endpoint and reason. Each has an address of its own, which lists its requests. */

@@ -21,22 +21,22 @@ import { RefusedGroups } from "./groups.tsx";
 
 const SHOWN = 200;
 
-const NAMES = ["path", "unknown", "code", "reason"] as const;
+const NAMES = ["endpoint", "unknown", "code", "reason"] as const;
 
 /** The newest refused webhooks: groups by endpoint and reason, and the requests that the address chooses. */
 export function RefusedPage() {
   const [query, change] = useQuery();
   const given = (name: (typeof NAMES)[number]) => query.get(name) ?? undefined;
   const filter = {
-    path: given("path"),
+    endpoint: given("endpoint"),
     unknown: given("unknown"),
     code: given("code"),
     reason: given("reason"),
   };
-  const { path } = filter;
+  const { endpoint } = filter;
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   // All groups stay in sight while one is chosen.
-  const ofGroups = { path: filter.code === undefined ? path : undefined };
+  const ofGroups = { endpoint: filter.code === undefined ? endpoint : undefined };
   const groups = useAnswer("api/v1/rejected/groups", ofGroups, { everyMs: 5000 });
   const answer = useAnswer("api/v1/rejected", { ...filter, limit: SHOWN }, { everyMs: 5000 });
   const found = groups.isCurrent ? groups.data?.groups : undefined;
@@ -67,13 +67,13 @@ export function RefusedPage() {
       <WhyNot answer={answer} />
       <FilterBar
         isActive={isFiltered}
-        onClear={() => change({ path: "", unknown: "", code: "", reason: "" })}
+        onClear={() => change({ endpoint: "", unknown: "", code: "", reason: "" })}
       >
         <TextFilter
           title="Endpoint"
           placeholder="/hooks/…"
-          value={path ?? ""}
-          onChange={(entered) => change({ path: entered, unknown: "", code: "", reason: "" })}
+          value={endpoint ?? ""}
+          onChange={(entered) => change({ endpoint: entered, unknown: "", code: "", reason: "" })}
         />
       </FilterBar>
       {found !== undefined && found.length > 0 && <RefusedGroups groups={found} />}

@@ -51,6 +51,25 @@ async function both(
   return one;
 }
 
+test("postern status is the same by the console as on Redis", async () => {
+  await calls.fail([{ path: "/a" }]);
+  const read = async (ran: Promise<{ stdout: string }>) => {
+    const {
+      at: _,
+      redis,
+      ...status
+    } = JSON.parse((await ran).stdout.replace(/"(oldest_age|silent)_ms":\d+/g, '"$1_ms":0'));
+    return { ...status, redis: { ...redis, used_memory_bytes: 0 } };
+  };
+  const status = await read(here("status", "-o", "json"));
+  expect(await read(there("status", "-o", "json"))).toEqual(status);
+  expect(status).toMatchObject({
+    queues: [{ origin: "webhook", failed: 1 }, {}, {}],
+    redis: { proof: "always" },
+  });
+  expect((await there("status")).stdout).toMatch(/^webhook +0 +0 +0 +1 /m);
+});
+
 test("what commands show is the same by the console as on Redis, for people and for scripts", async () => {
   const [failed = ""] = await calls.fail([{ path: "/a", body: Buffer.from("hello") }]);
   const waiting = await calls.add({ path: "/b" });

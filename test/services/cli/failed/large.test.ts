@@ -44,7 +44,7 @@ test(`postern failed list lists and counts ${CALLS} calls of 20 MiB by endpoint 
   const ran = await run(["failed", "list", ...filter, "--limit", "2", "-o", "json"]);
   expect(ran.stderr).toBe(`${CALLS} failed calls; 2 are listed (--limit 0 lists all)\n`);
   expect(ran.code).toBe(0);
-  expect(jsonLines(ran)[1]).toMatchObject({ id: copyId(1), bytes: LARGE, path: "/large" });
+  expect(jsonLines(ran)[1]).toMatchObject({ id: copyId(1), bytes: LARGE, endpoint: "/large" });
   await expectNoBody();
 });
 
@@ -54,7 +54,7 @@ onlyInLongRun(() => {
     for (const id of calls) await redis.client.hdel(keys.inQueue("webhook/7/1", id), "head");
     const ran = await run(["failed", "list", "--endpoint", "/large", "-o", "json"]);
     expect(ran).toMatchObject({ code: 0, stderr: `${CALLS} failed calls\n` });
-    expect(jsonLines(ran)[0]).toMatchObject({ bytes: LARGE, path: "/large" });
+    expect(jsonLines(ran)[0]).toMatchObject({ bytes: LARGE, endpoint: "/large" });
     await expectNoBody();
   });
 });

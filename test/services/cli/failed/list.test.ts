@@ -19,7 +19,7 @@ test("postern failed list -o json prints one object a line on stdout, and nothin
   expect(lines.map((line) => line["id"]).toSorted()).toEqual(ids.slice(1).toSorted());
   expect(lines[0]).toMatchObject({
     origin: "webhook",
-    path: "/b",
+    endpoint: "/b",
     job_id: 1,
     code: "runner.refused",
     attempts: 1,

@@ -83,7 +83,9 @@ test("postern pay buys one job, prints price, signature and receipt, follows it,
   expect(ran.stdout).toContain(
     `signed: 3.2 USDC from ${payments.payer.address} to ${payments.devnet.seller}, valid until `,
   );
-  expect(ran.stdout).toMatch(/\nstate: injected\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/);
+  expect(ran.stdout).toMatch(
+    /\nstate: injected \(the runner answered with 2xx\)\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/,
+  );
   expect(injected).toEqual([{ id, body: "hello" }]);
   expect(await payments.charged()).toEqual([PRICE]);
 });
@@ -554,7 +556,9 @@ test("postern pay follows a long job to its end: its progress is a bar on a scre
   ]);
   expect(ran.code).toBe(0);
   expect(drawn).toEqual([`[${"#".repeat(15)}${".".repeat(15)}] 50 % 2/4`, ""]);
-  expect(ran.stdout).toMatch(/state: injected\nresult: 200 text\/plain, 4 bytes\ndone\n$/);
+  expect(ran.stdout).toMatch(
+    /state: injected \(the runner answered with 2xx\)\nresult: 200 text\/plain, 4 bytes\ndone\n$/,
+  );
 });
 
 test("postern pay -o json has each state and each word of the progress on a line, and the outcome last", async () => {
@@ -601,6 +605,8 @@ test("postern pay asks a gateway without streams for the state, until the runner
   await injectAll();
   expect(await payHere("--max", "5")).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/state: injected\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/),
+    stdout: expect.stringMatching(
+      /state: injected \(the runner answered with 2xx\)\nresult: 200 text\/plain, 10 bytes\nforty-two\n$/,
+    ),
   });
 });

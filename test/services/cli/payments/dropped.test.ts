@@ -69,7 +69,10 @@ test("the body of an open payment is dropped with an audit entry: no further set
   const { id, headers } = await unsettled();
   expect(await usage()).toBe(2);
   const ran = await drop(id, "-o", "json");
-  expect([ran.code, jsonLines(ran)]).toEqual([0, [{ call_id: id, verdict: "dropped", transaction: null }]]);
+  expect([ran.code, jsonLines(ran)]).toMatchObject([
+    0,
+    [{ call_id: id, body_kept: false, dropped: { reason: expect.any(String) } }],
+  ]);
   expect(await usage(), "it counts for its client no longer").toBe(0);
   expect(await audited()).toEqual([expect.stringContaining(`action drop call_id ${id} by `)]);
   const shown = JSON.parse((await run(["payments", "show", id, "-o", "json"])).stdout);

@@ -623,6 +623,7 @@ test("the audit tells of a refund that was sent twice, or after it was withdrawn
   await exported(late);
   const third = await payBack();
   await redis.client.hset(keys.record(late), "late", Date.now());
-  expect((await run("withdraw", late, "--reason", "the runner took it")).code).toBe(0);
+  const withdrawn = await run("withdraw", late, "--reason", "the runner took it", "-o", "json");
+  expect([withdrawn.code, jsonLines(withdrawn)]).toMatchObject([0, [{ call_id: late, state: "injected" }]]);
   expect((await surplus()).map(({ transaction }) => transaction)).toEqual([second, third]);
 });

@@ -50,7 +50,7 @@ describe("200", () => {
         },
         {
           ...{ id: expect.any(String), at: "2026-01-31T00:00:01.000Z", action: "open", by: "root@ops" },
-          ...{ path: "/a", selection: "for 10m", stream: "acts" },
+          ...{ endpoint: "/a", selection: "for 10m", stream: "acts" },
         },
         {
           ...{ id: expect.any(String), at: "2026-01-31T00:00:00.000Z", action: "discard", by: "root@ops" },
@@ -143,6 +143,7 @@ describe("400", () => {
     "run=7",
     "cursor=1-1",
     "call_id=c_1",
+    "by=",
     "job=07/1",
     "job=callback/..",
   ])("the audit trail is refused with 400 for %s", async (query) => {

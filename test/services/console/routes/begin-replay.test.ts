@@ -47,6 +47,7 @@ describe("202", () => {
         },
         ...{
           needs_force_count: null,
+          outcome: null,
           needs_force: [],
           missing: [],
           done: 0,

@@ -26,7 +26,11 @@ describe("200", () => {
     const life = await shown(id);
     expect(life).toMatchObject({
       ...{ call_id: id, state: "failed", origin: "webhook", service_id: 7, job_id: 1, payment: null },
-      ...{ queue: { name: "webhook/7/1", as: "failed", due_at: null }, path: "/hooks/a", body_kept: true },
+      ...{
+        queue: { name: "webhook/7/1", as: "failed", due_at: null },
+        endpoint: "/hooks/a",
+        body_kept: true,
+      },
       ...{ bytes: body.length, metadata: { "X-WEBHOOK-PATH": "/hooks/a" }, result: { what: "none kept" } },
       ...{ attempts: 1, replays: 0, forgotten_at: null },
     });

@@ -16,7 +16,7 @@ describe("200", () => {
     const shown = await get(`/api/v1/failed/${id}`, { as: "viewer" });
     expect([shown.status, shown.json()]).toMatchObject([
       200,
-      { id, path: "/a", record: "FAILED", metadata: { "X-WEBHOOK-PATH": "/a" }, code: "runner.failed" },
+      { id, endpoint: "/a", record: "FAILED", metadata: { "X-WEBHOOK-PATH": "/a" }, code: "runner.failed" },
     ]);
     expect(shown.json()["failed_attempts"]).toHaveLength(calls.attempts);
     expect(shown.text).not.toContain(Buffer.from(`body of ${id}`).toString("base64"));

@@ -40,7 +40,7 @@ describe("200", () => {
     const all = await list();
     expect([places(all), all.next]).toEqual([[2, 1, 0], null]);
     expect(all.calls[1]).toEqual({
-      ...{ id: ids[1], origin: "webhook", path: "/b", service_id: 7, job_id: 2, attempts: 1 },
+      ...{ id: ids[1], origin: "webhook", endpoint: "/b", service_id: 7, job_id: 2, attempts: 1 },
       ...{
         code: "runner.refused",
         reason: "the runner said\nno \u001b[31m",

@@ -16,7 +16,7 @@ describe("200", () => {
     expect([openapi, info.version]).toEqual(["3.1.0", expect.stringMatching(/^\d+\.\d+\.\d+/)]);
     const parameters = paths["/api/v1/failed"]?.["get"]?.parameters ?? [];
     expect(parameters.find(({ name }) => name === "limit")?.schema).toEqual({
-      ...{ type: "integer", minimum: 1, maximum: 500, default: 50 },
+      ...{ type: "integer", format: "int64", minimum: 1, maximum: 500, default: 50 },
     });
   });
 });

@@ -35,11 +35,11 @@ describe("200", () => {
   });
 
   test.each([
-    ["path=/a", 2],
+    ["endpoint=/a", 2],
     ["unknown=true", 1],
     ["code=request.too_large", 1],
     ["reason=missing", 1],
-    ["path=/none", 0],
+    ["endpoint=/none", 0],
     ["since=2100-01-01T00:00:00Z", 0],
   ])("refused requests are picked by %s", async (query, count) => {
     const page = await list(`?${query}`);

@@ -59,10 +59,10 @@ describe("404", () => {
 describe("405", () => {
   const runners = useRunners();
 
-  test("a DELETE is refused with 405 at a call, and the answer names GET", async () => {
+  test("a DELETE is refused with 405 at a call, and the answer names GET and HEAD", async () => {
     const { address } = await runners.start({ jobs: createRouter() });
     const answer = await send(address, { method: "DELETE", path: "/calls/x" });
-    expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET"]);
+    expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET, HEAD"]);
   });
 });
 

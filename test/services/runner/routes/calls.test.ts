@@ -83,10 +83,10 @@ describe("400", () => {
 describe("405", () => {
   const runners = useRunners();
 
-  test("a POST is refused with 405 at the list of calls, and the answer names GET", async () => {
+  test("a POST is refused with 405 at the list of calls, and the answer names GET and HEAD", async () => {
     const { address } = await runners.start({ jobs: createRouter() });
     const answer = await send(address, { path: "/calls" });
-    expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET"]);
+    expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET, HEAD"]);
   });
 });
 

@@ -25,9 +25,9 @@ describe("200", () => {
 });
 
 describe("405", () => {
-  test("a POST is refused with 405 at the catalog of jobs, and the answer names GET", async () => {
+  test("a POST is refused with 405 at the catalog of jobs, and the answer names GET and HEAD", async () => {
     const { address } = await runners.start({ jobs: createRouter() });
     const answer = await send(address, { path: "/jobs" });
-    expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET"]);
+    expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET, HEAD"]);
   });
 });

@@ -26,10 +26,10 @@ describe("200", () => {
 describe("405", () => {
   const runners = useRunners();
 
-  test("a POST is refused with 405 at the probe for readiness, and the answer names GET", async () => {
+  test("a POST is refused with 405 at the probe for readiness, and the answer names GET and HEAD", async () => {
     const { address } = await runners.start({ jobs: createRouter() });
     const answer = await send(address, { path: "/readyz" });
-    expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET"]);
+    expect([answer.status, answer.headers["allow"]]).toEqual([405, "GET, HEAD"]);
   });
 });
 

@@ -169,9 +169,9 @@ describe("404", () => {
 describe("405", () => {
   const job = useFailingJob();
 
-  test("a DELETE is refused with 405 where a call is run again, and the answer names POST", async () => {
+  test("a DELETE is refused with 405 where a call is run again, and the answer names POST, and GET of a key that ends in /run", async () => {
     const answer = await send(job.runner.address, { method: "DELETE", path: "/calls/x/run" });
-    expect([answer.status, answer.headers["allow"]]).toEqual([405, "POST"]);
+    expect([answer.status, answer.headers["allow"]]).toEqual([405, "POST, GET, HEAD"]);
   });
 });
 

@@ -72,7 +72,7 @@ test("a wallet's payment is recognised after the name of its token was changed i
   const then = identifyPayment(decodedOf(payload), [token("eip3009")]);
   const changed = identifyPayment(decodedOf(payload), [token("eip3009", "USD Coin")]);
   const gone = identifyPayment(decodedOf(payload), []);
-  expect(then.isProven).toBe(false);
+  expect(then.isSignedByPayer).toBe(false);
   expect([nameOf(changed), nameOf(gone)]).toEqual([nameOf(then), nameOf(then)]);
 });
 

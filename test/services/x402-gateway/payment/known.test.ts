@@ -16,6 +16,7 @@ async function open(waitingMax = 10) {
   let looks = 0;
   const watched = {
     findIdentified: async () => undefined,
+    confirm: async () => {},
     findQuoted: async () => undefined,
     look: (each: string) => {
       looks += 1;

@@ -49,10 +49,10 @@ function identified({ payment, offer }: Recorded, token = tokenOf(offer)) {
 test.each(NAMED)("the recorded payment of %s, which %s, is its payer's", (_client, _note, recorded) => {
   const { authorization, signature } = recorded.payment.payload;
   const signed = identified(recorded);
-  expect([signed.isProven, signed.payer]).toEqual([true, authorization.from.toLowerCase()]);
+  expect([signed.isSignedByPayer, signed.payer]).toEqual([true, authorization.from.toLowerCase()]);
   const forged = signature.replace(/.$/, (digit) => (digit === "b" ? "c" : "b"));
   const payload = { ...recorded.payment.payload, signature: forged };
-  expect(identified({ ...recorded, payment: { ...recorded.payment, payload } }).isProven).toBe(false);
+  expect(identified({ ...recorded, payment: { ...recorded.payment, payload } }).isSignedByPayer).toBe(false);
 });
 
 test("the recorded payment without a quote fits the offer of its day, and none at another price, and its time is over", () => {

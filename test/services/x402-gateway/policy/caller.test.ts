@@ -77,7 +77,7 @@ function authorize({ policy = delegated, serviceId = 1, jobIndex = 7, ...asked }
     req: asked.req ?? withHeaders(KNOWN),
     body: asked.body ?? Buffer.from("hello"),
     payer: asked.payer ?? PAYER,
-    party: "127.0.0.1",
+    clientKey: "127.0.0.1",
   });
 }
 
@@ -327,14 +327,14 @@ describe("isPermittedCaller", () => {
     };
     const isPermitted = createIsPermittedCaller({ ethCallAt, clock: () => now, ...options });
     const policy = { contract: CONTRACT, rpcUrl: RPC } as const;
-    const question = { policy, serviceId: 1, caller: CALLER, party: "192.0.2.1" } as const;
+    const question = { policy, serviceId: 1, caller: CALLER, clientKey: "192.0.2.1" } as const;
     return {
       calls,
       nodes,
       pass: (ms: number) => {
         now += ms;
       },
-      ask: (changed: Partial<{ serviceId: number; caller: `0x${string}`; party: string }> = {}) =>
+      ask: (changed: Partial<{ serviceId: number; caller: `0x${string}`; clientKey: string }> = {}) =>
         isPermitted({ ...question, ...changed }),
     };
   }
@@ -393,7 +393,7 @@ describe("isPermittedCaller", () => {
     await ask({ serviceId: 1000 });
     holds = true;
     const asked = Array.from({ length: 400 }, (_, serviceId) => ask({ serviceId }));
-    asked.push(ask({ serviceId: 400, party: "192.0.2.2" }));
+    asked.push(ask({ serviceId: 400, clientKey: "192.0.2.2" }));
     const results = Promise.allSettled(asked);
     expect(await ask({ serviceId: 1000 })).toBe(true);
     await setImmediate();

@@ -53,7 +53,7 @@ export function useDoors() {
       journal: new PaymentJournal(partition),
       chains,
       partition,
-      partyOf: (req) => String(req.headers["x-party"]),
+      clientKeyOf: (req) => String(req.headers["x-client-key"]),
       ...{ clock, redisTime: clock },
     });
     const server = await listen(async (req, res) => {

@@ -28,8 +28,8 @@ const NOT_TAKEN = [402, "the payer's wallet does not accept the signature"];
 const openDoor = (more = {}) => doors({ devnet, redisUrl: fixture.redis.url, ...more });
 const detailIn = (answer: Answer) => [answer.status, answer.json()["detail"]];
 
-async function knockAs(door: Door, { id }: Bought, payer: Payer, party = "192.0.2.1"): Promise<Answer> {
-  return door.knock(id, { ...(await signInAs(await door.asked(id), { payer })), "X-Party": party });
+async function knockAs(door: Door, { id }: Bought, payer: Payer, clientKey = "192.0.2.1"): Promise<Answer> {
+  return door.knock(id, { ...(await signInAs(await door.asked(id), { payer })), "X-Client-Key": clientKey });
 }
 
 test.each([

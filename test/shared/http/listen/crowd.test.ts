@@ -2,10 +2,10 @@ import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { eventually } from "../../../../shared/dev/wait.ts";
+import { markAuthenticated, onAuthenticated } from "../../../../shared/http/authenticated.ts";
 import { readBody } from "../../../../shared/http/body.ts";
 import { Connections } from "../../../../shared/http/connections.ts";
 import { listen } from "../../../../shared/http/listen.ts";
-import { markProven, onFirstProof } from "../../../../shared/http/proof.ts";
 import { type AppError, toAppError } from "../../../../shared/platform/errors/app-error.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { openRaw } from "../../../support/http.ts";
@@ -43,7 +43,7 @@ function crowd() {
   };
 }
 
-const prove = (connection: Named) => markProven({ socket: connection } as never);
+const prove = (connection: Named) => markAuthenticated({ socket: connection } as never);
 
 test("at the limit the oldest unproven connection of the address that has most of them gives way", () => {
   const { open, closed, connections } = crowd();
@@ -97,7 +97,7 @@ test("connections that ended make room, and count for no address", async () => {
 test("only the first proof of a connection is told", () => {
   const connection = Object.assign(new PassThrough(), { name: "a", remoteAddress: "192.0.2.1" });
   let told = 0;
-  onFirstProof(connection, () => {
+  onAuthenticated(connection, () => {
     told += 1;
   });
   for (let i = 0; i < 3; i++) prove(connection);
@@ -111,7 +111,7 @@ test("a server takes a sender at its limit, and closes a stalled connection whos
     (req, res) => {
       readBody(req, res, 1000).then(
         (body) => {
-          markProven(req);
+          markAuthenticated(req);
           res.end(body);
         },
         (thrown: unknown) => refused.push(toAppError(thrown)),

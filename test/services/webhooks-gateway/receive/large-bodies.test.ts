@@ -155,6 +155,32 @@ onlyInLongRun(() => {
     expect(eventsOf(gateway)).not.toContain("redis.unresponsive");
   });
 
+  test("the connection for large calls is not cut if Redis answers elsewhere and then is at that call for longer than it may be silent", async () => {
+    const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 12_000 });
+    let isThere = false;
+    let busy: Promise<void> | undefined;
+    let begin = (): void => {};
+    const isDone = new Promise<void>((resolve) => {
+      begin = () => {
+        busy = delay(2500);
+        void busy.then(resolve);
+      };
+    });
+    proxy.onCommand = (words) => {
+      if (isAdd(words) && words.some((word) => word.length > MIB)) {
+        isThere = true;
+        return { kind: "late-reply", until: isDone };
+      }
+      if (busy !== undefined) return { kind: "late-reply", until: isDone };
+      if (isThere && words[0]?.toLowerCase() === "ping") setImmediate(begin);
+      return undefined;
+    };
+    const answer = await postLarge(gateway, "1", 12 * MIB);
+    expect(busy).toBeDefined();
+    expect(answer.status).toBe(202);
+    expect(eventsOf(gateway)).not.toContain("redis.unresponsive");
+  });
+
   test("a connection on which a large call stands still is cut, and the call goes over a new one", async () => {
     const gateway = await webhooks.start({ endpoints, redisUrl: proxy.url, enqueueTimeoutMs: 5000 });
     let stuck: number | undefined;

@@ -11,7 +11,7 @@ import { useInjecting } from "../../fixtures/injecting.ts";
 import { type TestWebhooks, useWebhooks } from "../../fixtures/webhooks.ts";
 import { openRaw, send, sendRaw } from "../../support/http.ts";
 import { markInjected } from "../../support/mark-injected.ts";
-import { BODY, ENDPOINTS, SECRET, SIGNED_OVER, sign, utf8 } from "./deliver/credentials.ts";
+import { BODY, ENDPOINTS, SECRET, SIGNED_OVER, sign, utf8 } from "./receive/credentials.ts";
 
 const webhooks = useWebhooks();
 
@@ -332,7 +332,7 @@ describe("405", () => {
       expect(answer.headers["allow"]).toBe("POST");
       expect(gateway.log.events.at(-1)).toMatchObject({
         event: "webhook.refused",
-        fields: { code: "request.method_not_allowed", reason: `${method}; this endpoint accepts POST` },
+        fields: { code: "request.method_not_allowed", reason: `${method}; this path accepts POST` },
       });
     },
   );
@@ -627,7 +627,7 @@ describe("500", () => {
       fields: {
         path: "/a",
         reason: "the clock fell off the wall",
-        stack: expect.stringContaining("deliver.test"),
+        stack: expect.stringContaining("receive.test"),
       },
     });
   });

@@ -1,4 +1,4 @@
-import { DEFAULT_NAME, prefixOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
+import { DEFAULT_NAME, prefixOf, runnerPrefixOf } from "./keys.ts";
 
 /** What a process needs of its Redis user, in the words of ACL SETUSER without their signs. */
 type Rights = {
@@ -65,10 +65,12 @@ export const RIGHTS = {
 export type RightsOf = keyof typeof RIGHTS;
 
 /**
- * Not needed by all: CONFIG GET with durability "managed", SELECT in database 0, and what `[redis] nodes` asks of
- * the nodes of a Cluster.
+ * Not needed by all: CONFIG GET with durability "managed", SELECT in database 0, what `[redis] nodes` asks of the nodes of a Cluster, and
+ * WAIT without durability "replicated".
  */
-const OPTIONAL_RIGHTS = words("cluster|info cluster|keyslot cluster|slots config|get select");
+const OPTIONAL_RIGHTS = words(
+  "cluster|info cluster|keyslot cluster|nodes cluster|slots config|get select wait",
+);
 
 /** The rights of a process in the deployment of this name, as rules of ACL SETUSER. */
 export function aclRules(process: RightsOf, name = DEFAULT_NAME): string {

@@ -1,0 +1,48 @@
+import type { Redis } from "ioredis";
+
+export type Sent = string | number | Buffer;
+
+/** A script with its words: the hash, the number of keys, KEYS and ARGV. Strings of the reply are text, or Buffers with "bytes". */
+export type ScriptCall = {
+  readonly lua: string;
+  readonly words: Sent[];
+  readonly strings: "text" | "bytes";
+};
+
+/** Runs the scripts of a connection whose writes need a proof beyond the reply. */
+export type Prover = {
+  /** Resolves with the reply once the writes are proven. Throws `queue.outcome_unknown` if they are not: they may be kept or lost. */
+  run(call: ScriptCall): Promise<unknown>;
+  /** Resolves once the writes of all processes up to now are proven. Throws like `run`. */
+  confirm(): Promise<void>;
+  /** Throws the reason if nothing can be proven now. */
+  check(): Promise<void>;
+  /** Proves what is written over another connection to the same Redis, one script at a time. */
+  over(redis: Redis): Prover;
+};
+
+const provers = new WeakMap<Redis, Prover>();
+
+export function proveWith(redis: Redis, prover: Prover | undefined): void {
+  if (prover !== undefined) provers.set(redis, prover);
+}
+
+/** Undefined if a reply is proof enough. */
+export function proverOf(redis: Redis): Prover | undefined {
+  return provers.get(redis);
+}
+
+/** Sends a script as its hash, or in full. */
+export function send(
+  redis: Redis,
+  { lua, words, strings }: ScriptCall,
+  as: "EVALSHA" | "EVAL",
+): Promise<unknown> {
+  const sent = as === "EVAL" ? [lua, ...words.slice(1)] : words;
+  return strings === "bytes" ? redis.callBuffer(as, sent) : redis.call(as, sent);
+}
+
+/** Whether Redis has not got the script yet, so that it ran nothing. */
+export function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("NOSCRIPT");
+}

@@ -1,0 +1,159 @@
+import type { Redis } from "ioredis";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import { delay, type Settled, settled } from "../platform/time/clock.ts";
+import { Batches } from "./batches.ts";
+import { isUnknownScript, type Prover, type ScriptCall, type Sent, send } from "./prover.ts";
+import { whenReady } from "./ready.ts";
+import type { ReplicaWatch } from "./replica-watch.ts";
+import { toReplication } from "./replicas.ts";
+
+/** For the replicas to confirm a batch. */
+const WAIT_MS = 1000;
+/** Longer for a large script, because replicas get, run and sync it after the primary. */
+const LARGE_WAIT_MS = 5000;
+/** Time-out of a command on these connections: more than a WAIT may take. */
+export const LANE_TIMEOUT_MS = WAIT_MS + 1500;
+const READY_MS = 1500;
+const PAUSE_MS = 250;
+
+/**
+ * Ends a batch with a write. A script that finds what another process wrote may itself write nothing, and then WAIT would prove nothing of
+ * it. A full Redis takes this write too, because it begins with a removal.
+ */
+const MARK = "redis.call('DEL', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1])";
+
+type Options = {
+  watch: ReplicaWatch;
+  /** Is written after each batch. */
+  key: string;
+  /** Opens a connection that fails fast, and sends nothing again. */
+  openLane: () => Redis;
+  /** Whether a script waits until Redis and all replicas are there, instead of failing. */
+  waits: boolean;
+};
+
+/**
+ * Proves writes by all replicas. The scripts of one turn of the event loop go together over one of a few connections: the scripts, the mark,
+ * WAIT and INFO. A script is proven if it ran in this very batch and all replicas that can take over have confirmed the mark after it. The
+ * server must still be the primary whose replicas are known. A script that Redis does not know runs in a second batch.
+ */
+export class ReplicatedWrites implements Prover {
+  readonly #options: Options;
+  readonly #waitMs: number;
+  readonly #batches = new Batches((calls: readonly Sendable[]) => this.#run(calls));
+  readonly #lanes = new Set<Redis>();
+  readonly #free: Redis[] = [];
+  #isClosed = false;
+
+  constructor(options: Options, waitMs = WAIT_MS) {
+    this.#options = options;
+    this.#waitMs = waitMs;
+  }
+
+  async run(call: ScriptCall): Promise<unknown> {
+    const bytes = call.words.reduce<number>((sum, word) => sum + lengthOf(word), 0);
+    const outcome = await this.#batches.add({ call, as: "EVALSHA" }, bytes);
+    if (outcome.kind === "done") return outcome.result;
+    if (!isUnknownScript(outcome.error)) throw outcome.error;
+    const again = await this.#batches.add({ call, as: "EVAL" }, bytes);
+    if (again.kind === "done") return again.result;
+    throw again.error;
+  }
+
+  async confirm(): Promise<void> {
+    const outcome = await this.#batches.add({ call: NO_SCRIPT, as: "EVAL" }, 0);
+    if (outcome.kind === "failed") throw outcome.error;
+  }
+
+  async check(): Promise<void> {
+    const { watch } = this.#options;
+    await watch.looked();
+    watch.replicas();
+  }
+
+  over(redis: Redis): Prover {
+    return new ReplicatedWrites({ ...this.#options, openLane: () => redis, waits: false }, LARGE_WAIT_MS);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#options.watch.close();
+    for (const lane of this.#lanes) lane.disconnect();
+  }
+
+  async #run(calls: readonly Sendable[]): Promise<Settled<unknown>[]> {
+    const lane = this.#take();
+    try {
+      const needed = await this.#ready(lane);
+      return await this.#prove(lane, calls, needed);
+    } finally {
+      this.#free.push(lane);
+    }
+  }
+
+  /** There are as many as batches at once. */
+  #take(): Redis {
+    const ready = this.#free.findIndex(({ status }) => status === "ready");
+    const [free] = this.#free.splice(Math.max(ready, 0), 1);
+    if (free !== undefined) return free;
+    const lane = this.#options.openLane();
+    this.#lanes.add(lane);
+    return lane;
+  }
+
+  /** Resolves with the replicas that must confirm a write, once it can be sent. */
+  async #ready(lane: Redis): Promise<Needed> {
+    const { watch, waits } = this.#options;
+    for (;;) {
+      try {
+        await watch.looked();
+        await whenReady(lane, READY_MS);
+        return watch.replicas();
+      } catch (error) {
+        if (!waits || this.#isClosed) throw error;
+        await delay(PAUSE_MS);
+      }
+    }
+  }
+
+  /** Sends all in one turn, so over one socket: this connection sends nothing again on another. */
+  async #prove(lane: Redis, calls: readonly Sendable[], needed: Needed): Promise<Settled<unknown>[]> {
+    const replies = calls.map(({ call, as }) => settled(send(lane, call, as)));
+    const mark = lane.call("EVAL", MARK, 1, this.#options.key, "1");
+    const confirmed = lane.call("WAIT", needed.attached.length, this.#waitMs);
+    const info = lane.info("replication");
+    const proof = await settled(Promise.all([mark, confirmed, info]));
+    const outcomes = await Promise.all(replies);
+    const gap = proof.kind === "done" ? gapIn(Number(proof.result[1]), proof.result[2], needed) : proof.error;
+    if (gap === undefined) return outcomes;
+    void this.#options.watch.look();
+    // Late replies may follow on it, or it leads to a server that is no longer the primary.
+    if (proof.kind === "failed" && lane.status === "ready") lane.disconnect(true);
+    return outcomes.map((outcome) => (outcome.kind === "done" ? failed(unproven(gap)) : outcome));
+  }
+}
+
+const NO_SCRIPT: ScriptCall = { lua: "return 1", words: ["", 0], strings: "text" };
+
+type Sendable = { readonly call: ScriptCall; readonly as: "EVALSHA" | "EVAL" };
+type Needed = ReturnType<ReplicaWatch["replicas"]>;
+
+/** Why a batch is not proven. A replica that came after the last look has perhaps not confirmed it. */
+function gapIn(confirmed: number, info: string, { id, promotable }: Needed): string | undefined {
+  const now = toReplication(info);
+  if (now?.id !== id) return "another server has become the primary";
+  const { size } = new Set([...promotable, ...now.attached]);
+  return confirmed < size ? `${confirmed} of ${size} replicas have confirmed it in time` : undefined;
+}
+
+function lengthOf(word: Sent): number {
+  return typeof word === "number" ? String(word).length : word.length;
+}
+
+const failed = (error: unknown) => ({ kind: "failed", error }) as const;
+
+/** The write may have happened, and may be lost at a failover. */
+function unproven(cause: unknown): AppError {
+  const reason = `the replicas have not confirmed a write: ${typeof cause === "string" ? cause : messageOf(cause)}`;
+  return new AppError("queue.outcome_unknown", { reason, retryAfterMs: 2000, cause });
+}

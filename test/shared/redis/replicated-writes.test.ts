@@ -1,0 +1,131 @@
+import { expect, test } from "vitest";
+import { posternToml } from "../../../shared/config/postern-toml.ts";
+import { toRedisTarget } from "../../../shared/config/redis-toml.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
+import { connectForRequests, type Redis } from "../../../shared/redis/connect.ts";
+import { defineScript } from "../../../shared/redis/define-script.ts";
+import { DurableRedis } from "../../../shared/redis/durable.ts";
+import { createClaimLayout } from "../../../shared/redis/layout.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
+import { whenReady } from "../../../shared/redis/ready.ts";
+import { text } from "../../../shared/redis/reply.ts";
+import { useEnds } from "../../fixtures/ends.ts";
+import { at, MASTER_NAME, useSentinels } from "../../fixtures/redis-topology.ts";
+import { recordingLog } from "../../support/recording-log.ts";
+
+const redis = useSentinels();
+const ends = useEnds();
+const PREFIX = "{proofs}";
+
+const SET = defineScript({
+  source:
+    "if redis.call('EXISTS', KEYS.one) == 0 then redis.call('SET', KEYS.one, ARGV.value) end return redis.call('GET', KEYS.one)",
+  keys: "one",
+  args: "value",
+  proof: "needed",
+  reply: text,
+});
+
+const tableOf = (durability: object) =>
+  posternToml({ env: {} }).parse({ redis: { ...redis.place, ...durability } }).redis;
+
+/** A connection whose writes all replicas confirm. */
+async function open(minReplicas = 2) {
+  const log = recordingLog();
+  const table = tableOf({ durability: "replicated", min_replicas: minReplicas });
+  const connection = connectForRequests(toRedisTarget(table, PREFIX), log);
+  ends.defer(() => connection.disconnect());
+  await whenReady(connection, 5000);
+  return { connection, log, set: toSet(connection) };
+}
+
+function toSet(connection: Redis) {
+  const set = SET.on(connection);
+  return (name: string, value = "x") => set({ one: `${PREFIX}:${name}` }, { value });
+}
+
+const replicas = async () => {
+  const { port } = await redis.primary();
+  return redis.servers.filter((server) => server.port !== port);
+};
+
+test("a write resolves once all replicas have it, also with a script that Redis does not know yet", async () => {
+  const { set } = await open();
+  const answers = await Promise.all(Array.from({ length: 60 }, (_, i) => set(`many:${i}`, String(i))));
+  expect(answers).toEqual(Array.from({ length: 60 }, (_, i) => String(i)));
+  for (const { port } of await replicas())
+    expect(await at(port, (replica) => replica.mget(`${PREFIX}:many:0`, `${PREFIX}:many:59`))).toEqual([
+      "0",
+      "59",
+    ]);
+});
+
+test("while a replica stands still, the outcome of a write is unknown, also to another process that finds it written", async () => {
+  const { connection, log, set } = await open();
+  const durable = new DurableRedis({ redis: connection, mode: "replicated", log });
+  ends.defer(() => durable.stop());
+  await durable.firstCheck;
+  await set("before");
+  const other = await open();
+  await other.set("before");
+  const [replica] = await replicas();
+  process.kill(replica!.pid, "SIGSTOP");
+  try {
+    await expect(set("stopped")).rejects.toMatchObject({ code: "queue.outcome_unknown" });
+    expect(await connection.get(`${PREFIX}:stopped`)).toBe("x");
+    // It finds it there, so its script writes nothing.
+    await expect(other.set("stopped")).rejects.toMatchObject({ code: "queue.outcome_unknown" });
+  } finally {
+    process.kill(replica!.pid, "SIGCONT");
+  }
+  await eventually("it is proven", () => set("stopped").catch(() => undefined));
+});
+
+test("while a replica is gone no write is made, and the reason says what to do; once the sentinels have forgotten it, the others are enough", async () => {
+  const { connection, log, set } = await open();
+  const durable = new DurableRedis({ redis: connection, mode: "replicated", log });
+  ends.defer(() => durable.stop());
+  await durable.firstCheck;
+  const smaller = await open(1);
+  const [replica] = await replicas();
+  await replica!.kill("SIGKILL");
+  try {
+    const refusal = await eventually("it is missed", () =>
+      set("gone").then(
+        () => undefined,
+        (error: { code: string; message: string }) =>
+          error.code === "queue.unavailable" ? error : undefined,
+      ),
+    );
+    expect(refusal.message).toContain(`127.0.0.1:${replica!.port}`);
+    expect(refusal.message).toContain("SENTINEL RESET calls");
+    await eventually("it is not usable", () => !durable.isUsable);
+    expect(() => durable.assertUsable()).toThrow(/is missing/);
+    // The sentinels forget it, as the message says. No process is started again.
+    for (const address of redis.place["sentinels"] as string[])
+      await at(Number(address.split(":")[1]), (sentinel) => sentinel.call("SENTINEL", "RESET", MASTER_NAME));
+    await expect(eventually("writes go on", () => smaller.set("on").catch(() => undefined))).resolves.toBe(
+      "x",
+    );
+    await expect(set("below the floor")).rejects.toThrow(/has 1 replicas, but min_replicas is 2/);
+  } finally {
+    await replica!.restart();
+  }
+  const { port } = await redis.primary();
+  expect(port).not.toBe(replica!.port);
+});
+
+test("once a process of a deployment is replicated, one with a weaker durability is not ready", async () => {
+  const weaker = connectForRequests(toRedisTarget(tableOf({}), PREFIX), silentLogger);
+  ends.defer(() => weaker.disconnect());
+  await whenReady(weaker, 5000);
+  const claimed = createClaimLayout(partitionOf(weaker, PREFIX));
+  await claimed();
+  const { connection } = await open(1);
+  await createClaimLayout(partitionOf(connection, PREFIX))();
+  await expect(claimed()).rejects.toThrow(/set durability = "replicated"/);
+  const durable = new DurableRedis({ redis: weaker, mode: "strict", checkData: claimed, log: silentLogger });
+  ends.defer(() => durable.stop());
+  await expect(durable.firstCheck).rejects.toMatchObject({ code: "start.redis_not_durable" });
+});
