@@ -27,7 +27,7 @@ describe("the page of a call", needs("chromium"), () => {
     await page.getByRole("button", { name: "Replay 1 call" }).click();
     await page.getByText("1 call replayed").waitFor();
     await page.keyboard.press("Escape");
-    await page.getByText(/^Attempt 7: the runner answered 2xx in \d+ ms\.$/).waitFor();
+    await page.getByText("Attempt 7: the runner answered 2xx.").waitFor();
     await page.getByText("7 (2 replays)").waitFor();
     const titles = page.locator(".timeline .step-title");
     await expect
