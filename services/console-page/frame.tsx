@@ -13,7 +13,7 @@ import { NavCount, type Waiting } from "./ui/nav-count.tsx";
 import { Notice } from "./ui/notice.tsx";
 import { ShortcutHelp, useShortcuts } from "./ui/shortcuts.tsx";
 import { ThemeSwitch } from "./ui/theme.tsx";
-import { zoneName } from "./ui/time.tsx";
+import { ZoneName, ZoneSwitch } from "./ui/zone.tsx";
 
 type Props = { current: string; onSignedOut: () => void; children: ComponentChildren };
 
@@ -101,6 +101,7 @@ function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => 
       </p>
       <div class="side-tools">
         <ThemeSwitch />
+        <ZoneSwitch />
         <button
           type="button"
           class="icon-button"
@@ -116,7 +117,7 @@ function SideFoot({ onHelp, onSignOut }: { onHelp: () => void; onSignOut: () => 
           </button>
         )}
       </div>
-      <p class="muted small zone">Time zone: {zoneName()}</p>
+      <ZoneName />
     </div>
   );
 }

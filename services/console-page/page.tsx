@@ -4,31 +4,40 @@ import { type Refused, toRefused, whenSignedOut } from "./api/ask.ts";
 import { readSession, type Session, SessionProvider } from "./api/session.ts";
 import { useRetry } from "./api/use-retry.ts";
 import { Frame } from "./frame.tsx";
+import { AuditLogPage } from "./pages/audit-log/audit-log.tsx";
 import { CallPage } from "./pages/calls/call.tsx";
 import { CallsPage } from "./pages/calls/calls.tsx";
 import { EndpointsPage } from "./pages/endpoints/endpoints.tsx";
 import { FailedPage } from "./pages/failed/failed.tsx";
-import { FlowPage } from "./pages/flow/flow.tsx";
+import { JobsPage } from "./pages/jobs/jobs.tsx";
 import { NotFound } from "./pages/not-found.tsx";
+import { OverviewPage } from "./pages/overview/overview.tsx";
 import { PaymentPage } from "./pages/payments/payment.tsx";
 import { PaymentsPage } from "./pages/payments/payments.tsx";
+import { RefusedPage } from "./pages/refused/refused.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
 import type { PlaceName } from "./places.ts";
 import { RouteProvider, useFragment } from "./route.ts";
 import { Notice } from "./ui/notice.tsx";
+import { useZone } from "./ui/zone.tsx";
 
 type Shown = { list: ComponentType; detail?: ComponentType };
 
 const PAGES: Readonly<Record<PlaceName, Shown>> = {
-  flow: { list: FlowPage },
+  overview: { list: OverviewPage },
   calls: { list: CallsPage, detail: CallPage },
   failed: { list: FailedPage },
+  refused: { list: RefusedPage },
   payments: { list: PaymentsPage, detail: PaymentPage },
+  jobs: { list: JobsPage },
   endpoints: { list: EndpointsPage },
+  audit: { list: AuditLogPage },
 };
 
 /** All of it: who is signed in, and the page that the address names. */
 export function Page() {
+  // Every time on the page is drawn again.
+  useZone();
   const route = useFragment();
   const [session, setSession] = useState<Session | undefined>();
   const [isKnown, setKnown] = useState(false);
@@ -62,7 +71,7 @@ export function Page() {
   }
   if (session === undefined) return <SignIn onSignedIn={setSession} />;
 
-  const [name = "flow"] = route.path;
+  const [name = "overview"] = route.path;
   const pages: Partial<Record<string, Shown>> = PAGES;
   const { list, detail = NotFound } = pages[name] ?? { list: NotFound };
   const Shown = route.path[1] === undefined ? list : detail;

@@ -3,16 +3,24 @@
  * square of 20.
  */
 export const PLACES = [
-  { name: "flow", title: "Flow", letter: "f", icon: "M2 10h3l2.5-6 4 12L14 10h4" },
+  { name: "overview", title: "Overview", letter: "o", icon: "M2 10h3l2.5-6 4 12L14 10h4" },
   { name: "calls", title: "Calls", letter: "c", icon: "M4 5h12M4 10h12M4 15h7" },
   { name: "failed", title: "Failed", letter: "x", icon: "M10 3 2.5 16.5h15zM10 8v4M10 14.2v.3" },
+  {
+    name: "refused",
+    title: "Refused",
+    letter: "r",
+    icon: "M10 3a7 7 0 1 0 0 14 7 7 0 1 0 0-14M5.2 5.2l9.6 9.6",
+  },
   { name: "payments", title: "Payments", letter: "p", icon: "M2.5 5.5h15v9h-15zM2.5 8.5h15M5.5 12h3" },
+  { name: "jobs", title: "Jobs", letter: "j", icon: "M3 4h14v4H3zM3 12h14v4H3zM6 6h.1M6 14h.1" },
   {
     name: "endpoints",
-    title: "Endpoints and jobs",
+    title: "Endpoints",
     letter: "e",
     icon: "M3 6h8m0 0a2.5 2.5 0 1 0 5 0 2.5 2.5 0 1 0-5 0M17 14H9m0 0a2.5 2.5 0 1 0-5 0 2.5 2.5 0 1 0 5 0",
   },
+  { name: "audit", title: "Audit log", letter: "a", icon: "M5 2.5h8l3 3v12H5zM8 8h5M8 11h5M8 14h3" },
 ] as const;
 
 export type PlaceName = (typeof PLACES)[number]["name"];

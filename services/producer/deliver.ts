@@ -49,8 +49,8 @@ type DeliverDeps = {
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
-  /** Is told of each call that its runner took, and how many attempts it had in all, also across replays. */
-  remember: (call: CallHead, attempts: number) => void;
+  /** Is told of each call that its runner took, how many attempts it had in all, also across replays, and how long the last one took. */
+  remember: (call: CallHead, attempts: number, ms: number) => void;
   /** Of a longer answer only that it was too long is kept. */
   resultBytesMax: number;
   /** Redis', as that of whoever made the call. */
@@ -167,9 +167,10 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
         ...pathOf(call),
         injectMs,
         endToEndMs: clock() - call.accepted_at,
+        heldMs: Math.max(0, taken.heldUntil - call.accepted_at),
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
-      remember(call, taken.attemptsBefore + 1);
+      remember(call, taken.attemptsBefore + 1, injectMs);
     };
     return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()) };
   }

@@ -35,7 +35,7 @@ export type LifeStep = {
   | { kind: "failed"; code: ErrorCode; reason: string }
   | { kind: "replayed"; by: string; reason: string | undefined }
   /** The `n`-th attempt succeeded; undefined if that number is no longer known. */
-  | { kind: "injected"; n: number | undefined }
+  | { kind: "injected"; n: number | undefined; ms?: number | undefined }
   | { kind: "discarded"; by?: string; reason?: string | undefined }
   | { kind: "refund exported"; export: string }
   | { kind: "refunded"; transaction: string }
@@ -171,6 +171,7 @@ function endSteps({ record, log, attempts, payment, remembered }: Known): LifeSt
   const injected = {
     kind: "injected",
     n: attempts,
+    ms: remembered?.ms,
     ...missingFrom(log.attempts, (attempts ?? 0) - 1),
   } as const;
   if (record["st"] === "INJECTED") steps.push({ ...injected, at });

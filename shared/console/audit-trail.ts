@@ -7,7 +7,7 @@ import type { Partition } from "../redis/partition.ts";
 import { gate } from "./contract/parameters.ts";
 import { next, type PageAsked } from "./cursor.ts";
 import { RUN_ID } from "./runs/run.ts";
-import { askedMs, askedTime, isoTime } from "./view.ts";
+import { askedMs, askedTime, count, isoTime } from "./view.ts";
 
 /** What somebody did, and why. What it is about depends on the action. */
 export const AuditEntryView = z
@@ -30,6 +30,8 @@ export const AuditEntryView = z
     reason: z.string().optional(),
     /** The transaction that was named as a payment's, or that has paid back. */
     transaction: z.string().optional(),
+    /** Number of lines of a bulk operation's calls that are joined in this entry. */
+    calls: count.optional(),
   })
   .meta({ id: "AuditEntry" });
 export type AuditEntryView = z.infer<typeof AuditEntryView>;
@@ -58,31 +60,78 @@ export const AuditPage = z.object({
 });
 export type AuditPage = z.infer<typeof AuditPage>;
 
-/** The newest first. */
-export type ReadAuditTrail = (filter: AuditFilter, page: PageAsked) => Promise<AuditPage>;
+/** Newest first. With `grouped`, a page joins the lines of a bulk operation's calls in one entry. */
+export type ReadAuditTrail = (
+  filter: AuditFilter,
+  page: PageAsked & { grouped?: boolean },
+) => Promise<AuditPage>;
 
-type AuditPageRead = Awaited<ReturnType<ReturnType<typeof createReadAudit>>>;
+type ReadAudit = ReturnType<typeof createReadAudit>;
+type AuditPageRead = Awaited<ReturnType<ReadAudit>>;
+type Entry = AuditPageRead["entries"][number];
 
-/** What operators did, by the console or by commands. */
+/** Reads what operators did, by the console or by commands. */
 export function createReadAuditTrail(partition: Partition): ReadAuditTrail {
   const read = createReadAudit(partition);
-  return async ({ since, until, ...wanted }, { limit, cursor }) => {
-    const page = await read(
-      {
-        ...wanted,
-        since: askedMs(since),
-        until: askedMs(until),
-      },
-      { limit, after: cursor },
-    );
-    return {
-      entries: page.entries.map(toView),
-      next: page.next ?? null,
-    };
+  return async ({ since, until, ...rest }, { limit, cursor, grouped = false }) => {
+    const wanted = { ...rest, since: askedMs(since), until: askedMs(until) };
+    if (grouped) return readGrouped(read, wanted, { limit, after: cursor });
+    const page = await read(wanted, { limit, after: cursor });
+    return { entries: page.entries.map(toView), next: page.next ?? null };
   };
 }
 
-function toView({ id, stream, at, fields }: AuditPageRead["entries"][number]): AuditEntryView {
+const READ_AT_ONCE = 500;
+/** Limit on the matching lines that one grouped page looks at. */
+const LOOKED_AT_MAX = 10_000;
+
+async function readGrouped(
+  read: ReadAudit,
+  wanted: Parameters<ReadAudit>[0],
+  { limit, after }: { limit: number; after: string | undefined },
+): Promise<AuditPage> {
+  const rows = createRows(limit);
+  let last = after;
+  for (let lookedAt = 0; lookedAt < LOOKED_AT_MAX; lookedAt += READ_AT_ONCE) {
+    const page = await read(wanted, { limit: READ_AT_ONCE, after: last });
+    for (const entry of page.entries) {
+      if (!rows.add(entry)) return { entries: rows.entries, next: last ?? null };
+      last = entry.id;
+    }
+    if (page.next === undefined) return { entries: rows.entries, next: null };
+    last = page.next;
+  }
+  return { entries: rows.entries, next: last ?? null };
+}
+
+function createRows(limit: number) {
+  const entries: AuditEntryView[] = [];
+  const groups = new Map<string, { calls: number }>();
+  return {
+    entries,
+    /** Returns false if there is no room for the entry. */
+    add(entry: Entry): boolean {
+      const run = bulkOf(entry);
+      const group = run === undefined ? undefined : groups.get(run);
+      if (group !== undefined) {
+        group.calls += 1;
+        return true;
+      }
+      if (entries.length === limit) return false;
+      const view = { ...toView(entry), calls: 1 };
+      if (run !== undefined) groups.set(run, view);
+      entries.push(run === undefined ? toView(entry) : view);
+      return true;
+    },
+  };
+}
+
+/** Bulk operation that changed the entry's call. */
+function bulkOf({ fields }: Entry): string | undefined {
+  return fields["call_id"] === undefined ? undefined : fields["run"];
+}
+
+function toView({ id, stream, at, fields }: Entry): AuditEntryView {
   const { action = "?", by = "?", selection = "?", reason, transaction } = fields;
   const { call_id, job, path, session, rejected_id, run } = fields;
   return {

@@ -56,6 +56,8 @@ export const RejectedFilter = z.strictObject({
   unknown: z.boolean().optional(),
   since: askedTime.optional(),
   code: errorCode.optional(),
+  /** Reason without its detail: the text before the first colon. */
+  reason: z.string().max(256).optional(),
 });
 export type RejectedFilter = z.infer<typeof RejectedFilter>;
 
@@ -67,11 +69,27 @@ export const RejectedPage = z.object({
 });
 export type RejectedPage = z.infer<typeof RejectedPage>;
 
+/** Refused requests of one endpoint with one code and one reason. */
+export const RejectedGroupView = z
+  .object({
+    /** Null if no endpoint had the path. */
+    endpoint: z.string().nullable(),
+    code: z.string(),
+    /** Reason without its detail. */
+    reason: z.string(),
+    count,
+    newest_at: isoTime,
+  })
+  .meta({ id: "RejectedGroup" });
+export type RejectedGroupView = z.infer<typeof RejectedGroupView>;
+
 const Place = z.strictObject({ at: z.number(), id: z.string() });
 
 export type RejectedApi = {
   /** The newest first. */
   page(filter: RejectedFilter, page: PageAsked): Promise<RejectedPage>;
+  /** Groups the matching requests by endpoint, code and reason, the largest group first. */
+  groups(filter: RejectedFilter): Promise<RejectedGroupView[]>;
   /** The one whose id begins so; with a line in the audit if a body was kept. Throws `rejected.unknown`, and `rejected.ambiguous` if there are several. */
   show(beginning: string): Promise<RejectedDetail>;
 };
@@ -93,6 +111,19 @@ export function createRejectedApi({ partition, clock, log, by }: OperateDeps): R
       };
     },
 
+    async groups(filter) {
+      const groups = await rejected.groups(toFilter(filter));
+      return groups
+        .sort((a, b) => b.count - a.count || b.newestAt - a.newestAt)
+        .map(({ endpoint, code, reason, count: requests, newestAt }) => ({
+          endpoint: endpoint ?? null,
+          code,
+          reason,
+          count: requests,
+          newest_at: toIso(newestAt),
+        }));
+    },
+
     async show(beginning) {
       const [request, ...others] = await rejected.find(beginning);
       if (request === undefined) {
@@ -111,12 +142,13 @@ export function createRejectedApi({ partition, clock, log, by }: OperateDeps): R
   };
 }
 
-function toFilter({ endpoint: path, unknown, since, code }: RejectedFilter): Filter {
+function toFilter({ endpoint: path, unknown, since, code, reason }: RejectedFilter): Filter {
   return {
     path,
     unknown,
     since: askedMs(since),
     code: code !== undefined && isErrorCode(code) ? code : undefined,
+    reason,
   };
 }
 

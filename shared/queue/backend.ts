@@ -33,6 +33,8 @@ export type FetchedCall = {
   attemptsBefore: number;
   /** How many processes have ended with it in hand. */
   crashes: number;
+  /** When it was last replayed, or the last pause of its job ended, unix ms; 0 if neither is known. */
+  heldUntil: number;
   /** How many calls of its queue waited still; 0 if it was taken at the end of another one, or if its job has limits. */
   waiting: number;
   /** The state that its record had, if it has one. It is not checked. */
@@ -315,7 +317,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
-const CALL = tuple(text, integer, integer, integer, integer, integer, text, text);
+const CALL = tuple(text, integer, integer, integer, integer, integer, integer, text, text);
 const textOrNumber: Decode<string | number> = (reply) => (typeof reply === "number" ? reply : text(reply));
 
 /**
@@ -339,7 +341,8 @@ function toFetched(answer: unknown): Fetched {
 }
 
 function toCall(id: string, waiting: number, call: ReturnType<typeof CALL>): FetchedCall {
-  const [data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, state, windowMs] = call;
+  const [data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, ...rest] = call;
+  const [heldUntil, state, windowMs] = rest;
   return {
     kind: "call",
     id,
@@ -349,6 +352,7 @@ function toCall(id: string, waiting: number, call: ReturnType<typeof CALL>): Fet
     attemptsStarted,
     attemptsBefore,
     crashes,
+    heldUntil,
     waiting,
     record: state || undefined,
     windowMs: windowMs ? Number(windowMs) : undefined,

@@ -8,7 +8,8 @@
 --   discarded  an operator discarded it
 --
 -- Each entry has the counts up to it: `n` is how many attempts there were, `taken` the highest take that had one (left out if there was
--- none), and `life` 1 more than the number of replays (left out if it is 1). So the newest entry knows them all, however few are kept.
+-- none), `life` 1 more than the number of replays (left out if it is 1), and `ready` when it was last replayed (left out if it never was).
+-- So the newest entry knows them all, however few are kept.
 -- `take` tells which take of the call the attempt belongs to: BullMQ counts takes, also across replays. So an attempt of a take up to
 -- `taken` is in the log already, or was in it.
 local function newestOf(log)
@@ -24,10 +25,11 @@ end
 
 -- An entry from its first name, with the colon and the value, or ''; the counts; and `rest`, JSON without the brace that opens it.
 local function entryOf(first, counts, rest)
-  local n, taken, life = '"n":' .. whole(counts.n), '', ''
+  local n, taken, life, ready = '"n":' .. whole(counts.n), '', '', ''
   if counts.taken > 0 then taken = ',"taken":' .. whole(counts.taken) end
   if counts.life and counts.life > 1 then life = ',"life":' .. whole(counts.life) end
-  return '{' .. (first == '' and '' or first .. ',') .. n .. taken .. life .. ',' .. rest
+  if counts.ready then ready = ',"ready":' .. whole(counts.ready) end
+  return '{' .. (first == '' and '' or first .. ',') .. n .. taken .. life .. ready .. ',' .. rest
 end
 
 -- Of each kind the newest entries are kept; only the newest entry of all while `historyOff` is there. A lost attempt counts as a failed one.
@@ -51,7 +53,7 @@ end
 local function logAttempt(log, historyOff, take, attempt)
   local newest, rest = newestOf(log), '"take":' .. whole(take) .. ',' .. string.sub(attempt, 2)
   if take > newest.taken then
-    append(log, historyOff, entryOf('', {n = newest.n + 1, taken = take, life = newest.life}, rest))
+    append(log, historyOff, entryOf('', {n = newest.n + 1, taken = take, life = newest.life, ready = newest.ready}, rest))
     return
   end
   for i, line in ipairs(redis.call('LRANGE', log, 0, -1)) do
@@ -65,7 +67,7 @@ local function logLost(log, historyOff, take, at)
   local newest = newestOf(log)
   if take <= newest.taken then return end
   local rest = '"take":' .. whole(take) .. '}'
-  append(log, historyOff, entryOf('"lost":' .. at, {n = newest.n + 1, taken = take, life = newest.life}, rest))
+  append(log, historyOff, entryOf('"lost":' .. at, {n = newest.n + 1, taken = take, life = newest.life, ready = newest.ready}, rest))
 end
 
 -- The call failed for good after its attempt of this take, or without one.
@@ -83,7 +85,7 @@ end
 -- `note` is JSON that says who did it and why.
 local function logReplay(log, historyOff, at, note)
   local newest = newestOf(log)
-  newest.life = (newest.life or 1) + 1
+  newest.life, newest.ready = (newest.life or 1) + 1, tonumber(at)
   append(log, historyOff, entryOf('"replayed":' .. at, newest, string.sub(note, 2)))
 end
 

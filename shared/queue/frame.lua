@@ -165,10 +165,20 @@ local function queued(id, crashes)
   return st or '', windowMs or ''
 end
 
--- How many attempts a call had before, which was taken so many times.
+-- How many attempts a call had before, which was taken so many times; and when it was last replayed, or 0.
 local function attemptsOf(id, takes)
-  local newest = takes > 1 and redis.call('LINDEX', prefix .. 'attempts:' .. id, -1)
-  return newest and cjson.decode(newest).n or 0
+  local line = takes > 1 and redis.call('LINDEX', prefix .. 'attempts:' .. id, -1)
+  local newest = line and cjson.decode(line) or {}
+  return newest.n or 0, newest.ready or 0
+end
+
+-- When the last pause of the queue's job ended, or 0. Read once in a script.
+local function resumedAt(q)
+  if not q.resumedAt then
+    local function of(name) return tonumber(redis.call('HGET', prefix .. 'resumed', name) or 0) end
+    q.resumedAt = math.max(of(q.gate), receiverOf(q) and of(CALLBACKS_GATE) or 0)
+  end
+  return q.resumedAt
 end
 
 -- After a fetch by BullMQ. Answers whether it took a call. What is to be known of it comes in the reply's last place, where BullMQ
@@ -186,7 +196,9 @@ local function fetched(q, reply, limits)
   for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
   reply[1] = 0
   local id, takes, crashes = reply[2], tonumber(job.ats or 0), tonumber(job.stc or 0)
-  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), takes, attemptsOf(id, takes), crashes, queued(id, crashes)}
+  local attempts, replayedAt = attemptsOf(id, takes)
+  local held = math.max(replayedAt, resumedAt(q))
+  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), takes, attempts, crashes, held, queued(id, crashes)}
   local taken = prefix .. 'taken:' .. q.gate
   if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true

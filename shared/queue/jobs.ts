@@ -53,11 +53,14 @@ const PAUSE = defineScript({
   reply: flag,
 });
 
+/** Limits of what is known of pauses that have ended: the jobs, and the time since the newest. */
+const RESUMED = { max: 1000, keptMs: 7 * 86_400_000 };
+
 const RESUME = defineScript({
   source: resumeJobLua,
-  keys: "job, jobs, registry, wake, acts, repeats, actCount",
+  keys: "job, jobs, resumed, registry, wake, acts, repeats, actCount",
   args: "name, line, ...queues",
-  constants: { AUDIT },
+  constants: { AUDIT, RESUMED },
   proof: "needed",
   reply: flag,
 });
@@ -84,7 +87,7 @@ const CONFIGURED = defineScript({
 export function openJobs({ redis, keys }: Partition) {
   const [throttle, pause, resume] = [THROTTLE.on(redis), PAUSE.on(redis), RESUME.on(redis)];
   const [limit, configured] = [LIMIT.on(redis), CONFIGURED.on(redis)];
-  const { jobs, queues: registry, wake, due } = keys;
+  const { jobs, resumed, queues: registry, wake, due } = keys;
 
   /** The queues behind a gate. One that comes meanwhile is told of by its own add, or found by the next look (poll.ts). */
   async function queuesBehind(gate: string): Promise<string[]> {
@@ -117,7 +120,7 @@ export function openJobs({ redis, keys }: Partition) {
     /** With its line in the audit; false if the job was not paused. */
     async resume(job: string, why: GateAct): Promise<boolean> {
       const act = gateAct("resume", job, why);
-      const touched = { job: keys.job(job), jobs, registry, wake, ...actKeys(keys, act) };
+      const touched = { job: keys.job(job), jobs, resumed, registry, wake, ...actKeys(keys, act) };
       return resume(touched, { name: job, line: toLine(act), queues: await queuesBehind(job) });
     },
 

@@ -79,6 +79,8 @@ function queueKeys(prefix: string) {
     namedReceivers: (party: string) => `${prefix}:named-receivers:${party}`,
     /** String: how many calls of a job with a rate were taken in this period. */
     taken: (job: string) => `${prefix}:taken:${job}`,
+    /** Hash: when the last pause of each job ended, unix ms. */
+    resumed: `${prefix}:resumed`,
   } as const;
 }
 

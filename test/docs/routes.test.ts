@@ -31,7 +31,12 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   ...{ listSpentElsewhere: "spent-elsewhere", getPayment: "payment", resolvePayment: "resolve-payment" },
   ...{ reconcilePayment: "reconcile-payment", listRefunds: "refunds", getRefundReport: "refunds-report" },
   ...{ exportRefunds: "export-refunds", getRefundExport: "refund-export", withdrawRefund: "withdraw-refund" },
-  ...{ listRejected: "rejected", getRejected: "rejected-request", getRejectedBody: "rejected-body" },
+  ...{
+    listRejected: "rejected",
+    groupRejected: "rejected-groups",
+    getRejected: "rejected-request",
+    getRejectedBody: "rejected-body",
+  },
 };
 
 /** Each route's row in the documents, and where its tests are. */

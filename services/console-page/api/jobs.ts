@@ -1,7 +1,10 @@
 import { ask } from "./ask.ts";
 
 export type { JobView as Job } from "../../../shared/console/jobs.ts";
-export type { RejectedView as Rejected } from "../../../shared/console/rejected.ts";
+export type {
+  RejectedGroupView as RejectedGroup,
+  RejectedView as Rejected,
+} from "../../../shared/console/rejected.ts";
 
 export const pauseJob = (job: string, reason: string): Promise<unknown> =>
   ask("POST", "api/v1/jobs/{job+}/pause", { job, reason });

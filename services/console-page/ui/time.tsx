@@ -1,27 +1,18 @@
 import { useEffect, useState } from "preact/hooks";
 import { serverTime } from "../api/server-time.ts";
+import { inZone, zone } from "./zone.tsx";
 
 /** A time as the service says it, or unix ms. */
 export type When = string | number;
 
-const { locale, timeZone } = new Intl.DateTimeFormat().resolvedOptions();
-
-const clock = new Intl.DateTimeFormat(locale, {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hourCycle: "h23",
-});
-const day = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short" });
-const dayOfYear = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", year: "numeric" });
-
-/** The viewer's zone, as `Europe/Berlin (UTC+1)`. */
-export function zoneName(): string {
-  const offset = new Intl.DateTimeFormat("en", { timeZoneName: "shortOffset" })
-    .formatToParts()
-    .find(({ type }) => type === "timeZoneName")?.value;
-  return timeZone === "UTC" ? "UTC" : `${timeZone} (${(offset ?? "").replace("GMT", "UTC")})`;
-}
+const clock = inZone({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+/** As `14:05`. */
+export const minute = inZone({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const day = inZone({ day: "numeric", month: "short" });
+const dayOfYear = inZone({ day: "numeric", month: "short", year: "numeric" });
+const year = inZone({ year: "numeric" });
+/** As `Sat, 28 Nov 2026`. */
+export const weekday = inZone({ weekday: "short", day: "numeric", month: "short", year: "numeric" });
 
 type TimeProps = {
   at: When;
@@ -30,7 +21,7 @@ type TimeProps = {
   mayBeAhead?: boolean | undefined;
 };
 
-/** In the viewer's zone: the time of day, and the day unless it is today. The exact value is in the title and in `datetime`. */
+/** In the chosen zone: the time of day, and the day unless it is today. The exact value is in the title and in `datetime`. */
 export function Time({ at, form = "short", mayBeAhead = false }: TimeProps) {
   const date = new Date(at);
   const iso = date.toISOString();
@@ -40,7 +31,7 @@ export function Time({ at, form = "short", mayBeAhead = false }: TimeProps) {
     <time dateTime={iso} title={`${iso}, ${words}`}>
       {form === "short"
         ? shortly(date)
-        : `${form === "exact" ? `${dayOfYear.format(date)}, ` : ""}${clockWithMs(date)}`}
+        : `${form === "exact" ? `${dayOfYear(date)}, ` : ""}${clockWithMs(date)}`}
     </time>
   );
 }
@@ -50,7 +41,10 @@ export function Ago({ at }: { at: When }) {
   const now = serverTime(useNow());
   const date = new Date(at);
   return (
-    <time dateTime={date.toISOString()} title={`${date.toISOString()}, ${shortly(date)} local time`}>
+    <time
+      dateTime={date.toISOString()}
+      title={`${date.toISOString()}, ${shortly(date)} ${zone() === "UTC" ? "UTC" : "local time"}`}
+    >
       {ago(date.getTime(), now)}
     </time>
   );
@@ -67,13 +61,13 @@ export function useNow(everyMs = 10_000): number {
 }
 
 export function shortly(date: Date, now = new Date(serverTime())): string {
-  if (date.toDateString() === now.toDateString()) return clock.format(date);
-  const withYear = date.getFullYear() === now.getFullYear() ? day : dayOfYear;
-  return `${withYear.format(date)}, ${clock.format(date)}`;
+  if (dayOfYear(date) === dayOfYear(now)) return clock(date);
+  const withYear = year(date) === year(now) ? day : dayOfYear;
+  return `${withYear(date)}, ${clock(date)}`;
 }
 
 function clockWithMs(date: Date): string {
-  return `${clock.format(date)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+  return `${clock(date)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
 /** `5 min ago`. An event is never in the future: if the clocks of the servers differ, it happened `now`. */

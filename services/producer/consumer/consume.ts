@@ -22,7 +22,10 @@ import { type Turn, Turns } from "./turns.ts";
 import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 
 /** A call taken from its queue. */
-export type Taken = Pick<FetchedCall, "id" | "record" | "crashes" | "queuedAt" | "attemptsBefore"> & {
+export type Taken = Pick<
+  FetchedCall,
+  "id" | "record" | "crashes" | "queuedAt" | "attemptsBefore" | "heldUntil"
+> & {
   queue: QueueName;
   /** Of what was written there; undefined if it is no JSON. Only the first call has it, so that no large body stays behind. */
   takeStored: () => unknown;
@@ -267,7 +270,7 @@ function toHeld(
 }
 
 function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
-  const { id, record, attemptsMade, attemptsBefore, attemptsStarted, crashes, queuedAt } = fetched;
+  const { id, record, attemptsMade, attemptsBefore, attemptsStarted, crashes, queuedAt, heldUntil } = fetched;
   return {
     id,
     queue,
@@ -278,6 +281,7 @@ function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
     attemptsBefore,
     crashes,
     queuedAt,
+    heldUntil,
   };
 }
 

@@ -15,7 +15,7 @@ import { queueOf } from "../../queue/queue-name.ts";
  * them at most.
  *
  * The first line of a block is a time. Another line is a JSON array: id, when it was accepted and when it ended, both in
- * ms after that time, attempts, queue, path of the webhook endpoint, delivery id, payer, transaction. What a call does not have is
+ * ms after that time, attempts with the duration of the last one in ms (or attempts alone), queue, path of the webhook endpoint, delivery id, payer, transaction. What a call does not have is
  * null, or left out at the end.
  *
  * The index is a zset of `<calls> <bytes> <id>` by the newest time in the block.
@@ -30,12 +30,17 @@ export type EndedCall = {
   endedAt: number;
   /** The one that succeeded counts too. */
   attempts: number;
+  /** Duration of the attempt that succeeded, if it is known. */
+  ms?: number | undefined;
   /** The path that the webhook came to. */
   endpoint: string | undefined;
   deliveryId: string | undefined;
   payer: string | undefined;
   transaction: string | undefined;
 };
+
+/** All attempts of a call, and the duration of the one that succeeded. */
+type Tried = { attempts: number; ms: number | undefined };
 
 /** No two times of a block are further apart. */
 export const BLOCK_SPAN_MS = 5000;
@@ -59,9 +64,9 @@ export class NewBlock {
   }
 
   /** False if the call has to go to another block. An empty one has room for any. */
-  add(call: CallHead, attempts: number, endedAt: number): boolean {
+  add(call: CallHead, tried: Tried, endedAt: number): boolean {
     if (this.calls === CALLS_MAX || endedAt - this.begunAt > BLOCK_SPAN_MS) return false;
-    const line = toLine(call, attempts, endedAt, this.begunAt);
+    const line = toLine(call, tried, endedAt, this.begunAt);
     if (this.#length + 3 * line.length > BYTES_MAX) return false; // as UTF-8 at most
     this.#length += this.#bytes.write(line, this.#length);
     this.calls += 1;
@@ -75,9 +80,10 @@ export class NewBlock {
 }
 
 /** Written piece by piece: `JSON.stringify` of the whole takes twice as long, and a producer writes a line for each call. */
-function toLine(call: CallHead, attempts: number, endedAt: number, at: number): string {
+function toLine(call: CallHead, { attempts, ms }: Tried, endedAt: number, at: number): string {
   const { id, metadata, accepted_at } = call;
-  let line = `["${id}",${accepted_at - at},${endedAt - at},${attempts},"${queueOf(call)}"`;
+  const tried = ms === undefined ? attempts : `[${attempts},${ms}]`;
+  let line = `["${id}",${accepted_at - at},${endedAt - at},${tried},"${queueOf(call)}"`;
   let left = "";
   for (const name of [WEBHOOK_PATH, WEBHOOK_DELIVERY_ID, X402_PAYER, X402_TRANSACTION]) {
     const text = metadata[name];
@@ -109,14 +115,15 @@ type Line = [
   id: string,
   acceptedAfter: number,
   endedAfter: number,
-  attempts: number,
+  attempts: number | readonly [attempts: number, ms: number],
   queue: string,
   ...rest: (string | null)[],
 ];
 
 function toCall(line: string, at: number): EndedCall {
-  const [id, acceptedAfter, endedAfter, attempts, queue, ...rest] = JSON.parse(line) as Line;
+  const [id, acceptedAfter, endedAfter, tried, queue, ...rest] = JSON.parse(line) as Line;
+  const [attempts = 0, ms] = typeof tried === "number" ? [tried] : tried;
   const [acceptedAt, endedAt] = [at + acceptedAfter, at + endedAfter];
   const [endpoint, deliveryId, payer, transaction] = rest.map((text) => text ?? undefined);
-  return { id, queue, acceptedAt, endedAt, attempts, endpoint, deliveryId, payer, transaction };
+  return { id, queue, acceptedAt, endedAt, attempts, ms, endpoint, deliveryId, payer, transaction };
 }

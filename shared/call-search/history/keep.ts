@@ -42,7 +42,7 @@ type Options = { partition: Partition; limits: HistoryLimits; clock: Clock; log:
 
 export type CallHistory = {
   /** Remembers a call that its runner took, soon and if possible. It never fails, and nobody waits for it. */
-  add(call: CallHead, attempts: number): void;
+  add(call: CallHead, attempts: number, ms?: number): void;
   /** Writes what is gathered now, and resolves once Redis has it, or did not take it. */
   flush(): Promise<void>;
   /** Writes the rest, and ends the timers. */
@@ -113,13 +113,14 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
   }
 
   return {
-    add(call, attempts) {
+    add(call, attempts, ms) {
       const now = clock();
+      const tried = { attempts, ms };
       open ??= new NewBlock(now);
-      if (!open.add(call, attempts, now)) {
+      if (!open.add(call, tried, now)) {
         begin();
         open = new NewBlock(now);
-        open.add(call, attempts, now);
+        open.add(call, tried, now);
       }
       timer ??= setTimeout(begin, GATHER_MS).unref();
     },

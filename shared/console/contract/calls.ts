@@ -3,7 +3,7 @@ import { REJECTED_ID_BEGINNING } from "../../telemetry/rejected/entry.ts";
 import { CallLifeView, CallSearch, ForgottenView, FoundCalls } from "../calls.ts";
 import { FailedCallDetail, FailedFilter, FailedGroupView, FailedPage } from "../failed.ts";
 import { JobChange, JobPage, JobView } from "../jobs.ts";
-import { RejectedDetail, RejectedFilter, RejectedPage } from "../rejected.ts";
+import { RejectedDetail, RejectedFilter, RejectedGroupView, RejectedPage } from "../rejected.ts";
 import { count } from "../view.ts";
 import type { Table } from "./operation.ts";
 import { because, callParams, flag, jobParams, page, whole } from "./parameters.ts";
@@ -208,6 +208,16 @@ export const REJECTED = {
     query: RejectedFilter.extend({ ...page, unknown: flag.optional() }),
     answer: RejectedPage,
     says: "A page of requests, and the number of matches.",
+  },
+  groupRejected: {
+    method: "GET",
+    path: "/api/v1/rejected/groups",
+    role: "viewer",
+    summary: "Count refused webhooks by endpoint, code and reason",
+    isHeavy: true,
+    query: RejectedFilter.extend({ unknown: flag.optional() }),
+    answer: z.object({ groups: z.array(RejectedGroupView) }),
+    says: "The groups, the largest first.",
   },
   getRejected: {
     method: "GET",

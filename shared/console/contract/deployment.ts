@@ -8,7 +8,7 @@ import { OverviewView, QueuesView } from "../overview/overview.ts";
 import { PricesView } from "../overview/prices.ts";
 import { EarnedView, REVENUE_DAYS_MAX } from "../overview/revenue.ts";
 import type { Table } from "./operation.ts";
-import { jobKey, page, whole } from "./parameters.ts";
+import { flag, jobKey, page, whole } from "./parameters.ts";
 
 const job = jobKey.optional();
 const span = z.enum(FLOW_SPANS);
@@ -85,7 +85,7 @@ export const DEPLOYMENT = {
     role: "viewer",
     summary: "List the audit trail, newest first",
     isHeavy: true,
-    query: AuditFilter.extend(page),
+    query: AuditFilter.extend({ ...page, grouped: flag.default(false) }),
     answer: AuditPage,
     says: "A page of entries: who did what, when and why.",
   },

@@ -39,7 +39,7 @@ function deploymentHandlers(deps: HandlersDeps) {
     getConfiguredNames: createReadConfiguredNames(deps),
     listPrices: ({ span }) => overview.prices.read(span),
     listRevenue: async ({ days }) => ({ earned: await overview.revenue(days) }),
-    listAudit: ({ limit, cursor, ...filter }) => auditTrail(filter, { limit, cursor }),
+    listAudit: ({ limit, cursor, grouped, ...filter }) => auditTrail(filter, { limit, cursor, grouped }),
     listJobs: jobs.page,
     getJob: ({ job }) => jobs.show(job),
     pauseJob: ({ job, reason }) => jobs.pause(job, reason),
@@ -74,6 +74,7 @@ function callHandlers(deps: HandlersDeps) {
     getCallResult: async ({ call_id }) => file(`${call_id}-result`, await calls.result(call_id)),
     forgetCall: ({ call_id, reason }) => calls.forget(call_id, reason),
     listRejected: ({ limit, cursor, ...filter }) => rejected.page(filter, { limit, cursor }),
+    groupRejected: async (filter) => ({ groups: await rejected.groups(filter) }),
     getRejected: ({ rejected_id }) => rejected.show(rejected_id),
     async getRejectedBody({ rejected_id }) {
       const { id, body_base64: body } = await rejected.show(rejected_id);

@@ -37,9 +37,12 @@ const FlowLine = z.object({
   refused: z.array(count),
   injected: z.array(count),
   failed: z.array(count),
-  /** From accepted to the runner's answer, an estimate to two digits; null where no call was injected. */
+  /** From accepted to the runner's answer, without the time held back: an estimate to two digits; null where no call was injected. */
   p50_ms: z.array(ms),
   p99_ms: z.array(ms),
+  /** Time in which the job of a call was paused, or the call had failed; null where no call was held back so. */
+  held_p50_ms: z.array(ms),
+  held_p99_ms: z.array(ms),
 });
 
 /** Counts of the calls of a job over all spans. */
@@ -65,6 +68,8 @@ export const FlowView = z
     /** When the first span begins. */
     from: isoTime,
     step_ms: count,
+    /** True for each span in which no process reported, so that its counts are unknown. */
+    missing: z.array(z.boolean()),
     lines: z.array(FlowLine),
     jobs: z.array(FlowJob),
   })
@@ -116,10 +121,11 @@ export function createFlowApi({ partition, clock = redisClock(partition.redis).n
     const spans = inSpans(buckets, size, growing);
     const from = toIso(spans[0]?.at ?? clock());
     return (job) => {
-      const wanted = spans.map(({ at, counted }) => ({ at, counted: ofJob(counted, job) }));
+      const wanted = spans.map((each) => ({ ...each, counted: ofJob(each.counted, job) }));
       return {
         from,
         step_ms: STEPS[step].ms * size,
+        missing: spans.map(({ isKnown }) => !isKnown),
         lines: originsIn(wanted).map((origin) => toLine(origin, wanted)),
         jobs: toJobs(wanted),
       };
@@ -149,7 +155,9 @@ function inSpans(buckets: readonly Bucket[], size: number, growing: number): Buc
   const ends = Array.from({ length: Math.floor(whole / size) }, (_, i) => (whole % size) + (i + 1) * size);
   return [...ends.map((end) => buckets.slice(end - size, end)), buckets.slice(whole)].flatMap((some) => {
     const [first] = some;
-    return first === undefined ? [] : [{ at: first.at, counted: some.flatMap(({ counted }) => counted) }];
+    const isKnown = some.some((bucket) => bucket.isKnown);
+    const counted = some.flatMap((bucket) => bucket.counted);
+    return first === undefined ? [] : [{ at: first.at, isKnown, counted }];
   });
 }
 
@@ -184,6 +192,8 @@ function toLine(origin: string, buckets: readonly Bucket[]): z.infer<typeof Flow
     failed: totals.map(({ failed }) => failed),
     p50_ms: totals.map(({ p50Ms }) => p50Ms ?? null),
     p99_ms: totals.map(({ p99Ms }) => p99Ms ?? null),
+    held_p50_ms: totals.map(({ heldP50Ms }) => heldP50Ms ?? null),
+    held_p99_ms: totals.map(({ heldP99Ms }) => heldP99Ms ?? null),
   };
 }
 

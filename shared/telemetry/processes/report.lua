@@ -11,4 +11,4 @@ redis.call('HSET', KEYS.process, 'batch', ARGV.number, unpack(ARGV, FIRST.fields
 redis.call('PEXPIRE', KEYS.process, ARGV.keptMs)
 redis.call('ZADD', KEYS.processes, now, ARGV.id)
 redis.call('ZREMRANGEBYSCORE', KEYS.processes, '-inf', now - ARGV.keptMs)
-if ARGV.batch ~= '' and last ~= ARGV.number then addCounted(cjson.decode(ARGV.batch), FIRST.counts) end
+if last ~= ARGV.number then addCounted(cjson.decode(ARGV.batch), FIRST.counts) end

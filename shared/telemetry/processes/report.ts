@@ -149,8 +149,10 @@ function createReporter(partition: Partition, read: () => Fields, series: Series
 
   /** What Redis may have counted already goes again as the batch that it was. */
   async function sendAll(ms: number): Promise<void> {
-    if (pending.length === 0) pending = toBatches(series.take(), keys);
-    if (pending.length === 0) pending.push({ counts: [], batch: "" });
+    if (pending.length === 0) {
+      series.noteReport(read().kind);
+      pending = toBatches(series.take(), keys);
+    }
     for (let batch = pending[0]; batch !== undefined; batch = pending[0]) {
       if (!(await sendOne(batch, ms))) return;
       pending.shift();

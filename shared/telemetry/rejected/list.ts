@@ -1,6 +1,7 @@
 import type { ErrorCode } from "../../platform/errors/codes.ts";
 import { type Clock, systemClock } from "../../platform/time/clock.ts";
 import type { Partition } from "../../redis/partition.ts";
+import { reasonOf } from "../../senders/rejected.ts";
 import { type RejectedEntry, timesOf } from "./entry.ts";
 import { REJECTED_KEPT_MS, UNKNOWN } from "./record.ts";
 
@@ -19,6 +20,17 @@ export type RejectedFilter = {
   /** Unix ms. */
   since?: number | undefined;
   code?: ErrorCode | undefined;
+  /** Reason without its detail. */
+  reason?: string | undefined;
+};
+
+/** Refused requests of one endpoint with one code and one reason, the reason without its detail. */
+export type RejectedGroup = {
+  endpoint: string | undefined;
+  code: ErrorCode;
+  reason: string;
+  count: number;
+  newestAt: number;
 };
 
 /** Reads what record.ts has written. */
@@ -46,12 +58,29 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
       let count = 0;
       for (const place of await placesOf(filter)) {
         const found = await read(place, from, Number.MAX_SAFE_INTEGER);
-        const matching = found.filter(({ code }) => filter.code === undefined || code === filter.code);
+        const matching = found.filter((each) => matches(each, filter));
         count += matching.length;
         const beyond = matching.filter((each) => after === undefined || newestFirst(after, each) < 0);
         newest = [...newest, ...beyond].sort(newestFirst).slice(0, limit);
       }
       return { count, newest };
+    },
+
+    /** Groups the matching requests by endpoint, code and reason. */
+    async groups(filter: RejectedFilter): Promise<RejectedGroup[]> {
+      const from = Math.max(filter.since ?? 0, clock() - REJECTED_KEPT_MS);
+      const groups = new Map<string, RejectedGroup>();
+      for (const place of await placesOf(filter)) {
+        for (const request of await read(place, from, Number.MAX_SAFE_INTEGER)) {
+          if (!matches(request, filter)) continue;
+          const { endpoint, code, at } = request;
+          const reason = reasonOf(request.reason);
+          const key = JSON.stringify([place, code, reason]);
+          const { count = 0, newestAt = 0 } = groups.get(key) ?? {};
+          groups.set(key, { endpoint, code, reason, count: count + 1, newestAt: Math.max(newestAt, at) });
+        }
+      }
+      return [...groups.values()];
     },
 
     /** Finds the entries whose id begins so: at most one for a whole id, and none once the entry is gone. */
@@ -65,6 +94,11 @@ export function createRejectedList({ redis, keys }: Partition, clock: Clock = sy
       return found;
     },
   };
+}
+
+function matches({ code, reason }: RejectedEntry, filter: RejectedFilter): boolean {
+  if (filter.code !== undefined && code !== filter.code) return false;
+  return filter.reason === undefined || reasonOf(reason) === filter.reason;
 }
 
 function newestFirst(a: Pick<RejectedEntry, "at" | "id">, b: Pick<RejectedEntry, "at" | "id">): number {

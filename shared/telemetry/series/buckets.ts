@@ -4,6 +4,7 @@
  *
  *   job:<origin>/<service id>/<job index>   what became of the calls of a queue
  *   endpoint:<path>                         what came to a webhook endpoint
+ *   process:<kind>                          how often such processes reported: in a bucket without a report the counts are unknown
  *   origin:<origin>                         what was refused of it and belongs to no endpoint; of what is sold, all that was refused
  *
  * The names of the counts are those below; some have a detail behind a colon. A bucket holds so many subjects; what is above is counted
@@ -63,6 +64,9 @@ export function timeClass(ms: number): number {
 
 /** In the count's name before its class. */
 export const TIME = "ms:";
+
+/** In the count's name before the class of the time that a call was held back: its job was paused, or it had failed. */
+export const HELD = "held:";
 
 /** How many times there are of each class. */
 export type Times = ReadonlyMap<number, number>;

@@ -1,10 +1,12 @@
-import { type CountName, type DetailedName, NEWEST, percentile, TIME } from "./buckets.ts";
+import { type CountName, type DetailedName, HELD, NEWEST, percentile, TIME } from "./buckets.ts";
 
 /** What a subject's counts are about. What found no place in its bucket is of a job or an endpoint that is undefined. */
 export type Subject =
   | { kind: "job"; origin: string; job: string | undefined }
   | { kind: "endpoint"; path: string | undefined }
   | { kind: "origin"; origin: string };
+
+type Times = ReadonlyMap<number, number>;
 
 /** How often each error code came, or each reason. */
 export type Details = Readonly<Record<string, number>>;
@@ -14,8 +16,10 @@ export type Counts = Readonly<Record<CountName, number>> &
   Readonly<Record<DetailedName, Details>> & {
     /** When a credential was last refused, by the reason, unix ms. */
     newest: Details;
-    /** From accepted to the runner's answer, by class (buckets.ts). */
-    times: ReadonlyMap<number, number>;
+    /** From accepted to the runner's answer, without the time held back, by class (buckets.ts). */
+    times: Times;
+    /** For how long calls were held back, by class; none of a call that was not. */
+    held: Times;
   };
 
 /** Undefined if it is of a kind that a later release counts. */
@@ -45,18 +49,22 @@ export function toCounts(stored: readonly string[]): Counts {
   const plain: Record<string, number> = {};
   const detailed: Record<string, Record<string, number>> = {};
   const newest: Record<string, number> = {};
-  const times = new Map<number, number>();
+  const [times, held] = [new Map<number, number>(), new Map<number, number>()];
+  const classes = new Map([
+    [TIME, times],
+    [HELD, held],
+  ]);
   for (const json of stored) {
     for (const [name, count] of Object.entries(JSON.parse(json) as Record<string, number>)) {
       const colon = name.indexOf(":");
       const [group, detail] = [name.slice(0, colon + 1), name.slice(colon + 1)];
+      const ofClass = classes.get(group);
       if (colon === -1) add(plain, name, count);
-      else if (group === TIME) times.set(Number(detail), (times.get(Number(detail)) ?? 0) + count);
+      else if (ofClass !== undefined) addTimes(ofClass, [[Number(detail), count]]);
       else if (group === NEWEST) keepLatest(newest, detail, count);
       else {
-        const details = detailed[group] ?? {};
-        detailed[group] = details;
-        add(details, detail, count);
+        detailed[group] ??= {};
+        add(detailed[group], detail, count);
       }
     }
   }
@@ -64,23 +72,24 @@ export function toCounts(stored: readonly string[]): Counts {
     (name) => plain[name] ?? 0,
     (name) => detailed[`${name}:`] ?? {},
     newest,
-    times,
+    { times, held },
   );
 }
 
 /** Several as one. */
 export function sumOf(all: readonly Counts[]): Counts {
   const newest: Record<string, number> = {};
-  const times = new Map<number, number>();
+  const [times, held] = [new Map<number, number>(), new Map<number, number>()];
   for (const counts of all) {
-    for (const [k, count] of counts.times) times.set(k, (times.get(k) ?? 0) + count);
+    addTimes(times, counts.times);
+    addTimes(held, counts.held);
     for (const [reason, at] of Object.entries(counts.newest)) keepLatest(newest, reason, at);
   }
   return countsOf(
     (name) => all.reduce((sum, counts) => sum + counts[name], 0),
     (name) => sumOfDetails(all.map((counts) => counts[name])),
     newest,
-    times,
+    { times, held },
   );
 }
 
@@ -88,7 +97,7 @@ function countsOf(
   plain: (name: CountName) => number,
   detailed: (name: DetailedName) => Details,
   newest: Details,
-  times: Counts["times"],
+  times: Pick<Counts, "times" | "held">,
 ): Counts {
   return {
     accepted: plain("accepted"),
@@ -102,8 +111,12 @@ function countsOf(
     delayed: detailed("delayed"),
     failed: detailed("failed"),
     newest,
-    times,
+    ...times,
   };
+}
+
+function addTimes(sums: Map<number, number>, more: Iterable<readonly [k: number, count: number]>): void {
+  for (const [k, count] of more) sums.set(k, (sums.get(k) ?? 0) + count);
 }
 
 function add(sums: Record<string, number>, name: string, times: number): void {
@@ -132,9 +145,12 @@ export type OriginTotals = {
   refused: number;
   injected: number;
   failed: number;
-  /** ms from accepted to the runner's answer; undefined if no call was injected. */
+  /** ms from accepted to the runner's answer, without the time held back; undefined if no call was injected. */
   p50Ms: number | undefined;
   p99Ms: number | undefined;
+  /** ms held back, of the calls that were; undefined if none was. */
+  heldP50Ms: number | undefined;
+  heldP99Ms: number | undefined;
 };
 
 /** Counts of any subjects, of one origin. */
@@ -153,5 +169,7 @@ export function totalsOfOrigin(
     failed: totalOf(calls.failed),
     p50Ms: percentile(calls.times, 0.5),
     p99Ms: percentile(calls.times, 0.99),
+    heldP50Ms: percentile(calls.held, 0.5),
+    heldP99Ms: percentile(calls.held, 0.99),
   };
 }

@@ -46,7 +46,10 @@ export function createSeriesMeters(series: Series, serviceId = 0): Readonly<Reco
       series.count(ofSale(id, jobIndex), "accepted");
       series.earn({ network: String(network), asset: String(asset), job }, BigInt(String(amount)));
     },
-    "call.injected": (fields) => series.countInjected(queueSubject(fields), Number(fields["endToEndMs"])),
+    "call.injected": (fields) => {
+      const { endToEndMs, heldMs = 0 } = fields;
+      series.countInjected(queueSubject(fields), Number(endToEndMs), Number(heldMs));
+    },
     "call.delayed": failedAttempt("delayed"),
     "call.failed": failedAttempt("failed"),
   };

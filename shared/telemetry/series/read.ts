@@ -9,6 +9,8 @@ import { dayOf } from "./series.ts";
 export type Bucket = {
   /** When it begins, unix ms. */
   at: number;
+  /** False if no process has reported in it. */
+  isKnown: boolean;
   counted: readonly { subject: Subject; counts: Counts }[];
 };
 
@@ -39,7 +41,7 @@ export type ReadSeries = {
    */
   buckets(step: Step, range?: { since?: number; until?: number }): Promise<SeriesReading>;
   /** What all processes together have counted in a range, one entry for each subject. */
-  total(step: Step, range?: { since?: number; until?: number }): Promise<Omit<Bucket, "at">>;
+  total(step: Step, range?: { since?: number; until?: number }): Promise<Pick<Bucket, "counted">>;
   /** The last days, 90 at most, newest first. */
   earned(days: number): Promise<Earned[]>;
 };
@@ -77,7 +79,7 @@ export function createReadSeries(
       const buckets: Bucket[] = [];
       for await (const { at, fields } of stored(step, startsIn(step, range))) {
         const counted = Object.entries(fields).flatMap(([name, json]) => countedOf(name, [json]));
-        buckets.push({ at, counted });
+        buckets.push({ at, isKnown: Object.keys(fields).length > 0, counted });
       }
       return { stepMs: STEPS[step].ms, buckets };
     },

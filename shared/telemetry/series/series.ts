@@ -3,6 +3,7 @@ import {
   bucketStart,
   type CountName,
   type DetailedName,
+  HELD,
   LAST_CLASS,
   NEWEST,
   othersOf,
@@ -21,7 +22,12 @@ type Earned = { payments: number; amount: bigint };
 type Source = { network: string; asset: string; job: string };
 
 /** Made once, since a name is needed for each call. */
-const TIME_NAMES = Array.from({ length: LAST_CLASS + 1 }, (_, k) => `${TIME}${k}`);
+const TIME_NAMES = namesOf(TIME);
+const HELD_NAMES = namesOf(HELD);
+
+function namesOf(group: string): readonly string[] {
+  return Array.from({ length: LAST_CLASS + 1 }, (_, k) => `${group}${k}`);
+}
 
 /** So many fine buckets wait in memory for Redis; what comes later is counted in the newest of them. */
 const WAITING_MAX = 6;
@@ -55,12 +61,20 @@ export class Series {
     counts[`${NEWEST}${reason}`] = this.#clock();
   }
 
-  /** Counts a call that its runner took so long after it was accepted. */
-  countInjected(subject: string, ms: number): void {
+  /** Counts a call that its runner took `endToEndMs` after it was accepted. For `heldMs` of them its job was paused or it had failed. */
+  countInjected(subject: string, endToEndMs: number, heldMs: number): void {
     const counts = this.#countsOf(subject);
     counts["injected"] = (counts["injected"] ?? 0) + 1;
-    const name = TIME_NAMES[timeClass(ms)] as string;
+    const name = TIME_NAMES[timeClass(endToEndMs - heldMs)] as string;
     counts[name] = (counts[name] ?? 0) + 1;
+    if (heldMs === 0) return;
+    const held = HELD_NAMES[timeClass(heldMs)] as string;
+    counts[held] = (counts[held] ?? 0) + 1;
+  }
+
+  /** Notes that a process of this kind reports, so that its bucket exists even if nothing is counted. */
+  noteReport(kind: string): void {
+    this.#add(`process:${kind}`, "reports", 1);
   }
 
   /** Counts a payment in a token, at the day (UTC) on which it is told. */

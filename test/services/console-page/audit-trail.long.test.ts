@@ -2,9 +2,11 @@ import type { Page, Route } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createAudit } from "../../../shared/redis/audit/audit.ts";
+import { shoot } from "../../fixtures/chromium.ts";
 import { useOperatorPage } from "../../fixtures/console-page.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import { violationsOf } from "../../support/axe.ts";
 import { needs } from "../../support/needs.ts";
 
 const EVIL = "<img src=x onerror=alert(1)> moved";
@@ -24,12 +26,12 @@ describe("the audit trail on the page", needs("chromium"), () => {
 
   test("who has read a body stands among the reads alone, and before that it says what will stand there", async () => {
     const [id = ""] = await calls.fail([{}]);
-    const page = await open({ hash: "#/endpoints?view=audit&stream=reads", as: "viewer" });
+    const page = await open({ hash: "#/audit?stream=reads", as: "viewer" });
     await page.getByText("No reads yet").waitFor();
     await page.goto(new URL(`#/calls/${id}`, page.url()).href);
     await page.getByRole("button", { name: /^Show body/ }).click();
     await page.getByText(`body of ${id}`).waitFor();
-    await page.goto(new URL("#/endpoints?view=audit", page.url()).href);
+    await page.goto(new URL("#/audit", page.url()).href);
     expect(await trailOf(page)).toEqual([
       ["vera", "sign in", expect.stringMatching(/^session /), "viewer from 127.0.0.1"],
     ]);
@@ -57,21 +59,43 @@ describe("the audit trail on the page", needs("chromium"), () => {
     await page.getByRole("button", { name: "Replay 1 call" }).click();
     await page.getByText("1 call replayed").waitFor();
     await page.keyboard.press("Escape");
-    await page.goto(new URL("#/endpoints?view=jobs", page.url()).href);
+    await page.goto(new URL("#/jobs", page.url()).href);
     const job = page.getByRole("row").filter({ hasText: "7/1" });
     await job.getByRole("button", { name: "Pause…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill(EVIL);
     await page.getByRole("button", { name: "Pause job", exact: true }).click();
     await job.getByText(`by otto: ${EVIL}`).waitFor();
-    await page.getByRole("button", { name: "Audit trail" }).click();
+    await page.getByRole("link", { name: "Audit log" }).click();
     expect(await trailOf(page)).toEqual([
       ["otto", "pause", "job 7/1", EVIL],
       ["otto", "replay", `${id.slice(0, 10)}…${id.slice(-6)}`, "the runner is mended"],
-      ["otto", "begin replay", expect.stringMatching(/^run_/), "the runner is mended"],
       ["otto", "sign in", expect.stringMatching(/^session /), "operator from 127.0.0.1"],
     ]);
     await page.getByTitle(id).click();
     await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
+  });
+
+  test("a bulk operation is one row with the number of its calls, which leads to a line for each", async () => {
+    const ids = await calls.fail([{}, {}, {}]);
+    const page = await open({ hash: "#/failed" });
+    await page.getByRole("button", { name: "Discard all…" }).click();
+    await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
+    await page.getByRole("button", { name: "Discard 3 calls" }).click();
+    await page.getByText("3 calls discarded").waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("link", { name: "Audit log" }).click();
+    expect(await trailOf(page)).toEqual([
+      ["otto", "discard", "3 calls", "sent twice"],
+      ["otto", "sign in", expect.stringMatching(/^session /), "operator from 127.0.0.1"],
+    ]);
+    await shoot(page, "audit-bulk");
+    expect(await violationsOf(page)).toEqual([]);
+    await page.getByRole("link", { name: "3 calls" }).click();
+    const lines = page.getByRole("region", { name: "Lines of the bulk operation" });
+    for (const id of ids) await lines.getByTitle(id).waitFor();
+    await lines.getByText("begin discard").waitFor();
+    await page.getByRole("button", { name: /: show all$/ }).click();
+    await page.getByRole("link", { name: "3 calls" }).waitFor();
   });
 
   test("a trail of more than a page is read on, and has each entry once", async () => {
@@ -86,7 +110,7 @@ describe("the audit trail on the page", needs("chromium"), () => {
         selection: "by name",
         reason: `no ${n}`,
       });
-    const page = await open({ hash: "#/endpoints?view=audit", as: "viewer" });
+    const page = await open({ hash: "#/audit", as: "viewer" });
     const reasons = async () => (await trailOf(page)).map(([, , , why]) => why);
     const newestFirst = ["viewer from 127.0.0.1", ...numbers.map((n) => `no ${n}`).toReversed()];
     expect(await reasons()).toEqual(newestFirst.slice(0, 100));

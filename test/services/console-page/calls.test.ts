@@ -26,7 +26,7 @@ describe("the page of calls", needs("chromium"), () => {
     const metadata = { "X-WEBHOOK-DELIVERY-ID": "evt_1PqX" };
     const [id] = await calls.fail([{ path: "/hooks/stripe", metadata }, {}], "runner.refused", REFUSAL);
     const page = await open();
-    await page.getByRole("heading", { name: "Flow" }).waitFor();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
     await page.keyboard.press("/");
     await page.getByRole("searchbox").fill("evt_1PqX");
     await page.getByText("Press Enter to search by delivery id.").waitFor();

@@ -54,13 +54,13 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await page.getByText("/hooks/<img src=x onerror=alert(1)>").waitFor();
     expect(await page.content()).not.toContain(SECRET);
     await row.getByRole("link", { name: "3" }).click();
-    await page.waitForFunction("location.hash.includes('view=rejected')");
-    expect(await page.getByLabel("Endpoint").inputValue()).toBe("/hooks/github");
+    await page.waitForFunction("location.hash.includes('#/refused')");
+    expect(await page.getByRole("searchbox", { name: "Endpoint" }).inputValue()).toBe("/hooks/github");
   });
 
   test("a job is paused and resumed with a reason, and whoever looks sees who did it and why", async () => {
     await createEnqueue(redis.partition)(aCall({ job_id: 9 }));
-    const page = await open({ hash: "#/endpoints?view=jobs" });
+    const page = await open({ hash: "#/jobs" });
     const row = page.getByRole("row").filter({ hasText: "7/9" });
     await row.getByText("running").waitFor();
     await row.getByRole("button", { name: "Pause…" }).click();
@@ -87,7 +87,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
       await createEnqueue(redis.partition)(aCall({ job_id: Number(job.slice(2)) }));
     await jobs.pause("7/1", { at: now, by: "alice", reason: "it loops" });
     await jobs.throttle("7/2", 3_600_000);
-    const page = await open({ hash: "#/endpoints?view=jobs" });
+    const page = await open({ hash: "#/jobs" });
     await page.clock.setFixedTime(now + 7_200_000);
     await page.reload();
     const row = (job: string) => page.getByRole("row").filter({ hasText: job });
@@ -95,7 +95,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
       .getByText(/^(?:now|\d+ s ago) by alice: it loops/)
       .waitFor();
     expect(await row("7/2").locator("time").getAttribute("title")).toMatch(/, in (?:1 h|59 min)$/);
-    await page.evaluate("location.hash = '#/flow'");
+    await page.evaluate("location.hash = '#/overview'");
     await page.getByRole("region", { name: "Processes" }).getByText(JUST_NOW).first().waitFor();
   });
 
@@ -109,7 +109,7 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
     await shared.put("3000", now - 3 * 3_600_000);
     await shared.put("3200.25", now - 600_000);
     const { address } = await start({ configDir: rated });
-    const page = await open({ hash: "#/endpoints?view=prices", at: address });
+    const page = await open({ hash: "#/payments?view=prices", at: address });
     const drawn = (words: RegExp) => page.getByRole("img", { name: words }).waitFor();
     await drawn(
       /^Rate of USDC on eip155:8453 in the last hour: constant at 3,200.25; no usable rate for 4[89] min\.$/,
@@ -121,13 +121,13 @@ describe("the page of endpoints and jobs", needs("chromium"), () => {
   });
 
   test("a fixed rate has no chart, but a sentence that says where it is set", async () => {
-    const page = await open({ hash: "#/endpoints?view=prices" });
+    const page = await open({ hash: "#/payments?view=prices" });
     await page.getByText("Fixed by").waitFor();
     expect(await page.getByRole("img", { name: /^Rate of/ }).count()).toBe(0);
   });
 
   test("what jobs cost in each token is shown as people write it", async () => {
-    const page = await open({ hash: "#/endpoints?view=prices" });
+    const page = await open({ hash: "#/payments?view=prices" });
     const row = page.getByRole("row").filter({ hasText: "1/7" });
     await row.getByText("3.2 USDC").waitFor();
     expect(await row.textContent()).toContain("Writes one");

@@ -93,7 +93,7 @@ describe("the page of failed calls", needs("chromium"), () => {
   test("with the keys alone one reaches the page, walks the rows, selects and opens", async () => {
     await calls.fail([{}, {}, {}]);
     const page = await open();
-    await page.getByRole("heading", { name: "Flow" }).waitFor();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
     await goByKeys(page, "failed");
     await rows(page).first().waitFor();
     await page.keyboard.press("j");
@@ -110,11 +110,11 @@ describe("the page of failed calls", needs("chromium"), () => {
 
   test("g and a letter belong together, though the page is drawn anew between them", async () => {
     const page = await open();
-    await page.getByRole("heading", { name: "Flow" }).waitFor();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
     await page.evaluate(`(async () => {
       const press = (key) => window.dispatchEvent(new KeyboardEvent("keydown", { key }));
       press("g");
-      location.hash = "#/flow?span=day";
+      location.hash = "#/overview?span=day";
       for (let i = 0; i < 3; i++)
         await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
       press("x");
@@ -225,13 +225,13 @@ describe("the page of failed calls", needs("chromium"), () => {
 
   test("a console that cannot read the groups any more does not say that nothing is to be done", async () => {
     const page = await open({ hash: "#/failed" });
-    await page.getByText("See Flow for current calls").waitFor();
+    await page.getByText("See Overview for current calls").waitFor();
     await page.route("**/api/v1/failed/groups*", (route) =>
       route.fulfill({ status: 503, json: { code: "x", detail: "Redis is away" } }),
     );
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
     await page.getByText("Failed calls cannot be read now").waitFor();
-    expect(await page.getByText("See Flow for current calls").count()).toBe(0);
+    expect(await page.getByText("See Overview for current calls").count()).toBe(0);
   });
 
   test("a discard of calls that nobody paid for says nothing of money", async () => {
@@ -357,7 +357,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await multiplyFailed(redis.partition, { of, copies: 4, queues });
     // They have a line of their own once they were paused.
     await openJobs(redis.partition).pause("callback", { at: Date.now(), by: "otto", reason: "x" });
-    const page = await open({ hash: "#/endpoints?view=jobs" });
+    const page = await open({ hash: "#/jobs" });
     const row = (job: string) => page.getByRole("row").filter({ has: page.getByText(job, { exact: true }) });
     await row("callback/receiver.example.com").getByText("2", { exact: true }).waitFor();
     expect(await row("callback/receiver.example.com").getByRole("link").count()).toBe(0);

@@ -109,7 +109,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await page.keyboard.press("Escape");
     await page.getByText("No failed calls").waitFor();
     await expect.poll(() => orders().length).toBe(6);
-    await goByKeys(page, "flow");
+    await goByKeys(page, "overview");
     await page.getByText("Nothing needs attention.").waitFor();
   });
 
@@ -141,7 +141,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     for (let i = 0; i < 6; i++) expect((await push(NEW)).status).toBe(202);
     await page.getByRole("button", { name: "Endpoints" }).click();
     await row.getByText("7", { exact: true }).waitFor(COUNTED);
-    await goByKeys(page, "flow");
+    await goByKeys(page, "overview");
     await page.getByText("6 of 13 webhooks were refused in the last 10 min").waitFor(COUNTED);
   });
 });

@@ -86,19 +86,19 @@ describe("markup of a stranger, of a process or of an operator", needs("chromium
   });
 
   test("is text on every page that shows it", async () => {
-    const page = await open({ hash: "#/flow" });
+    const page = await open({ hash: "#/overview" });
     const visit = async (hash: string) => {
       await page.goto(new URL(hash, page.url()).href);
       await page.getByText(EVIL).first().waitFor();
       expect([hash, await page.locator("main :is(img, script), dialog img").count()]).toEqual([hash, 0]);
     };
-    await visit("#/flow");
+    await visit("#/overview");
     await visit("#/failed");
     await visit("#/payments");
     await visit(`#/payments/${payment}`);
-    for (const view of ["endpoints", "jobs", "prices", "audit", "rejected"])
-      await visit(`#/endpoints?view=${view}`);
-    await page.getByRole("row").nth(1).getByRole("button").click();
+    for (const hash of ["#/endpoints", "#/jobs", "#/payments?view=prices", "#/audit", "#/refused"])
+      await visit(hash);
+    await page.getByRole("row").getByRole("button", { name: EVIL }).first().click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText(EVIL).waitFor();
     expect(await dialog.locator("img").count()).toBe(0);

@@ -15,7 +15,7 @@ type Shown = { name: string; hash: string; whole: (page: Page) => Promise<unknow
 const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): readonly Shown[] => [
   {
     name: "flow",
-    hash: "#/flow",
+    hash: "#/overview",
     whole: async (page) => {
       await page.getByRole("img", { name: /^Calls per second/ }).waitFor();
       await page.getByText("edge-2").waitFor();
@@ -23,7 +23,7 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
   },
   {
     name: "flow-day",
-    hash: "#/flow?span=24h",
+    hash: "#/overview?span=24h",
     whole: (page) => page.getByRole("img", { name: /^Calls per second/ }).waitFor(),
   },
   {
@@ -63,16 +63,16 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     whole: (page) => page.getByText(/was asked to settle it/).waitFor(),
   },
   { name: "endpoints", hash: "#/endpoints", whole: (page) => page.getByText("/hooks/orders").waitFor() },
-  { name: "jobs", hash: "#/endpoints?view=jobs", whole: (page) => page.getByText("by alice").waitFor() },
-  { name: "prices", hash: "#/endpoints?view=prices", whole: (page) => page.getByText("3.2 USDC").waitFor() },
+  { name: "jobs", hash: "#/jobs", whole: (page) => page.getByText("by alice").waitFor() },
+  { name: "prices", hash: "#/payments?view=prices", whole: (page) => page.getByText("3.2 USDC").waitFor() },
   {
     name: "prices-day",
-    hash: "#/endpoints?view=prices&span=24h",
+    hash: "#/payments?view=prices&span=24h",
     whole: (page) => page.getByRole("img", { name: /in the last 24 hours/ }).waitFor(),
   },
   {
     name: "rejected",
-    hash: "#/endpoints?view=rejected",
+    hash: "#/refused",
     whole: (page) =>
       page
         .getByText(/^No refused requests|^\d+ refused requests?$/)
@@ -81,7 +81,7 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
   },
   {
     name: "audit-trail",
-    hash: "#/endpoints?view=audit",
+    hash: "#/audit",
     whole: (page) => page.getByRole("region").first().waitFor(),
   },
   {

@@ -13,7 +13,7 @@ import { needs } from "../../support/needs.ts";
 
 /** Every page and view, and what it shows once Redis is read. */
 const PAGES: readonly [hash: string, shown: string | RegExp][] = [
-  ["#/flow", "1 failed call to replay or discard"],
+  ["#/overview", "1 failed call to replay or discard"],
   ["#/calls", /currency EURO/],
   ["#/calls/ID", /^Runner refused the call: .*currency EURO/],
   ["#/failed", /currency EURO/],
@@ -23,13 +23,13 @@ const PAGES: readonly [hash: string, shown: string | RegExp][] = [
   ["#/payments?view=audit", "No audits yet"],
   [`#/payments/c_${"0".repeat(32)}`, "Payment not found"],
   ["#/endpoints", "No endpoints configured"],
-  ["#/endpoints?view=jobs", "7/1"],
-  ["#/endpoints?view=rejected", "No refused requests"],
-  ["#/endpoints?view=prices", "No tokens accepted"],
-  ["#/endpoints?view=audit", "its database is being moved"],
+  ["#/jobs", "7/1"],
+  ["#/refused", "No refused requests"],
+  ["#/payments?view=prices", "No tokens accepted"],
+  ["#/audit", "its database is being moved"],
 ];
 
-const TOLD = /^(?:Data|Calls|Payments|Audit trail) unavailable|^Search failed|Not updated since/;
+const TOLD = /^(?:Data|Calls|Payments|Audit log) unavailable|^Search failed|Not updated since/;
 /** A page asks again after about ten seconds, or after ten times as long as a refusal took. */
 const ASKED_AGAIN = { timeout: 90_000 };
 
@@ -70,7 +70,7 @@ describe("a page whose Redis was away", needs("chromium"), () => {
     await told.waitFor({ state: "detached", ...ASKED_AGAIN });
   });
 
-  test.each(["#/flow", "#/calls", "#/calls/ID", "#/failed", "#/endpoints?view=jobs"])(
+  test.each(["#/overview", "#/calls", "#/calls/ID", "#/failed", "#/jobs"])(
     "keeps what it has, says since when that is, and goes on by itself: %s",
     async (hash) => {
       const shown = PAGES.find(([each]) => each === hash)?.[1] ?? "";
@@ -204,7 +204,7 @@ describe("a page whose questions fail", needs("chromium"), () => {
   test("says how old what it shows is while an answer does not come, and gives up a question after half a minute, and then gives the service time", async () => {
     const page = await open({ hash: "#/nowhere" });
     await page.clock.install();
-    await page.evaluate(`location.hash = "#/endpoints?view=rejected"`);
+    await page.evaluate(`location.hash = "#/refused"`);
     await page.getByText("Live", { exact: true }).waitFor();
     await page.route("**/api/v1/rejected?*", () => {});
     await runFor(page, 20);

@@ -27,10 +27,10 @@ describe("the page of refused requests", needs("chromium"), () => {
   useRejections(redis);
   const reports = useReports(redis);
   const { open } = useOperatorPage({ redis, operator: { configDir: configured() } });
-  const rows = (page: Page) => page.getByRole("table").getByRole("row");
+  const rows = (page: Page) => page.getByRole("region", { name: /refused requests?$/ }).getByRole("row");
 
   test("they stand the newest first, each with why, and one shows all that was kept of it, of which nothing is secret", async () => {
-    const page = await open({ hash: "#/endpoints?view=rejected", as: "viewer" });
+    const page = await open({ hash: "#/refused", as: "viewer" });
     await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
     for (const [i, why] of ["differs from /a by case", "too long", "missing"].entries())
       expect(
@@ -62,21 +62,41 @@ describe("the page of refused requests", needs("chromium"), () => {
     log.warn("webhook.refused", { ...refused, times: 2 });
     await flush();
     const page = await open({ hash: "#/endpoints" });
-    const endpoint = rows(page).filter({ hasText: "/a" });
+    const endpoint = page.getByRole("row").filter({ hasText: "/a" });
     await endpoint.getByText("2 requests").waitFor();
     await endpoint.getByRole("link", { name: "2", exact: true }).click();
     await page.getByRole("heading", { name: "2 refused requests" }).waitFor();
-    const path = page.getByLabel("Endpoint");
+    const path = page.getByRole("searchbox", { name: "Endpoint" });
     expect([await path.inputValue(), await rows(page).count()]).toEqual(["/a", 3]);
     await path.fill("/none");
     await path.press("Enter");
-    await page.getByText("No refused requests at this endpoint").waitFor();
+    await page.getByText("No matching refused requests").waitFor();
+    await page.getByRole("button", { name: "Clear filters" }).click();
+    await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
+  });
+
+  test("they are grouped by endpoint and reason, and each group has an address that lists its requests alone", async () => {
+    const page = await open({ hash: "#/refused" });
+    const groups = page.getByRole("region", { name: "By endpoint and reason" }).getByRole("row");
+    await groups.filter({ hasText: "not configured" }).getByText("differs from /a by case").waitFor();
+    expect(await groups.count()).toBe(4);
+    await groups.filter({ hasText: "missing" }).getByRole("link").click();
+    await page.getByRole("heading", { name: "1 refused request", exact: true }).waitFor();
+    await rows(page).nth(1).getByText("missing").waitFor();
+    expect(await groups.count()).toBe(4);
+    await shoot(page, "refused-group");
+    expect(await violationsOf(page)).toEqual([]);
+    const colleague = await page.context().newPage();
+    await colleague.goto(page.url());
+    await colleague.getByRole("heading", { name: "1 refused request", exact: true }).waitFor();
+    await groups.filter({ hasText: "not configured" }).getByRole("link").click();
+    await rows(page).nth(1).getByText("differs from /a by case").waitFor();
     await page.getByRole("button", { name: "Clear filters" }).click();
     await page.getByRole("heading", { name: "3 refused requests" }).waitFor();
   });
 
   test("a body that cannot be read now is not said to be lost, and how long a refusal is kept stands where there is none", async () => {
-    const page = await open({ hash: "#/endpoints?view=rejected" });
+    const page = await open({ hash: "#/refused" });
     await rows(page).nth(2).getByRole("button").click();
     await page.route("**/api/v1/rejected/*/body", (route) =>
       route.fulfill({ status: 503, json: { code: "redis.unavailable", detail: "Redis is away" } }),
@@ -89,8 +109,8 @@ describe("the page of refused requests", needs("chromium"), () => {
     await dialog.getByRole("button", { name: "Show body" }).click();
     await dialog.getByText(/7b 22 61 22 3a 31 7d 00/).waitFor();
     await page.keyboard.press("Escape");
-    await page.getByLabel("Endpoint").fill("/none");
-    await page.getByLabel("Endpoint").press("Enter");
+    await page.getByRole("searchbox", { name: "Endpoint" }).fill("/none");
+    await page.getByRole("searchbox", { name: "Endpoint" }).press("Enter");
     const days = REJECTED_KEPT_MS / 86_400_000;
     await page
       .getByText(`The newest ${REJECTED_KEPT} refused requests are kept, for at most ${days} days`)
@@ -98,7 +118,7 @@ describe("the page of refused requests", needs("chromium"), () => {
   });
 
   test("a page that is seen again while it asks goes on to ask one thing at a time", async () => {
-    const page = await open({ hash: "#/endpoints?view=rejected" });
+    const page = await open({ hash: "#/refused" });
     await page.clock.install();
     const held: Route[] = [];
     await page.route("**/api/v1/rejected?*", (route) => void held.push(route));

@@ -26,7 +26,7 @@ describe("logging in to the operator's page", needs("chromium"), () => {
     await page.getByRole("alert").getByText("This token is not valid.").waitFor();
     expect(await page.evaluate("document.activeElement.id")).toBe("token");
     await signIn(page);
-    await page.getByRole("heading", { name: "Flow" }).waitFor();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
   });
 
   onlyInLongRun(() => {

@@ -3,6 +3,7 @@ import { createReadLife } from "../../../shared/call-search/life.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
 import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { createFailedCalls } from "../../../shared/queue/failed.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
 import { createReplay } from "../../../shared/queue/replay.ts";
 import { type FakeAnswer, useFakeRunner } from "../../fixtures/fake-runner.ts";
 import { aCall, useProducer } from "../../fixtures/producer.ts";
@@ -96,6 +97,41 @@ test("a producer that stops and will not wait gives the call in hand back at onc
   expect([attempts, steps?.at(-1)]).toMatchObject([1, { kind: "attempt lost", n: 1 }]);
 });
 
+test("a call that waited for the end of a pause, or for its replay, says for how long, and any other call says 0", async () => {
+  const { partition } = producers.redis;
+  const jobs = openJobs(partition);
+  const { saw, log } = producers.start({ runnerUrl: runner.url, attempts: 1 });
+  const heldMsOf = ({ id }: { id: string }) =>
+    log.events.find(({ event, fields }) => event === "call.injected" && fields["callId"] === id)?.fields[
+      "heldMs"
+    ];
+  const plain = aCall();
+  await producers.add(plain);
+  await saw("call.injected");
+  expect(heldMsOf(plain)).toBe(0);
+
+  const [job, acceptedAt] = [`${plain.service_id}/${plain.job_id}`, Date.now() - 60_000];
+  const why = { at: Date.now(), by: "otto", reason: "x" };
+  await jobs.pause(job, why);
+  const paused = aCall({ accepted_at: acceptedAt });
+  await producers.add(paused);
+  await jobs.resume(job, why);
+  await saw("call.injected", 2);
+  expect(heldMsOf(paused)).toBeGreaterThanOrEqual(60_000);
+  expect(heldMsOf(paused)).toBeLessThanOrEqual(Date.now() - acceptedAt);
+
+  const other = aCall({ job_id: plain.job_id + 1, accepted_at: acceptedAt });
+  runner.answer = () => ({ status: 400 });
+  await producers.add(other);
+  await saw("call.failed");
+  const failed = await eventually("it has failed", () => createFailedCalls(partition).find(other.id));
+  runner.answer = () => ({ status: 200 });
+  const operator = { partition, clock: Date.now, log: silentLogger, by: "otto" };
+  await createReplay(operator)(failed, { selection: "by id" });
+  await saw("call.injected", 3);
+  expect(heldMsOf(other)).toBeGreaterThanOrEqual(60_000);
+});
+
 test("what is remembered of a call counts the attempts before its replays too, and so does each event", async () => {
   const { partition } = producers.redis;
   runner.answer = () => ({ status: 500 });
@@ -120,7 +156,10 @@ test("what is remembered of a call counts the attempts before its replays too, a
   await producer.close(3000);
   await redis.client.del(keys.record(call.id), keys.attempts(call.id));
   const { attempts, steps } = (await createReadLife(partition)(call.id)) ?? {};
-  expect([attempts, steps?.at(-1)]).toMatchObject([3, { kind: "injected", n: 3, missing: 2 }]);
+  expect([attempts, steps?.at(-1)]).toMatchObject([
+    3,
+    { kind: "injected", n: 3, ms: expect.any(Number), missing: 2 },
+  ]);
 });
 
 test("a producer stops though Redis goes away between its last command and its farewell", async () => {

@@ -151,7 +151,7 @@ function About({ life }: { life: CallLife }) {
         ["Origin", origin],
         ["Endpoint", life.endpoint === null ? undefined : <span class="mono">{life.endpoint}</span>],
         ["Delivery", life.delivery_id === null ? undefined : <Copyable text={life.delivery_id} />],
-        ["Job", job && <a href={linkTo(["flow"], { job })}>{job}</a>],
+        ["Job", job && <a href={linkTo(["overview"], { job })}>{job}</a>],
         ["Attempts", attemptsText(life)],
         ["Content type", content_type],
         ["Size", life.bytes === null ? undefined : bytes(life.bytes)],

@@ -15,16 +15,20 @@ import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { meaningOf, takenFor } from "./search.ts";
 import { CallState, STATE_CHOICES } from "./state.tsx";
+import { useWindow, WindowChip } from "./window.tsx";
 
 const AT_ONCE = 100;
 
 /** Any call by whatever is known of it. */
 export function CallsPage() {
-  const [query] = useQuery();
+  const [query, change] = useQuery();
+  const window = useWindow();
   const search = {
     ...meaningOf(query.get("q") ?? ""),
     state: query.get("state") ?? undefined,
+    origin: query.get("origin") ?? undefined,
     since: useSince(),
+    ...window,
   };
   const [isComplete, setComplete] = useState(true);
   const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
@@ -39,6 +43,12 @@ export function CallsPage() {
   return (
     <>
       <PageHead title="Calls">
+        {window !== undefined && <WindowChip window={window} />}
+        {search.origin !== undefined && (
+          <button type="button" onClick={() => change({ origin: "" })}>
+            Origin {search.origin}: show all
+          </button>
+        )}
         <button type="button" onClick={reload}>
           Refresh
         </button>
@@ -187,9 +197,8 @@ function NothingFound({ hasSearch }: { hasSearch: boolean }) {
   return (
     <Empty title="No calls found">
       Check the spelling and the state. A refused request is no call: it is listed under{" "}
-      <a href={linkTo(["endpoints"], { view: "rejected" })}>Refused requests</a>. A call that ended long ago
-      is no longer listed (<code>[console] history_secs</code> in <code>postern.toml</code>, by default one
-      day).
+      <a href={linkTo(["refused"])}>Refused requests</a>. A call that ended long ago is no longer listed (
+      <code>[console] history_secs</code> in <code>postern.toml</code>, by default one day).
     </Empty>
   );
 }

@@ -5,7 +5,7 @@ import { shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import type { Tone } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
-import { duration, Time } from "../../ui/time.tsx";
+import { duration, Time, weekday } from "../../ui/time.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { wordOf } from "./state.tsx";
 
@@ -67,9 +67,9 @@ function isSameAnswer(a: LifeStep, b: LifeStep): boolean {
   return isAttempt && !b.missing && a.code === b.code && a.reason === b.reason && a.status === b.status;
 }
 
-/** In the viewer's zone. */
+/** In the chosen zone. */
 function dayOf(step: LifeStep | undefined): string | undefined {
-  return step && new Date(step.at).toDateString();
+  return step && weekday(Date.parse(step.at));
 }
 
 type StepProps = {
@@ -206,10 +206,10 @@ const TELL: Readonly<Record<string, Tell>> = {
     ),
   }),
   replayed: ({ by, reason }) => ({ title: `Replayed by ${by}`, tone: "accent", text: reason }),
-  injected: ({ n }) => ({
+  injected: ({ n, ms }) => ({
     title: "Injected into the runner",
     tone: "good",
-    text: n === undefined ? "The runner answered 2xx." : `Attempt ${n}: the runner answered 2xx.`,
+    text: `${n === undefined ? "The" : `Attempt ${n}: the`} runner answered 2xx${ms === undefined ? "" : ` in ${duration(ms)}`}.`,
   }),
   discarded: ({ by = "an operator", reason }) => ({
     title: `Discarded by ${by}`,

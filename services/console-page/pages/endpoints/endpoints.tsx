@@ -1,44 +1,94 @@
-import { useQuery } from "../../route.ts";
+import { adviceFor } from "../../../../shared/senders/advice.ts";
+import type { Endpoint } from "../../api/endpoints.ts";
+import { useAnswer } from "../../api/use-answer.ts";
+import { linkTo } from "../../route.ts";
+import { Card } from "../../ui/card.tsx";
+import { type Column, DataTable } from "../../ui/data-table.tsx";
+import { Live, WhyNot } from "../../ui/live.tsx";
+import { Badge, Empty } from "../../ui/notice.tsx";
+import { count, counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
-import { Segments } from "../../ui/segments.tsx";
-import { AuditTrail } from "./audit-trail.tsx";
-import { EndpointsView } from "./configured.tsx";
-import { JobsView } from "./jobs.tsx";
-import { PricesView } from "./prices.tsx";
-import { RejectedView } from "./rejected.tsx";
+import { Ago } from "../../ui/time.tsx";
 
-const VIEWS = [
-  { value: "endpoints", name: "Endpoints" },
-  { value: "jobs", name: "Jobs" },
-  { value: "rejected", name: "Refused requests" },
-  { value: "prices", name: "Prices and rates" },
-  { value: "audit", name: "Audit trail" },
-] as const;
-
-const SHOWN = {
-  endpoints: EndpointsView,
-  jobs: JobsView,
-  rejected: RejectedView,
-  prices: PricesView,
-  audit: AuditTrail,
-};
-
-/** What is configured, never a secret; what waits at each job; and why requests were refused. */
+/** Every endpoint, what came to it in a day, and why senders were turned away. */
 export function EndpointsPage() {
-  const [query, change] = useQuery();
-  const view = VIEWS.find(({ value }) => value === query.get("view"))?.value ?? "endpoints";
-  const Shown = SHOWN[view];
+  const answer = useAnswer("api/v1/endpoints", {}, { everyMs: 10_000 });
+  const endpoints = answer.data?.endpoints;
   return (
     <>
-      <PageHead title="Endpoints and jobs">
-        <Segments
-          label="View"
-          options={VIEWS}
-          value={view}
-          onChange={(value) => change({ view: value === "endpoints" ? "" : value })}
-        />
-      </PageHead>
-      <Shown />
+      <PageHead title="Endpoints" live={<Live answer={answer} />} />
+      <WhyNot answer={answer} />
+      <Card title="Webhook endpoints, last 24 hours" isBare>
+        {endpoints?.length === 0 && (
+          <Empty title="No endpoints configured">
+            Add one to <code>webhooks.toml</code> (see <code>docs/webhooks.md</code>), then start{" "}
+            <code>postern webhooks</code>.
+          </Empty>
+        )}
+        {endpoints !== undefined && endpoints.length > 0 && (
+          <DataTable columns={COLUMNS} items={endpoints} keyOf={({ path }) => path} />
+        )}
+      </Card>
     </>
+  );
+}
+
+const COLUMNS: readonly Column<Endpoint>[] = [
+  {
+    title: "Endpoint",
+    cell: (endpoint) => (
+      <>
+        <span class="mono wrap">{endpoint.path}</span>
+        <span class="step-aside small muted wrap">{factsOf(endpoint)}</span>
+      </>
+    ),
+  },
+  { title: "Jobs", class: "wide", cell: ({ jobs }) => jobs.join(", ") },
+  { title: "Accepted", class: "number", cell: ({ counts }) => count(counts.accepted) },
+  { title: "Repeats", class: "number wide", cell: ({ counts }) => count(counts.replayed) },
+  { title: "Refused", class: "number", cell: (endpoint) => <Refusals endpoint={endpoint} /> },
+  {
+    title: "Auth failures",
+    class: "whole",
+    cell({ counts: { unauthorized, unauthorized_newest: newest } }) {
+      const all = Object.entries(unauthorized).sort(([, a], [, b]) => b - a);
+      if (all.length === 0) return <span class="muted">none</span>;
+      return all.map(([reason, times]) => (
+        <span class="step-aside" key={reason}>
+          <Badge tone="bad">{counted(times, "request")}:</Badge> {saidOf(reason)}
+          <Newest at={newest[reason]} />
+        </span>
+      ));
+    },
+  },
+];
+
+function factsOf({ configured, name, preset, auth }: Endpoint): string {
+  if (!configured) return "no longer configured";
+  const facts = [name, preset === name ? null : preset, auth === "none" ? "no authentication" : auth];
+  return facts.filter((each) => each !== null).join(", ");
+}
+
+function Refusals({ endpoint: { path, counts } }: { endpoint: Endpoint }) {
+  const refused = Object.values(counts.refused).reduce((sum, each) => sum + each, 0);
+  if (refused === 0) return <span class="muted">0</span>;
+  return (
+    <a class="bad-text" href={linkTo(["refused"], { endpoint: path })}>
+      {count(refused)}
+    </a>
+  );
+}
+
+function saidOf(reason: string): string {
+  return adviceFor({ code: "webhook.credential_rejected", reason, credential: null })?.says ?? reason;
+}
+
+/** Since when no more have come: whether a sender is mended. */
+function Newest({ at }: { at: string | undefined }) {
+  if (at === undefined) return null;
+  return (
+    <span class="muted small">
+      , newest <Ago at={at} />
+    </span>
   );
 }

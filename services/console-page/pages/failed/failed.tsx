@@ -71,7 +71,7 @@ function NoneFailed({ groups: { refused, isOld } }: { groups: Answer<unknown> })
     return <Empty title="Failed calls cannot be read now">The last update listed no failed calls.</Empty>;
   return (
     <Empty title="No failed calls">
-      A call is listed here when its runner refuses it, or when all its attempts have failed. See Flow for
+      A call is listed here when its runner refuses it, or when all its attempts have failed. See Overview for
       current calls.
     </Empty>
   );

@@ -47,7 +47,7 @@ export function Groups({ groups, filter, onAct }: Props) {
       sortBy: jobOf,
       cell: (group) => (
         <>
-          <a href={linkTo(["endpoints"], { view: "jobs", job: jobOf(group) })}>{jobOf(group)}</a>{" "}
+          <a href={linkTo(["jobs"], { job: jobOf(group) })}>{jobOf(group)}</a>{" "}
           <span class="muted">{group.origin}</span>
         </>
       ),

@@ -94,7 +94,7 @@ function AllPayments() {
         {items.length === 0 && isWhole && !isLoading && refused === undefined && (
           <Empty title="No matching payments">
             A payment is listed once a gateway has verified it and stored its call, before any money moves.
-            Prices are under <a href={linkTo(["endpoints"])}>Endpoints and jobs</a>.
+            Prices are under <a href={linkTo(["payments"], { view: "prices" })}>Prices and rates</a>.
           </Empty>
         )}
         {isLoading && <p class="card-body muted">Loading</p>}

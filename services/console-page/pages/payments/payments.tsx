@@ -6,6 +6,7 @@ import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { AuditView } from "./audit.tsx";
 import { PaymentList } from "./list.tsx";
+import { PricesView } from "./prices.tsx";
 import { RefundsView } from "./refunds.tsx";
 import { RevenueView } from "./revenue.tsx";
 
@@ -13,10 +14,17 @@ const VIEWS = [
   { value: "list", name: "Payments" },
   { value: "revenue", name: "Revenue" },
   { value: "refunds", name: "Refunds due" },
+  { value: "prices", name: "Prices and rates" },
   { value: "audit", name: "Audit" },
 ] as const;
 
-const SHOWN = { list: PaymentList, revenue: RevenueView, refunds: RefundsView, audit: AuditView };
+const SHOWN = {
+  list: PaymentList,
+  revenue: RevenueView,
+  refunds: RefundsView,
+  prices: PricesView,
+  audit: AuditView,
+};
 
 /** The money: what is to be decided, what came in, what is to be paid back, and whether the chain says the same. */
 export function PaymentsPage() {

@@ -105,6 +105,31 @@ describe("200", () => {
     const { entries } = await list("?job=callback/LOCALHOST./21190");
     expect(entries).toMatchObject([{ action: "pause", job: "callback/localhost/21190" }]);
   });
+
+  test("with grouped, one entry stands for the calls of a bulk operation, also across pages", async () => {
+    await redis.client.flushdb();
+    const audit = createAudit(redis.partition, silentLogger);
+    const run = `run_${"a".repeat(32)}`;
+    const line = { by: "otto", selection: "--all", reason: "sent twice" };
+    for (let i = 0; i < 5; i++) {
+      const callId = `c_${String(i).repeat(32)}`;
+      await audit({ ...line, at: Date.now(), action: "discard", callId, run });
+      if (i === 2) await audit({ ...line, at: Date.now(), action: "pause", job: "7/1" });
+    }
+    const briefly = ({ entries }: Page) => entries.map(({ action, calls }) => [action, calls]);
+    expect(briefly(await list("?grouped=true"))).toEqual([
+      ["discard", 5],
+      ["pause", undefined],
+    ]);
+    const first = await list("?grouped=true&limit=1");
+    expect(briefly(first)).toEqual([["discard", 2]]);
+    const second = await list(`?grouped=true&limit=2&cursor=${first.next}`);
+    expect(briefly(second)).toEqual([
+      ["pause", undefined],
+      ["discard", 3],
+    ]);
+    expect(second.next).toBeNull();
+  });
 });
 
 describe("400", () => {

@@ -38,6 +38,7 @@ describe("200", () => {
     ["endpoint=/a", 2],
     ["unknown=true", 1],
     ["code=request.too_large", 1],
+    ["reason=missing", 1],
     ["endpoint=/none", 0],
     ["since=2100-01-01T00:00:00Z", 0],
   ])("refused requests are picked by %s", async (query, count) => {

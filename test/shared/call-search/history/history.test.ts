@@ -61,7 +61,7 @@ test("a call that its runner took is found by its id, its delivery id, its endpo
   const history = aHistory();
   const delivered = webhook("/a", 'id "of" \n a delivery');
   const bought = sale("0xpayer", "0xtransaction");
-  history.add(delivered, 3);
+  history.add(delivered, 3, 17);
   history.add(bought, 1);
   history.add(webhook("/b"), 1);
   await history.flush();
@@ -69,7 +69,7 @@ test("a call that its runner took is found by its id, its delivery id, its endpo
   expect(await read({ id: delivered.id })).toEqual([
     {
       ...{ id: delivered.id, queue: "webhook/7/1", acceptedAt: delivered.accepted_at, endedAt: now },
-      ...{ attempts: 3, endpoint: "/a", deliveryId: 'id "of" \n a delivery' },
+      ...{ attempts: 3, ms: 17, endpoint: "/a", deliveryId: 'id "of" \n a delivery' },
       ...{ payer: undefined, transaction: undefined },
     },
   ]);

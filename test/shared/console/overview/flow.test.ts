@@ -63,6 +63,26 @@ test("a percentile of a minute is that of all its calls, as it is of all calls o
   expect(jobs[0]?.p99_ms).toBeLessThan(46);
 });
 
+test("the time in which a call was held back is no part of its latency", async () => {
+  await report((log) => {
+    log.info("call.injected", { ...ofWebhook, endToEndMs: 60_040, heldMs: 60_000 });
+    log.info("call.injected", { ...ofWebhook, endToEndMs: 40, heldMs: 0 });
+  });
+  now += 20_000;
+  const webhook = (await flow().read("1h")).lines.find(({ origin }) => origin === "webhook");
+  expect(webhook?.p99_ms.at(-2)).toBeLessThan(60);
+  expect(webhook?.held_p50_ms.at(-2)).toBeGreaterThan(36_000);
+  expect(webhook?.held_p99_ms.at(-2)).toBeLessThan(84_000);
+  expect(webhook?.held_p99_ms.at(-3)).toBeNull();
+});
+
+test("a span without a report is missing, and one whose processes counted nothing is not", async () => {
+  await report(() => {});
+  now += 130_000;
+  await report(() => {});
+  expect((await flow().read("1h")).missing.slice(-4)).toEqual([true, false, true, false]);
+});
+
 test("a day is read in spans of five minutes, which begin when the first one does", async () => {
   const { from, step_ms, lines } = await flow().read("24h");
   expect(step_ms).toBe(300_000);

@@ -3,22 +3,29 @@ import type { Flow, FlowLine } from "../../api/flow.ts";
 /** A percentile of each span, oldest first; null where no call was delivered. */
 type Percentiles = readonly (number | null)[];
 
+type Latency = { origin: string; p50: Percentiles; p99: Percentiles };
+
 /** Points of the charts. The tiles show the newest of them, so a tile and its chart agree. */
 export type Points = {
   stepMs: number;
   /** Start of each span, unix ms. */
   times: number[];
-  /** Calls a second, of all lines together. */
-  rates: Record<keyof Counts, number[]>;
-  /** From accepted to the runner's answer, in ms. Percentiles do not add up, so each origin has its own. */
-  latency: { origin: string; p50: Percentiles; p99: Percentiles }[];
+  /** Calls a second, of all lines together; null where no process reported. */
+  rates: Record<keyof Counts, (number | null)[]>;
+  /** From accepted to the runner's answer without the time held back, in ms. Percentiles do not add up, so each origin has its own. */
+  latency: Latency[];
+  /** Time in which a job was paused or a call had failed, in ms, of the calls of which that is so. */
+  held: Latency[];
   isEmpty: boolean;
 };
 
 type Counts = Pick<FlowLine, "accepted" | "refused" | "injected" | "failed">;
 
 /** Makes points of whole spans: a span that has only begun would look as if calls had stopped. Undefined if there is no line. */
-export function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLine[]): Points | undefined {
+export function toPoints(
+  { from, step_ms: stepMs, missing }: Flow,
+  lines: readonly FlowLine[],
+): Points | undefined {
   const [first] = lines;
   if (first === undefined) return undefined;
   const sums = (name: keyof Counts) =>
@@ -29,7 +36,8 @@ export function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLi
     injected: sums("injected"),
     failed: sums("failed"),
   };
-  const perSecond = (values: readonly number[]) => whole(values).map((value) => (value * 1000) / stepMs);
+  const perSecond = (values: readonly number[]) =>
+    whole(values).map((value, i) => (missing[i] === true ? null : (value * 1000) / stepMs));
   return {
     stepMs,
     times: whole(first.accepted).map((_, i) => Date.parse(from) + i * stepMs),
@@ -40,6 +48,11 @@ export function toPoints({ from, step_ms: stepMs }: Flow, lines: readonly FlowLi
       failed: perSecond(all.failed),
     },
     latency: lines.map(({ origin, p50_ms, p99_ms }) => ({ origin, p50: whole(p50_ms), p99: whole(p99_ms) })),
+    held: lines.map(({ origin, held_p50_ms, held_p99_ms }) => ({
+      origin,
+      p50: whole(held_p50_ms),
+      p99: whole(held_p99_ms),
+    })),
     isEmpty: Object.values(all).every((values) => values.every((value) => value === 0)),
   };
 }

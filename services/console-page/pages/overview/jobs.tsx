@@ -16,7 +16,11 @@ export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span 
     {
       title: "Job",
       cell: ({ job }) =>
-        job === null ? "others" : <a href={linkTo(["flow"], { ...Object.fromEntries(query), job })}>{job}</a>,
+        job === null ? (
+          "others"
+        ) : (
+          <a href={linkTo(["overview"], { ...Object.fromEntries(query), job })}>{job}</a>
+        ),
     },
     { title: "Origin", cell: ({ origin }) => origin },
     { title: "Accepted", class: "number", cell: ({ accepted }) => count(accepted) },

@@ -17,7 +17,10 @@ type Props = {
 
 /** Current numbers of the chosen job and origin. A tile keeps its place while its number is unknown. */
 export function Tiles({ points, queues, producers, origin, job }: Props) {
-  const last = (name: keyof Points["rates"]) => points && rate(points.rates[name].at(-1) ?? 0);
+  const last = (name: keyof Points["rates"]) => {
+    const value = points?.rates[name].at(-1);
+    return points && (value == null ? "–" : rate(value));
+  };
   const lately = points && spanWords(points);
   const slowest = points && slowestOf(points);
   const chosen = queues?.filter((each) => origin === "" || each.origin === origin);

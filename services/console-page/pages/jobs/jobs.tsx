@@ -10,13 +10,14 @@ import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Live, WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
+import { PageHead } from "../../ui/page-head.tsx";
 import { Ago, duration, Time } from "../../ui/time.tsx";
 
 /** As many as the stream tells of. */
 const SHOWN = 200;
 
 /** What waits at each job, what holds it up, and the switch that does. */
-export function JobsView() {
+export function JobsPage() {
   const [cursor, goTo] = useState<string | undefined>();
   const answer = useAnswer(
     "api/v1/jobs",
@@ -31,8 +32,9 @@ export function JobsView() {
   };
   return (
     <>
+      <PageHead title="Jobs" live={<Live answer={answer} />} />
       <WhyNot answer={answer} />
-      <Card title="Jobs" tools={<Live answer={answer} />} isBare>
+      <Card title="Queues of each job" isBare>
         {jobs?.length === 0 && (
           <Empty title="No jobs yet">
             A job is listed here after its first call, or when it has a limit.
@@ -84,7 +86,7 @@ const COLUMNS: readonly Column<Job>[] = [
     title: "Job",
     cell: (job) => (
       <>
-        {isJob(job) ? <a href={linkTo(["flow"], { job: job.job })}>{job.job}</a> : <span>{job.job}</span>}{" "}
+        {isJob(job) ? <a href={linkTo(["overview"], { job: job.job })}>{job.job}</a> : <span>{job.job}</span>}{" "}
         <span class="muted small wide">{job.origins.join(", ")}</span>
       </>
     ),

@@ -10,20 +10,36 @@ import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { FilterBar } from "../../ui/filter-bar.tsx";
-import { Live, WhyNot } from "../../ui/live.tsx";
+import { Live, together, WhyNot } from "../../ui/live.tsx";
 import { Empty, Notice } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
+import { PageHead } from "../../ui/page-head.tsx";
 import { TextFilter } from "../../ui/text-filter.tsx";
 import { Time } from "../../ui/time.tsx";
 import { titleOf, Why } from "../../ui/why.tsx";
+import { RefusedGroups } from "./groups.tsx";
 
 const SHOWN = 200;
 
-/** The last requests that were refused, and why, as far as they are kept. */
-export function RejectedView() {
+const NAMES = ["endpoint", "unknown", "code", "reason"] as const;
+
+/** The newest refused webhooks: groups by endpoint and reason, and the requests that the address chooses. */
+export function RefusedPage() {
   const [query, change] = useQuery();
-  const path = query.get("path") ?? undefined;
-  const answer = useAnswer("api/v1/rejected", { endpoint: path, limit: SHOWN }, { everyMs: 5000 });
+  const given = (name: (typeof NAMES)[number]) => query.get(name) ?? undefined;
+  const filter = {
+    endpoint: given("endpoint"),
+    unknown: given("unknown"),
+    code: given("code"),
+    reason: given("reason"),
+  };
+  const { endpoint } = filter;
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  // All groups stay in sight while one is chosen.
+  const ofGroups = { endpoint: filter.code === undefined ? endpoint : undefined };
+  const groups = useAnswer("api/v1/rejected/groups", ofGroups, { everyMs: 5000 });
+  const answer = useAnswer("api/v1/rejected", { ...filter, limit: SHOWN }, { everyMs: 5000 });
+  const found = groups.isCurrent ? groups.data?.groups : undefined;
   const [shown, show] = useState<Rejected | undefined>();
   const requests = answer.data?.requests;
   const columns: Column<Rejected>[] = [
@@ -47,22 +63,26 @@ export function RejectedView() {
   ];
   return (
     <>
+      <PageHead title="Refused requests" live={<Live answer={together([groups, answer])} />} />
       <WhyNot answer={answer} />
-      <FilterBar isActive={path !== undefined} onClear={() => change({ path: "" })}>
+      <FilterBar
+        isActive={isFiltered}
+        onClear={() => change({ endpoint: "", unknown: "", code: "", reason: "" })}
+      >
         <TextFilter
           title="Endpoint"
           placeholder="/hooks/…"
-          value={path ?? ""}
-          onChange={(entered) => change({ path: entered })}
+          value={endpoint ?? ""}
+          onChange={(entered) => change({ endpoint: entered, unknown: "", code: "", reason: "" })}
         />
       </FilterBar>
+      {found !== undefined && found.length > 0 && <RefusedGroups groups={found} />}
       <Card
         title={answer.data === undefined ? "Refused requests" : counted(answer.data.count, "refused request")}
-        tools={<Live answer={answer} />}
         isBare
       >
         {requests?.length === 0 && (
-          <Empty title={`No refused requests${path === undefined ? "" : " at this endpoint"}`}>
+          <Empty title={isFiltered ? "No matching refused requests" : "No refused requests"}>
             The newest 500 refused requests are kept, for at most 7 days and without header values. During a
             flood, only some of them are kept.
           </Empty>

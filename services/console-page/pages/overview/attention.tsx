@@ -127,7 +127,7 @@ function ofJobs({ paused_jobs: paused }: Overview): Matter[] {
   if (paused.length === 0) return [];
   const names =
     paused.length > 5 ? `${paused.slice(0, 5).join(", ")} and ${paused.length - 5} more` : paused.join(", ");
-  const text = <a href={linkTo(["endpoints"], { view: "jobs" })}>Paused: {names}</a>;
+  const text = <a href={linkTo(["jobs"])}>Paused: {names}</a>;
   return [{ tone: "warn", word: paused.length === 1 ? "job" : "jobs", text }];
 }
 
@@ -146,9 +146,8 @@ function ofProducers({ workers, queues }: Overview): Matter[] {
   if (oldest < OLD_MS) return [];
   const text = (
     <>
-      The oldest call has waited for {duration(oldest)}. Check the{" "}
-      <a href={linkTo(["endpoints"], { view: "jobs" })}>jobs</a>: one may be paused, or its runner
-      unreachable.
+      The oldest call has waited for {duration(oldest)}. Check the <a href={linkTo(["jobs"])}>jobs</a>: one
+      may be paused, or its runner unreachable.
     </>
   );
   return [{ tone: "warn", word: "backlog", text }];

@@ -7,8 +7,11 @@ import { shortened } from "../../ui/copy.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { WhyNot } from "../../ui/live.tsx";
 import { Badge, Empty, type Tone } from "../../ui/notice.tsx";
+import { counted } from "../../ui/number.ts";
+import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { Time } from "../../ui/time.tsx";
+import { merged } from "./merged.ts";
 
 const AT_ONCE = 100;
 
@@ -18,35 +21,44 @@ const STREAMS = [
   { value: "reads", name: "Reads" },
 ] as const;
 
-/** Who did what, when and why, the newest first. */
-export function AuditTrail() {
+/** Acts of operators, newest first. A bulk operation is one row, and has a list of its calls. */
+export function AuditLogPage() {
   const [asked, change] = useQuery();
   const stream = STREAMS.find(({ value }) => value === asked.get("stream"))?.value ?? "";
-  const list = usePages<AuditEntry>(stream, async (cursor, signal) => {
-    const query = { cursor, limit: AT_ONCE, ...(stream !== "" && { stream }) };
-    const { entries, next } = await ask("GET", "api/v1/audit", query, signal);
+  const run = asked.get("run") ?? undefined;
+  const list = usePages<AuditEntry>(JSON.stringify([stream, run]), async (cursor, signal) => {
+    const query = { cursor, limit: AT_ONCE, run, ...(stream !== "" && { stream }) };
+    const { entries, next } = await ask("GET", "api/v1/audit", { ...query, grouped: !run }, signal);
     return { items: entries, next };
   });
   const { items, isLoading, isWhole, refused, more } = list;
   return (
     <>
-      <WhyNot answer={{ ...list, reload: list.again }} title="Audit trail unavailable" />
-      <Card
-        title="Audit trail"
-        tools={
-          <Segments
-            label="Show"
-            options={STREAMS}
-            value={stream}
-            onChange={(value) => change({ stream: value })}
+      <PageHead title="Audit log">
+        {run !== undefined && (
+          <button type="button" onClick={() => change({ run: "" })}>
+            Bulk operation {shortened(run)}: show all
+          </button>
+        )}
+        <Segments
+          label="Show"
+          options={STREAMS}
+          value={stream}
+          onChange={(value) => change({ stream: value })}
+        />
+      </PageHead>
+      <WhyNot answer={{ ...list, reload: list.again }} title="Audit log unavailable" />
+      <Card title={run === undefined ? "Audit trail" : "Lines of the bulk operation"} isBare>
+        {items.length === 0 && isWhole && !isLoading && refused === undefined && <Nothing stream={stream} />}
+        {items.length > 0 && (
+          <DataTable
+            columns={COLUMNS}
+            items={run === undefined ? merged(items) : items}
+            keyOf={({ id }) => id}
           />
-        }
-        isBare
-      >
-        {items.length === 0 && !isLoading && refused === undefined && <Nothing stream={stream} />}
-        {items.length > 0 && <DataTable columns={COLUMNS} items={items} keyOf={({ id }) => id} />}
+        )}
         {isLoading && <p class="card-body muted">Loading</p>}
-        {!isLoading && !isWhole && items.length > 0 && (
+        {!isLoading && !isWhole && refused === undefined && (
           <p class="card-body">
             <button type="button" onClick={more}>
               Show more
@@ -100,7 +112,14 @@ const TONES: Readonly<Record<string, Tone>> = {
   resume: "good",
 };
 
-function subjectOf({ call_id, job, endpoint, run, session, rejected_id }: AuditEntry) {
+function subjectOf({ call_id, job, endpoint, run, session, rejected_id, calls, selection }: AuditEntry) {
+  if (run !== undefined && calls !== undefined && calls !== 1) {
+    return (
+      <a href={linkTo(["audit"], { run })} title={selection}>
+        {counted(calls, "call")}
+      </a>
+    );
+  }
   if (call_id !== undefined) {
     return (
       <a class="mono" href={linkTo(["calls", call_id])} title={call_id}>

@@ -1,0 +1,158 @@
+import { useMemo } from "preact/hooks";
+import { goTo, linkTo } from "../../route.ts";
+import { Card } from "../../ui/card.tsx";
+import { Chart, type ChartProps, type Line, type Marker } from "../../ui/chart.tsx";
+import { Empty } from "../../ui/notice.tsx";
+import { count, rate } from "../../ui/number.ts";
+import type { Span } from "../../ui/span.tsx";
+import { shortDuration } from "../../ui/time.tsx";
+import { between } from "../calls/window.tsx";
+import { MarkerList } from "./markers.tsx";
+import type { Points } from "./points.ts";
+
+type ChartsProps = {
+  points: Points | undefined;
+  job: string | undefined;
+  /** Empty for all origins. */
+  origin: string;
+  span: Span;
+  markers: readonly Marker[];
+};
+
+/** They have their place before there is anything to draw. */
+export function Charts({ points, job, origin, span, markers }: ChartsProps) {
+  const drawn = useMemo(
+    () =>
+      points && {
+        times: points.times,
+        rates: ratesOf(points, job),
+        latency: latencyOf(points.latency),
+        held: latencyOf(points.held),
+      },
+    [points, job],
+  );
+  if (points?.isEmpty === true) {
+    return (
+      <section class="card chart-room">
+        <NothingCame job={job} origin={origin} span={span} />
+      </section>
+    );
+  }
+  const stepMs = points?.stepMs ?? 0;
+  const pick = (at: number) => goTo(linkTo(["calls"], { q: job, origin, ...between(at, at + stepMs) }));
+  const common = { markers, syncKey: "overview", onPick: pick };
+  return (
+    <>
+      <div class="columns even">
+        <Card title="Calls per second">
+          <div class="chart-room">
+            {drawn && (
+              <Chart
+                {...common}
+                label={`Calls per second: ${drawn.rates.map(({ name }) => name).join(", ")}`}
+                times={drawn.times}
+                lines={drawn.rates}
+                format={perSecond}
+                formatTick={rate}
+                unit="calls/s"
+              />
+            )}
+          </div>
+        </Card>
+        <Card title="Delivery latency, without time paused or failed">
+          <div class="chart-room">
+            {drawn && (
+              <LatencyChart
+                {...common}
+                label="Latency percentiles, accepted to injected, without time paused or failed"
+                times={drawn.times}
+                lines={drawn.latency}
+              />
+            )}
+          </div>
+        </Card>
+        {drawn !== undefined && drawn.held.length > 0 && (
+          <Card title="Time paused or failed, of the calls held back">
+            <LatencyChart
+              {...common}
+              label="Percentiles of the time in which calls were paused or failed"
+              times={drawn.times}
+              lines={drawn.held}
+            />
+          </Card>
+        )}
+      </div>
+      <MarkerList markers={markers} />
+    </>
+  );
+}
+
+type LatencyProps = Omit<ChartProps, "format" | "formatTick" | "unit" | "isLogarithmic">;
+
+function LatencyChart(props: LatencyProps) {
+  return (
+    <Chart
+      {...props}
+      format={shortDuration}
+      formatTick={inSeconds}
+      unit="ms or s, logarithmic"
+      isLogarithmic
+    />
+  );
+}
+
+function perSecond(value: number): string {
+  return `${rate(value)}/s`;
+}
+
+function NothingCame({ job, origin, span }: Omit<ChartsProps, "points" | "markers">) {
+  const what = origin === "" ? "calls" : `${origin} calls`;
+  const of = job === undefined ? "" : ` for job ${job}`;
+  return (
+    <Empty title={`No ${what}${of} in the last ${span === "1h" ? "hour" : "24 hours"}`}>
+      {job === undefined && origin === "" ? (
+        <>
+          Send one to an endpoint, for example with <code>postern send</code>, or check the configuration
+          under <a href={linkTo(["endpoints"])}>Endpoints</a>.
+        </>
+      ) : (
+        <a href={linkTo(["overview"], { span })}>Show all jobs and sources</a>
+      )}
+    </Empty>
+  );
+}
+
+/** Powers of ten, which minutes and hours are not. */
+function inSeconds(ms: number): string {
+  return ms < 1000 ? `${ms} ms` : `${count(ms / 1000)} s`;
+}
+
+/** Refusals belong to no job. */
+function ratesOf({ rates }: Points, job: string | undefined): Line[] {
+  const lines: Line[] = [
+    { name: "accepted", values: rates.accepted, colour: "accent", isFilled: true },
+    { name: "injected", values: rates.injected, colour: "good" },
+    { name: "failed", values: rates.failed, colour: "bad" },
+  ];
+  return job === undefined ? [...lines, { name: "refused", values: rates.refused, colour: "warn" }] : lines;
+}
+
+/** Of one origin two percentiles, of several one each. */
+function latencyOf(latency: Points["latency"]): Line[] {
+  const known = latency.filter(({ p99 }) => p99.some((value) => value !== null));
+  const [first] = known;
+  if (first === undefined) return [];
+  if (known.length > 1) {
+    return known.map(({ origin, p99 }, i) => ({
+      name: `${origin} p99`,
+      values: p99,
+      colour: COLOURS[i % COLOURS.length] ?? "muted",
+    }));
+  }
+  return [
+    { name: "p50", values: first.p50, colour: "accent" },
+    { name: "p99", values: first.p99, colour: "warn" },
+  ];
+}
+
+const COLOURS = ["accent", "warn", "good", "muted"] as const;
