@@ -139,7 +139,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await gateway.restart();
     await untilReady(gateway);
     for (let i = 0; i < 6; i++) expect((await push(NEW)).status).toBe(202);
-    await page.getByRole("button", { name: "Endpoints" }).click();
+    await page.getByRole("link", { name: "Endpoints" }).click();
     await row.getByText("7", { exact: true }).waitFor(COUNTED);
     await goByKeys(page, "overview");
     await page.getByText("6 of 13 webhooks were refused in the last 10 min").waitFor(COUNTED);
