@@ -74,7 +74,8 @@ function resultText({ state, result }: CallLifeView): string {
   const { what, bytes, code, title, detail } = result;
   if (what === "answer") return `${counted(bytes ?? 0, "byte")} (--result-only prints it)`;
   const hasEnded = state === "failed" || state === "discarded";
-  if (hasEnded && (what === "unknown" || what === "none kept")) return `none: the call is ${state}`;
+  if (hasEnded && (what === "unknown" || what === "none kept"))
+    return `none: the call ${state === "failed" ? "failed" : "was discarded"}`;
   if (what === "failed") {
     const said = [title, detail].filter((text) => text != null).join("; ");
     const why = [code, said].filter((text) => text).join(": ");

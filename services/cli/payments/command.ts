@@ -163,7 +163,8 @@ Counts:
   orphans         transfers to pay_to that no known payment explains
   unsettled       transfers whose payment does not count as paid
   missing         payments that count as paid, without a transfer on the chain
-  surplus refund  a transfer from refund_from for a refund that another transfer had paid, or that was withdrawn`;
+  surplus refund  transfer from refund_from whose refund was withdrawn, or was
+                  paid by another transfer`;
 
 function addAudit(payments: ProgramCommand, deps: ProgramDeps): void {
   payments
