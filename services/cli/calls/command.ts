@@ -28,7 +28,7 @@ States:
   delayed         in the queue until the time of its next attempt
   active          in flight: a producer has sent it to the runner
   queued          accepted, and not ended yet: waiting, delayed or active
-  missing         accepted, but its queue lost it before it ran; found only by its id
+  missing         accepted, but its queue lost it; found only by its id
   injected        the runner has answered 2xx
   failed          not attempted again until an operator replays it
   discarded       ended by an operator without running

@@ -131,7 +131,7 @@ function addResolve(payments: ProgramCommand, deps: ProgramDeps): void {
     .option("--acknowledged", "record that you have seen the dispute; nothing else changes")
     .option(
       "--dropped",
-      "give up a payment that is settling or in review: the body of its call is deleted and no further settle request is sent; if the money still arrives, a refund is due",
+      "give up a payment that is settling or in review: its call never runs, and its body is deleted; if the money still arrives, a refund is due",
     )
     .option("--transaction <hash>", "hash of the transaction that made the payment", parseTransaction)
     .requiredOption("--reason <text>", "reason for the audit trail")

@@ -26,7 +26,7 @@ const pagesOf = ({ failed, inReview }: { failed: string; inReview: string }): re
     hash: "#/overview?job=7%2F1",
     whole: async (page) => {
       await page.getByRole("img", { name: /^Calls per second/ }).waitFor();
-      await page.getByText("for all jobs", { exact: true }).waitFor();
+      await page.getByText(/for all jobs$/).waitFor();
     },
   },
   {

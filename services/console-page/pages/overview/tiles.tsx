@@ -35,7 +35,7 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
       {job === undefined ? (
         <Tile name="Refused" value={last("refused")} unit="/s" note={lately} />
       ) : (
-        <Tile name="Refused" value="–" note="not per job" />
+        <Tile name="Refused" value="–" note="not counted per job" />
       )}
       <Tile
         name="Waiting"
