@@ -1,7 +1,8 @@
 import { useEffect, useRef } from "preact/hooks";
-import { PLACES } from "../places.ts";
-import { goTo, linkTo } from "../route.ts";
-import { Dialog } from "./dialog.tsx";
+import { PAGES } from "./pages.ts";
+import { Dialog } from "./ui/dialog.tsx";
+import { isElsewhere } from "./ui/key-press.ts";
+import { goTo, linkTo } from "./url-fragment.ts";
 
 /** Within which the letter after `g` counts. */
 const CHORD_MS = 1500;
@@ -27,8 +28,8 @@ export function useShortcuts(onHelp: () => void): void {
 }
 
 function wayTo(letter: string): (() => void) | undefined {
-  const place = PLACES.find((each) => each.letter === letter);
-  return place && (() => goTo(linkTo([place.name])));
+  const page = PAGES.find((each) => each.letter === letter);
+  return page && (() => goTo(linkTo([page.name])));
 }
 
 /** The search of the page that is shown, or that of the calls. */
@@ -38,15 +39,9 @@ function toSearch(): void {
   else goTo(linkTo(["calls"], { focus: "search" }));
 }
 
-/** Whether the key is the browser's, or for what is being written, or for a dialog. */
-export function isElsewhere({ ctrlKey, metaKey, altKey, target }: KeyboardEvent): boolean {
-  if (ctrlKey || metaKey || altKey || document.querySelector("dialog[open]") !== null) return true;
-  return target instanceof HTMLElement && target.matches("input:not([type=checkbox]), textarea, select");
-}
-
 export function ShortcutHelp({ onClose }: { onClose: () => void }) {
   const keys: [string[], string][] = [
-    ...PLACES.map(({ letter, title }): [string[], string] => [["g", letter], title]),
+    ...PAGES.map(({ letter, title }): [string[], string] => [["g", letter], title]),
     [["/"], "Search"],
     [["j"], "Next row"],
     [["k"], "Previous row"],
