@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRetryPolicy } from "../../../services/producer/outcomes.ts";
+import { createRetryPolicy } from "../../../services/producer/retry-policy.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import type { ErrorCode } from "../../../shared/platform/errors/codes.ts";
 
