@@ -27,9 +27,15 @@ import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { visible } from "../../shared/platform/text/visible.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import { schemesOf, showsSecret } from "../../shared/senders/auth.ts";
-import { isCovered } from "../../shared/senders/coverage.ts";
-import { fill, type Lookup, type Part, type RequestValues, toParts } from "../../shared/senders/template.ts";
+import { schemesOf, showsSecret } from "../../shared/webhook-auth/auth-modes.ts";
+import { isCovered } from "../../shared/webhook-auth/coverage.ts";
+import {
+  fill,
+  type Lookup,
+  type Part,
+  type RequestValues,
+  toParts,
+} from "../../shared/webhook-auth/template.ts";
 
 /** The call that a proven request becomes. */
 export type MadeCall = {

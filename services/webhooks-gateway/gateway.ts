@@ -30,10 +30,10 @@ import { partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { createRecordRejected } from "../../shared/telemetry/rejected/record.ts";
 import { createAccept } from "./accept.ts";
+import { createAuthentication } from "./authenticate.ts";
 import { createMakeCall } from "./call.ts";
 import { resultPathOf, webhookCallRoutes } from "./calls.ts";
 import { type CheckTurns, createCheckTurns } from "./check-turns.ts";
-import { createCredential } from "./credential.ts";
 import { createEnqueue } from "./enqueue.ts";
 import { createHandshakes } from "./handshake.ts";
 import { createRateLimits, type RateLimits } from "./rate-limit.ts";
@@ -210,7 +210,7 @@ function toEndpoints(
   const toEndpoint = (config: EndpointToml): Endpoint => ({
     config,
     allowed: config.allow_ips && createAddressList(config.allow_ips),
-    credential: createCredential(config, {
+    authentication: createAuthentication(config, {
       bodyLimitBytes: config.body_limit_bytes ?? webhooks.body_limit_bytes,
       turns,
       clock,

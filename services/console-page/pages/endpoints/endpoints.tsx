@@ -1,4 +1,4 @@
-import { adviceFor } from "../../../../shared/senders/advice.ts";
+import { adviceFor } from "../../../../shared/webhook-auth/advice.ts";
 import type { Endpoint } from "../../api/endpoints.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { Card } from "../../ui/card.tsx";

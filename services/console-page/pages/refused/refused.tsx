@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { adviceFor } from "../../../../shared/senders/advice.ts";
+import { adviceFor } from "../../../../shared/webhook-auth/advice.ts";
 import type { Rejected } from "../../api/jobs.ts";
 import { useAnswer } from "../../api/use-answer.ts";
 import { useBytes } from "../../api/use-bytes.ts";

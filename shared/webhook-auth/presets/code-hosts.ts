@@ -1,4 +1,4 @@
-import type { Preset } from "./description.ts";
+import type { Preset } from "../sender-description.ts";
 import { v1 } from "./standard-webhooks.ts";
 
 /** Where code lives, is built and is planned. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { AUTHS, AuthName } from "./auth.ts";
+import type { AUTH_MODES, AuthName } from "./auth-modes.ts";
 import { headerName, headerText, type Input, orElse, requestTemplate, requestText } from "./fields.ts";
 
 /*
@@ -80,7 +80,7 @@ export const deliveryKeys = {
 };
 
 /** The keys of every way to authenticate. */
-type AuthShape = All<(typeof AUTHS)[AuthName]["keys"]>;
+type AuthShape = All<(typeof AUTH_MODES)[AuthName]["keys"]>;
 type All<Union> = (Union extends unknown ? (each: Union) => void : never) extends (each: infer Whole) => void
   ? Whole
   : never;

@@ -1,5 +1,5 @@
+import type { Preset } from "../sender-description.ts";
 import { stripeLike } from "./commerce.ts";
-import type { Preset } from "./description.ts";
 
 /** Files, forms, contracts, customers and calendars. */
 export const documents = {

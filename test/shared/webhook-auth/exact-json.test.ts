@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseExactJson } from "../../../shared/senders/exact-json.ts";
+import { parseExactJson } from "../../../shared/webhook-auth/exact-json.ts";
 
 const parse = (text: string) => parseExactJson(Buffer.from(text));
 

@@ -1,7 +1,7 @@
-import { need, rejected, wellFormed } from "../../shared/senders/rejected.ts";
-import type { Timestamp, TimeUnit } from "../../shared/senders/scheme.ts";
-import { oneItem, type Sent } from "../../shared/senders/sent.ts";
-import type { RequestValues } from "../../shared/senders/template.ts";
+import { need, rejected, wellFormed } from "../../shared/webhook-auth/rejected.ts";
+import { oneItem, type Sent } from "../../shared/webhook-auth/sent-signature.ts";
+import type { Timestamp, TimeUnit } from "../../shared/webhook-auth/signature-scheme.ts";
+import type { RequestValues } from "../../shared/webhook-auth/template.ts";
 
 /** When a request was signed, as it was sent; undefined if the body has it, and has yet to arrive. */
 export function timeInHead(

@@ -4,13 +4,13 @@ import type { CredentialKind } from "./advice.ts";
 import { headerName, orElse, pointer, visibleAscii } from "./fields.ts";
 import { needsPrivateKey } from "./private-key.ts";
 import { rejected } from "./rejected.ts";
-import { type Scheme, scheme } from "./scheme.ts";
+import { type Scheme, scheme } from "./signature-scheme.ts";
 import { toPointer } from "./template.ts";
 
 /*
  * The ways to authenticate (`auth` of an endpoint), each declared once: the keys that it has, and the proof that they ask of a request.
- * Everything else knows only the proof. By its kind (`by`), CHECKS in services/webhooks-gateway/credential.ts checks a request, and
- * SIGNERS in services/cli/send/delivery.ts makes one.
+ * Everything else knows only the proof. By its kind (`by`), CHECKS in services/webhooks-gateway/authenticate.ts checks a request, and
+ * SIGNERS in services/cli/send/authenticate.ts makes one.
  */
 
 /** Requests need no proof, and get no challenge. */
@@ -64,7 +64,7 @@ const HMAC_SHA256: Scheme = {
   algorithm: "hmac-sha256",
 };
 
-export const AUTHS = {
+export const AUTH_MODES = {
   none: auth({ secret: "none", keys: {}, proof: () => ({ by: "nothing", challenge: "" }) }),
 
   bearer: auth({
@@ -152,35 +152,35 @@ export const AUTHS = {
   }),
 };
 
-export type AuthName = keyof typeof AUTHS;
+export type AuthName = keyof typeof AUTH_MODES;
 
 /** Keys of an endpoint that describe its credential, beside `secret`. */
 export type AuthFields = {
-  [Name in AuthName]: { readonly auth: Name } & Values<(typeof AUTHS)[Name]["keys"]>;
+  [Name in AuthName]: { readonly auth: Name } & Values<(typeof AUTH_MODES)[Name]["keys"]>;
 }[AuthName];
 
 /** zod takes a table without keys for one whose keys are all forbidden. */
 type Values<Keys extends z.ZodRawShape> = keyof Keys extends never ? unknown : z.output<z.ZodObject<Keys>>;
 
-export const AUTH_NAMES = Object.keys(AUTHS) as AuthName[];
+export const AUTH_NAMES = Object.keys(AUTH_MODES) as AuthName[];
 
 /** The keys of all ways to authenticate, beside `secret`. */
 export const AUTH_KEYS: readonly string[] = [
-  ...new Set(Object.values(AUTHS).flatMap(({ keys }) => Object.keys(keys))),
+  ...new Set(Object.values(AUTH_MODES).flatMap(({ keys }) => Object.keys(keys))),
 ];
 
 /** Whether an endpoint names a user beside its secret. */
 export function namesUser(auth: AuthName): boolean {
-  return "username" in AUTHS[auth].keys;
+  return "username" in AUTH_MODES[auth].keys;
 }
 
 export function proofOf(fields: AuthFields): Proof {
-  return (AUTHS[fields.auth] as Auth<z.ZodRawShape>).proof(fields);
+  return (AUTH_MODES[fields.auth] as Auth<z.ZodRawShape>).proof(fields);
 }
 
 /** The proof that a preset describes. Keys that only the operator knows, such as `username`, are missing. */
 export function describedProof(endpoint: { readonly auth: AuthName }): Proof {
-  const { keys, proof } = AUTHS[endpoint.auth] as Auth<z.ZodRawShape>;
+  const { keys, proof } = AUTH_MODES[endpoint.auth] as Auth<z.ZodRawShape>;
   return proof(z.object(keys).partial().parse(endpoint));
 }
 

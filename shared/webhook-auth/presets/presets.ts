@@ -1,7 +1,7 @@
+import type { Preset } from "../sender-description.ts";
 import { chains } from "./chains.ts";
 import { codeHosts } from "./code-hosts.ts";
 import { commerce } from "./commerce.ts";
-import type { Preset } from "./description.ts";
 import { documents } from "./documents.ts";
 import { messaging } from "./messaging.ts";
 import { monitoring } from "./monitoring.ts";

@@ -1,6 +1,6 @@
 import { createPublicKey, createSecretKey, KeyObject } from "node:crypto";
 import type { Secret } from "../platform/crypto/secret.ts";
-import type { Scheme, SecretFormat } from "./scheme.ts";
+import type { Scheme, SecretFormat } from "./signature-scheme.ts";
 
 /**
  * The keys of each scheme, secret or public. A secret has the first of the schemes' formats that fits it. Secrets are key objects too: a

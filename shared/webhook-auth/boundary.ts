@@ -1,4 +1,4 @@
-import type { Timestamp } from "./scheme.ts";
+import type { Timestamp } from "./signature-scheme.ts";
 import type { Part } from "./template.ts";
 
 /*

@@ -1,5 +1,5 @@
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
-import type { Algorithm, SecretFormat } from "./scheme.ts";
+import type { Algorithm, SecretFormat } from "./signature-scheme.ts";
 
 /*
  * The private halves of the public keys that an endpoint has as its secret (key.ts). Only the sender holds the real one; to try an

@@ -1,5 +1,5 @@
-import type { Preset } from "./description.ts";
-import type { Scheme } from "./scheme.ts";
+import type { Preset } from "../sender-description.ts";
+import type { Scheme } from "../signature-scheme.ts";
 
 /** `t=<s>,v1=<hex>` over the time, a dot and the body, as Stripe began it. */
 export function stripeLike(header: string, past_secs: number): Scheme {

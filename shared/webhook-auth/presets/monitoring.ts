@@ -1,4 +1,4 @@
-import type { Preset } from "./description.ts";
+import type { Preset } from "../sender-description.ts";
 
 /** Errors, alerts, incidents and signals. */
 export const monitoring = {

@@ -9,7 +9,7 @@ import {
 } from "node:crypto";
 import { keccak256 } from "../chain/keccak.ts";
 import { sameBytes } from "../platform/crypto/compare.ts";
-import type { Algorithm } from "./scheme.ts";
+import type { Algorithm } from "./signature-scheme.ts";
 import type { RequestValues } from "./template.ts";
 
 /** Compares signatures over one message with one key. */

@@ -10,7 +10,8 @@ import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import { jsonSizeProblem } from "../../shared/platform/text/bounded-json.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import type { CredentialKind } from "../../shared/senders/advice.ts";
+import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
+import type { CredentialKind } from "../../shared/webhook-auth/advice.ts";
 import {
   describedProof,
   kindOf,
@@ -18,15 +19,14 @@ import {
   placesOf,
   type Signed,
   schemesOf,
-} from "../../shared/senders/auth.ts";
-import { PRESETS } from "../../shared/senders/presets.ts";
-import { rejected } from "../../shared/senders/rejected.ts";
-import type { Scheme } from "../../shared/senders/scheme.ts";
-import { RequestValues, toParts } from "../../shared/senders/template.ts";
-import { REJECTED_BODY_BYTES_MAX } from "../../shared/telemetry/rejected/entry.ts";
+} from "../../shared/webhook-auth/auth-modes.ts";
+import { PRESETS } from "../../shared/webhook-auth/presets/presets.ts";
+import { rejected } from "../../shared/webhook-auth/rejected.ts";
+import type { Scheme } from "../../shared/webhook-auth/signature-scheme.ts";
+import { RequestValues, toParts } from "../../shared/webhook-auth/template.ts";
 import type { CheckTurns } from "./check-turns.ts";
 import { GIVEN_AWAY } from "./handshake.ts";
-import { createSignatureCheck, placeOf, type SignatureProof } from "./signature.ts";
+import { createSignatureCheck, placeOf, type SignatureProof } from "./signature-check.ts";
 
 /** A request whose body is to be read. */
 type Reading = {
@@ -41,7 +41,7 @@ type Reading = {
 };
 
 /** The check of an endpoint's credential. */
-export type Credential = {
+export type Authentication = {
   /**
    * Reads a request's body and proves the request: whatever needs no body is checked before it is read. Throws
    * `webhook.credential_rejected`, `request.encoding_unsupported`, `request.encoding_broken`, `request.too_large` and
@@ -71,7 +71,10 @@ const UNPROVEN_PARSED_BYTES_MAX = 1024 * 1024;
 
 type Deps = { bodyLimitBytes: number; turns: CheckTurns; clock: Clock };
 
-export function createCredential(endpoint: EndpointToml, { bodyLimitBytes, turns, clock }: Deps): Credential {
+export function createAuthentication(
+  endpoint: EndpointToml,
+  { bodyLimitBytes, turns, clock }: Deps,
+): Authentication {
   const { proof } = endpoint;
   const schemes = schemesOf(proof) ?? [];
   const check = createCheck(endpoint, clock);

@@ -1,5 +1,5 @@
 import { headerBytes } from "../http/headers.ts";
-import type { Encoding, Scheme } from "./scheme.ts";
+import type { Encoding, Scheme } from "./signature-scheme.ts";
 import { isDigest, SIGNATURE_BYTES } from "./verifier.ts";
 
 /** What a request sends as its signature. */

@@ -3,8 +3,8 @@ import type { IncomingMessage } from "node:http";
 import { headerBytes, rawQuery } from "../http/headers.ts";
 import { type Ends, endsOf, isEnded, isToken } from "./boundary.ts";
 import { need, rejected, wellFormed } from "./rejected.ts";
-import type { Scheme } from "./scheme.ts";
-import { oneItem, type Sent } from "./sent.ts";
+import { oneItem, type Sent } from "./sent-signature.ts";
+import type { Scheme } from "./signature-scheme.ts";
 import { type Part, type RequestValues, toParts } from "./template.ts";
 import { isStreamable } from "./verifier.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { CODES } from "../../../shared/platform/errors/codes.ts";
-import { adviceFor, CREDENTIAL_KINDS, REASONS } from "../../../shared/senders/advice.ts";
+import { adviceFor, CREDENTIAL_KINDS, REASONS } from "../../../shared/webhook-auth/advice.ts";
 
 const code = "webhook.credential_rejected";
 

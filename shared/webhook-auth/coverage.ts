@@ -1,4 +1,4 @@
-import type { Scheme } from "./scheme.ts";
+import type { Scheme } from "./signature-scheme.ts";
 import { type Part, toParts } from "./template.ts";
 
 /**

@@ -1,12 +1,12 @@
 import { createHmac, generateKeyPairSync, sign } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { expect, test } from "vitest";
-import { createSignatureCheck } from "../../../services/webhooks-gateway/signature.ts";
+import { createSignatureCheck } from "../../../services/webhooks-gateway/signature-check.ts";
 import { Secret } from "../../../shared/platform/crypto/secret.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
-import { PRESETS } from "../../../shared/senders/presets.ts";
-import type { Scheme } from "../../../shared/senders/scheme.ts";
-import { RequestValues } from "../../../shared/senders/template.ts";
+import { PRESETS } from "../../../shared/webhook-auth/presets/presets.ts";
+import type { Scheme } from "../../../shared/webhook-auth/signature-scheme.ts";
+import { RequestValues } from "../../../shared/webhook-auth/template.ts";
 
 const SECRET = "a secret of one's own";
 const URL = "https://hooks.example.com/x";

@@ -1,5 +1,5 @@
-import type { Preset } from "./description.ts";
-import type { Scheme } from "./scheme.ts";
+import type { Preset } from "../sender-description.ts";
+import type { Scheme } from "../signature-scheme.ts";
 
 const discord: Scheme = {
   header: "X-Signature-Ed25519",

@@ -1,4 +1,4 @@
-import type { Preset } from "./description.ts";
+import type { Preset } from "../sender-description.ts";
 
 /** Alerts of what happens on a chain. */
 export const chains = {

@@ -1,5 +1,5 @@
-import type { Preset } from "./description.ts";
-import type { Scheme, SecretFormat } from "./scheme.ts";
+import type { Preset } from "../sender-description.ts";
+import type { Scheme, SecretFormat } from "../signature-scheme.ts";
 
 /*
  * Standard Webhooks, and senders that are it under other header names.

@@ -5,14 +5,14 @@ import { sha256Hex } from "../../shared/platform/crypto/compare.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
-import { keysFor } from "../../shared/senders/key.ts";
-import { type Head, Message } from "../../shared/senders/message.ts";
-import { need, reasonOf, rejected, wellFormed } from "../../shared/senders/rejected.ts";
-import type { Scheme } from "../../shared/senders/scheme.ts";
-import { formWanted, parseSent, type Sent } from "../../shared/senders/sent.ts";
-import { type Lookup, RequestValues, toPointer } from "../../shared/senders/template.ts";
-import { messageVerifier, some, streamVerifier, type Verifier } from "../../shared/senders/verifier.ts";
-import { checkTime, timeInHead } from "./timestamp.ts";
+import { keysFor } from "../../shared/webhook-auth/key.ts";
+import { need, reasonOf, rejected, wellFormed } from "../../shared/webhook-auth/rejected.ts";
+import { formWanted, parseSent, type Sent } from "../../shared/webhook-auth/sent-signature.ts";
+import type { Scheme } from "../../shared/webhook-auth/signature-scheme.ts";
+import { type Head, Message } from "../../shared/webhook-auth/signed-message.ts";
+import { type Lookup, RequestValues, toPointer } from "../../shared/webhook-auth/template.ts";
+import { messageVerifier, some, streamVerifier, type Verifier } from "../../shared/webhook-auth/verifier.ts";
+import { checkTime, timeInHead } from "./signature-timestamp.ts";
 
 /** What remains to be checked of a signature once the body is there. */
 export type SignatureProof = {
