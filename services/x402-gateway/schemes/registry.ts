@@ -1,5 +1,4 @@
-import type { TransferMethod } from "../../../shared/chain/transfer-methods.ts";
-import type { SchemeName } from "../../../shared/pricing/signing-terms.ts";
+import type { SchemeName, TransferMethod } from "../../../shared/chain/transfer-methods.ts";
 import { exact } from "./exact/exact.ts";
 import type { AssetTransferMethod, Scheme } from "./scheme.ts";
 
