@@ -123,8 +123,8 @@ const INTRODUCTION = `# Senders
 This page is generated from the descriptions in \`shared/senders\`. For each preset, it says what to set at the sender, what Postern
 checks, and what the signature does not cover. Endpoints are described in [webhooks.md](webhooks.md).
 
-A preset describes a sender: how it signs, where a request has the delivery id and the event type, how it sets a webhook up, and which
-answer it accepts as a success. \`preset = "github"\` gives an endpoint all keys of that description. A key of the endpoint
+A preset describes a sender: how it signs, how it sets a webhook up, and which answer it accepts as a success. It also says where a
+request has the delivery id and the event type. \`preset = "github"\` gives an endpoint all keys of that description. A key of the endpoint
 overrides the preset's. A table, such as \`answer\` or \`signature\`, is merged key by key; a list, such as \`forward_headers\`, is replaced. If
 the endpoint has another \`auth\`, the preset's credential keys are dropped.
 
