@@ -22,8 +22,8 @@ import { visible } from "../../shared/platform/text/visible.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
 import type { Accept, Accepted } from "./accept.ts";
 import type { Authentication } from "./authenticate.ts";
-import type { MadeCall, MakeCall } from "./call.ts";
 import type { HandshakeAnswer, Handshakes } from "./handshake.ts";
+import type { MadeCall, MakeCall } from "./make-call.ts";
 import type { TakeToken } from "./rate-limit.ts";
 
 /** A configured endpoint and what was made of its configuration. */

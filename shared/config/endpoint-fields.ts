@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { CALLBACK_KEYS_PATH } from "../call/callback.ts";
 import type { Secret } from "../platform/crypto/secret.ts";
-import { didYouMean } from "../platform/text/near.ts";
+import { didYouMean } from "../platform/text/similar-words.ts";
 import {
   AUTH_KEYS,
   AUTH_MODES,

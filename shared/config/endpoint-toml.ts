@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Secret } from "../platform/crypto/secret.ts";
 import { mustBe } from "../platform/text/must-be.ts";
-import { didYouMean, wordsLike } from "../platform/text/near.ts";
+import { didYouMean, wordsLike } from "../platform/text/similar-words.ts";
 import {
   AUTH_KEYS,
   AUTH_MODES,

@@ -8,7 +8,7 @@ import type { Logger } from "../../../shared/platform/log/logger.ts";
 import { currentOffers, type RateOf } from "../../../shared/pricing/prices.ts";
 import { isLive } from "../../../shared/pricing/rates/source.ts";
 import type { Kinds } from "../facilitator/kinds.ts";
-import { createPolicies, type JobPolicy } from "../policy/caller.ts";
+import { createPolicies, type JobPolicy } from "../policy/caller-policy.ts";
 import { METHODS } from "../schemes/registry.ts";
 import type { AssetTransferMethod } from "../schemes/scheme.ts";
 import { V1_NETWORKS } from "../schemes/v1-networks.ts";

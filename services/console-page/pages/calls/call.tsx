@@ -16,7 +16,7 @@ import { Time } from "../../ui/time.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { linkTo, useRoute } from "../../url-fragment.ts";
 import { type Act, ActDialog } from "../failed/act.tsx";
-import { wordsOf } from "../payments/words.ts";
+import { wordsOf } from "../payments/state-words.ts";
 import { ForgetDialog } from "./forget.tsx";
 import { CallState } from "./state.tsx";
 import { Timeline } from "./timeline.tsx";

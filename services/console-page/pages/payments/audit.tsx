@@ -9,7 +9,7 @@ import { Badge, Empty } from "../../ui/notice.tsx";
 import { counted } from "../../ui/number.ts";
 import { linkTo } from "../../url-fragment.ts";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
-import { wordsOf } from "./words.ts";
+import { wordsOf } from "./state-words.ts";
 
 type Transfer = Omit<TokenMatches["orphans"][number], "call_id">;
 

@@ -12,8 +12,8 @@ import { Time } from "../../ui/time.tsx";
 import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
+import { DISPUTED, PAYMENT_STATES, wordsOf } from "./state-words.ts";
 import { ToDecide } from "./to-decide.tsx";
-import { DISPUTED, PAYMENT_STATES, wordsOf } from "./words.ts";
 
 const AT_ONCE = 100;
 

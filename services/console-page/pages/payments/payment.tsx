@@ -11,8 +11,8 @@ import { Time } from "../../ui/time.tsx";
 import { linkTo, useRoute } from "../../url-fragment.ts";
 import { amountOf } from "./list.tsx";
 import { Sentence } from "./sentence.tsx";
+import { wordsOf } from "./state-words.ts";
 import { WhatToDo } from "./to-do.tsx";
-import { wordsOf } from "./words.ts";
 
 /** One payment: what the chain and the facilitator say of it, and what somebody can decide. */
 export function PaymentPage() {

@@ -16,8 +16,8 @@ import { linkTo } from "../../url-fragment.ts";
 import { Further } from "./further.tsx";
 import { amountOf } from "./list.tsx";
 import { BeginRun, RunState, useMoneyRuns } from "./money-runs.tsx";
+import { wordsOf } from "./state-words.ts";
 import { useFound } from "./use-found.ts";
-import { wordsOf } from "./words.ts";
 
 const PATH = "api/v1/payments/refunds";
 const SHOWN = 200;

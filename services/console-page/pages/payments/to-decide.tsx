@@ -6,8 +6,8 @@ import { Badge } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { linkTo } from "../../url-fragment.ts";
 import { Further } from "./further.tsx";
+import { DISPUTED, wordsOf } from "./state-words.ts";
 import { type Found, useFound } from "./use-found.ts";
-import { DISPUTED, wordsOf } from "./words.ts";
 
 const SHOWN = 50;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { KnownPayments } from "../../../../services/x402-gateway/payment/known.ts";
+import { KnownPayments } from "../../../../services/x402-gateway/payment/known-payments.ts";
 import { outcomeUnknown } from "../../../../services/x402-gateway/payment/outcome.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { useMadePayments } from "../../../fixtures/made-payments.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { preferredWaitSecs } from "../../../../services/x402-gateway/payment/prefer.ts";
+import { preferredWaitSecs } from "../../../../services/x402-gateway/payment/prefer-header.ts";
 
 test.each([
   ["wait=10", 10],

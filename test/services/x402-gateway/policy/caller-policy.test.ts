@@ -14,7 +14,7 @@ import {
   type EthCall,
   type IsPermittedCaller,
   type JobPolicy,
-} from "../../../../services/x402-gateway/policy/caller.ts";
+} from "../../../../services/x402-gateway/policy/caller-policy.ts";
 import { createEthCall } from "../../../../shared/chain/rpc.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { didYouMean, wordsLike } from "../../../../shared/platform/text/near.ts";
+import { didYouMean, wordsLike } from "../../../../shared/platform/text/similar-words.ts";
 
 const KNOWN = ["secret", "signature", "strict", "api-key", "hmac-sha1", "hmac-sha256", "hmac-sha512"];
 
