@@ -19,7 +19,7 @@ async function trailOf(page: Page): Promise<string[][]> {
   return Promise.all(entries.map(async (row) => (await row.getByRole("cell").allTextContents()).slice(1)));
 }
 
-describe("the audit trail on the page", needs("chromium"), () => {
+describe("the audit log on the page", needs("chromium"), () => {
   const redis = useRedis();
   const calls = useFailedCalls({ redis });
   const { open } = useOperatorPage({ redis });
