@@ -55,7 +55,7 @@ describe("the audit log on the page", needs("chromium"), () => {
     await page.getByRole("button", { name: "Replay…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner is mended");
     await page.getByRole("button", { name: "Replay 1 call" }).click();
-    await page.getByText("1 call replayed").waitFor();
+    await page.getByRole("dialog").getByText("1 call replayed").waitFor();
     await page.keyboard.press("Escape");
     await page.goto(new URL("#/jobs", page.url()).href);
     const job = page.getByRole("row").filter({ hasText: "7/1" });
@@ -79,7 +79,7 @@ describe("the audit log on the page", needs("chromium"), () => {
     await page.getByRole("button", { name: "Discard all…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await page.getByRole("button", { name: "Discard 3 calls" }).click();
-    await page.getByText("3 calls discarded").waitFor();
+    await page.getByRole("dialog").getByText("3 calls discarded").waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("link", { name: "Audit log" }).click();
     expect(await trailOf(page)).toEqual([

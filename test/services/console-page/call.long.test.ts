@@ -25,7 +25,7 @@ describe("the page of a call", needs("chromium"), () => {
     await page.getByRole("button", { name: "Replay…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the cache is back too");
     await page.getByRole("button", { name: "Replay 1 call" }).click();
-    await page.getByText("1 call replayed").waitFor();
+    await page.getByRole("dialog").getByText("1 call replayed").waitFor();
     await page.keyboard.press("Escape");
     await page.getByText("Attempt 7: the runner answered 2xx.").waitFor();
     await page.getByText("7 (2 replays)").waitFor();

@@ -43,7 +43,7 @@ describe("the page of calls", needs("chromium"), () => {
     await page.getByRole("button", { name: "Replay…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner takes EURO now");
     await page.getByRole("button", { name: "Replay 1 call" }).click();
-    await page.getByText("1 call replayed").waitFor();
+    await page.getByRole("dialog").getByText("1 call replayed").waitFor();
     await page.keyboard.press("Escape");
     await page.getByText("waiting", { exact: true }).first().waitFor();
     await calls.startProducer();

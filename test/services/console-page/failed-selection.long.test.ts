@@ -71,7 +71,7 @@ describe("the failed calls that are chosen on the page", needs("chromium"), () =
     await page.getByRole("button", { name: "Discard all…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await page.getByRole("button", { name: "Discard 2 calls" }).click();
-    await page.getByText("2 calls discarded").waitFor();
+    await page.getByRole("dialog").getByText("2 calls discarded").waitFor();
     expect(await calls.find(kept)).toBeDefined();
     expect(await calls.audited()).toContainEqual(
       expect.objectContaining({ selection: expect.stringMatching(/^--text duplicate --until /) }),
@@ -90,7 +90,7 @@ describe("the failed calls that are chosen on the page", needs("chromium"), () =
     await group.getByRole("button", { name: "Discard…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await page.getByRole("button", { name: "Discard 2 calls" }).click();
-    await page.getByText("2 calls discarded").waitFor();
+    await page.getByRole("dialog").getByText("2 calls discarded").waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
     expect(await calls.find(kept)).toBeDefined();

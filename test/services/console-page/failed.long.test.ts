@@ -157,7 +157,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await page.getByPlaceholder("Test orders, agreed with the shop").waitFor();
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await page.getByRole("button", { name: "Discard 2 calls" }).click();
-    await page.getByText("2 calls discarded").waitFor();
+    await page.getByRole("dialog").getByText("2 calls discarded").waitFor();
     await page.keyboard.press("Escape");
     await page.getByRole("heading", { name: "1 call", exact: true }).waitFor();
     expect(await calls.find(String(kept))).toBeDefined();
@@ -298,7 +298,7 @@ describe("the page of failed calls", needs("chromium"), () => {
       const [later = ""] = await calls.fail([{}]);
       await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
       await go.click();
-      await page.getByText("2 calls discarded").waitFor();
+      await page.getByRole("dialog").getByText("2 calls discarded").waitFor();
       expect(await calls.find(later)).toBeDefined();
     },
   );
@@ -315,7 +315,7 @@ describe("the page of failed calls", needs("chromium"), () => {
     await multiplyFailed(redis.partition, { of, copies: 3, everyMs: -7 });
     await page.getByRole("textbox", { name: "Reason" }).fill("sent twice");
     await go.click();
-    await page.getByText("1 call discarded").waitFor();
+    await page.getByRole("dialog").getByText("1 call discarded").waitFor();
     expect(await calls.calls.count({})).toBe(3);
   });
 

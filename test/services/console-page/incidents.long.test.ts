@@ -105,7 +105,7 @@ describe("on call, with the page alone", needs("chromium"), () => {
     await page.getByRole("button", { name: "Replay all…" }).click();
     await page.getByRole("textbox", { name: "Reason" }).fill("the runner takes EURO since deploy 12");
     await page.getByRole("button", { name: "Replay 3 calls" }).click();
-    await page.getByText("3 calls replayed").waitFor();
+    await page.getByRole("dialog").getByText("3 calls replayed").waitFor();
     await page.keyboard.press("Escape");
     await page.getByText("No failed calls").waitFor();
     await expect.poll(() => orders().length).toBe(6);
