@@ -176,9 +176,11 @@ async function startParts(
       await untilReady(part);
       return part;
     } catch (cause) {
-      const reason = messageOf(cause);
-      const advice = reason.includes("cannot listen on ") ? PORT_ADVICE : "";
-      throw new AppError("start.part_ended", { reason: `${reason}${advice}`, cause });
+      const isTaken = cause instanceof AppError && cause.code === "start.address_unavailable";
+      throw new AppError("start.part_ended", {
+        reason: `${messageOf(cause)}${isTaken ? PORT_ADVICE : ""}`,
+        cause,
+      });
     }
   };
   // The last part to start: a port that was chosen with the configuration could be another dev's by now.

@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { AppError } from "../platform/errors/app-error.ts";
+import { isErrorCode } from "../platform/errors/codes.ts";
 import type { Fields } from "../platform/log/logger.ts";
 import { delay } from "../platform/time/clock.ts";
 import { type Child, type ChildOptions, type Exit, spawnChild } from "./child.ts";
@@ -73,9 +75,11 @@ async function startListening(options: ProcessOptions) {
     return { process, started: await process.waitForEvent("service.started") };
   } catch (error) {
     await process.kill("SIGKILL");
-    const reason = process.events("service.failed").at(-1)?.["reason"];
-    if (reason === undefined) throw error;
-    throw new Error(`${options.name} ended while starting: ${String(reason)}`, { cause: error });
+    const failed = process.events("service.failed").at(-1);
+    const code = String(failed?.["code"]);
+    if (!isErrorCode(code)) throw error;
+    const reason = `${options.name} ended while starting: ${String(failed?.["reason"])}`;
+    throw new AppError(code, { reason, cause: error });
   }
 }
 

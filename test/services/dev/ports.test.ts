@@ -68,6 +68,29 @@ test("a port of --port-base that is taken ends dev with its number and what it i
   });
 });
 
+test("a part whose address is taken ends dev with what to do about it", async () => {
+  const port = await freePort();
+  const taker = createServer().listen(port, "127.0.0.1");
+  ends.defer(() => taker.close());
+  await once(taker, "listening");
+  const dir = tempDir();
+  postern.configure({
+    webhooks: {
+      bind_address: `127.0.0.1:${port}`,
+      endpoints: [{ path: "/own", job_id: 1, auth: "none" }],
+    },
+  });
+  cpSync(join(postern.configDir, "webhooks.toml"), join(dir, "webhooks.toml"));
+  const dev = startDev(postern, ["--config-dir", dir, "--runner", "http://127.0.0.1:1"]);
+  expect((await dev.exit).code).toBe(1);
+  expect(dev.events("service.failed").at(-1)).toMatchObject({
+    code: "start.part_ended",
+    reason: expect.stringMatching(
+      new RegExp(`^webhooks ended while starting: cannot listen on 127.0.0.1:${port}: .*give --port-base$`),
+    ),
+  });
+});
+
 /** config/devnet with the gateway and the devnet at other ports. */
 async function devnetConfig(
   ports: Record<"rpc" | "facilitator" | "x402" | "runner", number>,
