@@ -68,9 +68,7 @@ export type FoundPage = {
   calls: FoundCall[];
   /** For the next page; undefined if there is none. */
   next: PageCursor | undefined;
-  /**
-   * False if there may be more that match: the time was up, a queue holds more calls than are looked at, or `isUnlisted`.
-   */
+  /** False if there may be more that match: the time was up, a queue holds more calls than are looked at, or `isUnlisted`. */
   isComplete: boolean;
   /** Whether calls in the state that is asked for may be known by their records alone, which are found only by an id. */
   isUnlisted: boolean;

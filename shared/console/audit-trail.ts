@@ -112,15 +112,19 @@ function createRows(limit: number) {
     /** Returns false if there is no room for the entry. */
     add(entry: Entry): boolean {
       const run = bulkOf(entry);
-      const group = run === undefined ? undefined : groups.get(run);
-      if (group !== undefined) {
-        group.calls += 1;
+      const known = run === undefined ? undefined : groups.get(run);
+      if (known !== undefined) {
+        known.calls += 1;
         return true;
       }
       if (entries.length === limit) return false;
-      const view = { ...toView(entry), calls: 1 };
-      if (run !== undefined) groups.set(run, view);
-      entries.push(run === undefined ? toView(entry) : view);
+      const view = toView(entry);
+      if (run === undefined) entries.push(view);
+      else {
+        const group = { ...view, calls: 1 };
+        groups.set(run, group);
+        entries.push(group);
+      }
       return true;
     },
   };

@@ -16,7 +16,8 @@ export type ResolveOptions = Operated & {
 };
 
 /**
- * `postern payments resolve`: an operator decides on a payment in REVIEW, acknowledges a disputed one, or gives up one whose outcome is open. 1 if its state does not allow that.
+ * `postern payments resolve`: an operator decides on a payment in REVIEW, acknowledges a disputed one, or gives up one whose outcome is open.
+ * Exit code 1 if its state does not allow that.
  */
 export function resolvePayment(deps: ProgramDeps, named: string, options: ResolveOptions): Promise<number> {
   const decision = decisionOf(options);

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { optionsOf, toData } from "./chart-options.ts";
 import { createTooltip } from "./chart-tooltip.ts";
-import { useZone } from "./zone.tsx";
+import { zone } from "./zone.tsx";
 
 export type Line = {
   name: string;
@@ -59,7 +59,7 @@ export function Chart(props: ChartProps) {
   const pick = useRef(onPick);
   pick.current = onPick;
   const theme = useThemeTurn();
-  const zone = useZone();
+  const shownIn = zone();
   const names = lines.map(({ name, colour }) => `${name}/${colour}`).join();
 
   useEffect(() => {
@@ -78,7 +78,7 @@ export function Chart(props: ChartProps) {
       plot.destroy();
       chart.current = null;
     };
-  }, [names, height, unit, isLogarithmic, isFitted, syncKey, theme, zone, format, formatTick]);
+  }, [names, height, unit, isLogarithmic, isFitted, syncKey, theme, shownIn, format, formatTick]);
 
   useEffect(() => {
     chart.current?.setData(toData(times, lines));

@@ -32,15 +32,14 @@ function choose(next: Zone): void {
   window.dispatchEvent(new Event(CHANGED));
 }
 
-/** Draws the component again when the zone changes. */
-export function useZone(): Zone {
-  const [now, setNow] = useState(zone);
+/** Draws the component, and what is in it, again when the zone changes. */
+export function useZone(): void {
+  const [, setShown] = useState(zone);
   useEffect(() => {
-    const follow = () => setNow(zone());
+    const follow = () => setShown(zone());
     window.addEventListener(CHANGED, follow);
     return () => window.removeEventListener(CHANGED, follow);
   }, []);
-  return now;
 }
 
 /** Makes a formatter for each zone once. */
@@ -66,7 +65,7 @@ function localName(): string {
 
 /** Switches all times on the page between UTC and the zone of the browser. */
 export function ZoneSwitch() {
-  const isUtc = useZone() === "UTC";
+  const isUtc = zone() === "UTC";
   return (
     <button
       type="button"
@@ -82,5 +81,5 @@ export function ZoneSwitch() {
 }
 
 export function ZoneName() {
-  return <p class="muted small zone">Times: {useZone() === "UTC" ? "UTC" : localName()}</p>;
+  return <p class="muted small zone">Times: {zone() === "UTC" ? "UTC" : localName()}</p>;
 }

@@ -15,8 +15,8 @@ import { queueOf } from "../../queue/queue-name.ts";
  * them at most.
  *
  * The first line of a block is a time. Another line is a JSON array: id, when it was accepted and when it ended, both in
- * ms after that time, attempts with the duration of the last one in ms (or attempts alone), queue, path of the webhook endpoint, delivery id, payer, transaction. What a call does not have is
- * null, or left out at the end.
+ * ms after that time, attempts, queue, path of the webhook endpoint, delivery id, payer, transaction. What a call does not have is null, or
+ * left out at the end. If the duration of the last attempt is known, `[attempts, ms]` stands in place of the attempts.
  *
  * The index is a zset of `<calls> <bytes> <id>` by the newest time in the block.
  */

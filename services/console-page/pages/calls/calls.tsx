@@ -30,11 +30,11 @@ export function CallsPage() {
     since: useSince(),
     ...window,
   };
-  const [gap, setGap] = useState<keyof typeof GAPS>("none");
+  const [gap, setGap] = useState<keyof typeof GAPS | undefined>();
   const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
     const asked = { ...search, cursor, limit: AT_ONCE };
     const found = await ask("GET", "api/v1/calls", asked, signal);
-    setGap(found.is_complete ? "none" : found.is_unlisted ? "unlisted" : "cut");
+    setGap(found.is_complete ? undefined : found.is_unlisted ? "unlisted" : "cut");
     return { items: found.calls, next: found.next };
   });
   const isNarrow = useMedia(NARROW);
@@ -74,7 +74,7 @@ export function CallsPage() {
         {items.length === 0 && !isLoading && refused === undefined && <NothingFound hasSearch={hasSearch} />}
         {isLoading && <p class="card-body muted">Searching</p>}
       </section>
-      {gap !== "none" && !isLoading && (
+      {gap !== undefined && !isLoading && (
         <Notice tone="warn" title="Results may be incomplete">
           {GAPS[gap]}
         </Notice>
@@ -85,7 +85,6 @@ export function CallsPage() {
 
 /** Why a search may not have found all that match. */
 const GAPS = {
-  none: "",
   unlisted: "A webhook call in this state may be found only by its call id, or by its delivery id.",
   cut: "The search stopped before it had checked every call. To find the rest, narrow the search, for example by job or time.",
 } as const;

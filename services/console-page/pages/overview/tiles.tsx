@@ -49,7 +49,7 @@ export function Tiles({ points, queues, producers, origin, job }: Props) {
       <Tile
         name="Time to inject"
         value={points && (slowest === undefined ? "–" : shortDuration(slowest.ms))}
-        note={slowest && origin === "" ? `p99, ${slowest.origin}` : `p99, ${lately ?? ""}`}
+        note={lately && `p99, ${slowest && origin === "" ? slowest.origin : lately}`}
       />
       <Tile
         name="Failed now"

@@ -6,14 +6,7 @@ import { titleOf, Why } from "../../ui/why.tsx";
 import { linkTo, useQuery } from "../../url-fragment.ts";
 
 /** Parts of the address that choose one group. */
-export type GroupQuery = {
-  endpoint: string | undefined;
-  unknown: string | undefined;
-  code: string;
-  reason: string;
-};
-
-export function queryOf({ endpoint, code, reason }: RejectedGroup): GroupQuery {
+function queryOf({ endpoint, code, reason }: RejectedGroup) {
   return { endpoint: endpoint ?? undefined, unknown: endpoint === null ? "true" : undefined, code, reason };
 }
 

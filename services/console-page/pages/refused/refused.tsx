@@ -21,12 +21,13 @@ import { RefusedGroups } from "./groups.tsx";
 
 const SHOWN = 200;
 
-const NAMES = ["endpoint", "unknown", "code", "reason"] as const;
+/** The parts of the address that choose requests, as they choose all. */
+const ALL = { endpoint: "", unknown: "", code: "", reason: "" };
 
 /** The newest refused webhooks: groups by endpoint and reason, and the requests that the address chooses. */
 export function RefusedPage() {
   const [query, change] = useQuery();
-  const given = (name: (typeof NAMES)[number]) => query.get(name) ?? undefined;
+  const given = (name: keyof typeof ALL) => query.get(name) ?? undefined;
   const filter = {
     endpoint: given("endpoint"),
     unknown: given("unknown"),
@@ -65,15 +66,12 @@ export function RefusedPage() {
     <>
       <PageHead title="Refused requests" live={<Live answer={together([groups, answer])} />} />
       <WhyNot answer={answer} />
-      <FilterBar
-        isActive={isFiltered}
-        onClear={() => change({ endpoint: "", unknown: "", code: "", reason: "" })}
-      >
+      <FilterBar isActive={isFiltered} onClear={() => change(ALL)}>
         <TextFilter
           title="Endpoint"
           placeholder="/hooks/…"
           value={endpoint ?? ""}
-          onChange={(entered) => change({ endpoint: entered, unknown: "", code: "", reason: "" })}
+          onChange={(entered) => change({ ...ALL, endpoint: entered })}
         />
       </FilterBar>
       {found !== undefined && found.length > 0 && <RefusedGroups groups={found} />}
