@@ -76,10 +76,11 @@ test("a process whose lease has lapsed, and that takes the run again, has lost w
   await eventually("it is taken again", async () => {
     await redis.client.zadd(keys.openRuns, 0, id); // as if its lease had lapsed while Redis was away
     wake();
-    return work.length === 2;
+    return work.length > 1;
   });
-  await eventually("the first has lost it", () => work[0]?.signal.aborted === true);
-  expect(work[1]?.signal.aborted).toBe(false);
+  await eventually("the last goes on, and the others have lost it", () =>
+    work.every(({ signal }, i) => signal.aborted === i < work.length - 1),
+  );
 });
 
 test("a process that has lost its run to another one stops doing it, and writes nothing of it any more", async () => {
