@@ -37,7 +37,7 @@ export class ReplicaWatch {
     if (found === undefined || performance.now() - found.at > FRESH_MS) throw unproven(this.#problem);
     const { attached, promotable } = found.replicas;
     const missing = promotable.filter((address) => !attached.includes(address));
-    if (missing.length > 0) throw unproven(missingText(missing, this.#lookup));
+    if (missing.length > 0) throw unproven(missingText(missing));
     if (attached.length < this.#minReplicas)
       throw unproven(`the primary has ${attached.length} replicas, but min_replicas is ${this.#minReplicas}`);
     return found.replicas;
@@ -72,14 +72,10 @@ function isRefusal(error: unknown): error is AppError {
   return error instanceof AppError && error.code === "start.redis_not_durable";
 }
 
-function missingText(missing: readonly string[], { finder }: PrimaryLookup): string {
-  const forget =
-    finder.kind === "sentinels"
-      ? `run at each sentinel, one after the other: SENTINEL RESET ${finder.masterName}`
-      : "run at each node of the Cluster: CLUSTER FORGET with its id";
+function missingText(missing: readonly string[]): string {
   return (
     `a replica is missing (${missing.join(", ")}), and could take over without the newest calls. Start it again. ` +
-    `If it never returns, ${forget}`
+    `If it never returns, run: postern redis remove-node ${missing[0]}`
   );
 }
 
