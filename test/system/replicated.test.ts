@@ -49,33 +49,27 @@ const FAILOVERS: Readonly<Record<string, (redis: Topology) => Promise<void>>> = 
     await delay(700);
     await old.kill("SIGKILL");
     await login("", "");
-    await untilTakenOver(redis, old.port);
+    await redis.untilTakenOver(old.port);
     await old.restart();
   },
   async "stood still"(redis) {
     const old = await redis.primary();
     process.kill(old.pid, "SIGSTOP");
-    await untilTakenOver(redis, old.port);
+    await redis.untilTakenOver(old.port);
     process.kill(old.pid, "SIGCONT");
   },
   async "was exchanged by an operator"(redis) {
     const { port } = await redis.primary();
     await redis.failOver();
-    await untilTakenOver(redis, port);
+    await redis.untilTakenOver(port);
   },
   async "was killed"(redis) {
     const old = await redis.primary();
     await old.kill("SIGKILL");
-    await untilTakenOver(redis, old.port);
+    await redis.untilTakenOver(old.port);
     await old.restart();
   },
 };
-
-const untilTakenOver = (redis: Topology, from: number) =>
-  eventually("another server is the primary", async () => {
-    const next = await redis.primary().catch(() => undefined);
-    return next !== undefined && next.port !== from;
-  });
 
 const ALL_WAYS = Object.entries(FAILOVERS);
 const TOPOLOGIES: [string, () => Topology, number][] = [
