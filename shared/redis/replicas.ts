@@ -22,6 +22,10 @@ export type Replication = {
 export type Replicas = Replication & {
   /** Addresses of the replicas that can take over, also of those that are down. */
   readonly promotable: readonly string[];
+  /** Number of full syncs that the primary has begun. */
+  readonly fullSyncs: string;
+  /** Addresses of the attached replicas that write their append-only file anew. */
+  readonly rewriting: readonly string[];
 };
 
 /**
@@ -32,20 +36,26 @@ export async function findReplicas(lookup: PrimaryLookup, ended: AbortSignal): P
   const primary = await findPrimary(lookup, ended);
   const at = <Answer>(server: ServerAddress, question: (redis: Redis) => Promise<Answer>) =>
     ask(lookup.natMap?.[addressText(server)] ?? server, lookup, ended, question);
-  const [replication, promotable] = await Promise.all([
-    at(primary, readReplication),
+  const [{ fullSyncs, ...replication }, promotable] = await Promise.all([
+    at(primary, async (redis) => ({
+      ...(await readReplication(redis)),
+      fullSyncs: parseInfo(await redis.info("stats"))["sync_full"] ?? "",
+    })),
     lookup.finder.kind === "sentinels"
       ? listedBySentinels(lookup.finder, ended)
       : at(primary, listedByCluster),
   ]);
-  await Promise.all(
-    replication.attached.map((address) =>
-      at(parseAddress(address), requireDurableReplica).catch((error: unknown) => {
-        throw ofReplica(address, error);
-      }),
-    ),
+  const found = await Promise.all(
+    replication.attached.map(async (address) => {
+      const { isRewriting } = await at(parseAddress(address), requireDurableReplica).catch(
+        (error: unknown) => {
+          throw ofReplica(address, error);
+        },
+      );
+      return isRewriting ? [address] : [];
+    }),
   );
-  return { ...replication, promotable };
+  return { ...replication, promotable, fullSyncs, rewriting: found.flat() };
 }
 
 function ofReplica(address: string, error: unknown): Error {
