@@ -24,7 +24,7 @@ export type Replicas = Replication & {
   readonly promotable: readonly string[];
   /** Number of full syncs that the primary has begun. */
   readonly fullSyncs: string;
-  /** Addresses of the attached replicas that write their append-only file anew. */
+  /** Addresses of the attached replicas that rewrite their append-only file. */
   readonly rewriting: readonly string[];
 };
 

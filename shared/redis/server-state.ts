@@ -43,7 +43,7 @@ export type ServerState = {
 
 /**
  * Asks a replica whether its settings keep what it confirms. If they do not, throws `start.redis_not_durable` with what to do about it. Resolves
- * with whether it writes its append-only file anew: after a full sync it has none before that ends.
+ * with whether it rewrites its append-only file: after a full sync it has none before that ends.
  */
 export async function requireDurableReplica(redis: Redis): Promise<{ isRewriting: boolean }> {
   const info = parseInfo(await redis.info());
