@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { prefixOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { usePostern } from "../fixtures/postern.ts";
-import { type Topology, useCluster, useSentinels } from "../fixtures/redis-topology.ts";
+import { useCluster, useSentinels } from "../fixtures/redis-topology.ts";
+import type { Topology } from "../support/failover/topology.ts";
 import { LONG_RUN, sample } from "../support/long-run.ts";
 import { startDeployment } from "./deployment.ts";
 

@@ -13,7 +13,8 @@ import { whenReady } from "../../../../shared/redis/ready.ts";
 import { useEnds } from "../../../fixtures/ends.ts";
 import { jsonLines, problemOf, usePostern } from "../../../fixtures/postern.ts";
 import { loginOf } from "../../../fixtures/redis.ts";
-import { at, type Topology, useCluster, useSentinels } from "../../../fixtures/redis-topology.ts";
+import { useCluster, useSentinels } from "../../../fixtures/redis-topology.ts";
+import { at, type Topology } from "../../../support/failover/topology.ts";
 
 const addressOf = ({ port }: { port: number }) => `127.0.0.1:${port}`;
 
