@@ -11,7 +11,9 @@ import { partitionOf } from "../../../shared/redis/partition.ts";
 import { whenReady } from "../../../shared/redis/ready.ts";
 import { text } from "../../../shared/redis/reply.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { at, MASTER_NAME, useSentinels } from "../../fixtures/redis-topology.ts";
+import { startRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { useSentinels } from "../../fixtures/redis-topology.ts";
+import { at, MASTER_NAME } from "../../support/failover/topology.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
 const redis = useSentinels();
@@ -31,9 +33,9 @@ const tableOf = (durability: object) =>
   posternToml({ env: {} }).parse({ redis: { ...redis.place, ...durability } }).redis;
 
 /** A connection whose writes all replicas confirm. */
-async function open(minReplicas = 2) {
+async function open(minReplicas = 2, more: object = {}) {
   const log = recordingLog();
-  const table = tableOf({ durability: "replicated", min_replicas: minReplicas });
+  const table = tableOf({ durability: "replicated", min_replicas: minReplicas, ...more });
   const connection = connectForRequests(toRedisTarget(table, PREFIX), log);
   ends.defer(() => connection.disconnect());
   await whenReady(connection, 5000);
@@ -80,6 +82,19 @@ test("while a replica stands still, the outcome of a write is unknown, also to a
     process.kill(replica!.pid, "SIGCONT");
   }
   await eventually("it is proven", () => set("stopped").catch(() => undefined));
+});
+
+test("a connection that breaks between a script and WAIT leaves the outcome unknown", async () => {
+  const { port } = await redis.primary();
+  const proxy = await startRedisProxy(`redis://127.0.0.1:${port}`);
+  ends.defer(() => proxy.close());
+  const { set } = await open(2, { nat_map: { [`127.0.0.1:${port}`]: new URL(proxy.url).host } });
+  await expect(eventually("writes are proven", () => set("one").catch(() => undefined))).resolves.toBe("x");
+  proxy.onCommand = ([command]) => (command === "WAIT" ? { kind: "lose-command" } : undefined);
+  await expect(set("cut")).rejects.toMatchObject({ code: "queue.outcome_unknown" });
+  expect(await at(port, (client) => client.get(`${PREFIX}:cut`))).toBe("x");
+  proxy.onCommand = () => undefined;
+  await expect(eventually("it is proven", () => set("cut").catch(() => undefined))).resolves.toBe("x");
 });
 
 test("while a replica is gone no write is made, and the reason says what to do; once the sentinels have forgotten it, the others are enough", async () => {
