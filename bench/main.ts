@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { challengeTable, measureChallenge } from "./parts/challenge.ts";
 import { drainTable, keptTable, measureDrain } from "./parts/drain.ts";
+import { failoverTable, measureFailovers } from "./parts/failover.ts";
 import { floodTable, measureFlood } from "./parts/flood.ts";
 import { ingressTable, measureIngress } from "./parts/ingress.ts";
 import { latencyTable, measureLatency } from "./parts/latency.ts";
@@ -74,6 +75,10 @@ const measure: Readonly<Record<PartName, (setup: Setup) => Promise<Measured>>> =
   async flood(setup) {
     const figures = await measureFlood(setup);
     return { figures, failures: figures.failures, text: floodTable(figures) };
+  },
+  async failover(setup) {
+    const figures = await measureFailovers(setup);
+    return { figures, failures: figures.failures, text: failoverTable(figures) };
   },
 };
 

@@ -1,6 +1,16 @@
 import { parseArgs } from "node:util";
 
-export const PARTS = ["ingress", "drain", "latency", "memory", "soak", "challenge", "paid", "flood"] as const;
+export const PARTS = [
+  "ingress",
+  "drain",
+  "latency",
+  "memory",
+  "soak",
+  "challenge",
+  "paid",
+  "flood",
+  "failover",
+] as const;
 export type PartName = (typeof PARTS)[number];
 
 export type BenchOptions = {
@@ -13,10 +23,10 @@ export type BenchOptions = {
   against: string | undefined;
 };
 
-export const USAGE = `usage: npm run bench -- [ingress] [drain] [latency] [memory] [soak] [challenge] [paid] [flood] [options]
+export const USAGE = `usage: npm run bench -- [ingress] [drain] [latency] [memory] [soak] [challenge] [paid] [flood] [failover] [options]
 
 Measures Postern's own processes on this machine, with a private Redis that fsyncs every write.
-Without a part, all run (one to two hours).
+Without a part, all run (two to four hours).
 
   ingress         calls accepted per second, without and with delivery ids, against a hand-written gateway
   drain           calls injected per second, of one job and of 100, against a hand-written worker
@@ -26,6 +36,7 @@ Without a part, all run (one to two hours).
   challenge       unpaid requests answered with 402 per second, against a server that sends the same bytes
   paid            paid requests per second, against @x402/express; cost of the checks that need no network
   flood           honest payers served beside 300 hostile connections of each kind, and memory meanwhile
+  failover        calls lost, calls sent again and seconds without a 202 at each failover of Sentinel and of a Cluster
 
   --quick         fewer and shorter rounds: to see that it works, not to judge by
   --rates N,N     calls a second at which latency is measured too

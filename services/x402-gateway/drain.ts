@@ -6,6 +6,7 @@ import { CLOCK_CHANGE_MS, type Clock, systemClock } from "../../shared/platform/
 import { toIso } from "../../shared/platform/time/iso.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import type { Partition } from "../../shared/redis/partition.ts";
+import { confirmed } from "../../shared/redis/prover.ts";
 
 const LOOK_EVERY_MS = 10_000;
 /** The mark outlives a restart of the draining gateway. A minute after the last one has ended, gateways sell again. */
@@ -78,11 +79,13 @@ export function startDrain(deps: Deps, everyMs = LOOK_EVERY_MS): Drain {
   };
 }
 
-/** Sets the mark or renews it. Resolves with when it was set first (unix ms). */
+/** Sets the mark or renews it. Resolves with when it was set first (unix ms), once no failover can undo it. */
 async function mark({ redis, keys }: Partition, now: number): Promise<number> {
   await redis.set(keys.paymentsDrained, now, "PX", MARK_MS, "NX");
   await redis.pexpire(keys.paymentsDrained, MARK_MS);
-  return Number(await redis.get(keys.paymentsDrained));
+  const since = Number(await redis.get(keys.paymentsDrained));
+  await confirmed(redis);
+  return since;
 }
 
 function createLookAtDrain({ partition, x402, clock }: Required<Deps>, redisTime: Clock) {

@@ -23,6 +23,8 @@ export const AuditEntryView = z
     endpoint: z.string().optional(),
     session: z.string().optional(),
     rejected_id: z.string().optional(),
+    /** Address of a Redis server. */
+    node: z.string().optional(),
     /** The run that it is about, or that did it. */
     run: z.string().optional(),
     /** The filters, ids or names that chose it; or from where, for how long or how. */
@@ -137,7 +139,7 @@ function bulkOf({ fields }: Entry): string | undefined {
 
 function toView({ id, stream, at, fields }: Entry): AuditEntryView {
   const { action = "?", by = "?", selection = "?", reason, transaction } = fields;
-  const { call_id, job, path, session, rejected_id, run } = fields;
+  const { call_id, job, path, session, rejected_id, node, run } = fields;
   return {
     id,
     stream,
@@ -149,6 +151,7 @@ function toView({ id, stream, at, fields }: Entry): AuditEntryView {
     endpoint: path,
     session,
     rejected_id,
+    node,
     run,
     selection,
     reason,

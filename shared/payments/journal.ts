@@ -3,7 +3,7 @@ import { jobOf, type QueueName, queueOf } from "../queue/queue-name.ts";
 import type { AuditEntry } from "../redis/audit/actions.ts";
 import { toLine } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
-import { proverOf } from "../redis/prover.ts";
+import { confirmed } from "../redis/prover.ts";
 import { byLane, type Lane } from "../redis/retry-write.ts";
 import { readFailed } from "../redis/unreadable.ts";
 import {
@@ -119,8 +119,8 @@ export class PaymentJournal {
   }
 
   /** Resolves once a failover cannot undo what was read before. Throws `queue.outcome_unknown` and `queue.unavailable`. */
-  async confirm(): Promise<void> {
-    await proverOf(this.#redis)?.confirm();
+  confirm(): Promise<void> {
+    return confirmed(this.#redis);
   }
 
   /** The id of the call that this payer bought under this identifier or idempotency key. */

@@ -10,6 +10,7 @@ import type { PreparedCallback } from "./callbacks.ts";
 import delayLua from "./delay.lua";
 import discardLua from "./discard.lua";
 import failLua from "./fail.lua";
+import giveBackLua from "./give-back.lua";
 import { AFTER_REFUND, answerOf, QUEUE_CONSTANTS } from "./lua-constants.ts";
 import { RANDOM_ID_KEEP_MS } from "./protocol.ts";
 import { gateOf, type QueueName } from "./queue-name.ts";
@@ -110,6 +111,19 @@ const REPLAY = defineScript({
   reply: integer,
 });
 
+/**
+ * Gives back a call whose take is not proven. It may be lost: then the worker finds the call again after the failover, and gives it back again.
+ * If it waited for a proof, the call's lock would run out meanwhile.
+ */
+const GIVE_BACK = defineScript({
+  source: giveBackLua,
+  keys: "...keys",
+  args: "prefix, gate, queue, take, ...words",
+  constants: QUEUE_CONSTANTS,
+  proof: "expendable",
+  reply: integer,
+});
+
 function surround(source: string) {
   const args = "prefix, gate, queue, ...words";
   return defineScript({
@@ -192,6 +206,29 @@ export class QueueBackend extends RedisQueueBackend {
     if (code !== 1) throw this.finishedErrors({ code, jobId: id, command: "reprocessJob", state: "failed" });
   }
 
+  /** A call that was taken and not begun waits again, if it was not taken again since. */
+  async giveBack(id: string, token: string, take: string): Promise<void> {
+    const { partition, giveBack } = this.#opened;
+    const { gate, queue } = this.#names;
+    // As BullMQ's moveJobFromActiveToWait gives them.
+    const names = [
+      "active",
+      "wait",
+      "stalled",
+      "paused",
+      "meta",
+      "limiter",
+      "prioritized",
+      "marker",
+      "events",
+    ];
+    const keys = names.map((name) => partition.keys.inQueue(queue, name));
+    const words = [id, token, partition.keys.inQueue(queue, id)];
+    const code = await giveBack({ keys }, { prefix: partition.prefix, gate, queue, take, words });
+    if (code < 0)
+      throw this.finishedErrors({ code, jobId: id, command: "moveJobFromActiveToWait", state: "active" });
+  }
+
   async #end(
     id: string,
     token: string,
@@ -229,6 +266,7 @@ type OpenedPartition = {
   partition: Partition;
   scripts: ReturnType<typeof scriptsOn>;
   replay: ReturnType<typeof REPLAY.on>;
+  giveBack: ReturnType<typeof GIVE_BACK.on>;
   /** Undefined without a worker: then nothing is taken or ended. */
   steps: Steps | undefined;
 };
@@ -267,6 +305,7 @@ export function openBackends(partition: Partition, work?: Work): Backends {
     partition,
     scripts: scriptsOn(partition.redis),
     replay: REPLAY.on(partition.redis),
+    giveBack: GIVE_BACK.on(partition.redis),
     steps: work && createSteps(partition, work),
   };
   const backends = new Map<QueueName, QueueBackend>();

@@ -56,7 +56,7 @@ export const RIGHTS = {
       ...BASE,
       ...QUEUE,
       ...words(`
-        hkeys hsetnx lpos lrange lrem ltrim mget ping pubsub|numsub rpush scard sismember srem subscribe unlink xrevrange xtrim zcount
+        cluster|forget hkeys hsetnx lpos lrange lrem ltrim mget ping pubsub|numsub rpush scard sismember srem subscribe unlink xrevrange xtrim zcount
         zmscore zrevrange zrevrangebyscore`),
     ],
   },

@@ -1,4 +1,5 @@
 import type { Redis } from "ioredis";
+import { settled } from "../platform/time/clock.ts";
 
 export type Sent = string | number | Buffer;
 
@@ -30,6 +31,16 @@ export function proveWith(redis: Redis, prover: Prover | undefined): void {
 /** Undefined if a reply is proof enough. */
 export function proverOf(redis: Redis): Prover | undefined {
   return provers.get(redis);
+}
+
+/** Resolves once a failover cannot undo what was read or written before. Throws `queue.outcome_unknown` and `queue.unavailable`. */
+export async function confirmed(redis: Redis): Promise<void> {
+  await proverOf(redis)?.confirm();
+}
+
+/** Whether a write can be proven now, as far as is known. */
+export async function canProve(redis: Redis): Promise<boolean> {
+  return (await settled(proverOf(redis)?.check() ?? Promise.resolve())).kind === "done";
 }
 
 /** Sends a script as its hash, or in full. */

@@ -12,6 +12,8 @@ export class ReplicaWatch {
   readonly #minReplicas: number;
   readonly #first: Promise<void>;
   readonly #timer: NodeJS.Timeout;
+  /** Attached replicas that have had their whole data in their append-only file since the last full sync. */
+  readonly #written = new Set<string>();
   #found: { readonly at: number; readonly replicas: Replicas } | undefined;
   #problem = "the replicas have not been looked for yet";
   #refusal: AppError | undefined;
@@ -37,10 +39,20 @@ export class ReplicaWatch {
     if (found === undefined || performance.now() - found.at > FRESH_MS) throw unproven(this.#problem);
     const { attached, promotable } = found.replicas;
     const missing = promotable.filter((address) => !attached.includes(address));
-    if (missing.length > 0) throw unproven(missingText(missing, this.#lookup));
+    if (missing.length > 0) throw unproven(missingText(missing));
     if (attached.length < this.#minReplicas)
       throw unproven(`the primary has ${attached.length} replicas, but min_replicas is ${this.#minReplicas}`);
+    const unwritten = attached.filter((address) => !this.#written.has(address));
+    if (unwritten.length > 0)
+      throw unproven(`after a full sync, ${unwritten.join(", ")} must first write its append-only file`);
     return found.replicas;
+  }
+
+  #note(next: Replicas): void {
+    const last = this.#found?.replicas;
+    if (last?.id !== next.id || last.fullSyncs !== next.fullSyncs) this.#written.clear();
+    for (const address of this.#written) if (!next.attached.includes(address)) this.#written.delete(address);
+    for (const address of next.attached) if (!next.rewriting.includes(address)) this.#written.add(address);
   }
 
   /** Looks now, unless it does so already. */
@@ -50,7 +62,9 @@ export class ReplicaWatch {
     this.#looking = looking;
     const at = performance.now();
     try {
-      this.#found = { at, replicas: await findReplicas(this.#lookup, looking.signal) };
+      const replicas = await findReplicas(this.#lookup, looking.signal);
+      this.#note(replicas);
+      this.#found = { at, replicas };
       this.#refusal = undefined;
     } catch (error) {
       this.#refusal = isRefusal(error) ? error : undefined;
@@ -72,14 +86,10 @@ function isRefusal(error: unknown): error is AppError {
   return error instanceof AppError && error.code === "start.redis_not_durable";
 }
 
-function missingText(missing: readonly string[], { finder }: PrimaryLookup): string {
-  const forget =
-    finder.kind === "sentinels"
-      ? `run at each sentinel, one after the other: SENTINEL RESET ${finder.masterName}`
-      : "run at each node of the Cluster: CLUSTER FORGET with its id";
+function missingText(missing: readonly string[]): string {
   return (
     `a replica is missing (${missing.join(", ")}), and could take over without the newest calls. Start it again. ` +
-    `If it never returns, ${forget}`
+    `If it never returns, run: postern redis remove-node ${missing[0]}`
   );
 }
 

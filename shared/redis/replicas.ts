@@ -22,6 +22,10 @@ export type Replication = {
 export type Replicas = Replication & {
   /** Addresses of the replicas that can take over, also of those that are down. */
   readonly promotable: readonly string[];
+  /** Number of full syncs that the primary has begun. */
+  readonly fullSyncs: string;
+  /** Addresses of the attached replicas that rewrite their append-only file. */
+  readonly rewriting: readonly string[];
 };
 
 /**
@@ -32,20 +36,26 @@ export async function findReplicas(lookup: PrimaryLookup, ended: AbortSignal): P
   const primary = await findPrimary(lookup, ended);
   const at = <Answer>(server: ServerAddress, question: (redis: Redis) => Promise<Answer>) =>
     ask(lookup.natMap?.[addressText(server)] ?? server, lookup, ended, question);
-  const [replication, promotable] = await Promise.all([
-    at(primary, readReplication),
+  const [{ fullSyncs, ...replication }, promotable] = await Promise.all([
+    at(primary, async (redis) => ({
+      ...(await readReplication(redis)),
+      fullSyncs: parseInfo(await redis.info("stats"))["sync_full"] ?? "",
+    })),
     lookup.finder.kind === "sentinels"
       ? listedBySentinels(lookup.finder, ended)
       : at(primary, listedByCluster),
   ]);
-  await Promise.all(
-    replication.attached.map((address) =>
-      at(parseAddress(address), requireDurableReplica).catch((error: unknown) => {
-        throw ofReplica(address, error);
-      }),
-    ),
+  const found = await Promise.all(
+    replication.attached.map(async (address) => {
+      const { isRewriting } = await at(parseAddress(address), requireDurableReplica).catch(
+        (error: unknown) => {
+          throw ofReplica(address, error);
+        },
+      );
+      return isRewriting ? [address] : [];
+    }),
   );
-  return { ...replication, promotable };
+  return { ...replication, promotable, fullSyncs, rewriting: found.flat() };
 }
 
 function ofReplica(address: string, error: unknown): Error {
@@ -53,7 +63,8 @@ function ofReplica(address: string, error: unknown): Error {
   return error instanceof AppError ? new AppError(error.code, { reason, cause: error }) : new Error(reason);
 }
 
-async function readReplication(redis: Redis): Promise<Replication> {
+/** Throws if the server is a replica. */
+export async function readReplication(redis: Redis): Promise<Replication> {
   const replication = toReplication(await redis.info("replication"));
   if (replication === undefined) throw new Error("the server that was named as the primary is a replica");
   return replication;
@@ -89,27 +100,58 @@ async function listedBySentinels(
   return [...new Set(lists.flatMap(promotableOf))];
 }
 
-function promotableOf(replicas: unknown): string[] {
-  if (!Array.isArray(replicas)) return [];
-  return replicas.flatMap((words: string[]) => {
-    const of = (name: string): string | undefined => {
-      const at = words.findIndex((word, i) => i % 2 === 0 && word === name);
-      return at < 0 ? undefined : words[at + 1];
+/** The replicas in a reply of SENTINEL REPLICAS that can take over. */
+export function promotableOf(replicas: unknown): string[] {
+  return namedFields(replicas).flatMap(({ ip = "", port, "slave-priority": priority }) =>
+    priority === "0" ? [] : [addressText({ host: ip, port: Number(port) })],
+  );
+}
+
+/** The items of a sentinel's reply: each is a flat list of names and values. */
+export function namedFields(reply: unknown): Partial<Record<string, string>>[] {
+  if (!Array.isArray(reply)) return [];
+  return reply.map((words: string[]) =>
+    Object.fromEntries(words.flatMap((word, i) => (i % 2 === 0 ? [[word, words[i + 1]]] : []))),
+  );
+}
+
+/** A line of CLUSTER NODES. */
+type ClusterNode = {
+  readonly id: string;
+  readonly address: string;
+  /** Id of the primary of a replica. */
+  readonly primary: string | undefined;
+  readonly isMyself: boolean;
+  readonly isPromotable: boolean;
+  /** Whether the other nodes take it for failed. */
+  readonly hasFailed: boolean;
+  readonly hasSlots: boolean;
+};
+
+/** The nodes whose address is known. */
+export async function clusterNodes(redis: Redis): Promise<ClusterNode[]> {
+  const lines = String(await redis.call("CLUSTER", "NODES")).split("\n");
+  return lines.flatMap((line) => {
+    const [id = "", address = "", flags = "", primary = "-", , , , , ...slots] = line.split(" ");
+    const has = (...names: string[]): boolean => flags.split(",").some((flag) => names.includes(flag));
+    if (id === "" || has("handshake", "noaddr")) return [];
+    return {
+      id,
+      address: addressText(parseAddress(address.replace(/[@,].*$/, ""))),
+      primary: primary === "-" ? undefined : primary,
+      isMyself: has("myself"),
+      isPromotable: !has("nofailover"),
+      hasFailed: has("fail"),
+      hasSlots: slots.length > 0,
     };
-    return of("slave-priority") === "0"
-      ? []
-      : [addressText({ host: of("ip") ?? "", port: Number(of("port")) })];
   });
 }
 
 /** The replicas of the node that is asked. */
 async function listedByCluster(redis: Redis): Promise<readonly string[]> {
-  const nodes = String(await redis.call("CLUSTER", "NODES"))
-    .split("\n")
-    .map((line) => line.split(" "));
-  const own = nodes.find(([, , flags]) => flags?.split(",").includes("myself"))?.[0];
-  return nodes.flatMap(([, address = "", flags = "", primary]) => {
-    const isPromotable = !/\b(?:handshake|noaddr|nofailover)\b/.test(flags);
-    return primary === own && isPromotable ? [addressText(parseAddress(address.replace(/@.*$/, "")))] : [];
-  });
+  const nodes = await clusterNodes(redis);
+  const own = nodes.find(({ isMyself }) => isMyself);
+  return nodes
+    .filter(({ primary, isPromotable }) => primary === own?.id && isPromotable)
+    .map(({ address }) => address);
 }

@@ -41,10 +41,14 @@ export type ServerState = {
   readonly needsFullCoverage: boolean;
 };
 
-/** Asks a replica whether what it confirms is on its disk. If it is not, throws `start.redis_not_durable` with what to do about it. */
-export async function requireDurableReplica(redis: Redis): Promise<void> {
+/**
+ * Asks a replica whether its settings keep what it confirms. If they do not, throws `start.redis_not_durable` with what to do about it. Resolves
+ * with whether it rewrites its append-only file: after a full sync it has none before that ends.
+ */
+export async function requireDurableReplica(redis: Redis): Promise<{ isRewriting: boolean }> {
   const info = parseInfo(await redis.info());
   diskProof("replicated", info, await readConfig(redis, info));
+  return { isRewriting: info["aof_rewrite_in_progress"] === "1" || info["aof_rewrite_scheduled"] === "1" };
 }
 
 /**

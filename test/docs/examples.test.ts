@@ -35,6 +35,7 @@ const RUN_ELSEWHERE: Readonly<Record<string, string>> = {
   "npm run postern -- dev --runner http://127.0.0.1:7000": "test/docs/python-runner.test.ts",
   "postern callbacks show-secret https://hooks.example.com/postern":
     "test/services/cli/callbacks/show-secret.test.ts",
+  "postern redis remove-node 10.0.0.3:6379": "test/services/cli/redis/remove-node.test.ts",
   "npm run postern -- dev --config-dir config/devnet": "test/services/dev/ports.test.ts",
 };
 

@@ -181,6 +181,7 @@ const COMMANDS: Readonly<Record<string, Case>> = {
   },
   "rates list": { says: /USDC .*3200/ },
   status: { says: /webhook .*\n.*x402 / },
+  "redis remove-node": { args: () => ["127.0.0.1:1", "--yes"], says: /neither sentinels nor nodes/, code: 1 },
   "redis-acl": { args: () => ["producer"], says: /^ACL SETUSER producer/ },
   completion: { args: () => ["bash"], says: /complete -F _postern postern/ },
   "config check": { says: /the configuration is valid; webhooks gateway: 4 endpoints/ },

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { eventually } from "../../shared/dev/wait.ts";
 import { prefixOf, runnerPrefixOf } from "../../shared/redis/keys.ts";
 import { usePostern } from "../fixtures/postern.ts";
-import { type Topology, useCluster, useSentinels } from "../fixtures/redis-topology.ts";
+import { useCluster, useSentinels } from "../fixtures/redis-topology.ts";
+import type { Topology } from "../support/failover/topology.ts";
 import { LONG_RUN, sample } from "../support/long-run.ts";
 import { startDeployment } from "./deployment.ts";
 
@@ -20,7 +20,7 @@ const FAILOVERS: Readonly<Record<string, (redis: Topology, key: string) => Promi
   async killed(redis, key) {
     const old = await redis.primary(key);
     await old.kill("SIGKILL");
-    await untilTakenOver(redis, key, old.port);
+    await redis.untilTakenOver(old.port, key);
     await old.restart();
   },
   async "exchanged by an operator"(redis, key) {
@@ -31,17 +31,11 @@ const FAILOVERS: Readonly<Record<string, (redis: Topology, key: string) => Promi
   async stopped(redis, key) {
     const old = await redis.primary(key);
     process.kill(old.pid, "SIGSTOP");
-    await untilTakenOver(redis, key, old.port);
+    await redis.untilTakenOver(old.port, key);
     process.kill(old.pid, "SIGCONT");
     await redis.untilReplica(old.port);
   },
 };
-
-const untilTakenOver = (redis: Topology, key: string, from: number) =>
-  eventually("another server is the primary", async () => {
-    const next = await redis.primary(key).catch(() => undefined);
-    return next !== undefined && next.port !== from;
-  });
 
 describe.concurrent.each(TOPOLOGIES)("with %s", (_, use, keys) => {
   const redis = use();

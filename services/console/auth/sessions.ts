@@ -7,6 +7,7 @@ import { AppError, messageOf } from "../../../shared/platform/errors/app-error.t
 import { createShortCache } from "../../../shared/platform/lifecycle/short-cache.ts";
 import { CLOCK_CHANGE_MS, type Clock } from "../../../shared/platform/time/clock.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
+import { confirmed } from "../../../shared/redis/prover.ts";
 import type { Who } from "./who.ts";
 
 /** By how much a session may seem longer than any is, because Redis' clock was set back. */
@@ -121,11 +122,13 @@ export function createSessions({ tokens, partition, isSecure, sessionMs, clock }
 
     async end(req) {
       const ended: { id: string; name: string }[] = [];
-      for (const { id, until, token } of await sessionsOf(req)) {
+      const sessions = await sessionsOf(req);
+      for (const { id, until, token } of sessions) {
         const left = Math.max(0, until - clock()) + CLOCK_CHANGE_MS;
         const isNew = await redis.set(keys.endedSession(id), "1", "PX", left, "NX").catch(unavailable);
         if (isNew !== null) ended.push({ id, name: token.name });
       }
+      if (sessions.length > 0) await confirmed(redis).catch(unavailable);
       return { cookie: `${name}=; Max-Age=0; ${attributes}`, ended };
     },
   };

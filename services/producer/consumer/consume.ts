@@ -89,11 +89,7 @@ export function consume(options: ConsumeOptions): Consumer {
     stalledInterval: stalledIntervalOf(lockMs),
     results: options.results,
   });
-  const lostTakes = createLostTakes(partition, {
-    backendOf,
-    tokenPrefix: `${workerName}:`,
-    log: options.log,
-  });
+  const lostTakes = createLostTakes(partition, { backendOf, worker: workerName, log: options.log });
   const upkeep = createUpkeep(options, backendOf, lostTakes);
   const holds = createHolds(partition, lockMs);
   const turns = new Turns({
@@ -190,15 +186,16 @@ function createWork(options: ConsumeOptions, parts: Parts) {
     const { queue } = turn;
     const held = toHeld(queue, token, next);
     holds.add(held);
-    lostTakes.inHand(token, next.id);
+    lostTakes.begin(token, held);
     try {
       const verdict = stopped ? REQUEUE : await options.deliver(toTaken(queue, next), held.hold);
       const keepsSlot = !stopped && leaves(verdict) && turns.keeps(turn);
       const { told } = turns;
-      lostTakes.inHand(token, undefined);
+      if (keepsSlot) lostTakes.taking(token);
       const fetched = await finish(held, verdict, keepsSlot ? { bytes: turns.bytesOfSlot } : undefined);
       return toNext(queue, fetched, told);
     } finally {
+      lostTakes.end(held);
       holds.remove(held);
     }
   }
@@ -220,7 +217,7 @@ function createTake({ partition, log }: ConsumeOptions, { backendOf, turns, upke
   async function take(turn: Turn, token: string): Promise<FetchedCall | undefined> {
     const { queue } = turn;
     const { told } = turns;
-    lostTakes.inHand(token, undefined);
+    lostTakes.taking(token);
     const fetched = await backendOf(queue)
       .fetch(token, turn)
       .catch((error) => {

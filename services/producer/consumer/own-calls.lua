@@ -1,7 +1,13 @@
--- Answers id and token of each call in the list whose token begins so. `prefix` is how the keys of the queue begin.
+-- Answers id, token and number of takes of each call in the list that this worker took last. The token is empty if the lock has run out.
+-- `prefix` is how the keys of the queue begin.
 local own = {}
+local tokenPrefix = ARGV.worker .. ':'
 for _, id in ipairs(redis.call('LRANGE', KEYS.active, 0, -1)) do
-  local token = redis.call('GET', ARGV.prefix .. id .. ':lock')
-  if token and string.sub(token, 1, #ARGV.tokenPrefix) == ARGV.tokenPrefix then own[#own + 1] = {id, token} end
+  local job = ARGV.prefix .. id
+  local token = redis.call('GET', job .. ':lock')
+  local isOwn
+  if token then isOwn = string.sub(token, 1, #tokenPrefix) == tokenPrefix
+  else isOwn = redis.call('HGET', job, 'pb') == ARGV.worker end
+  if isOwn then own[#own + 1] = {id, token or '', redis.call('HGET', job, 'ats') or ''} end
 end
 return own

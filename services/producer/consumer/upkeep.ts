@@ -8,6 +8,7 @@ import { callFields, type QueueName } from "../../../shared/queue/queue-name.ts"
 import { openRegistry } from "../../../shared/queue/registry.ts";
 import { failureOf, isLasting, unlessRedis } from "../../../shared/redis/failure.ts";
 import type { Partition } from "../../../shared/redis/partition.ts";
+import { canProve } from "../../../shared/redis/prover.ts";
 import type { LostTakes } from "./lost-takes.ts";
 import { createPoll } from "./poll.ts";
 
@@ -44,6 +45,11 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
   let stalledCheckedAt = Number.NEGATIVE_INFINITY;
   let isPrepared = false;
   let stopped = false;
+  /** After a failover each worker first gives back what it has not begun (lost-takes.ts). */
+  const onClose = (): void => {
+    stalledCheckedAt = performance.now();
+  };
+  partition.redis.on("close", onClose);
 
   async function moveDue(): Promise<void> {
     const nextInMs = await poll.moveDue();
@@ -56,9 +62,9 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
     isPrepared = true;
     await moveDue();
     const { active, empty } = await poll.look();
-    await lostTakes.release(active);
+    const isClear = await lostTakes.release(active);
     const now = performance.now();
-    if (now - stalledCheckedAt >= stalledEveryMs) {
+    if (isClear && now - stalledCheckedAt >= stalledEveryMs && (await canProve(partition.redis))) {
       stalledCheckedAt = now;
       await Promise.all(active.filter(serves).map(takeBack));
     }
@@ -98,6 +104,7 @@ export function createUpkeep(options: Options, backendOf: Backends, lostTakes: L
 
     stop(): void {
       stopped = true;
+      partition.redis.off("close", onClose);
       due.stop();
       polls.stop();
     },

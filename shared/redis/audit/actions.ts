@@ -13,6 +13,7 @@ export const SUBJECTS = {
   run: "run",
   session: "session",
   rejectedId: "rejected_id",
+  node: "node",
 } as const;
 type Subject = keyof typeof SUBJECTS;
 
@@ -30,6 +31,7 @@ export const ACTIONS = {
   begin_discard: { stream: "acts", event: "run.begun", about: "run" },
   begin_audit: { stream: "acts", event: "run.begun", about: "run" },
   begin_refund_check: { stream: "acts", event: "run.begun", about: "run" },
+  remove_node: { stream: "acts", event: "redis.node_removed", about: "node" },
   cancel_run: { stream: "acts", event: "run.cancelled", about: "run" },
   resume_run: { stream: "acts", event: "run.resumed", about: "run" },
   sign_in: { stream: "acts", event: "operator.signed_in", about: "session" },

@@ -64,6 +64,7 @@ const COMMANDS: Record<string, readonly string[]> = {
   tail: [],
   "callbacks show-secret": ["https://hooks.example.com/told"],
   "redis-acl": ["webhooks"],
+  "redis remove-node": ["127.0.0.1:1", "--yes"],
 };
 const NAMES = Object.keys(COMMANDS);
 const wordsOf = (name: string): string[] => [...name.split(" "), ...(COMMANDS[name] ?? [])];

@@ -124,6 +124,7 @@ test.each([
   "callbacks show-secret !",
   "send !",
   "redis-acl !",
+  "redis remove-node !",
   "quote ! --job 1/1 --requester 0x0000000000000000000000000000000000000001",
 ])("postern %s names the argument and gives an example", async (line) => {
   const { code, stderr } = await runHere(line.split(" "));

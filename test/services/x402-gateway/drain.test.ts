@@ -6,7 +6,12 @@ import { writeConfig } from "../../../shared/config/config-tables.ts";
 import { x402Toml } from "../../../shared/config/x402-toml.ts";
 import { startPart } from "../../../shared/dev/process.ts";
 import { eventually } from "../../../shared/dev/wait.ts";
+import { Secret } from "../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { CLOCK_CHANGE_MS, systemClock } from "../../../shared/platform/time/clock.ts";
+import { connectForWork } from "../../../shared/redis/connect.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
+import { proveWith } from "../../../shared/redis/prover.ts";
 import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { jsonLines } from "../../fixtures/postern.ts";
@@ -17,6 +22,7 @@ import { send } from "../../support/http.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { unproven } from "../../support/unproven.ts";
 import { runHere } from "../cli/run-here.ts";
 
 const fixture = useX402();
@@ -163,4 +169,17 @@ test("a drain is done once no payment is open and all authorizations, offers, us
   drain = startWith(600);
   aheadMs = CLOCK_CHANGE_MS + 200_000;
   await until({ authorizations_until: null, drained: false });
+});
+
+test("a drain is not done while a failover could lose the mark that refuses payments", async () => {
+  const connection = connectForWork({ url: new Secret(asUser(otherRedis.url, "x402")) }, silentLogger);
+  ends.defer(() => connection.disconnect());
+  proveWith(connection, unproven);
+  const x402 = x402Toml({ env: {} }).parse(x402Table({ devnet: fixture.devnet }));
+  const log = recordingLog();
+  const drain = startDrain({ partition: partitionOf(connection), x402, clock: systemClock, log }, 20);
+  ends.defer(drain.stop);
+  await eventually("it has looked", () => log.events.length > 0);
+  expect(log.events[0]).toMatchObject({ event: "drain.check_failed" });
+  expect(drain.state()).toBeUndefined();
 });

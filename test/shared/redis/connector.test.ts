@@ -19,7 +19,7 @@ import type { Login, PrimaryLookup, ServerAddress } from "../../../shared/redis/
 import { DurableRedis } from "../../../shared/redis/durable.ts";
 import { useEnds } from "../../fixtures/ends.ts";
 import { useOwnRedis } from "../../fixtures/redis.ts";
-import { MASTER_NAME, startSentinel } from "../../fixtures/redis-topology.ts";
+import { MASTER_NAME, startSentinel } from "../../support/failover/topology.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { TEST_TLS } from "../../support/tls.ts";

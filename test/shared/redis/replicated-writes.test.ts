@@ -6,12 +6,15 @@ import { silentLogger } from "../../../shared/platform/log/logger.ts";
 import { connectForRequests, type Redis } from "../../../shared/redis/connect.ts";
 import { defineScript } from "../../../shared/redis/define-script.ts";
 import { DurableRedis } from "../../../shared/redis/durable.ts";
+import { failureOf } from "../../../shared/redis/failure.ts";
 import { createClaimLayout } from "../../../shared/redis/layout.ts";
 import { partitionOf } from "../../../shared/redis/partition.ts";
 import { whenReady } from "../../../shared/redis/ready.ts";
 import { text } from "../../../shared/redis/reply.ts";
 import { useEnds } from "../../fixtures/ends.ts";
-import { at, MASTER_NAME, useSentinels } from "../../fixtures/redis-topology.ts";
+import { startRedisProxy } from "../../fixtures/redis-proxy.ts";
+import { useSentinels } from "../../fixtures/redis-topology.ts";
+import { at, MASTER_NAME } from "../../support/failover/topology.ts";
 import { recordingLog } from "../../support/recording-log.ts";
 
 const redis = useSentinels();
@@ -31,9 +34,9 @@ const tableOf = (durability: object) =>
   posternToml({ env: {} }).parse({ redis: { ...redis.place, ...durability } }).redis;
 
 /** A connection whose writes all replicas confirm. */
-async function open(minReplicas = 2) {
+async function open(minReplicas = 2, more: object = {}) {
   const log = recordingLog();
-  const table = tableOf({ durability: "replicated", min_replicas: minReplicas });
+  const table = tableOf({ durability: "replicated", min_replicas: minReplicas, ...more });
   const connection = connectForRequests(toRedisTarget(table, PREFIX), log);
   ends.defer(() => connection.disconnect());
   await whenReady(connection, 5000);
@@ -82,6 +85,19 @@ test("while a replica stands still, the outcome of a write is unknown, also to a
   await eventually("it is proven", () => set("stopped").catch(() => undefined));
 });
 
+test("a connection that breaks between a script and WAIT leaves the outcome unknown", async () => {
+  const { port } = await redis.primary();
+  const proxy = await startRedisProxy(`redis://127.0.0.1:${port}`);
+  ends.defer(() => proxy.close());
+  const { set } = await open(2, { nat_map: { [`127.0.0.1:${port}`]: new URL(proxy.url).host } });
+  await expect(eventually("writes are proven", () => set("one").catch(() => undefined))).resolves.toBe("x");
+  proxy.onCommand = ([command]) => (command === "WAIT" ? { kind: "lose-command" } : undefined);
+  await expect(set("cut")).rejects.toSatisfy((error) => failureOf(error) === "lost");
+  expect(await at(port, (client) => client.get(`${PREFIX}:cut`))).toBe("x");
+  proxy.onCommand = () => undefined;
+  await expect(eventually("it is proven", () => set("cut").catch(() => undefined))).resolves.toBe("x");
+});
+
 test("while a replica is gone no write is made, and the reason says what to do; once the sentinels have forgotten it, the others are enough", async () => {
   const { connection, log, set } = await open();
   const durable = new DurableRedis({ redis: connection, mode: "replicated", log });
@@ -99,10 +115,10 @@ test("while a replica is gone no write is made, and the reason says what to do; 
       ),
     );
     expect(refusal.message).toContain(`127.0.0.1:${replica!.port}`);
-    expect(refusal.message).toContain("SENTINEL RESET calls");
+    expect(refusal.message).toContain(`postern redis remove-node 127.0.0.1:${replica!.port}`);
     await eventually("it is not usable", () => !durable.isUsable);
     expect(() => durable.assertUsable()).toThrow(/is missing/);
-    // The sentinels forget it, as the message says. No process is started again.
+    // The sentinels forget it. No process is started again.
     for (const address of redis.place["sentinels"] as string[])
       await at(Number(address.split(":")[1]), (sentinel) => sentinel.call("SENTINEL", "RESET", MASTER_NAME));
     await expect(eventually("writes go on", () => smaller.set("on").catch(() => undefined))).resolves.toBe(
@@ -120,6 +136,47 @@ test("while a replica is gone no write is made, and the reason says what to do; 
   }
   const { port } = await redis.primary();
   expect(port).not.toBe(replica!.port);
+});
+
+test("after a full sync a replica's confirmation is not enough before its append-only file is written, and a later rewrite stops nothing", async () => {
+  const { set } = await open();
+  await eventually("writes are proven", () => set("before").catch(() => undefined));
+  const [replica] = await replicas();
+  const asReplica = <Result>(work: (client: Redis) => Promise<Result>) => at(replica!.port, work);
+  const isRewriting = async () =>
+    (await asReplica((client) => client.info("persistence"))).includes("aof_rewrite_in_progress:1");
+  const withSlowRewrites = async (begin: (client: Redis) => Promise<unknown>): Promise<void> => {
+    await asReplica(async (client) => {
+      await client.config("SET", "rdb-key-save-delay", "40000");
+      await begin(client);
+    });
+    await eventually("it rewrites", isRewriting);
+  };
+  const endRewrite = async (): Promise<void> => {
+    await asReplica((client) => client.config("SET", "rdb-key-save-delay", "0"));
+    await eventually("the rewrite has ended", async () => !(await isRewriting()));
+  };
+
+  await withSlowRewrites((client) => client.bgrewriteaof());
+  await expect(set("during an ordinary rewrite")).resolves.toBe("x");
+  await endRewrite();
+
+  // Its backlog is of no use after this, so it syncs in full.
+  const { port } = await redis.primary();
+  await withSlowRewrites(async (client) => {
+    await client.call("REPLICAOF", "NO", "ONE");
+    await client.call("SET", "of-another-history", "x");
+    await client.call("REPLICAOF", "127.0.0.1", String(port));
+  });
+  const refusal = await eventually("it is not enough", () =>
+    set("after a full sync").then(
+      () => undefined,
+      ({ message }: Error) => (message.includes("append-only file") ? message : undefined),
+    ),
+  );
+  expect(refusal).toContain(`127.0.0.1:${replica!.port} must first write its append-only file`);
+  await endRewrite();
+  await eventually("writes are proven again", () => set("written").catch(() => undefined));
 });
 
 test("once a process of a deployment is replicated, one with a weaker durability is not ready", async () => {

@@ -117,6 +117,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   replay: "accent",
   discard: "bad",
   forget: "bad",
+  remove_node: "bad",
   void: "bad",
   settle: "good",
   close_refund: "good",
@@ -126,7 +127,17 @@ const TONES: Readonly<Record<string, Tone>> = {
   resume: "good",
 };
 
-function subjectOf({ call_id, job, endpoint, run, session, rejected_id, calls, selection }: AuditEntry) {
+function subjectOf({
+  call_id,
+  job,
+  endpoint,
+  run,
+  session,
+  rejected_id,
+  node,
+  calls,
+  selection,
+}: AuditEntry) {
   if (run !== undefined && calls !== undefined && calls !== 1) {
     return (
       <a href={linkTo(["audit"], { run })} title={selection}>
@@ -143,6 +154,7 @@ function subjectOf({ call_id, job, endpoint, run, session, rejected_id, calls, s
   }
   if (job !== undefined) return `job ${job}`;
   if (endpoint !== undefined) return endpoint;
+  if (node !== undefined) return node;
   const id = run ?? session ?? rejected_id ?? "";
   const what = run !== undefined ? "" : session !== undefined ? "session " : "request ";
   return (

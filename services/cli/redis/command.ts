@@ -1,0 +1,36 @@
+import { InvalidArgumentError } from "commander";
+import { GROUP, type ProgramCommand } from "../command.ts";
+import { configDir, usageError } from "../options.ts";
+import { jsonOutput } from "../output-options.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import type { RemoveNodeOptions } from "./remove-node.ts";
+
+/** `postern redis ...`: its subcommands and their options. Each subcommand's work is in the file of its name. */
+export function addRedis(program: ProgramCommand, deps: ProgramDeps): void {
+  const redis = program
+    .command("redis")
+    .description("remove a replica of Redis that never returns")
+    .helpGroup(GROUP.act);
+  redis
+    .command("remove-node")
+    .description(
+      "have all sentinels, or all nodes of the Redis Cluster, forget a replica that never returns, so that no write waits for it",
+    )
+    .helpGroup(GROUP.act)
+    .argument("<address>", "host:port of the replica, as `postern status` names it", parseNode)
+    .option("--yes", "skip the confirmation prompt")
+    .addOption(jsonOutput("print one JSON object"))
+    .addOption(configDir())
+    .examples("redis remove-node 10.0.0.3:6379")
+    .action(async (address: string, options: RemoveNodeOptions, command: ProgramCommand) => {
+      if (!options.yes && !deps.terminal.canAsk)
+        usageError(command, "--yes is required when stdin is not a terminal");
+      const { removeNode } = await import("./remove-node.ts");
+      deps.exitWith(await removeNode(deps, address, options));
+    });
+}
+
+function parseNode(text: string): string {
+  if (/^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+):\d{1,5}$/.test(text)) return text;
+  throw new InvalidArgumentError("it must be host:port, for example 10.0.0.3:6379");
+}

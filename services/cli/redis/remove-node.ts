@@ -1,0 +1,86 @@
+import { toRedisTarget } from "../../../shared/config/redis-toml.ts";
+import { AppError, messageOf } from "../../../shared/platform/errors/app-error.ts";
+import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
+import { delay, settled } from "../../../shared/platform/time/clock.ts";
+import { createAudit } from "../../../shared/redis/audit/audit.ts";
+import { planRemoval, type Removal } from "../../../shared/redis/remove-node.ts";
+import type { ProgramDeps } from "../program-deps.ts";
+import { jsonLine } from "../text.ts";
+import { type Session, withRedis } from "../with-redis.ts";
+
+export type RemoveNodeOptions = { configDir: string; yes?: boolean; json?: boolean };
+
+/** The connection of this command needs a second to notice that one replica less is waited for. */
+const AUDIT_TRIES = 10;
+const AUDIT_PAUSE_MS = 1000;
+
+/** `postern redis remove-node`: 1 if it is not done, because it was not confirmed, or the node is not gone. */
+export function removeNode(deps: ProgramDeps, node: string, options: RemoveNodeOptions): Promise<number> {
+  return withRedis(deps, options, async (session) => {
+    const target = toRedisTarget(session.postern.redis, session.partition.prefix);
+    if (!("finder" in target))
+      throw AppError.public(
+        "command.failed",
+        "[redis] has neither sentinels nor nodes, so no replica is waited for",
+      );
+    const removal = await planRemoval(target, node);
+    if (!options.yes && !(await isConfirmed(deps, node, removal))) {
+      deps.say("nothing was changed\n");
+      return EXIT.failed;
+    }
+    await removal.run((server) => deps.say(`forgotten by ${server}\n`));
+    const { unreached, replicas } = removal;
+    const minReplicas = target.confirmed?.minReplicas ?? 0;
+    const isAudited = await audited(deps, session, node, replicas.length < minReplicas ? 1 : AUDIT_TRIES);
+    const forgottenBy = removal.listedBy;
+    if (options.json) {
+      const members = { node, forgotten_by: forgottenBy, unreached, replicas, audited: isAudited };
+      deps.print(jsonLine(members));
+    }
+    deps.say(`${node} is removed; replicas: ${replicas.join(", ") || "none"}\n`);
+    for (const note of notes(removal, minReplicas)) deps.note(`warning: ${note}\n`);
+    return EXIT.ok;
+  });
+}
+
+async function isConfirmed({ terminal }: ProgramDeps, node: string, { listedBy }: Removal): Promise<boolean> {
+  const what = `Have ${listedBy.join(", ")} forget ${node}? It must never return with its old data.`;
+  return /^y(es)?$/i.test(await terminal.ask(`${what} [y/N] `));
+}
+
+/**
+ * Writes the audit line after the removal. Before it no write can be proven, because the replica is missing. Resolves with whether the line is
+ * written.
+ */
+async function audited(
+  deps: ProgramDeps,
+  session: Session,
+  node: string,
+  triesMax: number,
+): Promise<boolean> {
+  const { partition, log, clock, by } = session;
+  const audit = createAudit(partition, log);
+  const line = { at: clock(), action: "remove_node", node, by, selection: "by address" } as const;
+  for (let tries = 1; ; tries++) {
+    const outcome = await settled(audit(line));
+    if (outcome.kind === "done") return true;
+    if (tries === triesMax) {
+      deps.note(`warning: ${messageOf(outcome.error)}\n`);
+      return false;
+    }
+    await delay(AUDIT_PAUSE_MS);
+  }
+}
+
+function notes({ unreached, replicas }: Removal, minReplicas: number): string[] {
+  return [
+    ...(unreached.length > 0
+      ? [`no answer from ${unreached.join(", ")}: if one returns and lists the node, run this command again`]
+      : []),
+    ...(replicas.length < minReplicas
+      ? [
+          `no call is accepted with fewer replicas than min_replicas, which is ${minReplicas}: add a replica, or lower it`,
+        ]
+      : []),
+  ];
+}

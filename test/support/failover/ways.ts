@@ -1,0 +1,84 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { at, type Topology } from "./topology.ts";
+
+/** What happens to the primary and its replicas under load. The supervisor of a killed server starts it again as it was. */
+export type Way = (redis: Topology) => Promise<void>;
+
+/** Ports of the replicas that are attached to this server. */
+async function replicasOf(port: number): Promise<number[]> {
+  const info = await at(port, (client) => client.info("replication"));
+  return [...info.matchAll(/^slave\d+:ip=[^,]*,port=(\d+)/gm)].map(([, replica]) => Number(replica));
+}
+
+/** Replicas that cannot log in any longer stay detached until they may again. */
+async function cutOff(
+  primaryPort: number,
+  ports: readonly number[],
+  work: () => Promise<void>,
+): Promise<void> {
+  const login = (user: string, password: string) =>
+    Promise.all(
+      ports.map((port) =>
+        at(port, (client) => client.call("CONFIG", "SET", "masteruser", user, "masterauth", password)),
+      ),
+    );
+  await login("nobody", "wrong");
+  await at(primaryPort, (client) => client.call("CLIENT", "KILL", "TYPE", "replica"));
+  await work();
+  await login("", "");
+}
+
+export const WAYS = {
+  async "was killed while its replicas were cut off"(redis) {
+    const old = await redis.primary();
+    const { port } = old;
+    await cutOff(port, await replicasOf(port), async () => {
+      await delay(700);
+      await old.kill("SIGKILL");
+    });
+    await redis.untilTakenOver(port);
+    await old.restart();
+  },
+  async "stood still"(redis) {
+    const old = await redis.primary();
+    process.kill(old.pid, "SIGSTOP");
+    await redis.untilTakenOver(old.port);
+    process.kill(old.pid, "SIGCONT");
+  },
+  async "was exchanged by an operator"(redis) {
+    const { port } = await redis.primary();
+    await redis.failOver();
+    await redis.untilTakenOver(port);
+  },
+  async "was killed"(redis) {
+    const old = await redis.primary();
+    await old.kill("SIGKILL");
+    await redis.untilTakenOver(old.port);
+    await old.restart();
+  },
+  async "was killed together with a replica"(redis) {
+    const old = await redis.primary();
+    const [port] = await replicasOf(old.port);
+    const replica = redis.servers.find((server) => server.port === port);
+    await Promise.all([old.kill("SIGKILL"), replica?.kill("SIGKILL")]);
+    await delay(1500);
+    await Promise.all([old.restart(), replica?.restart()]);
+  },
+  async "lost a replica for some seconds"(redis) {
+    const { port } = await redis.primary();
+    const [first = 0] = await replicasOf(port);
+    await cutOff(port, [first], () => delay(1500));
+    // This server has refused the login, which is no lack of rights.
+    await at(port, (client) => client.call("ACL", "LOG", "RESET"));
+  },
+  async "lost its scripts and all connections"(redis) {
+    const { port } = await redis.primary();
+    for (let i = 0; i < 5; i++) {
+      await at(port, (client) => client.script("FLUSH"));
+      await at(port, (client) => client.call("CLIENT", "KILL", "TYPE", "normal"));
+      await delay(100);
+    }
+  },
+} as const satisfies Readonly<Record<string, Way>>;
+
+export type WayName = keyof typeof WAYS;

@@ -1,0 +1,163 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { TomlTable } from "smol-toml";
+import { writeConfig } from "../../../shared/config/config-tables.ts";
+import { type PosternProcess, startProcess } from "../../../shared/dev/process.ts";
+import { eventually } from "../../../shared/dev/wait.ts";
+import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
+import { send } from "../http.ts";
+import { tempDir } from "../temp-dir.ts";
+import type { Topology } from "./topology.ts";
+import { WAYS, type WayName } from "./ways.ts";
+
+const PATH = "/hooks/job";
+const DELIVERY = "X-Delivery-Id";
+const SENDERS = 16;
+/** Calls that the producer sends at once. */
+export const IN_HAND = 4;
+
+/** Two webhooks gateways and a producer, and a runner that counts how often it gets each call. */
+export type FailoverWorld = {
+  readonly redis: Topology;
+  readonly gateways: readonly string[];
+  readonly runner: CountingRunner;
+  /** Sends one webhook with this delivery id. Undefined if no answer came. */
+  deliver(gateway: string, delivery: string): ReturnType<typeof deliverTo>;
+  end(): Promise<void>;
+};
+
+export type FailoverFigures = {
+  way: WayName;
+  accepted: number;
+  /** Calls that were answered with 202 and never came to the runner. */
+  lost: string[];
+  /** Calls that came to the runner more than once. */
+  sentAgain: number;
+  /** Longest time between two 202s of all senders. */
+  without202Ms: number;
+};
+
+type CountingRunner = { sent: Map<string, number>; delayMs: number; url: string; close(): Promise<void> };
+
+type Options = {
+  /** Keys of `[redis]` beside the place. */
+  settings: TomlTable;
+  loginOf?: (kind: ProcessKind) => TomlTable;
+};
+
+export async function startFailoverWorld(
+  redis: Topology,
+  { settings, loginOf = () => ({}) }: Options,
+): Promise<FailoverWorld> {
+  const runner = await startCountingRunner();
+  const start = (kind: ProcessKind, args: readonly string[] = []): PosternProcess => {
+    const dir = join(tempDir(), "config");
+    writeConfig(dir, {
+      postern: {
+        drain_secs: 0,
+        redis: { ...redis.place, ...loginOf(kind), ...settings },
+        runner: { url: runner.url, timeout_ms: 2000 },
+        producer: { concurrency: IN_HAND, lock_ms: 10_000, backoff: { base_ms: 50, cap_ms: 500 } },
+      },
+      webhooks: { endpoints: [{ path: PATH, job_id: 1, auth: "none", idempotency_header: DELIVERY }] },
+    });
+    const words = [kind, ...args, "--config-dir", dir, "--ops-address", "127.0.0.1:0"];
+    return startProcess({ name: kind, args: words, env: process.env });
+  };
+  const webhooks = [1, 2].map(() => start("webhooks", ["--bind-address", "127.0.0.1:0"]));
+  const processes = [...webhooks, start("producer")];
+  const started = await Promise.all(processes.map((each) => each.waitForEvent("service.started")));
+  return {
+    redis,
+    runner,
+    gateways: started.slice(0, webhooks.length).map(({ address }) => String(address)),
+    deliver: deliverTo,
+    async end() {
+      await Promise.all(processes.map((each) => each.kill("SIGKILL")));
+      await runner.close();
+    },
+  };
+}
+
+async function startCountingRunner(): Promise<CountingRunner> {
+  const sent = new Map<string, number>();
+  const server: Server = createServer((req, res) => {
+    const id = String(req.headers["idempotency-key"]);
+    sent.set(id, (sent.get(id) ?? 0) + 1);
+    req.resume().on("end", () => setTimeout(() => res.end(), runner.delayMs));
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const runner: CountingRunner = {
+    sent,
+    delayMs: 0,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close() {
+      server.closeAllConnections();
+      return new Promise((resolve) => void server.close(() => resolve()));
+    },
+  };
+  return runner;
+}
+
+const deliverTo = (gateway: string, delivery: string) =>
+  send(gateway, { path: PATH, headers: { [DELIVERY]: delivery }, body: "x", timeoutMs: 10_000 }).catch(
+    () => undefined,
+  );
+
+/** Sends webhooks to both gateways, each until it is answered with 202, while one thing happens to Redis. */
+export async function measureFailover(world: FailoverWorld, way: WayName): Promise<FailoverFigures> {
+  const { runner, gateways, redis } = world;
+  const accepted = new Set<string>();
+  let isOver = false;
+  let [count, last, without202Ms] = [0, performance.now(), 0];
+  const begun = `${way} ${performance.now()}`;
+
+  function note(id: string): void {
+    const now = performance.now();
+    if (accepted.size > 0) without202Ms = Math.max(without202Ms, now - last);
+    last = now;
+    accepted.add(id);
+  }
+  async function sendAll(sender: number): Promise<void> {
+    while (!isOver) {
+      const delivery = `${begun} ${sender} ${count++}`;
+      for (let tries = sender; !isOver; tries++) {
+        const answer = await deliverTo(gateways[tries % gateways.length] ?? "", delivery);
+        if (answer?.status === 202) {
+          note(String(answer.json()["call_id"]));
+          break;
+        }
+        await delay(50);
+      }
+    }
+  }
+
+  // It is slow at first, so that calls wait in Redis.
+  runner.delayMs = 50;
+  const senders = Array.from({ length: SENDERS }, (_, i) => sendAll(i));
+  await eventually("calls are accepted", () => accepted.size > 300);
+  await WAYS[way](redis);
+  const during = accepted.size;
+  await eventually("calls are accepted again", () => accepted.size > during + 200);
+  isOver = true;
+  await Promise.all(senders);
+  runner.delayMs = 0;
+  const lost = (): string[] => [...accepted].filter((id) => !runner.sent.has(id));
+  await untilNoneLeaves(lost);
+  const sentAgain = [...accepted].filter((id) => (runner.sent.get(id) ?? 0) > 1).length;
+  return { way, accepted: accepted.size, lost: lost(), sentAgain, without202Ms: Math.round(without202Ms) };
+}
+
+/** A call may wait for a replica that returns. Without one more for this long, the rest is lost. */
+const QUIET_MS = 15_000;
+
+async function untilNoneLeaves(lost: () => string[]): Promise<void> {
+  let [fewest, at] = [Number.POSITIVE_INFINITY, performance.now()];
+  while (fewest > 0 && performance.now() - at < QUIET_MS) {
+    const now = lost().length;
+    if (now < fewest) [fewest, at] = [now, performance.now()];
+    await delay(50);
+  }
+}

@@ -1,0 +1,5 @@
+import { describe } from "vitest";
+import { useCluster } from "../../fixtures/redis-topology.ts";
+import { testFailovers } from "./rounds.ts";
+
+describe("with a Cluster and durability replicated", () => testFailovers(useCluster(), 1));

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { loginOf } from "../../fixtures/redis.ts";
+import { at, type Topology } from "../../support/failover/topology.ts";
+import { WAYS, type WayName } from "../../support/failover/ways.ts";
+import {
+  type FailoverWorld,
+  IN_HAND,
+  measureFailover,
+  startFailoverWorld,
+} from "../../support/failover/world.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
+
+const NAMES = Object.keys(WAYS) as WayName[];
+/** Rounds of each way in the long run; the bench has ten. */
+const ROUNDS = LONG_RUN ? 2 : 1;
+
+/** Declares the tests of everything that can happen to the servers of this topology. */
+export function testFailovers(redis: Topology, minReplicas: number): void {
+  let world: FailoverWorld;
+  beforeAll(async () => {
+    const settings = { durability: "replicated", min_replicas: minReplicas };
+    world = await startFailoverWorld(redis, { settings, loginOf });
+  });
+  afterAll(() => world.end());
+
+  const rounds = Array.from({ length: ROUNDS }, () => NAMES).flat();
+  test.each(rounds)(
+    "no call that was answered with 202 is lost when the primary %s under load, and few are sent twice",
+    { timeout: LONG_RUN ? 300_000 : 120_000 },
+    async (way) => {
+      const figures = await measureFailover(world, way);
+      if (LONG_RUN) console.log(figures);
+      expect(figures.lost).toEqual([]);
+      // Those in hand: the answer of the runner may not be proven.
+      expect(figures.sentAgain).toBeLessThanOrEqual(2 * IN_HAND);
+    },
+  );
+
+  test("a webhook that one gateway could not prove gets no 202 from the other one either, until all replicas have it", async () => {
+    const [one = "", other = ""] = world.gateways;
+    const { port } = await redis.primary();
+    const info = await at(port, (client) => client.info("replication"));
+    const replicaPort = Number(/^slave0:ip=[^,]*,port=(\d+)/m.exec(info)?.[1]);
+    const replica = redis.servers.find((server) => server.port === replicaPort);
+    const deliver = async (gateway: string) => (await world.deliver(gateway, "first at one"))?.status;
+    const before = await world.deliver(one, "before");
+    expect(before?.status).toBe(202);
+    process.kill(replica!.pid, "SIGSTOP");
+    try {
+      expect(await deliver(one)).toBe(503);
+      expect(await deliver(other)).toBe(503);
+    } finally {
+      process.kill(replica!.pid, "SIGCONT");
+    }
+    await eventually("it is accepted", async () => (await deliver(other)) === 202);
+  });
+}

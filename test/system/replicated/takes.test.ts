@@ -1,0 +1,100 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import { eventually } from "../../../shared/dev/wait.ts";
+import { openJobs } from "../../../shared/queue/jobs.ts";
+import { PREFIX } from "../../../shared/redis/keys.ts";
+import { partitionOf } from "../../../shared/redis/partition.ts";
+import type { ProcessKind } from "../../../shared/telemetry/processes/process.ts";
+import { useFakeRunner } from "../../fixtures/fake-runner.ts";
+import { usePostern } from "../../fixtures/postern.ts";
+import { keys, loginOf } from "../../fixtures/redis.ts";
+import { useSentinels } from "../../fixtures/redis-topology.ts";
+import { at } from "../../support/failover/topology.ts";
+import { send } from "../../support/http.ts";
+import { LONG_RUN } from "../../support/long-run.ts";
+
+const PATH = "/hooks/job";
+const JOB = "0/1";
+const QUEUE = `webhook/${JOB}`;
+const LOCK_MS = 3000;
+/** One more than the crashes after which a call fails. */
+const ROUNDS = LONG_RUN ? 4 : 1;
+
+const redis = useSentinels();
+const runner = useFakeRunner();
+const postern = usePostern();
+
+function start(kind: ProcessKind, args: readonly string[] = []) {
+  const place = { ...redis.place, durability: "replicated", min_replicas: 2 };
+  postern.configure({
+    postern: {
+      drain_secs: 0,
+      redis: { ...place, ...loginOf(kind) },
+      runner: { url: runner.url, timeout_ms: 2000 },
+      producer: { lock_ms: LOCK_MS },
+    },
+    webhooks: { endpoints: [{ path: PATH, job_id: 1, auth: "none" }] },
+  });
+  return postern.start([kind, ...args, "--ops-address", "127.0.0.1:0"]);
+}
+
+/** Pauses and resumes the job at this primary, without a proof. */
+async function gateAt<Result>(
+  port: number,
+  work: (jobs: ReturnType<typeof openJobs>, client: Redis) => Promise<Result>,
+) {
+  return at(port, (client) => work(openJobs(partitionOf(client, PREFIX)), client));
+}
+
+const ACT = { at: 0, by: "a test", reason: "a test" };
+
+test("a call whose take is not proven at any of several failovers is sent once, as a first attempt that no crash preceded", {
+  timeout: 60_000 + ROUNDS * 60_000,
+}, async () => {
+  const webhooks = start("webhooks", ["--bind-address", "127.0.0.1:0"]);
+  const producer = start("producer");
+  const address = String((await webhooks.waitForEvent("service.started"))["address"]);
+  await producer.waitForEvent("service.started");
+  await gateAt((await redis.primary()).port, (jobs) => jobs.pause(JOB, ACT));
+  const accepted = await eventually("it is accepted", async () => {
+    const answer = await send(address, { path: PATH, body: "x" });
+    return answer.status === 202 ? answer : undefined;
+  });
+  const id = String(accepted.json()["call_id"]);
+
+  for (let round = 1; round <= ROUNDS; round++) {
+    const old = await redis.primary();
+    const replicas = redis.servers.filter(({ port }) => port !== old.port);
+    for (const { pid } of replicas) process.kill(pid, "SIGSTOP");
+    await gateAt(old.port, async (jobs, client) => {
+      await jobs.resume(JOB, ACT);
+      await eventually("it is taken", async () => (await client.llen(keys.inQueue(QUEUE, "active"))) === 1);
+      await jobs.pause(JOB, ACT);
+    });
+    await delay(100);
+    await old.kill("SIGKILL");
+    // The replicas have the take in their sockets. When one takes over, the lock of the call has run out.
+    await delay(LOCK_MS);
+    for (const { pid } of replicas) process.kill(pid, "SIGCONT");
+    await redis.untilTakenOver(old.port);
+    await old.restart();
+    await eventually("the call is given back", () => producer.events("call.released").length === round);
+    await eventually("all replicas are attached", async () => {
+      const { port } = await redis.primary();
+      return (await at(port, (client) => client.info("replication"))).includes("connected_slaves:2");
+    });
+  }
+
+  expect(runner.offers).toEqual([]);
+  const { port } = await redis.primary();
+  await gateAt(port, (jobs) => jobs.resume(JOB, ACT));
+  await eventually("it is sent", () => runner.offers.length > 0);
+  await eventually("its end is written", () =>
+    at(port, async (client) => (await client.hget(keys.record(id), "st")) === "INJECTED"),
+  );
+  expect(runner.offers).toHaveLength(1);
+  expect(await at(port, (client) => client.hget(keys.record(id), "unsure"))).toBeNull();
+  expect(await at(port, (client) => client.llen(keys.attempts(id)))).toBe(0);
+  expect(producer.events("call.lease_expired")).toEqual([]);
+});
