@@ -42,6 +42,7 @@ import { addPayments } from "./payments/command.ts";
 import type { ProgramDeps, Surroundings } from "./program-deps.ts";
 import type { QuoteOptions } from "./quote.ts";
 import { addRates } from "./rates/command.ts";
+import { addRedis } from "./redis/command.ts";
 import { addRefunds } from "./refunds/command.ts";
 import { addRejected } from "./rejected/command.ts";
 import { addResult } from "./result/command.ts";
@@ -106,6 +107,7 @@ function addCommands(program: ProgramCommand, deps: ProgramDeps): void {
   addFailed(program, deps);
   addJobs(program, deps);
   addEndpoints(program, deps);
+  addRedis(program, deps);
   addPayments(program, deps);
   addRefunds(program, deps);
   addRates(program, deps);

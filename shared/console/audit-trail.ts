@@ -23,6 +23,7 @@ export const AuditEntryView = z
     endpoint: z.string().optional(),
     session: z.string().optional(),
     rejected_id: z.string().optional(),
+    deployment: z.string().optional(),
     /** The run that it is about, or that did it. */
     run: z.string().optional(),
     /** The filters, ids or names that chose it; or from where, for how long or how. */
@@ -133,7 +134,7 @@ function bulkOf({ fields }: Entry): string | undefined {
 
 function toView({ id, stream, at, fields }: Entry): AuditEntryView {
   const { action = "?", by = "?", selection = "?", reason, transaction } = fields;
-  const { call_id, job, path, session, rejected_id, run } = fields;
+  const { call_id, job, path, session, rejected_id, deployment, run } = fields;
   return {
     id,
     stream,
@@ -145,6 +146,7 @@ function toView({ id, stream, at, fields }: Entry): AuditEntryView {
     endpoint: path,
     session,
     rejected_id,
+    deployment,
     run,
     selection,
     reason,

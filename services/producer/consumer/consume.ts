@@ -99,7 +99,7 @@ export function consume(options: ConsumeOptions): Consumer {
   const turns = new Turns({
     slots: options.slots,
     bytes: options.bodyBudgetBytes,
-    isClosed: (gate) => server.isRefused || options.isClosed(gate),
+    isClosed: (gate) => !server.isUsable || options.isClosed(gate),
   });
   const work = createWork(options, { backendOf, turns, upkeep, holds, lostTakes });
   const listen = createListen({ partition, serves, turns, fill: work.fill, server });
@@ -192,7 +192,10 @@ function createWork(options: ConsumeOptions, parts: Parts) {
     holds.add(held);
     lostTakes.inHand(token, next.id);
     try {
-      const verdict = stopped ? REQUEUE : await options.deliver(toTaken(queue, next), held.hold);
+      const verdict =
+        stopped || !options.server.isUsable
+          ? REQUEUE
+          : await options.deliver(toTaken(queue, next), held.hold);
       const keepsSlot = !stopped && leaves(verdict) && turns.keeps(turn);
       const { told } = turns;
       lostTakes.inHand(token, undefined);

@@ -13,6 +13,7 @@ export const SUBJECTS = {
   run: "run",
   session: "session",
   rejectedId: "rejected_id",
+  deployment: "deployment",
 } as const;
 type Subject = keyof typeof SUBJECTS;
 
@@ -34,6 +35,7 @@ export const ACTIONS = {
   resume_run: { stream: "acts", event: "run.resumed", about: "run" },
   sign_in: { stream: "acts", event: "operator.signed_in", about: "session" },
   sign_out: { stream: "acts", event: "operator.signed_out", about: "session" },
+  adopt: { stream: "acts", event: "redis.adopted", about: "deployment" },
   settle: { stream: "money", event: "payment.settled_by_operator", about: "callId" },
   void: { stream: "money", event: "payment.voided_by_operator", about: "callId" },
   acknowledge: { stream: "money", event: "payment.acknowledged", about: "callId" },

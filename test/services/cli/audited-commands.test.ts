@@ -16,6 +16,7 @@ const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
   "rejected show": ["read_rejected"],
   "endpoints open": ["open"],
   "endpoints close": ["close"],
+  "redis adopt": ["adopt"],
   "payments resolve": ["settle", "void", "acknowledge", "drop"],
   "payments reconcile": ["reconcile"],
   "refunds export": ["refund"],
