@@ -11,6 +11,10 @@ export interface PosternFile {
   redis?: {
     /** name of the deployment, which begins every key and channel; deployments on one Redis need different ones @default "postern" */
     name?: string;
+    /** id of the deployment whose data Redis must hold: a day and a name (docs/backup.md) */
+    deployment_id?: string;
+    /** keeps what the process saw of Redis, so that it refuses an old copy also after its restart */
+    state_file?: string;
     /** URL, with the password if there is one; rediss:// for TLS, unix:///path for a socket; or env:VAR, or file:/path */
     url?: string;
     /** instead of url; with "strict" a failover can lose accepted calls (docs/redis.md) */

@@ -9,6 +9,7 @@ import type { ErrorCode } from "../../shared/platform/errors/codes.ts";
 import { EXIT } from "../../shared/platform/lifecycle/run-service.ts";
 import { type Logger, silentLogger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
+import { readDeployment } from "../../shared/redis/adopt.ts";
 import { redisClock } from "../../shared/redis/clock.ts";
 import { connectForRequests, type Redis, type RedisTarget } from "../../shared/redis/connect.ts";
 import { addressText } from "../../shared/redis/connector.ts";
@@ -57,7 +58,7 @@ const REPLY_DEADLINE_MS = 60_000;
  */
 export function withRedis(
   deps: ProgramDeps,
-  { configDir }: { configDir: string },
+  { configDir, ofAnyDeployment = false }: { configDir: string; ofAnyDeployment?: boolean },
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   return exitCodeOf(deps, async () => {
@@ -70,6 +71,7 @@ export function withRedis(
       await connected(redis, target, configDir);
       const partition = partitionOf(redis, prefixOf(postern.redis.name));
       await checkLayout(partition);
+      if (!ofAnyDeployment) await checkDeployment(partition, postern);
       const { read, now: clock } = redisClock(redis);
       await read();
       return await work({
@@ -108,6 +110,14 @@ async function connected(redis: Redis, target: RedisTarget, configDir: string): 
     const reason = `Redis at ${placeOf(target)} cannot be reached: ${messageOf(cause)}${unconfigured(configDir)}`;
     throw new AppError("queue.unavailable", { reason, cause });
   });
+}
+
+/** Throws `start.wrong_redis` if Redis holds the data of a deployment that is not the configured one. */
+async function checkDeployment(partition: Partition, { redis }: PosternToml): Promise<void> {
+  const { id } = await readDeployment(partition);
+  if (id === undefined || redis.deployment_id === undefined || id === redis.deployment_id) return;
+  const reason = `Redis holds the data of deployment ${id}, but [redis] deployment_id is ${redis.deployment_id}`;
+  throw new AppError("start.wrong_redis", { reason });
 }
 
 /** Tells whoever forgot --config-dir that the defaults were used. */

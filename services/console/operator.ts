@@ -75,7 +75,7 @@ export function composeOperator(options: Options): ComposedOperator {
   const { operator, postern, redis, log, clock = redisClock(redis).now } = options;
   const { tokens, public_url: publicUrl, session_secs } = operator;
   const partition = partitionOf(redis, prefixOf(postern.redis.name));
-  const durable = watchRedis(redis, partition, log);
+  const durable = watchRedis(redis, partition, options);
   const addressOf = createClientAddressOf(toProxyOptions(postern));
   const checkToken = createCheckToken(tokens, createLockout(clock));
   const isSecure = publicUrl?.startsWith("https:") === true;
@@ -132,11 +132,15 @@ export function composeOperator(options: Options): ComposedOperator {
 }
 
 /** Accepts a Redis that keeps no promise too: that is one of the things that an operator has to see. */
-function watchRedis(redis: Redis, partition: Partition, log: Logger): DurableRedis {
+function watchRedis(redis: Redis, partition: Partition, { deployment, log }: Options): DurableRedis {
+  const check = deployment?.createCheck(partition, { claims: false });
   return new DurableRedis({
     redis,
     mode: "relaxed",
-    checkData: () => checkLayout(partition),
+    async checkData() {
+      await check?.();
+      await checkLayout(partition);
+    },
     log: { ...log, info() {} }, // which would say how durable this process has its writes: it promises nothing of them
   });
 }

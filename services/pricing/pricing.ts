@@ -31,9 +31,9 @@ import {
 import { createRates } from "../../shared/pricing/rates/rates.ts";
 import { type PricingConfig, readPricing } from "../../shared/pricing/read-pricing.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
+import { createClaimData } from "../../shared/redis/deployment.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { prefixOf } from "../../shared/redis/keys.ts";
-import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { partitionOf } from "../../shared/redis/partition.ts";
 import { type GrpcListening, listenGrpc } from "./grpc.ts";
 import { createHttpHandler } from "./http.ts";
@@ -154,7 +154,7 @@ export function composePricingService(options: Options): ComposedService {
     redis,
     ...toDurability(postern.redis),
     log,
-    checkData: createClaimLayout(partition),
+    checkData: createClaimData(partition, options.deployment),
   });
   const memory = createProofMemory({ partition, durable, operator: signer.address, separator });
   const addressOf = createClientAddressOf(toProxyOptions(postern));

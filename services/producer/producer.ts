@@ -27,9 +27,9 @@ import {
   receiverOfGate,
 } from "../../shared/queue/queue-name.ts";
 import { clockCheck, redisClock } from "../../shared/redis/clock.ts";
+import { createClaimData } from "../../shared/redis/deployment.ts";
 import { DurableRedis } from "../../shared/redis/durable.ts";
 import { prefixOf } from "../../shared/redis/keys.ts";
-import { createClaimLayout } from "../../shared/redis/layout.ts";
 import { type Partition, partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import { publishCallbackKeys } from "../../shared/telemetry/processes/callback-keys.ts";
@@ -134,7 +134,8 @@ export function composeProducer(options: Options): ComposedProducer {
     redis,
     // Writes that one server loses are done again. A new primary that lacks them would have calls sent twice.
     mode: postern.redis.durability === "replicated" ? "replicated" : "relaxed",
-    checkData: createClaimLayout(partition),
+    checkData: createClaimData(partition, options.deployment),
+    onUsable: () => consumer.refill(),
     log: { ...log, info() {} }, // it would say how durable they are
   });
   const jobs = toJobs(postern);

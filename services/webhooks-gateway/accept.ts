@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { type JobCall, storedBytes } from "../../shared/call/job-call.ts";
 import { idsOfKey } from "../../shared/call/job-ids.ts";
 import { AppError } from "../../shared/platform/errors/app-error.ts";
@@ -28,7 +28,7 @@ export type Accept = (call: JobCall, repeat: Repeat | undefined) => Promise<Acce
 export function createAccept({ enqueue, beginWrite }: Deps): Accept {
   return async function accept(call, repeat) {
     const bytes = storedBytes(call);
-    const idempotency = repeat && { ...repeat, by: randomUUID() };
+    const idempotency = repeat && { ...repeat, by: newRequestId() };
     failpoint("gateway.before_add");
     try {
       const enqueued = await beginWrite(bytes)((lane) => enqueue(call, idempotency, lane), bytes);
@@ -38,6 +38,11 @@ export function createAccept({ enqueue, beginWrite }: Deps): Accept {
       throw withAdvice(error, repeat !== undefined);
     }
   };
+}
+
+/** Tells apart the requests that bring one delivery. Each record of a call has one, so it is short. */
+function newRequestId(): string {
+  return randomBytes(6).toString("base64url");
 }
 
 function toAccepted({ id, job_id: jobId }: JobCall, enqueued: Enqueued): Accepted {

@@ -3,17 +3,18 @@
 -- of a call that is not there.
 local prefix = ARGV.prefix .. ':'
 --@include "../../shared/queue/add.lua"
-local function enqueue(gateName, name, id, data, by, bodySha256, windowMs)
+local function enqueue(gateName, name, id, data, by, bodyHash, windowMs)
   if by == '' then
     add(gateName, name, id, data)
     return 'NEW'
   end
   local record = prefix .. 'call:' .. id
   local st, bh, known, job = unpack(redis.call('HMGET', record, 'st', 'bh', 'by', 'jb'))
-  if st and bh and bh ~= bodySha256 then return 'CONFLICT' end
+  -- An older release kept the whole hash.
+  if st and bh and string.sub(bh, 1, #bodyHash) ~= bodyHash then return 'CONFLICT' end
   if st then return known == by and 'NEW' or st .. ' ' .. (job or '') end
   add(gateName, name, id, data)
-  redis.call('HSET', record, 'st', 'QUEUED', 'bh', bodySha256, 'w', windowMs, 'at', now, 'by', by,
+  redis.call('HSET', record, 'st', 'QUEUED', 'bh', bodyHash, 'w', windowMs, 'at', now, 'by', by,
     'jb', gateName)
   return 'NEW'
 end

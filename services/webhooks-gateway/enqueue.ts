@@ -38,7 +38,7 @@ export type Enqueue = (call: JobCall, idempotency?: Idempotency, lane?: Lane) =>
 const ENQUEUE = defineScript({
   source: enqueueLua,
   keys: "registry",
-  args: "prefix, ...calls(job, queue, id, data, by, bodySha256, windowMs)",
+  args: "prefix, ...calls(job, queue, id, data, by, bodyHash, windowMs)",
   constants: QUEUE_CONSTANTS,
   proof: "needed",
   reply: list(text),
@@ -67,10 +67,14 @@ export function createEnqueue(partition: Partition, large = partition): Enqueue 
 /** A call as the script takes it. */
 type Added = Parameters<ReturnType<typeof ENQUEUE.on>>[1]["calls"][number];
 
+/** The record keeps 128 bits of the body's hash: there is one for each delivery of a week. */
+const BODY_HASH_DIGITS = 32;
+
 function toAdded(call: JobCall, idempotency: Idempotency | undefined): Added {
   const { by = "", bodySha256 = "", windowMs = 0 } = idempotency ?? {};
   const [job, queue] = [jobKeyOf(call), queueOf(call)];
-  return { job, queue, id: call.id, data: toJson(call), by, bodySha256, windowMs };
+  const bodyHash = bodySha256.slice(0, BODY_HASH_DIGITS);
+  return { job, queue, id: call.id, data: toJson(call), by, bodyHash, windowMs };
 }
 
 function toEnqueued(id: string, answer: string): Enqueued {

@@ -27,6 +27,7 @@ import { PaymentJournal } from "../../shared/payments/journal.ts";
 import { createSpentElsewhere } from "../../shared/payments/spent-elsewhere.ts";
 import type { Secret } from "../../shared/platform/crypto/secret.ts";
 import { systemClock } from "../../shared/platform/time/clock.ts";
+import { toIso } from "../../shared/platform/time/iso.ts";
 import { createRates, type ObservedRate, type Rates } from "../../shared/pricing/rates/rates.ts";
 import { readX402, type X402Config } from "../../shared/pricing/read-x402.ts";
 import { prefixOf } from "../../shared/redis/keys.ts";
@@ -35,7 +36,7 @@ import { partitionOf } from "../../shared/redis/partition.ts";
 import { tellFollowers } from "../../shared/telemetry/events/publish.ts";
 import type { Authorize } from "./facilitator/authorize.ts";
 import { Facilitators } from "./facilitator/pool.ts";
-import { createLogTokenKinds, toCatalog, toDrained } from "./offer/catalog.ts";
+import { createLogTokenKinds, soldOnceAudited, toCatalog, toDrained } from "./offer/catalog.ts";
 import { createNarrowOffers } from "./offer/narrow-offers.ts";
 import { toOfferSettings } from "./offer/offer.ts";
 import { OperatorQuotes } from "./offer/operator-quote.ts";
@@ -151,7 +152,9 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   // What is sold, and to whom.
   const isSound = (token: AcceptedToken) => chains.isSound(token);
   const sellable = toCatalog(x402, prices, rates.of, isSound, () => facilitators.offerable());
-  const catalog = isDrained ? toDrained(sellable) : sellable;
+  const unauditedSince = () => options.deployment?.unauditedSince;
+  const audited = soldOnceAudited(sellable, () => unauditedSince() !== undefined);
+  const catalog = isDrained ? toDrained(sellable) : audited;
   const logTokenKinds = createLogTokenKinds(catalog.tokens, log);
   const operatorQuotes = new OperatorQuotes({
     operators: x402.quote_operators,
@@ -241,7 +244,8 @@ export function composeX402Gateway(options: Options): ComposedGateway {
   const readiness = (): Readiness => {
     const { ready, checks } = admission.readiness();
     const shared = toSharedChecks(x402, facilitators, chains, rates);
-    return { ready: ready && !isStarting, checks: { ...checks, starting: isStarting, ...shared } };
+    const sales = salesCheck(unauditedSince());
+    return { ready: ready && !isStarting, checks: { ...checks, starting: isStarting, sales, ...shared } };
   };
   const refusals = createRefusalLog(log, "payment.refused");
   const handler = createHandler({
@@ -289,6 +293,10 @@ export function composeX402Gateway(options: Options): ComposedGateway {
       ingress.close();
     },
   };
+}
+
+function salesCheck(since: number | undefined): string {
+  return since === undefined ? "open" : `closed until an audit covers all blocks since ${toIso(since)}`;
 }
 
 /** How long requests in flight may take to end. */

@@ -76,6 +76,8 @@ export type Chain = {
   head(): Head | undefined;
   /** The head as it is now. */
   freshHead(): Promise<Head>;
+  /** The time of a block, unix ms. */
+  timeOf(block: bigint): Promise<number>;
   transfersTo(range: TransferRange): AsyncGenerator<Transfer>;
   /** What could be paid by this authorization at the newest block. No answer is older than the question. */
   stateOf(authorization: AuthorizationName): Promise<AuthorizationState>;
@@ -156,6 +158,7 @@ export function createChain(options: ChainOptions): Chain {
     evidenceOf: createEvidence(reads, search, options),
     head: heads.last,
     freshHead: heads.fresh,
+    timeOf: async (block) => Number((await reads.block(block)).timestamp) * 1000,
     transfersTo: createTransfers(reads, search),
     transfersFrom: createSentTransfers(reads, search),
     async proofOf(transaction, authorization) {

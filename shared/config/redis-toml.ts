@@ -176,6 +176,22 @@ const rules = between<RedisTable>(
   ),
 );
 
+/** A day and a name. */
+export const DEPLOYMENT_ID = /^\d{4}-\d{2}-\d{2}-[a-z0-9-]{1,40}$/;
+
+const deploymentId = z
+  .string()
+  .regex(
+    DEPLOYMENT_ID,
+    'must be a day and a name of lower-case letters, digits and hyphens, such as "2026-11-07-shop"',
+  )
+  .refine(
+    (text) => !Number.isNaN(Date.parse(text.slice(0, 10))),
+    "must begin with a day, such as 2026-11-07",
+  );
+
+const stateFile = z.string().startsWith("/", "must be an absolute path");
+
 const name = z
   .string()
   .regex(/^[a-z0-9-]{1,40}$/, "must be 1 to 40 lower-case letters, digits and hyphens")
@@ -184,7 +200,12 @@ const name = z
 /** `[redis]`. Without a place it is on this machine. */
 export const redis = (from: SecretSource) =>
   z
-    .strictObject({ name: name.default("postern"), ...keys(from) })
+    .strictObject({
+      name: name.default("postern"),
+      deployment_id: deploymentId.optional(),
+      state_file: stateFile.optional(),
+      ...keys(from),
+    })
     .check(rules)
     .transform(({ url, ...rest }) => ({
       ...rest,
@@ -228,6 +249,16 @@ export function toRedisTarget(table: RedisTable, prefix: string) {
   const { min_replicas: minReplicas } = table;
   const confirmed = minReplicas === undefined ? undefined : { minReplicas, prefix };
   return { ...login, natMap, finder, confirmed };
+}
+
+/** Time of the newest writes that a failover may lose, with what they take to reach a replica. */
+const FAILOVER_LOSS_MS = 60_000;
+
+/** Tells the deployment's data from other data (shared/redis/deployment.ts). */
+export function toDeploymentOptions(table: z.output<ReturnType<typeof redis>>) {
+  const { deployment_id: id, state_file: stateFile, durability: mode, sentinels, nodes } = table;
+  const lossMs = sentinels === undefined && nodes === undefined ? 0 : FAILOVER_LOSS_MS;
+  return { id, stateFile, acceptsLoss: mode === "relaxed", lossMs };
 }
 
 /** What a part asks of its Redis (shared/redis/server-state.ts). */

@@ -25,6 +25,7 @@ export const AuditEntryView = z
     rejected_id: z.string().optional(),
     /** Address of a Redis server. */
     node: z.string().optional(),
+    deployment: z.string().optional(),
     /** The run that it is about, or that did it. */
     run: z.string().optional(),
     /** The filters, ids or names that chose it; or from where, for how long or how. */
@@ -139,7 +140,7 @@ function bulkOf({ fields }: Entry): string | undefined {
 
 function toView({ id, stream, at, fields }: Entry): AuditEntryView {
   const { action = "?", by = "?", selection = "?", reason, transaction } = fields;
-  const { call_id, job, path, session, rejected_id, node, run } = fields;
+  const { call_id, job, path, session, rejected_id, deployment, node, run } = fields;
   return {
     id,
     stream,
@@ -152,6 +153,7 @@ function toView({ id, stream, at, fields }: Entry): AuditEntryView {
     session,
     rejected_id,
     node,
+    deployment,
     run,
     selection,
     reason,

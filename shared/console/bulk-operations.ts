@@ -26,6 +26,7 @@ import {
   matchSelection,
   TransferMatches,
 } from "./transfer-matches.ts";
+import { createAuditing } from "./unaudited.ts";
 
 /** The state of an audit of the money. */
 export const AuditView = RunHead.extend({
@@ -158,12 +159,17 @@ export function bulkWorkers({
 }: Parameters<typeof failedBulk>[0] &
   Parameters<typeof createCheckRefunds>[0] & { listedMax?: number }): Record<BulkKind, DoRun> {
   const findMatches = createFindMatches(deps.partition, deps.tokens, listedMax);
+  const auditing = createAuditing(deps);
   const checkRefunds = createCheckRefunds(deps);
   return {
     ...failedBulk(deps),
     async audit({ run, signal, tell, told }) {
-      const result = await findMatches(MatchOrder.parse(run.request), { signal, tell });
-      await told(result);
+      const order = MatchOrder.parse(run.request);
+      await auditing(order, async () => {
+        const result = await findMatches(order, { signal, tell });
+        await told(result);
+        return result;
+      });
     },
     async "refund-check"({ run, signal, told }) {
       const by = run.resumedBy ?? run.by;

@@ -11,9 +11,9 @@ import type { ComposedServer } from "../part/part.ts";
 import { systemClock } from "../platform/time/clock.ts";
 import { createReadDepth } from "../queue/depth.ts";
 import { redisClock } from "../redis/clock.ts";
+import { createClaimData } from "../redis/deployment.ts";
 import { DurableRedis } from "../redis/durable.ts";
 import { LargeWrites } from "../redis/large-writes.ts";
-import { createClaimLayout } from "../redis/layout.ts";
 import type { Partition } from "../redis/partition.ts";
 import { createBeginWrite } from "../redis/retry-write.ts";
 import { Admission } from "./admission.ts";
@@ -26,19 +26,19 @@ import { startEviction } from "./evict.ts";
 /** A gateway of either kind, as its process holds it. */
 export type Gateway = ComposedServer & ReturnType<typeof openIngress>["gateway"];
 
-type IngressHost = Pick<Host, "postern" | "log" | "clock">;
+type IngressHost = Pick<Host, "postern" | "log" | "clock" | "deployment">;
 
 /** What both gateways are composed of: whether calls can be taken now, how one is added, and what its request may cost before. */
 export function openIngress(origin: Origin, partition: Partition, host: IngressHost) {
-  const { postern, log, clock = systemClock } = host;
+  const { postern, log, deployment, clock = systemClock } = host;
   const { redis } = partition;
   const redisTime = host.clock ?? redisClock(redis).now;
   const durability = toDurability(postern.redis);
-  const large = new LargeWrites({ beside: partition, ...durability, clock, log });
+  const large = new LargeWrites({ beside: partition, ...durability, deployment, clock, log });
   const durable = new DurableRedis({
     redis,
     ...durability,
-    checkData: createClaimLayout(partition),
+    checkData: createClaimData(partition, deployment),
     patienceMs: () => large.patienceMs(),
     log,
   });
@@ -110,7 +110,10 @@ export function openIngress(origin: Origin, partition: Partition, host: IngressH
 }
 
 /** How clients ask for a result: at once, while they wait, or as they watch the call. */
-function openResults(partition: Partition, { postern, clock, log }: Required<IngressHost>) {
+function openResults(
+  partition: Partition,
+  { postern, clock, log }: Required<Omit<IngressHost, "deployment">>,
+) {
   const results = createResults(partition);
   const changes = createChanges(partition);
   const { secrets, waitMsMax, waitersMax, streams: limits } = toAskOptions(postern);

@@ -1,11 +1,12 @@
 import type { CheckedTables } from "../config/checked-tables.ts";
 import type { PosternToml } from "../config/postern-toml.ts";
 import type { PosternConfig } from "../config/read-postern.ts";
-import { type RedisTable, toRedisTarget } from "../config/redis-toml.ts";
+import { type RedisTable, toDeploymentOptions, toRedisTarget } from "../config/redis-toml.ts";
 import type { Env } from "../config/secrets.ts";
 import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import type { Redis } from "../redis/connect.ts";
+import { Deployment } from "../redis/deployment.ts";
 import { prefixOf } from "../redis/keys.ts";
 import type { ProcessKind } from "../telemetry/processes/process.ts";
 import { noReports, openReports, type Reports } from "../telemetry/processes/report.ts";
@@ -32,6 +33,8 @@ export type Host = {
   /** In place of the process's clock and of Redis', as it is known here. */
   clock?: Clock;
   reports?: Pick<Reports, "watchRunners">;
+  /** The deployment whose data Redis must hold. Without it, any data is used. */
+  deployment?: Deployment;
 };
 
 /** @internal A part's configuration without absent tables: a part does not start without those that it needs. */
@@ -59,13 +62,15 @@ export function openHost<Config extends PosternConfig>(
   const isSplit = isShared && table.nodes !== undefined && ownPrefix !== prefix;
   const deployment = isSplit ? connect(prefix, silentLogger) : own;
   const { redis } = deployment;
+  const ofDeployment = new Deployment(toDeploymentOptions(postern.redis), given.log);
   const reports = isShared
-    ? openReports({ kind, postern, config, serviceId, redis, log: given.log })
+    ? openReports({ kind, postern, config, serviceId, redis, deployment: ofDeployment, log: given.log })
     : noReports(given.log);
   return {
     ...(checked as Tables<Config>),
     redis: own.redis,
     reports,
+    deployment: ofDeployment,
     log: reports.log,
     /** Sends the last report, and closes the connection if the part made it. */
     async end(): Promise<void> {

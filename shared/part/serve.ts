@@ -7,6 +7,7 @@ import { type Meter, metered } from "../platform/log/metered.ts";
 import { createMetrics, type Metrics } from "../platform/metrics/metrics.ts";
 import { delay } from "../platform/time/clock.ts";
 import { registerClock } from "../redis/clock.ts";
+import { registerDeployment } from "../redis/deployment.ts";
 import type { Host, Tables } from "./host.ts";
 import type { Composed } from "./part.ts";
 import { openInProcess, type ProcessOptions, type ProcessPart } from "./process.ts";
@@ -36,6 +37,7 @@ export function runMonitored<Config extends PosternConfig>(
     const counted = metered(log, part.createMeters(metrics));
     const host = openInProcess(part, options, { log: counted, shutdown });
     registerClock(metrics, host.redis);
+    registerDeployment(metrics, host.deployment);
     const opsAddress = options.opsAddress ?? host.postern.ops_address ?? part.opsAddress;
     return start({ ...host, metrics, opsAddress });
   });

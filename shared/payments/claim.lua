@@ -28,6 +28,7 @@ local quoted = ARGV.quoteUntil ~= '0' and redis.call('GET', KEYS.quote)
 if named and quoted and quoted ~= named then return {'IDENTIFIER_CONFLICT'} end
 if named then return {'KNOWN', named} end
 if redis.call('EXISTS', KEYS.drained) == 1 then return {'DRAINED'} end
+if redis.call('HEXISTS', KEYS.deployment, 'unaudited') == 1 then return {'UNAUDITED'} end
 if redis.call('SCARD', KEYS.open) >= tonumber(ARGV.openMax) then return {'TOO_MANY_OPEN'} end
 local nonceMs, quoteMs = ARGV.nonceUntil - now, ARGV.quoteUntil - now
 if ARGV.nonceUntil ~= '0' and redis.call('EXISTS', KEYS.callerNonce) == 1 then return {'NONCE_USED'} end

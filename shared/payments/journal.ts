@@ -336,6 +336,7 @@ function claimKeys(keys: Keys, { call, callerNonce, quoteUse, ...payment }: NewP
     callerNonce: callerNonce === undefined ? own : keys.callerNonce(callerNonce.hash),
     quote: quoteUse === undefined ? own : keys.usedQuote(quoteUse.digest),
     drained: keys.paymentsDrained,
+    deployment: keys.deployment,
   };
 }
 

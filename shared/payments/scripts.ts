@@ -49,14 +49,14 @@ export type Claimed =
   | { kind: "new"; ageMs: number }
   /** The same request was paid for before, by this payment or under the same identifier. */
   | { kind: "known"; id: string }
-  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "drained" }
+  | { kind: "conflict" | "identifier_conflict" | "too_many_open" | "drained" | "unaudited" }
   | { kind: "nonce_used" | "nonce_expired" | "quote_used" | "quote_expired" }
   /** With this payment more would be unsettled than its client may have, or than there may be of all clients; or it never fits. */
   | { kind: "client_full" | "full" | "too_large" };
 
 export const CLAIM = defineScript({
   source: claimLua,
-  keys: "record, payment, due, payments, open, identifier, callerNonce, unresolved, quote, idempotencyKey, usage, usageBy, drained",
+  keys: "record, payment, due, payments, open, identifier, callerNonce, unresolved, quote, idempotencyKey, usage, usageBy, drained, deployment",
   args: "id, bodySha256, route, dueInMs, windowMs, by, openMax, nonceUntil, quoteUntil, clients, unsettledBytesMax, ...fields",
   constants: { USAGE_BASE_BYTES },
   proof: "needed",
@@ -86,6 +86,8 @@ function toClaimed(reply: unknown): Claimed {
       return { kind: "quote_expired" };
     case "DRAINED":
       return { kind: "drained" };
+    case "UNAUDITED":
+      return { kind: "unaudited" };
     case "CLIENT_FULL":
       return { kind: "client_full" };
     case "FULL":

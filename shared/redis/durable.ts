@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import type { ErrorCode } from "../platform/errors/codes.ts";
 import type { Logger } from "../platform/log/logger.ts";
 import { findsPrimary } from "./connector.ts";
 import { deniedAs, failureOf } from "./failure.ts";
@@ -12,6 +13,12 @@ import {
   type ServerState,
   UNBOUNDED,
 } from "./server-state.ts";
+
+/** Code for requests while Redis is refused, by the code of the check. */
+const REFUSALS: Partial<Record<ErrorCode, ErrorCode>> = {
+  "start.redis_denied": "queue.denied",
+  "start.wrong_redis": "queue.wrong_redis",
+};
 
 /** What the last check of the server found. */
 type State =
@@ -38,7 +45,7 @@ const FRESH_MS = 1000;
 export class DurableRedis {
   readonly redis: Redis;
   readonly mode: DurabilityMode;
-  /** Resolves when the first check has passed; rejects if the first Redis reached cannot be used as it is. */
+  /** Resolves when the first check has passed; rejects if the first Redis reached has wrong settings or another layout. */
   readonly firstCheck: Promise<void>;
   readonly #checkData: (() => Promise<unknown>) | undefined;
   readonly #onUsable: (() => void) | undefined;
@@ -103,8 +110,7 @@ export class DurableRedis {
         return this.#state.server;
       case "refused": {
         const { code, message: reason } = this.#state.error;
-        const refusal = code === "start.redis_denied" ? "queue.denied" : "queue.not_durable";
-        throw new AppError(refusal, { reason, retryAfterMs: 5000 });
+        throw new AppError(REFUSALS[code] ?? "queue.not_durable", { reason, retryAfterMs: 5000 });
       }
       case "away":
         throw new AppError("queue.unavailable", { reason: this.#state.reason, retryAfterMs: 2000 });
@@ -203,7 +209,9 @@ export class DurableRedis {
     this.#state = next;
     if (next.kind === "ready") this.#settleFirst?.resolve();
     if (this.isUsable && !wasUsable) this.#onUsable?.();
-    if (next.kind === "refused") this.#settleFirst?.reject(next.error);
+    // The right Redis may come: it needs no restart of this process.
+    if (next.kind === "refused" && next.error.code !== "start.wrong_redis")
+      this.#settleFirst?.reject(next.error);
   }
 
   async #ask(): Promise<State> {

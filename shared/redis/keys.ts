@@ -35,6 +35,8 @@ function queueKeys(prefix: string) {
   return {
     /** String: the version of this layout, and who wrote it (shared/redis/layout.ts). */
     layout: `${prefix}:layout`,
+    /** Hash: which deployment's data this is, and how new it is (shared/redis/deployment.ts). */
+    deployment: `${prefix}:deployment`,
     /** Set: the names of the queues (the registry; shared/queue/queue-name.ts). */
     queues: `${prefix}:queues`,
     /**

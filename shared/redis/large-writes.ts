@@ -4,9 +4,9 @@ import { AppError, messageOf } from "../platform/errors/app-error.ts";
 import { type Logger, silentLogger } from "../platform/log/logger.ts";
 import type { Clock } from "../platform/time/clock.ts";
 import { connectBeside } from "./connect.ts";
+import { createClaimData, type Deployment } from "./deployment.ts";
 import { DurableRedis } from "./durable.ts";
 import { ownMs } from "./large.ts";
-import { createClaimLayout } from "./layout.ts";
 import { type Partition, partitionOf } from "./partition.ts";
 import { proverOf, proveWith } from "./prover.ts";
 import { whenReady } from "./ready.ts";
@@ -26,6 +26,7 @@ type Options = {
   mode: DurabilityMode;
   /** The partition over the connection for small writes. Another one like it is opened with the first large write. */
   beside: Partition;
+  deployment?: Deployment | undefined;
   clock: Clock;
   log: Logger;
 };
@@ -47,13 +48,13 @@ export class LargeWrites {
   #isBusy = false;
   #patienceMs = 0;
 
-  constructor({ beside, mode, clock, log }: Options) {
+  constructor({ beside, mode, deployment, clock, log }: Options) {
     this.partition = partitionOf(connectForLarge(beside.redis), beside.prefix);
     this.#beside = beside.redis;
     this.#durable = new DurableRedis({
       redis: this.partition.redis,
       mode,
-      checkData: createClaimLayout(this.partition),
+      checkData: createClaimData(this.partition, deployment),
       log: silentLogger, // what is wrong with this Redis, the other connection logs
       checkEveryMs: "on demand",
     });

@@ -1,11 +1,13 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { writeConfig } from "../../shared/config/config-tables.ts";
 import type { Part } from "../../shared/dev/process.ts";
 import { untilReady } from "../../shared/dev/stack.ts";
 import { eventually } from "../../shared/dev/wait.ts";
 import { useFakeRunner } from "../fixtures/fake-runner.ts";
 import { useStack } from "../fixtures/stack.ts";
+import { runHere } from "../services/cli/run-here.ts";
 import { send } from "../support/http.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { untilDrained } from "./fleet/until-drained.ts";
@@ -48,6 +50,10 @@ test("after a restore of an older copy a call that ran since, and a delivery rep
   rmSync(files, { recursive: true });
   cpSync(copy, files, { recursive: true });
   await redis.server.restart();
+  const dir = tempDir();
+  writeConfig(dir, { postern: { redis: { url: redis.url } } });
+  const adopted = await runHere(["redis", "adopt", "--config-dir", dir, "--reason", "a restore"]);
+  expect(adopted.code).toBe(0);
   await Promise.all([...stack.gateways, producer].map(untilReady));
   expect(await deliver("comes after the copy")).toBe(later);
   await eventually("both are sent again", () => runner.offers.length >= 4);

@@ -11,7 +11,7 @@ export type NewFile = { name: string; text: string; isSecret?: boolean };
 export const SECRETS = "secrets";
 
 /** What is written for these choices. `schema` is the path of the JSON Schemas from the directory, if there are some. */
-export function filesFor(choices: Choices, schema: string | undefined): NewFile[] {
+export function filesFor(choices: Choices, schema: string | undefined, deploymentId: string): NewFile[] {
   const { webhooks, payments } = choices;
   const head = (name: string) => (schema === undefined ? "" : `#:schema ${schema}/${name}.json\n\n`);
   const toml = (name: string, text: string): NewFile => ({ name: `${name}.toml`, text: head(name) + text });
@@ -21,7 +21,7 @@ export function filesFor(choices: Choices, schema: string | undefined): NewFile[
     { name: ".gitignore", text: `/${SECRETS}/\n` },
     runnerSecret.file,
     callbacksSecret.file,
-    toml("postern", posternText(choices, runnerSecret.reference, callbacksSecret.reference)),
+    toml("postern", posternText(choices, runnerSecret.reference, callbacksSecret.reference, deploymentId)),
     ...(webhooks === undefined ? [] : webhookFiles(choices.job, webhooks, toml)),
     ...(payments === undefined ? [] : paymentFiles(choices.job, payments, toml)),
   ];
@@ -39,11 +39,17 @@ function quoted(text: string): string {
   return JSON.stringify(text);
 }
 
-function posternText({ redisUrl, runner }: Choices, secret: string, callbacksSecret: string): string {
+function posternText(
+  { redisUrl, runner }: Choices,
+  secret: string,
+  callbacksSecret: string,
+  deploymentId: string,
+): string {
   return `# Settings of all processes. See docs/configuration.md.
 
 [redis]
 url = ${quoted(redisUrl)}
+deployment_id = ${quoted(deploymentId)}   # the data in Redis has it too, so that another Redis is refused; docs/backup.md
 durability = "strict"               # Redis must run with appendonly yes and appendfsync always
 
 [runner]

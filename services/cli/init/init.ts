@@ -1,11 +1,13 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
+import { DEPLOYMENT_ID } from "../../../shared/config/redis-toml.ts";
 import { messageOf } from "../../../shared/platform/errors/app-error.ts";
 import { programName } from "../../../shared/platform/lifecycle/environment.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { isAbsent } from "../../../shared/platform/text/read-text.ts";
 import { shellQuote } from "../../../shared/platform/text/shell-quote.ts";
+import { newDeploymentId } from "../../../shared/redis/deployment.ts";
 import { checkConfig } from "../config/check.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { jsonLine } from "../text.ts";
@@ -14,8 +16,8 @@ import { filesFor, type NewFile, SECRETS } from "./files.ts";
 import type { InitOptions } from "./init-options.ts";
 
 /**
- * `postern init`: writes a configuration and checks it. Nothing that is there is overwritten without a yes, and a secret that is
- * there is kept. 1 if the operator leaves; then nothing is written.
+ * `postern init`: writes a configuration and checks it. Nothing that is there is overwritten without a yes. A secret that is
+ * there is kept, and so is the id of the deployment. 1 if the operator leaves; then nothing is written.
  */
 export async function initConfig(deps: ProgramDeps, dir: string, options: InitOptions): Promise<number> {
   const { terminal, print, say, printError } = deps;
@@ -33,7 +35,7 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
     return EXIT.usage;
   }
   if (choices === undefined) return left(printError);
-  const files = filesFor(choices, schemasFrom(dir));
+  const files = filesFor(choices, schemasFrom(dir), deploymentIn(dir) ?? newDeploymentId());
   if (!(await mayWrite(deps, dir, files, options))) return left(printError);
   for (const file of files) write(dir, file);
   const checked = await checkConfig(deps, { configDir: dir });
@@ -46,6 +48,14 @@ export async function initConfig(deps: ProgramDeps, dir: string, options: InitOp
 function left(printError: ProgramDeps["printError"]): number {
   printError("nothing was written\n");
   return EXIT.failed;
+}
+
+/** The id in a configuration that is overwritten: the data in Redis has it. */
+function deploymentIn(dir: string): string | undefined {
+  const path = join(dir, "postern.toml");
+  if (isAbsent(path)) return undefined;
+  const id = /^deployment_id = "([^"]*)"/m.exec(readFileSync(path, "utf8"))?.[1];
+  return id !== undefined && DEPLOYMENT_ID.test(id) ? id : undefined;
 }
 
 /** The directory of the JSON Schemas of this package, from that of the configuration. */

@@ -95,7 +95,7 @@ export function consume(options: ConsumeOptions): Consumer {
   const turns = new Turns({
     slots: options.slots,
     bytes: options.bodyBudgetBytes,
-    isClosed: (gate) => server.isRefused || options.isClosed(gate),
+    isClosed: (gate) => !server.isUsable || options.isClosed(gate),
   });
   const work = createWork(options, { backendOf, turns, upkeep, holds, lostTakes });
   const listen = createListen({ partition, serves, turns, fill: work.fill, server });
@@ -188,7 +188,10 @@ function createWork(options: ConsumeOptions, parts: Parts) {
     holds.add(held);
     lostTakes.begin(token, held);
     try {
-      const verdict = stopped ? REQUEUE : await options.deliver(toTaken(queue, next), held.hold);
+      const verdict =
+        stopped || !options.server.isUsable
+          ? REQUEUE
+          : await options.deliver(toTaken(queue, next), held.hold);
       const keepsSlot = !stopped && leaves(verdict) && turns.keeps(turn);
       const { told } = turns;
       if (keepsSlot) lostTakes.taking(token);

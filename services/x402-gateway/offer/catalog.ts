@@ -153,6 +153,28 @@ export function soldNoLonger(): AppError {
   });
 }
 
+/** A catalog that offers nothing while payments are unaudited. */
+export function soldOnceAudited(catalog: Catalog, isUnaudited: () => boolean): Catalog {
+  return {
+    ...catalog,
+    get(ids) {
+      if (isUnaudited()) throw soldAfterAudit();
+      return catalog.get(ids);
+    },
+  };
+}
+
+/** The answer to everybody who would buy before the audit that follows an adoption of Redis. */
+export function soldAfterAudit(): AppError {
+  return new AppError("payment.unavailable", {
+    reason:
+      "payments are unaudited since Redis was adopted: run `postern payments audit` (docs/backup.md#adopt)",
+    publicDetail:
+      "This gateway does not sell jobs at the moment. Nothing was charged. Earlier purchases are still answered.",
+    retryAfterMs: 60_000,
+  });
+}
+
 /** A job of the price list, and what it cost at the rates that were looked at last. */
 type ListedJob = JobPrice & Pick<Job, "policy"> & { cached: { rates: RatesNow; job: Job } | undefined };
 

@@ -11,7 +11,7 @@ import type {
 } from "../../../shared/payments/payment.ts";
 import type { Claimed } from "../../../shared/payments/scripts.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
-import { soldNoLonger } from "../offer/catalog.ts";
+import { soldAfterAudit, soldNoLonger } from "../offer/catalog.ts";
 import { expiredQuote } from "../offer/operator-quote.ts";
 import { expiredProof } from "../policy/caller-policy.ts";
 
@@ -159,5 +159,7 @@ export function refusedClaim(kind: Exclude<Claimed["kind"], "new" | "known">): A
       return expiredQuote();
     case "drained":
       return soldNoLonger();
+    case "unaudited":
+      return soldAfterAudit();
   }
 }

@@ -166,6 +166,11 @@ export const CODES = {
   "queue.unavailable": { status: 503, retryable: true, title: "Queue is unavailable" },
   "queue.denied": { status: 503, retryable: true, title: "Redis denies access" },
   "queue.not_durable": { status: 503, retryable: true, title: "Queue is not durable" },
+  "queue.wrong_redis": {
+    status: 503,
+    retryable: true,
+    title: "Redis does not hold this deployment's data",
+  },
   "queue.outcome_unknown": {
     status: 503,
     retryable: true,
@@ -277,6 +282,11 @@ export const CODES = {
     status: 500,
     retryable: false,
     title: "Redis holds the data of another release",
+  },
+  "start.wrong_redis": {
+    status: 500,
+    retryable: false,
+    title: "Redis does not hold this deployment's data",
   },
   "start.program_missing": {
     status: 500,

@@ -14,6 +14,7 @@ export const SUBJECTS = {
   session: "session",
   rejectedId: "rejected_id",
   node: "node",
+  deployment: "deployment",
 } as const;
 type Subject = keyof typeof SUBJECTS;
 
@@ -36,6 +37,7 @@ export const ACTIONS = {
   resume_run: { stream: "acts", event: "run.resumed", about: "run" },
   sign_in: { stream: "acts", event: "operator.signed_in", about: "session" },
   sign_out: { stream: "acts", event: "operator.signed_out", about: "session" },
+  adopt: { stream: "acts", event: "redis.adopted", about: "deployment" },
   settle: { stream: "money", event: "payment.settled_by_operator", about: "callId" },
   void: { stream: "money", event: "payment.voided_by_operator", about: "callId" },
   acknowledge: { stream: "money", event: "payment.acknowledged", about: "callId" },

@@ -8,6 +8,7 @@ import { type Clock, systemClock, within } from "../../platform/time/clock.ts";
 import { redisClock } from "../../redis/clock.ts";
 import type { Redis } from "../../redis/connect.ts";
 import { defineScript } from "../../redis/define-script.ts";
+import type { Deployment } from "../../redis/deployment.ts";
 import { prefixOf } from "../../redis/keys.ts";
 import { LAYOUT, RELEASE } from "../../redis/layout.ts";
 import { type Partition, partitionOf } from "../../redis/partition.ts";
@@ -23,8 +24,8 @@ import { storeRunners, type WatchedRunners } from "./runner-health.ts";
 
 const REPORT = defineScript({
   source: reportLua,
-  keys: "process, processes, layout, ...counts",
-  args: "id, number, batch, keptMs, ...fields(name, value)",
+  keys: "process, processes, layout, deployment, ...counts",
+  args: "id, number, batch, keptMs, deploymentId, seenAdopted, seenAt, lossMs, ...fields(name, value)",
   constants: { LAYOUT, SERIES },
   proof: "expendable",
   reply: nothing,
@@ -37,6 +38,9 @@ const FAREWELL = defineScript({
   proof: "expendable",
   reply: nothing,
 });
+
+/** Tells the report of a process that knows no deployment. It raises nothing. */
+const NO_DEPLOYMENT = { id: "", seenAdopted: 0, seenAt: 0, lossMs: 0 };
 
 /** How long Redis has for a report. One that comes later is sent again, and counted once. */
 const REPORT_MS = 5000;
@@ -51,6 +55,7 @@ type Options = {
   /** The webhooks gateway's. */
   serviceId?: number | undefined;
   redis: Redis;
+  deployment?: Deployment | undefined;
   log: Logger;
   clock?: Clock;
   everyMs?: number;
@@ -92,7 +97,8 @@ export function openReports(options: Options): Reports {
     clock_ahead_ms: aheadMs() ?? 0,
     ...(runners && { runners: storeRunners(runners.health()) }),
   });
-  const reporter = createReporter(partitionOf(redis, prefixOf(postern.redis.name)), fields, series, log);
+  const partition = partitionOf(redis, prefixOf(postern.redis.name));
+  const reporter = createReporter({ ...options, partition, read: fields, series });
   const flush = async () => {
     if (aheadMs() === undefined && redis.status === "ready") await within(REPORT_MS, read());
     await reporter.report(REPORT_MS);
@@ -125,7 +131,13 @@ export function noReports(log: Logger): Reports {
 
 type Fields = Readonly<Record<string, string | number>> & { kind: ProcessKind };
 
-function createReporter(partition: Partition, read: () => Fields, series: Series, log: Logger) {
+type Reporter = Pick<Options, "deployment" | "log"> & {
+  partition: Partition;
+  read: () => Fields;
+  series: Series;
+};
+
+function createReporter({ partition, read, series, deployment, log }: Reporter) {
   const { redis, keys } = partition;
   const [send, farewell] = [REPORT.on(redis), FAREWELL.on(redis)];
   const id = `${read().kind}-${randomBytes(6).toString("hex")}`;
@@ -137,8 +149,10 @@ function createReporter(partition: Partition, read: () => Fields, series: Series
 
   async function sendOne({ counts, batch }: Batch, ms: number): Promise<boolean> {
     const fields = Object.entries(read()).map(([name, value]) => ({ name, value }));
-    const words = { id, number, batch, keptMs: REPORT_KEPT_MS, fields };
-    const sent = await within(ms, send({ ...own, layout: keys.layout, counts }, words));
+    const { id: deploymentId, ...seen } = deployment?.words ?? NO_DEPLOYMENT;
+    const words = { id, number, batch, keptMs: REPORT_KEPT_MS, deploymentId, ...seen, fields };
+    const touched = { ...own, layout: keys.layout, deployment: keys.deployment, counts };
+    const sent = await within(ms, send(touched, words));
     if (sent.kind !== "done" && !isFailing) {
       const reason = sent.kind === "late" ? "no answer" : messageOf(sent.error);
       log.warn("report.failed", { reason });

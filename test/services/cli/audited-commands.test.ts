@@ -17,6 +17,7 @@ const LINES: Readonly<Record<string, readonly AuditAction[]>> = {
   "endpoints open": ["open"],
   "endpoints close": ["close"],
   "redis remove-node": ["remove_node"],
+  "redis adopt": ["adopt"],
   "payments resolve": ["settle", "void", "acknowledge", "drop"],
   "payments reconcile": ["reconcile"],
   "refunds export": ["refund"],

@@ -42,6 +42,7 @@ const COMMANDS: Record<string, readonly string[]> = {
   "rejected show": ["r_0000"],
   "endpoints open": ["/nowhere"],
   "endpoints close": ["/nowhere"],
+  "redis adopt": ["--without-audit", ...REASON],
   "payments list": [],
   "payments show": [ID],
   "payments reconcile": [ID],

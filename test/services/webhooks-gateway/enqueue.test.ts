@@ -62,6 +62,18 @@ test("calls that come in one turn of the event loop are one script, and each has
   expect(await redis.client.hget(keys.record("c_4"), "st")).toBe("QUEUED");
 });
 
+test("the record of a delivery keeps 128 bits of the body's hash, and one with the whole hash is still compared", async () => {
+  const [hash, other] = ["a".repeat(64), `${"a".repeat(31)}b${"a".repeat(32)}`];
+  await enqueue(aCall({ id: "c_0" }), claimOf(hash, "12345678"));
+  expect(await redis.client.hget(keys.record("c_0"), "bh")).toBe(hash.slice(0, 32));
+  expect(await redis.client.memory("USAGE", keys.record("c_0"))).toBeLessThan(200);
+  await redis.client.hset(keys.record("c_1"), { st: "INJECTED", bh: hash, by: "another" });
+  for (const id of ["c_0", "c_1"]) {
+    expect((await enqueue(aCall({ id }), claimOf(hash, "87654321"))).kind).toBe("known");
+    expect((await enqueue(aCall({ id }), claimOf(other, "87654321"))).kind).toBe("conflict");
+  }
+});
+
 test("no batch is larger than 1 MiB or 24 calls, and four are under way at once", async () => {
   let release = (): void => {};
   const until = new Promise<void>((resolve) => {

@@ -127,17 +127,8 @@ const TONES: Readonly<Record<string, Tone>> = {
   resume: "good",
 };
 
-function subjectOf({
-  call_id,
-  job,
-  endpoint,
-  run,
-  session,
-  rejected_id,
-  node,
-  calls,
-  selection,
-}: AuditEntry) {
+function subjectOf(entry: AuditEntry) {
+  const { call_id, job, endpoint, deployment, node, run, session, rejected_id, calls, selection } = entry;
   if (run !== undefined && calls !== undefined && calls !== 1) {
     return (
       <a href={linkTo(["audit"], { run })} title={selection}>
@@ -155,6 +146,7 @@ function subjectOf({
   if (job !== undefined) return `job ${job}`;
   if (endpoint !== undefined) return endpoint;
   if (node !== undefined) return node;
+  if (deployment !== undefined) return deployment;
   const id = run ?? session ?? rejected_id ?? "";
   const what = run !== undefined ? "" : session !== undefined ? "session " : "request ";
   return (

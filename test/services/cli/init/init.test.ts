@@ -10,7 +10,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
-import { expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { loadConfig } from "../../../../shared/config/config-dir.ts";
 import { readWebhooks } from "../../../../shared/config/read-webhooks.ts";
 import { freePort } from "../../../../shared/dev/free-port.ts";
@@ -31,6 +31,8 @@ const redis = useRedis();
 const postern = usePostern();
 const ends = useEnds();
 const devnet = useDevnet();
+beforeEach(() => redis.client.flushdb());
+
 const newDir = () => join(tempDir(), "config");
 
 /** A terminal at which somebody answers so, and that keeps the questions. */
@@ -166,7 +168,11 @@ test("postern init writes over a file only after a yes or with --force, and neve
   expect(existsSync(join(dir, "webhooks.toml"))).toBe(false);
 
   expect(await runHere(args, {}, answering("y").terminal)).toMatchObject({ code: 0 });
+  const id = () => loadConfig(readWebhooks, { dir, env: {} }).postern.redis.deployment_id;
+  const before = id();
+  expect(before).toMatch(/^\d{4}-\d{2}-\d{2}-[0-9a-f]{8}$/);
   expect(await runHere([...args, "--yes", "--force"])).toMatchObject({ code: 0 });
+  expect(id()).toBe(before);
   expect(readFileSync(join(dir, "secrets", "runner"), "utf8")).toBe("a secret that is known elsewhere");
   expect(readFileSync(join(dir, ".gitignore"), "utf8")).toBe("*.bak\n/secrets/\n");
 });

@@ -4,9 +4,12 @@ import { beforeEach, expect, test } from "vitest";
 import { posternToml } from "../../../../shared/config/postern-toml.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { Secret } from "../../../../shared/platform/crypto/secret.ts";
+import { silentLogger } from "../../../../shared/platform/log/logger.ts";
+import { Deployment } from "../../../../shared/redis/deployment.ts";
 import { configHash } from "../../../../shared/telemetry/processes/config-hash.ts";
 import { createReadProcesses } from "../../../../shared/telemetry/processes/list.ts";
 import { REPORT_KEPT_MS } from "../../../../shared/telemetry/processes/process.ts";
+import { openReports } from "../../../../shared/telemetry/processes/report.ts";
 import { type RunnerHealth, runnersOf } from "../../../../shared/telemetry/processes/runner-health.ts";
 import { keys, useRedis } from "../../../fixtures/redis.ts";
 import { useReports } from "../../../fixtures/reports.ts";
@@ -134,4 +137,37 @@ test("the hash of a configuration is that of its values, in any order, and of no
   );
   expect(configHash({ a: 2, b: new Map([["x", 10n]]), secret: new Secret("one") })).not.toBe(hash);
   expect(configHash({ a: 1, b: new Map([["x", 11n]]), secret: new Secret("one") })).not.toBe(hash);
+});
+
+test("a report raises the time of the deployment's last report, and tells nothing to data that the process refuses", async () => {
+  const deployment = new Deployment({ id: "2026-01-01-shop" }, silentLogger);
+  const check = deployment.createCheck(redis.partition, { claims: true });
+  await redis.client.hset(keys.deployment, { id: "2026-01-01-shop", at: 5 });
+  const report = () => {
+    const opened = openReports({
+      kind: "webhooks",
+      postern: withDrain(5),
+      redis: redis.client,
+      deployment,
+      log: silentLogger,
+    });
+    return opened.flush().then(() => opened.stop());
+  };
+  const at = async () => Number(await redis.client.hget(keys.deployment, "at"));
+  await report();
+  expect(await at()).toBe(5); // it has not seen it yet
+  await check();
+  await report();
+  const ahead = (await at()) + 60_000;
+  expect(ahead - 60_000).toBeGreaterThan(Date.now() - 60_000);
+  await redis.client.hset(keys.deployment, "at", ahead); // by a clock that was ahead
+  await check();
+  await report();
+  expect(await at()).toBeGreaterThan(ahead);
+  await redis.client.hset(keys.deployment, "at", 5);
+  await report();
+  expect(await at()).toBe(5);
+  await redis.client.hset(keys.deployment, "id", "2026-01-01-other");
+  await report();
+  expect(await at()).toBe(5);
 });

@@ -1,0 +1,188 @@
+import { randomBytes } from "node:crypto";
+import { renameSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+import { AppError, messageOf } from "../platform/errors/app-error.ts";
+import type { Logger } from "../platform/log/logger.ts";
+import type { Metrics } from "../platform/metrics/metrics.ts";
+import { isAbsent, readText } from "../platform/text/read-text.ts";
+import { toIso } from "../platform/time/iso.ts";
+import { defineScript } from "./define-script.ts";
+import { createClaimLayout, LAYOUT } from "./layout.ts";
+import lookAtDeploymentLua from "./look-at-deployment.lua";
+import type { Partition } from "./partition.ts";
+import { integer, numeric, optional, text, tuple } from "./reply.ts";
+
+/** Begins an id (UTC). */
+const DAY = "2026-11-07";
+
+export function newDeploymentId(): string {
+  return `${toIso(Date.now()).slice(0, DAY.length)}-${randomBytes(4).toString("hex")}`;
+}
+
+const DAY_MS = 86_400_000;
+
+/** Whether an empty Redis is the first start of this deployment: until the end of the day after the one in its id. */
+function isNew(id: string): boolean {
+  return Date.now() < Date.parse(id.slice(0, DAY.length)) + 2 * DAY_MS;
+}
+
+const LOOK = defineScript({
+  source: lookAtDeploymentLua,
+  keys: "deployment, layout",
+  args: "id, beginsEmpty, beginsKept, seenAdopted, seenAt, lossMs",
+  constants: { LAYOUT },
+  proof: "expendable",
+  reply: optional(tuple(text, integer, integer, integer, optional(numeric))),
+});
+
+/** The deployment as a process saw it last: when an operator adopted it, and when its last report was. Unix ms by Redis' clock. */
+const Seen = z.strictObject({ id: z.string(), adopted: z.int(), at: z.int() });
+type Seen = z.infer<typeof Seen>;
+
+export type DeploymentOptions = {
+  /** Id in the configuration. Without one it is the first that this process sees. */
+  id?: string | undefined;
+  /** File that keeps what this process has seen. */
+  stateFile?: string | undefined;
+  /** An empty or older Redis is used as it is. */
+  acceptsLoss?: boolean;
+  /** Time of the newest writes that a failover may lose. */
+  lossMs?: number;
+};
+
+const SAVE_EVERY_MS = 10_000;
+
+/**
+ * Tells the deployment's data in Redis from data that is missing, old or another deployment's. The data has an id and the time of the
+ * last report, which each report raises. A process remembers the newest time that it saw. An adoption is newer than all reports before it.
+ */
+export class Deployment {
+  readonly #options: DeploymentOptions;
+  readonly #log: Logger;
+  #seen: Seen | undefined;
+  #problem: string | undefined;
+  #unauditedSince: number | undefined;
+  #savedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: DeploymentOptions, log: Logger) {
+    this.#options = options;
+    this.#log = log;
+    const { id, stateFile } = options;
+    const kept = stateFile === undefined ? undefined : readState(stateFile);
+    if (id === undefined || kept?.id === id) this.#seen = kept;
+  }
+
+  /** Why the data in Redis is refused; undefined if it is not. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** Start of the time whose payments must be audited before jobs are sold again (unix ms); undefined if all are audited. */
+  get unauditedSince(): number | undefined {
+    return this.#unauditedSince;
+  }
+
+  /** The words with which a script compares the data with what was seen (older.lua). `id` is empty while none is known. */
+  get words() {
+    const { id, acceptsLoss = false, lossMs = 0 } = this.#options;
+    const { adopted, at } = (acceptsLoss ? undefined : this.#seen) ?? { adopted: 0, at: 0 };
+    return { id: id ?? this.#seen?.id ?? "", seenAdopted: adopted, seenAt: at, lossMs };
+  }
+
+  /** Throws `start.wrong_redis` if the data is not the deployment's newest. With `claims`, new data may become the deployment's. */
+  createCheck({ redis, keys }: Partition, { claims }: { claims: boolean }): () => Promise<void> {
+    const look = LOOK.on(redis);
+    const { id: configured, acceptsLoss = false } = this.#options;
+    return async () => {
+      const words = this.words;
+      const isFirst = words.seenAt === 0;
+      const mayBeEmpty = acceptsLoss || (isFirst && (configured === undefined || isNew(configured)));
+      const found = await look(
+        { deployment: keys.deployment, layout: keys.layout },
+        {
+          ...words,
+          id: words.id || newDeploymentId(),
+          beginsEmpty: claims && mayBeEmpty,
+          beginsKept: claims && isFirst,
+        },
+      );
+      this.#problem = undefined;
+      if (found === undefined) return;
+      const [id, adopted, at, expects, unauditedSince] = found;
+      if (id === "" && mayBeEmpty) return;
+      this.#problem = problemOf(words.id, { id, at, expects });
+      if (this.#problem !== undefined) throw new AppError("start.wrong_redis", { reason: this.#problem });
+      this.#unauditedSince = unauditedSince;
+      this.#remember({ id, adopted, at });
+    };
+  }
+
+  /** Replies of several connections may come in another order than Redis gave them. */
+  #remember(found: Seen): void {
+    const { adopted, at } = this.#seen ?? found;
+    const isNewer = found.adopted === adopted ? found.at >= at : found.adopted > adopted;
+    if (isNewer || this.#options.acceptsLoss) this.#seen = found;
+    this.#save();
+  }
+
+  #save(): void {
+    const { stateFile } = this.#options;
+    if (stateFile === undefined || performance.now() - this.#savedAt < SAVE_EVERY_MS) return;
+    this.#savedAt = performance.now();
+    try {
+      writeFileSync(`${stateFile}.new`, JSON.stringify(this.#seen));
+      renameSync(`${stateFile}.new`, stateFile);
+    } catch (error) {
+      this.#log.warn("redis.state_not_saved", { reason: messageOf(error) });
+    }
+  }
+}
+
+/** Shows whether the data in Redis is refused. */
+export function registerDeployment(metrics: Metrics, deployment: Deployment): void {
+  const wrong = metrics.gauge(
+    "postern_redis_wrong_data",
+    "1 while Redis is empty, or holds old data or another deployment's",
+  );
+  metrics.beforeScrape(() => wrong.set(deployment.problem === undefined ? 0 : 1));
+}
+
+/** The check of a process that writes: of the deployment first, so that nothing is written to a wrong Redis, then of the layout. */
+export function createClaimData(partition: Partition, deployment: Deployment | undefined) {
+  const check = deployment?.createCheck(partition, { claims: true });
+  const claim = createClaimLayout(partition);
+  return async (): Promise<void> => {
+    await check?.();
+    await claim();
+  };
+}
+
+const REMEDY =
+  "Start the right Redis with its newest data, or correct [redis] in postern.toml. Nothing is accepted until then, and no process has to " +
+  "be restarted. If the data is lost, run `postern redis adopt` (docs/backup.md#adopt)";
+
+function problemOf(expected: string, found: { id: string; at: number; expects: number }): string | undefined {
+  const { id, at, expects } = found;
+  if (id === "") {
+    const first = `If this is the first start, run \`postern redis adopt --without-audit --reason "first start"\``;
+    return `Redis is empty, but must hold the data of deployment ${expected}. ${REMEDY}. ${first}`;
+  }
+  if (expected !== "" && id !== expected)
+    return `Redis holds the data of deployment ${id}, but must hold that of ${expected}. ${REMEDY}`;
+  if (expects === 0) return undefined;
+  const newest = `a process has seen its report of ${toIso(expects)}`;
+  return at === 0
+    ? `Redis has lost the data of deployment ${id}: ${newest}. ${REMEDY}`
+    : `Redis holds an old copy of deployment ${id}: its last report is of ${toIso(at)}, but ${newest}. ${REMEDY}`;
+}
+
+/** Undefined before the first start. Throws `start.config_invalid`. */
+function readState(path: string): Seen | undefined {
+  if (isAbsent(path)) return undefined;
+  try {
+    return Seen.parse(JSON.parse(readText(path)));
+  } catch (cause) {
+    const reason = `[redis] state_file ${path} cannot be read: ${messageOf(cause)}`;
+    throw new AppError("start.config_invalid", { reason, cause });
+  }
+}

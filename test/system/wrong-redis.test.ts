@@ -1,0 +1,208 @@
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, expect, test } from "vitest";
+import { createProducer } from "../../services/producer/producer.ts";
+import { createWebhooksGateway } from "../../services/webhooks-gateway/gateway.ts";
+import { writeConfig } from "../../shared/config/config-tables.ts";
+import { startRedis } from "../../shared/dev/redis.ts";
+import { eventually } from "../../shared/dev/wait.ts";
+import type { ServedPart } from "../../shared/part/part.ts";
+import { delay } from "../../shared/platform/time/clock.ts";
+import { newDeploymentId } from "../../shared/redis/deployment.ts";
+import { useEnds } from "../fixtures/ends.ts";
+import { keys, useOwnRedis } from "../fixtures/redis.ts";
+import { runHere } from "../services/cli/run-here.ts";
+import { send } from "../support/http.ts";
+import { recordingLog } from "../support/recording-log.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const redis = useOwnRedis();
+const ends = useEnds();
+const endpoint = { path: "/a", job_id: 1, auth: "none" as const, idempotency_header: "X-Id" };
+/** A process looks once a second. */
+const SEEN_MS = 1500;
+const OLD_ID = "2026-01-01-shop";
+
+beforeEach(() => redis.client.flushdb());
+
+type Table = { deployment_id?: string; state_file?: string; url?: string; durability?: "relaxed" };
+
+async function gateway(table: Table = {}) {
+  const log = recordingLog();
+  const postern = { redis: { url: redis.url, ...table } };
+  const part = createWebhooksGateway({ postern, webhooks: { endpoints: [endpoint] }, log });
+  ends.defer(() => part.close(100));
+  const { address } = await part.listen("127.0.0.1:0");
+  const deliver = async (id: string) =>
+    (await send(address, { path: "/a", headers: { "X-Id": id }, body: id })).json();
+  return { part, deliver, log };
+}
+
+const isReady = (part: Pick<ServedPart, "readiness">) =>
+  eventually("it is ready", () => part.readiness().ready);
+const stateOf = (part: Pick<ServedPart, "readiness">) => String(part.readiness().checks["redis"]);
+const isRefused = (part: Pick<ServedPart, "readiness">, reason: RegExp) =>
+  eventually(`it is refused: ${reason}`, () => !part.readiness().ready && reason.test(stateOf(part)));
+
+/** Stops Redis, and starts it at the same port with these files in place of its own. */
+async function restartedWith(files?: string): Promise<void> {
+  await redis.server.kill("SIGKILL");
+  rmSync(join(redis.server.dir, "appendonlydir"), { recursive: true, force: true });
+  if (files !== undefined) cpSync(files, join(redis.server.dir, "appendonlydir"), { recursive: true });
+  await redis.server.restart();
+}
+
+/** A copy of what Redis has on its disk. */
+function copied(): string {
+  const copy = join(tempDir(), "appendonlydir");
+  cpSync(join(redis.server.dir, "appendonlydir"), copy, { recursive: true });
+  return copy;
+}
+
+function adopt(table: Table, ...more: string[]) {
+  const configDir = tempDir();
+  writeConfig(configDir, { postern: { redis: { url: redis.url, ...table } } });
+  return runHere(["redis", "adopt", "--config-dir", configDir, "--reason", "a test", ...more]);
+}
+
+test("a gateway and a producer refuse a Redis that comes back empty, go on once the right one is back, and need no restart", async () => {
+  const { part, deliver, log } = await gateway();
+  const injected: string[] = [];
+  const producer = createProducer({
+    postern: { redis: { url: redis.url } },
+    inject: async ({ body }) => void injected.push(body.toString()),
+  });
+  ends.defer(() => producer.close(100));
+  await Promise.all([part.ready(), producer.ready()]);
+  expect((await deliver("one"))["status"]).toBe("accepted");
+  await eventually("it is injected", () => injected.length === 1);
+  const files = copied();
+
+  await restartedWith();
+  await Promise.all([isRefused(part, /has lost the data of deployment/), isRefused(producer, /has lost/)]);
+  expect(await deliver("two")).toMatchObject({ status: 503, code: "queue.wrong_redis" });
+  expect(await redis.client.exists(keys.layout, keys.queues)).toBe(0);
+  const alarms = () => log.events.filter(({ event }) => event === "redis.unusable");
+  expect(alarms()).toHaveLength(1);
+  expect(alarms()[0]?.fields).toMatchObject({
+    code: "start.wrong_redis",
+    reason: expect.stringContaining("postern redis adopt"),
+  });
+
+  await restartedWith(files);
+  await Promise.all([isReady(part), isReady(producer)]);
+  expect((await deliver("three"))["status"]).toBe("accepted");
+  await eventually("it is injected", () => injected.includes("three"));
+  expect(injected).toEqual(["one", "three"]);
+});
+
+test("an old copy is refused, and none of its calls is sent; a process that starts on it refuses it too", async () => {
+  const { part, deliver } = await gateway();
+  await part.ready();
+  await deliver("waits in the copy");
+  const files = copied();
+  const injected: string[] = [];
+  const produce = () =>
+    createProducer({
+      postern: { redis: { url: redis.url } },
+      inject: async ({ body }) => void injected.push(body.toString()),
+    });
+  const producer = produce();
+  ends.defer(() => producer.close(100));
+  await producer.ready();
+  await eventually("it is injected", () => injected.length === 1);
+  await redis.client.hincrby(keys.deployment, "at", 1); // as a report does
+  await delay(SEEN_MS);
+
+  await restartedWith(files);
+  const old =
+    /holds an old copy of deployment .*: its last report is of .*, but a process has seen its report of/;
+  await Promise.all([isRefused(part, old), isRefused(producer, old)]);
+  const fresh = produce();
+  ends.defer(() => fresh.close(100));
+  await isRefused(fresh, old);
+  expect(injected.filter((body) => body === "waits in the copy")).toHaveLength(1);
+
+  expect((await adopt({})).code).toBe(0);
+  await Promise.all([isReady(part), isReady(producer), isReady(fresh)]);
+  await eventually("it is injected again", () => injected.length === 2);
+});
+
+test("another deployment's Redis is refused by its id, and left as it is", async () => {
+  const other = await startRedis({ env: process.env, dir: tempDir() });
+  ends.defer(() => other.stop());
+  const theirs = await gateway({ url: other.url, deployment_id: newDeploymentId() });
+  await theirs.part.ready();
+  const ours = await gateway({ url: other.url, deployment_id: OLD_ID });
+  await isRefused(ours.part, /holds the data of deployment .*, but must hold that of 2026-01-01-shop/);
+  expect(await ours.deliver("a")).toMatchObject({ code: "queue.wrong_redis" });
+  expect((await theirs.deliver("b"))["status"]).toBe("accepted");
+});
+
+test("an empty Redis is the first start of a new id, and an alarm for an older one, until it is adopted", async () => {
+  const first = await gateway({ deployment_id: newDeploymentId() });
+  await first.part.ready();
+  await first.part.close(100);
+  await redis.client.flushdb();
+
+  const { part, deliver } = await gateway({ deployment_id: OLD_ID });
+  await isRefused(part, /Redis is empty, but must hold the data of deployment 2026-01-01-shop/);
+  expect(await redis.client.exists(keys.deployment, keys.layout)).toBe(0);
+  const unknown = await adopt({ deployment_id: OLD_ID });
+  expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining("--since is required")]);
+  const adopted = await adopt({ deployment_id: OLD_ID }, "--without-audit");
+  expect([adopted.code, adopted.stdout]).toEqual([
+    0,
+    "adopted for deployment 2026-01-01-shop: its processes go on within seconds\n",
+  ]);
+  await isReady(part);
+  expect((await deliver("a"))["status"]).toBe("accepted");
+  const [[, line] = []] = await redis.client.xrange(keys.audit("acts"), "-", "+");
+  expect(line).toEqual(expect.arrayContaining(["adopt", OLD_ID, "a test", "without audit"]));
+});
+
+test("the data of another deployment is adopted only by its name", async () => {
+  const id = newDeploymentId();
+  const { part } = await gateway({ deployment_id: id });
+  await part.ready();
+  const refused = await adopt({ deployment_id: OLD_ID });
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining(`add --replace ${id}`)]);
+  expect((await adopt({ deployment_id: OLD_ID }, "--replace", id)).code).toBe(0);
+  await isRefused(part, /holds the data of deployment 2026-01-01-shop/);
+  const ours = await gateway({ deployment_id: OLD_ID });
+  await ours.part.ready();
+});
+
+test("a state file tells a process that starts after the loss", async () => {
+  const file = join(tempDir(), "seen.json");
+  const before = await gateway({ state_file: file });
+  await before.part.ready();
+  const { id } = JSON.parse(readFileSync(file, "utf8"));
+  expect(await redis.client.hget(keys.deployment, "id")).toBe(id);
+  await before.part.close(100);
+
+  await restartedWith();
+  const { part } = await gateway({ state_file: file });
+  await isRefused(part, RegExp(`has lost the data of deployment ${id}`));
+  writeFileSync(file, "no JSON");
+  expect(() =>
+    createWebhooksGateway({
+      postern: { redis: { url: redis.url, state_file: file } },
+      webhooks: { endpoints: [endpoint] },
+    }),
+  ).toThrow(/state_file .* cannot be read/);
+});
+
+test("with durability relaxed, whose loss is accepted, an empty Redis is used as it is", async () => {
+  const { part, deliver } = await gateway({ durability: "relaxed" });
+  await part.ready();
+  await restartedWith();
+  await eventually("it is taken", async () => (await deliver("a"))["status"] === "accepted");
+});
+
+test("the data of a release without ids is taken as this deployment's, and not as another's copy later", async () => {
+  await redis.client.set(keys.layout, JSON.stringify({ layout: 5, release: "0.0.9" }));
+  const { part } = await gateway({ deployment_id: OLD_ID });
+  await part.ready();
+  expect(await redis.client.hget(keys.deployment, "id")).toBe(OLD_ID);
+});
