@@ -105,6 +105,8 @@ describe("404", () => {
     const unknown = await get(`/api/v1/calls/c_${"0".repeat(32)}`);
     expect(refusalOf(unknown)).toEqual([404, "call.unknown"]);
     expect(unknown.json()["detail"]).toContain("is unknown: there was no such call");
-    expect(refusalOf(await get("/api/v1/calls/c_1"))).toEqual([404, "request.not_found"]);
+    const short = await get("/api/v1/calls/c_1");
+    expect(refusalOf(short)).toEqual([404, "request.not_found"]);
+    expect(short.json()["detail"]).toBe("call_id: must be a call id: c_ and 32 lower-case hex digits");
   });
 });
