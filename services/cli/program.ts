@@ -331,7 +331,7 @@ function addRedisAcl(program: ProgramCommand, deps: ProgramDeps): void {
     )
     .option("--name <name>", "name of the deployment, as [redis] name", "postern")
     .action(async (user: ProcessKind, { name, json }: { name: string; json?: boolean }) => {
-      const { aclRules } = await import("../../shared/redis/rights.ts");
+      const { aclRules } = await import("../../shared/redis/acl-rights.ts");
       const rules = aclRules(user, name);
       deps.print(json ? jsonLine({ user, rules }) : `ACL SETUSER ${user} on >PASSWORD ${rules}\n`);
     });

@@ -4,7 +4,7 @@ import { createFindNamed, normalized, wholeId } from "./named-calls.ts";
 import { beginningOf, isUnlisted, type SearchOptions } from "./search.ts";
 import { createSources, isFound } from "./sources.ts";
 
-/** What the calls that match are counted by. */
+/** The fields that matching calls are counted by. */
 export const FACETS = ["state", "endpoint", "job", "event", "code"] as const;
 export type FacetName = (typeof FACETS)[number];
 
@@ -21,9 +21,9 @@ export type CallFacets = {
 export type CountFacets = (search: CallSearch) => Promise<CallFacets>;
 
 const SHOWN = 10;
-/** So many values of a facet are told apart: a sender chooses its event types. */
+/** Limit on the distinct values of a facet: a sender chooses its event types. */
 const VALUES_MAX = 1000;
-/** Of so many calls is known that they were counted. A call that moves meanwhile, and is none of them, may count twice. */
+/** Limit on the ids that are remembered to count no call twice. Beyond it, a call that moves meanwhile may count twice. */
 const SEEN_MAX = 20_000;
 
 /** Counts all calls that a search finds. Only some of them are in memory at a time. */

@@ -1,8 +1,8 @@
 import type { FoundCall } from "./found-call.ts";
 
 /*
- * What somebody types or pastes to find a call: the beginning of an id of the call, of its delivery, its payer or its transaction; its job;
- * or a part of its event type, its endpoint or its error. Upper and lower case are the same. It has no operators.
+ * A text that finds calls. It is the beginning of an id: of the call, its delivery, its payer or its transaction. Or it is the job, or a part
+ * of the event type, the endpoint or the error. Upper and lower case are the same. It has no operators.
  */
 
 const LENGTH_MAX = 200;

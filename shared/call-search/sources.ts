@@ -14,7 +14,7 @@ import { hasText } from "./search-text.ts";
 /** Pages of calls, newest first. Not all of them may match. */
 export type Source = AsyncGenerator<FoundCall[]>;
 
-/** What bounds a search. */
+/** The bounds of a search. */
 export type Limits = {
   /** Aborted once its time is up. */
   signal: AbortSignal;
@@ -34,7 +34,7 @@ export function createSources(partition: Partition) {
   const history = createHistoryPages(partition);
   const payments = createPaymentList(partition);
 
-  /** What no queue holds: unless a state or a call is named, the payments of which nothing is known yet. */
+  /** Payments whose calls are in no queue. Without a state or the name of a call, only those whose outcome is open. */
   function ofPayments(search: CallSearch, signal: AbortSignal): Source[] {
     const { state, origin, endpoint, deliveryId, event, code, payer, since, until } = search;
     if ([endpoint, deliveryId, event, code].some((each) => each !== undefined) || origin === "webhook")
@@ -153,13 +153,32 @@ export function ofFailed({
   return { ...NOTHING, id, state: "failed", at: failedAt, ...place, ...known };
 }
 
-export function ofEnded({ id, queue, endedAt, error, ms: _, ...known }: EndedCall): FoundCall {
-  const place = { origin: originOf(queue), job: jobOf(queue) };
-  return { ...NOTHING, id, state: "injected", at: endedAt, endedAt, ...place, ...known, ...ofError(error) };
+/** Without spreads: half a million calls are counted at a time. */
+export function ofEnded(call: EndedCall): FoundCall {
+  const { code, reason } = ofError(call.error);
+  return {
+    id: call.id,
+    state: "injected",
+    at: call.endedAt,
+    origin: originOf(call.queue),
+    job: jobOf(call.queue),
+    endpoint: call.endpoint,
+    deliveryId: call.deliveryId,
+    payer: call.payer,
+    transaction: call.transaction,
+    event: call.event,
+    acceptedAt: call.acceptedAt,
+    endedAt: call.endedAt,
+    attempts: call.attempts,
+    code,
+    reason,
+  };
 }
 
+const NO_ERROR = { code: undefined, reason: undefined };
+
 function ofError(error: string | undefined): Pick<FoundCall, "code" | "reason"> {
-  return error === undefined ? { code: undefined, reason: undefined } : toFailure(error);
+  return error === undefined ? NO_ERROR : toFailure(error);
 }
 
 export function ofPayment({ id, state, terms, claimedAt, settlement, reason }: PaymentSummary): FoundCall {

@@ -60,7 +60,7 @@ export const CallSearch = z.strictObject({
   payer: payer.optional(),
   transaction: transaction.optional(),
   event: z.string().min(1).max(1024).optional(),
-  /** Of its failure, or its last failed attempt. */
+  /** Error code of its failure, or of its last failed attempt. */
   code: errorCode.optional(),
   origin: z.enum(ORIGINS).optional(),
   job: jobKey.optional(),

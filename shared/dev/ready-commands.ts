@@ -1,11 +1,11 @@
 import type { EndpointToml } from "../config/endpoint-toml.ts";
 import { PROGRAM_OF_CLONE } from "../platform/lifecycle/environment.ts";
 import { shellQuote } from "../platform/text/shell-quote.ts";
-import { secretText, showsSecret } from "../senders/auth.ts";
-import { keysFor } from "../senders/key.ts";
-import type { Scheme } from "../senders/scheme.ts";
-import { encodeAs } from "../senders/sent.ts";
-import { isHmac, macOf } from "../senders/verifier.ts";
+import { secretText, showsSecret } from "../webhook-auth/auth-modes.ts";
+import { keysFor } from "../webhook-auth/key.ts";
+import { encodeAs } from "../webhook-auth/sent-signature.ts";
+import type { Scheme } from "../webhook-auth/signature-scheme.ts";
+import { isHmac, macOf } from "../webhook-auth/verifier.ts";
 
 type CurlOptions = {
   /** `host:port` of the gateway. */

@@ -31,7 +31,7 @@ export type FetchedCall = {
   attemptsStarted: number;
   /** How many attempts are in its log: all before this one, also across replays. */
   attemptsBefore: number;
-  /** The newest failure in its log, as it is stored there (call-log.ts); empty if there is none. */
+  /** The newest failure in its log, as it is stored there (call-log.ts). It may be empty. */
   lastFailure: string;
   /** How many processes have ended with it in hand. */
   crashes: number;

@@ -1,5 +1,5 @@
--- Answers for the first of the calls what is stored without their bodies, and their last failure: as many as can be looked through at once,
--- and at least one.
+-- Answers the first of the calls without their bodies, each with its last failure. They are as many as can be looked through at once, and at
+-- least one.
 --@include "./bodiless.lua"
 --@include "./last-failure.lua"
 local heads, budget = {}, SCANNED_AT_ONCE

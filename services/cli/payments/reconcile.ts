@@ -4,7 +4,7 @@ import type { Reconciled } from "../../../shared/console/reconcile.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { systemClock } from "../../../shared/platform/time/clock.ts";
 import { callIdsOf } from "../call-ids.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";

@@ -3,7 +3,7 @@ import type { RefundCase } from "../../../shared/console/refunds.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { callIdsOf } from "../call-ids.ts";
 import { createListing } from "../listing.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import { amountOf, toneOfState } from "../payments/list.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { age, counted, toSeconds } from "../text.ts";

@@ -3,7 +3,7 @@ import type { RefundExportView } from "../../../shared/console/refunds.ts";
 import { EXPORT_ID, newExportId } from "../../../shared/payments/refund-export.ts";
 import { AppError } from "../../../shared/platform/errors/app-error.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { pagesOf } from "../pages.ts";
+import { pagesOf } from "../pagination.ts";
 import { LATE } from "../payments/show.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, jsonLine } from "../text.ts";

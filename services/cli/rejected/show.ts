@@ -1,6 +1,6 @@
 import type { RejectedDetail } from "../../../shared/console/rejected.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
-import { adviceFor } from "../../../shared/senders/advice.ts";
+import { adviceFor } from "../../../shared/webhook-auth/advice.ts";
 import { bodyText } from "../body.ts";
 import type { ProgramDeps } from "../program-deps.ts";
 import { counted, facts, jsonLine, withAge } from "../text.ts";

@@ -45,7 +45,7 @@ export type EndedCall = {
   error: string | undefined;
 };
 
-/** What a producer knows of the attempts of a call that its runner took. */
+/** The attempts of a call that its runner took. */
 export type Tried = {
   /** All of them, also across replays. */
   attempts: number;
@@ -141,14 +141,30 @@ type Line = [
   endedAfter: number,
   attempts: number | readonly [attempts: number, ms: number],
   queue: string,
-  ...rest: (string | null)[],
+  endpoint?: string | null,
+  deliveryId?: string | null,
+  payer?: string | null,
+  transaction?: string | null,
+  event?: string | null,
+  error?: string | null,
 ];
 
-function toCall(line: string, at: number): EndedCall {
-  const [id, acceptedAfter, endedAfter, tried, queue, ...rest] = JSON.parse(line) as Line;
-  const [attempts = 0, ms] = typeof tried === "number" ? [tried] : tried;
-  const [acceptedAt, endedAt] = [at + acceptedAfter, at + endedAfter];
-  const [endpoint, deliveryId, payer, transaction, event, error] = rest.map((text) => text ?? undefined);
-  const known = { endpoint, deliveryId, payer, transaction, event, error };
-  return { id, queue, acceptedAt, endedAt, attempts, ms, ...known };
+/** Reads the places one by one: half a million lines are read at a time, and destructuring takes twice as long. */
+function toCall(stored: string, at: number): EndedCall {
+  const line = JSON.parse(stored) as Line;
+  const tried = line[3];
+  return {
+    id: line[0],
+    queue: line[4],
+    acceptedAt: at + line[1],
+    endedAt: at + line[2],
+    attempts: typeof tried === "number" ? tried : tried[0],
+    ms: typeof tried === "number" ? undefined : tried[1],
+    endpoint: line[5] ?? undefined,
+    deliveryId: line[6] ?? undefined,
+    payer: line[7] ?? undefined,
+    transaction: line[8] ?? undefined,
+    event: line[9] ?? undefined,
+    error: line[10] ?? undefined,
+  };
 }

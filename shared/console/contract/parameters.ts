@@ -56,7 +56,7 @@ export const transaction = z
   .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
   .transform((text) => text.toLowerCase());
 
-/** What somebody types to find calls. */
+/** Free text that finds calls. */
 export const searchText = z
   .string()
   .superRefine((text, context) => {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { NotNow, Refused } from "../../../services/producer/outcomes.ts";
+import { NotNow, Refused } from "../../../services/producer/retry-policy.ts";
 import { callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
 import type { JobCall } from "../../../shared/call/job-call.ts";
 import { createCountFacets } from "../../../shared/call-search/facets.ts";

@@ -1,7 +1,6 @@
 import type { AuditEntryView as AuditEntry } from "../../../../shared/console/audit-trail.ts";
 import { ask } from "../../api/ask.ts";
 import { usePages } from "../../api/use-pages.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { shortened } from "../../ui/copy.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
@@ -11,6 +10,7 @@ import { counted } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
 import { Time } from "../../ui/time.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
 import { merged } from "./merged.ts";
 
 const AT_ONCE = 100;

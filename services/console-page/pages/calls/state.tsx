@@ -1,5 +1,5 @@
 import { Badge, type Tone } from "../../ui/notice.tsx";
-import { wordsOf } from "../payments/words.ts";
+import { wordsOf } from "../payments/state-words.ts";
 
 /** What each state of a call is called, and how it stands with it. */
 const STATES: Readonly<Record<string, readonly [word: string, tone: Tone]>> = {

@@ -1,8 +1,8 @@
 import { callsIn, type PaidSum, type PartialSum } from "../../api/payments.ts";
-import { linkTo } from "../../route.ts";
 import { amountsText, paidText } from "../../ui/amount.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { count, counted } from "../../ui/number.ts";
+import { linkTo } from "../../url-fragment.ts";
 
 /** What a discard does to the money: how many of its calls are paid, how much that is, and how many are not. */
 export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number }) {

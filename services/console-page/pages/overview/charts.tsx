@@ -1,11 +1,11 @@
 import { useMemo } from "preact/hooks";
-import { goTo, linkTo } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { Chart, type ChartProps, type Line, type Marker } from "../../ui/chart.tsx";
 import { Empty } from "../../ui/notice.tsx";
 import { count, rate } from "../../ui/number.ts";
 import type { Span } from "../../ui/span.tsx";
 import { shortDuration } from "../../ui/time.tsx";
+import { goTo, linkTo } from "../../url-fragment.ts";
 import { between } from "../calls/window.tsx";
 import { MarkerList } from "./markers.tsx";
 import type { Points } from "./points.ts";

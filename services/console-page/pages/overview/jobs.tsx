@@ -1,11 +1,11 @@
 import type { FlowJob } from "../../api/flow.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
 import { count } from "../../ui/number.ts";
 import type { Span } from "../../ui/span.tsx";
 import { duration } from "../../ui/time.tsx";
 import { titleOf } from "../../ui/why.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
 
 /** What became of each job's calls in the span, the busiest first. */
 export function FlowJobs({ jobs, span }: { jobs: readonly FlowJob[]; span: Span }) {

@@ -1,8 +1,8 @@
 import type { Queues } from "../../api/flow.ts";
-import { linkTo } from "../../route.ts";
 import { count, rate } from "../../ui/number.ts";
 import { Tile } from "../../ui/tile.tsx";
 import { shortDuration } from "../../ui/time.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { type Points, slowestOf } from "./points.ts";
 
 type Props = {

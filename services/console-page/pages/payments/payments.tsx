@@ -1,9 +1,9 @@
 import { useOverview } from "../../api/overview.ts";
 import { notDoneIn } from "../../api/payments.ts";
-import { useQuery } from "../../route.ts";
 import { Live } from "../../ui/live.tsx";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Segments } from "../../ui/segments.tsx";
+import { useQuery } from "../../url-fragment.ts";
 import { AuditView } from "./audit.tsx";
 import { PaymentList } from "./list.tsx";
 import { PricesView } from "./prices.tsx";

@@ -9,9 +9,9 @@ import {
   withdrawRefund,
 } from "../../api/payments.ts";
 import { useMayOperate } from "../../api/session.ts";
-import { linkTo } from "../../route.ts";
 import { Confirm } from "../../ui/confirm.tsx";
 import { NotDone } from "../../ui/notice.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { type Act, ActDialog } from "../failed/act.tsx";
 import { amountOf } from "./list.tsx";
 import { ResolveDialog } from "./resolve.tsx";

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { DevAccount } from "../../../../services/dev/chain/chain.ts";
-import { Refused } from "../../../../services/producer/outcomes.ts";
+import { Refused } from "../../../../services/producer/retry-policy.ts";
 import type { Delivery } from "../../../../shared/call-search/deliver-result.ts";
 import { eventually } from "../../../../shared/dev/wait.ts";
 import { usePayments } from "../../../fixtures/payments.ts";
