@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../../api/ask.ts";
 import type { FoundCall } from "../../api/calls.ts";
+import type { Rejected } from "../../api/jobs.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { Icon } from "../../ui/icons.tsx";
@@ -13,7 +14,8 @@ import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { goTo, linkTo, useQuery } from "../../url-fragment.ts";
-import { meaningOf, takenFor } from "./search.ts";
+import { Facets, useFacetFilters } from "./facets.tsx";
+import { RefusedNotice } from "./refused-notice.tsx";
 import { CallState, STATE_CHOICES } from "./state.tsx";
 import { useWindow, WindowChip } from "./window.tsx";
 
@@ -24,21 +26,28 @@ export function CallsPage() {
   const [query, change] = useQuery();
   const window = useWindow();
   const search = {
-    ...meaningOf(query.get("q") ?? ""),
-    state: query.get("state") ?? undefined,
+    q: query.get("q") || undefined,
+    ...useFacetFilters(),
     origin: query.get("origin") ?? undefined,
     since: useSince(),
     ...window,
   };
   const [isComplete, setComplete] = useState(true);
+  const [rejected, setRejected] = useState<readonly Rejected[]>([]);
   const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
     const asked = { ...search, cursor, limit: AT_ONCE };
     const found = await ask("GET", "api/v1/calls", asked, signal);
     setComplete(found.is_complete);
+    if (cursor === undefined) setRejected(found.rejected);
     return { items: found.calls, next: found.next };
   });
   const isNarrow = useMedia(NARROW);
   const { items, isLoading, refused, reload } = list;
+  const [turn, setTurn] = useState(0);
+  const refresh = () => {
+    reload();
+    setTurn((before) => before + 1);
+  };
   const hasSearch = Object.values(search).some((value) => value !== undefined);
   return (
     <>
@@ -49,31 +58,37 @@ export function CallsPage() {
             Origin {search.origin}: show all
           </button>
         )}
-        <button type="button" onClick={reload}>
+        <button type="button" onClick={refresh}>
           Refresh
         </button>
       </PageHead>
       <Search />
       <WhyNot answer={{ ...list, reload: list.again }} title="Search failed" />
-      <section class="card" aria-label="Search results" aria-busy={isLoading}>
-        <div class="call-row row-head" aria-hidden="true">
-          <span>Call</span>
-          <span>State</span>
-          <span>Origin</span>
-          <span>Job</span>
-          <span>Details</span>
-          <span>Updated</span>
-        </div>
-        <VirtualRows
-          label="Calls, newest first"
-          count={items.length}
-          rowHeight={isNarrow ? 76 : 44}
-          onEnd={list.more}
-          row={(index) => <Row call={items[index]} />}
-        />
-        {items.length === 0 && !isLoading && refused === undefined && <NothingFound hasSearch={hasSearch} />}
-        {isLoading && <p class="card-body muted">Searching</p>}
-      </section>
+      <RefusedNotice requests={rejected} />
+      <div class="with-facets">
+        <Facets search={search} turn={turn} />
+        <section class="card" aria-label="Search results" aria-busy={isLoading}>
+          <div class="call-row row-head" aria-hidden="true">
+            <span>Call</span>
+            <span>State</span>
+            <span>Origin</span>
+            <span>Job</span>
+            <span>Details</span>
+            <span>Updated</span>
+          </div>
+          <VirtualRows
+            label="Calls, newest first"
+            count={items.length}
+            rowHeight={isNarrow ? 76 : 44}
+            onEnd={list.more}
+            row={(index) => <Row call={items[index]} />}
+          />
+          {items.length === 0 && !isLoading && refused === undefined && (
+            <NothingFound hasSearch={hasSearch} />
+          )}
+          {isLoading && <p class="card-body muted">Searching</p>}
+        </section>
+      </div>
       {!isComplete && !isLoading && (
         <Notice tone="warn" title="Results may be incomplete">
           The search stopped before it had checked every call. To find the rest, narrow the search, for
@@ -99,18 +114,19 @@ function Search() {
 
   const submit = (event: Event) => {
     event.preventDefault();
-    const { id } = meaningOf(text);
-    if (typeof id === "string" && /^c_[0-9a-f]{32,}$/i.test(id)) goTo(linkTo(["calls", id]));
-    else change({ q: text.trim() });
+    const wanted = text.trim();
+    if (/^c_[0-9a-f]{32}$/i.test(wanted)) goTo(linkTo(["calls", wanted.toLowerCase()]));
+    else change({ q: wanted });
     // So that the keys walk through what is found.
     field.current?.blur();
   };
-  const taken = takenFor(text);
   return (
     <search>
       <form class="filters" onSubmit={submit}>
         <div class="filter search">
-          <label for="q">Call id, delivery id, payer, transaction, endpoint or job</label>
+          <label for="q">
+            Start of any id, payer or transaction; or part of an event type, endpoint or error
+          </label>
           <div class="search-box">
             <Icon name="search" />
             <input
@@ -122,15 +138,11 @@ function Search() {
               placeholder="Search calls"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
-              aria-describedby="q-taken"
             />
             <span class="kbd" aria-hidden="true">
               /
             </span>
           </div>
-          <p id="q-taken" class="muted small search-taken" aria-live="polite">
-            {taken === undefined ? "" : `Press Enter to search by ${taken}.`}
-          </p>
         </div>
         <label class="filter">
           <span>State</span>
@@ -177,8 +189,8 @@ function Row({ call }: { call: FoundCall | undefined }) {
 }
 
 /** Why it failed, or else who paid or sent it. */
-function knownOf({ code, reason, transaction, payer, delivery_id }: FoundCall): string {
-  if (code !== null) return problemWords(code, reason ?? "");
+function knownOf({ state, code, reason, transaction, payer, delivery_id }: FoundCall): string {
+  if (code !== null) return `${state === "failed" ? "" : "Last error: "}${problemWords(code, reason ?? "")}`;
   if (payer !== null)
     return `paid by ${shortened(payer, 8, 4)}${transaction === null ? "" : `, ${shortened(transaction, 8, 4)}`}`;
   return delivery_id === null ? (reason ?? "") : `delivery ${delivery_id}`;
