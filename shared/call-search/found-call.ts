@@ -47,7 +47,7 @@ export type FoundCall = {
 
 /** Selects calls that meet every field present. `since` and `until` are of the call's `at`, both inclusive. */
 export type CallSearch = {
-  /** Text that is given by hand (search-text.ts). */
+  /** Text that is given by hand (shared/call/search-text.ts). */
   text?: string | undefined;
   /** A whole id, or a prefix of it. */
   id?: string | undefined;

@@ -1,4 +1,5 @@
 import { idsOfKey, type JobIds, jobKey } from "../call/job-ids.ts";
+import { hasText } from "../call/search-text.ts";
 import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
 import { createFailedCalls, type FailedCall, toFailure } from "../queue/failed.ts";
 import type { FailedHead } from "../queue/failed-head.ts";
@@ -9,7 +10,6 @@ import type { Partition } from "../redis/partition.ts";
 import type { CallSearch, CallState, FoundCall } from "./found-call.ts";
 import type { EndedCall } from "./history/block.ts";
 import { createHistoryPages } from "./history/read.ts";
-import { hasText } from "./search-text.ts";
 
 /** Pages of calls, newest first. Not all of them may match. */
 export type Source = AsyncGenerator<FoundCall[]>;

@@ -1,7 +1,7 @@
 import { Option } from "commander";
 import { ORIGINS } from "../../../shared/call/origin.ts";
+import { problemOfText } from "../../../shared/call/search-text.ts";
 import { CALL_STATES } from "../../../shared/call-search/found-call.ts";
-import { problemOfText } from "../../../shared/call-search/search-text.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import {
   CALL,

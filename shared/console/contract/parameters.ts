@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { CALL_ID, NOT_A_CALL_ID } from "../../call/call-id.ts";
 import { whyNoJobKey } from "../../call/job-ids.ts";
-import { problemOfText } from "../../call-search/search-text.ts";
+import { problemOfText } from "../../call/search-text.ts";
 import { isAddress } from "../../chain/address.ts";
 import { isErrorCode } from "../../platform/errors/codes.ts";
 import { readGate } from "../../queue/queue-name.ts";

@@ -103,7 +103,8 @@ describe("the page of calls", needs("chromium"), () => {
       await expect.poll(() => found(page).count()).toBe(3);
       await page.getByRole("searchbox").fill("invoice*");
       await page.keyboard.press("Enter");
-      await page.getByText("q: must be plain text without wildcards").waitFor();
+      await page.getByText("The search must be plain text without wildcards").waitFor();
+      expect(await found(page).count()).toBe(3);
     });
 
     test("a call of which nothing is known is said to be unknown, with what to do", async () => {

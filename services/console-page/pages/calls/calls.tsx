@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { problemOfText } from "../../../../shared/call/search-text.ts";
 import { ask } from "../../api/ask.ts";
 import type { FoundCall } from "../../api/calls.ts";
 import type { Rejected } from "../../api/jobs.ts";
@@ -112,9 +113,11 @@ function Search() {
     change({ focus: "" });
   }, [query, change]);
 
+  const problem = text.trim() === "" ? undefined : problemOfText(text);
   const submit = (event: Event) => {
     event.preventDefault();
     const wanted = text.trim();
+    if (problem !== undefined) return;
     if (/^c_[0-9a-f]{32}$/i.test(wanted)) goTo(linkTo(["calls", wanted.toLowerCase()]));
     else change({ q: wanted });
     // So that the keys walk through what is found.
@@ -138,11 +141,16 @@ function Search() {
               placeholder="Search calls"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
+              aria-invalid={problem !== undefined}
+              aria-describedby="q-problem"
             />
             <span class="kbd" aria-hidden="true">
               /
             </span>
           </div>
+          <p id="q-problem" class="small" aria-live="polite">
+            {problem === undefined ? "" : `The search ${problem}.`}
+          </p>
         </div>
         <label class="filter">
           <span>State</span>

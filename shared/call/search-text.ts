@@ -1,5 +1,3 @@
-import type { FoundCall } from "./found-call.ts";
-
 /*
  * A text that finds calls. It is the beginning of an id: of the call, its delivery, its payer or its transaction. Or it is the job, or a part
  * of the event type, the endpoint or the error. Upper and lower case are the same. It has no operators.
@@ -27,8 +25,15 @@ export function problemOfText(text: string): string | undefined {
   return undefined;
 }
 
+/** The texts of a call that a search compares. */
+type Texts = {
+  [Name in "deliveryId" | "payer" | "transaction" | "event" | "endpoint" | "job" | "code" | "reason"]:
+    | string
+    | undefined;
+} & { id: string };
+
 /** Whether a call is found by this text. */
-export function hasText(call: FoundCall, text: string): boolean {
+export function hasText(call: Texts, text: string): boolean {
   const wanted = text.toLowerCase();
   const { id, deliveryId, payer, transaction, event, endpoint, job, code, reason } = call;
   const error = code === undefined ? reason : `${code}: ${reason ?? ""}`;
