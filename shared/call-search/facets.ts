@@ -14,8 +14,9 @@ export type Facet = { values: { value: string; count: number }[]; others: number
 export type CallFacets = {
   matched: number;
   facets: Record<FacetName, Facet>;
-  /** False if not every call that may match was counted (`FoundPage`). */
+  /** As of a page of calls (`FoundPage`). */
   isComplete: boolean;
+  isUnlisted: boolean;
 };
 
 export type CountFacets = (search: CallSearch) => Promise<CallFacets>;
@@ -51,6 +52,7 @@ export function createCountFacets(partition: Partition, { paths, patienceMs }: S
       matched,
       facets: facets as CallFacets["facets"],
       isComplete: !limits.isCut && !isUnlisted(asked) && !limits.signal.aborted,
+      isUnlisted: isUnlisted(asked),
     };
   };
 }

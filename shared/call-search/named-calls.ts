@@ -4,9 +4,9 @@ import { createCallRecords } from "../queue/call-record.ts";
 import { createFailedCalls } from "../queue/failed.ts";
 import { createQueuedCalls } from "../queue/queued.ts";
 import type { Partition } from "../redis/partition.ts";
-import type { CallSearch, CallState, FoundCall } from "./found-call.ts";
+import type { CallSearch, FoundCall } from "./found-call.ts";
 import { createReadHistory } from "./history/read.ts";
-import { NOTHING, ofEnded, ofFailed, ofPayment, ofQueue } from "./sources.ts";
+import { NOTHING, ofEnded, ofFailed, ofPayment, ofQueue, outOfQueue } from "./sources.ts";
 
 /** A search whose text is the id of a call as a search for that id. */
 export function normalized({ text, ...search }: CallSearch): CallSearch {
@@ -69,6 +69,6 @@ function createFindCall(partition: Partition) {
     if (payment !== undefined) return ofPayment(payment);
     if (record === undefined) return undefined;
     const { state, at, job } = record;
-    return { ...NOTHING, id, state: state.toLowerCase() as CallState, at, job };
+    return { ...NOTHING, id, state: outOfQueue(state), at, job };
   };
 }

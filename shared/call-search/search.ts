@@ -33,6 +33,7 @@ export function createSearchCalls(partition: Partition, { paths, patienceMs }: S
       calls,
       next: hasMore ? cursorOf(calls, after) : undefined,
       isComplete: !limits.isCut && !isUnlisted(asked) && (hasMore || !limits.signal.aborted),
+      isUnlisted: isUnlisted(asked),
     };
   };
 }
@@ -40,7 +41,7 @@ export function createSearchCalls(partition: Partition, { paths, patienceMs }: S
 /** Whether calls in this state may be known by their records alone, which are found only by an id. */
 export function isUnlisted({ id, deliveryId, endpoint, origin, state }: CallSearch): boolean {
   if (id !== undefined || (deliveryId !== undefined && endpoint !== undefined)) return false;
-  return state === "queued" || (state === "discarded" && origin !== "x402");
+  return state === "missing" || (state === "discarded" && origin !== "x402");
 }
 
 /** What is left to find after a page. */

@@ -72,7 +72,7 @@ export function createSources(partition: Partition) {
   return (search: CallSearch, limits: Limits): Source[] => {
     const { state } = search;
     const { signal } = limits;
-    const may = (...states: readonly CallState[]) => state === undefined || states.includes(state);
+    const may = (...states: readonly CallState[]) => states.some((each) => isIn(each, state));
     return [
       ...ofPayments(search, signal),
       ...(may(...QUEUED_STATES) ? [ofQueues(search, limits)] : []),
@@ -91,27 +91,29 @@ async function* mapped<Item>(source: AsyncGenerator<Item>, to: (item: Item) => F
   for await (const page of inPages(source, 1)) yield page.map(to);
 }
 
-const SAME = [
-  "deliveryId",
-  "endpoint",
-  "payer",
-  "transaction",
-  "event",
-  "code",
-  "origin",
-  "job",
-  "state",
-] as const;
+const SAME = ["deliveryId", "endpoint", "payer", "transaction", "event", "code", "origin", "job"] as const;
 
 export function isFound(call: FoundCall, search: CallSearch): boolean {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY, text } = search;
   return (
     SAME.every((name) => search[name] === undefined || search[name] === call[name]) &&
+    isIn(call.state, search.state) &&
     call.id.startsWith(search.id ?? "") &&
     (text === undefined || hasText(call, text)) &&
     call.at >= since &&
     call.at <= until
   );
+}
+
+/** Whether a state is the one that is asked for, if one is. */
+function isIn(state: CallState, asked: CallSearch["state"]): boolean {
+  if (asked === "queued") return state === "missing" || QUEUED_STATES.some((each) => each === state);
+  return asked === undefined || asked === state;
+}
+
+/** The state of a call that is in no queue, by its record. */
+export function outOfQueue(state: PaymentSummary["state"]): CallState {
+  return state === "QUEUED" ? "missing" : (state.toLowerCase() as CallState);
 }
 
 export const NOTHING = {
@@ -187,7 +189,7 @@ export function ofPayment({ id, state, terms, claimedAt, settlement, reason }: P
   return {
     ...NOTHING,
     id,
-    state: state.toLowerCase() as CallState,
+    state: outOfQueue(state),
     at: claimedAt,
     origin: "x402",
     job,

@@ -82,7 +82,10 @@ function tomlProblem(path: string, error: unknown): string {
 }
 
 function problemsOfDir(dir: string): string[] {
-  if (isAbsent(dir)) return [`${dir}: directory not found; set another with --config-dir`];
+  if (isAbsent(dir))
+    return [
+      `there is no directory ${dir}: give the right one with --config-dir (postern dev prints its own, in the line "status")`,
+    ];
   try {
     return unknownFiles(dir);
   } catch (error) {

@@ -18,13 +18,16 @@ export const CallFacetsView = z.object({
   facets: z.array(FacetView),
   /** False if not every call that may match was counted. */
   is_complete: z.boolean(),
+  /** True if calls in the state that is asked for may be found only by their ids. */
+  is_unlisted: z.boolean(),
 });
 export type CallFacetsView = z.infer<typeof CallFacetsView>;
 
-export function toFacetsView({ matched, facets, isComplete }: CallFacets): CallFacetsView {
+export function toFacetsView({ matched, facets, isComplete, isUnlisted }: CallFacets): CallFacetsView {
   return {
     matched,
     facets: FACETS.map((name) => ({ name, ...facets[name] })),
     is_complete: isComplete,
+    is_unlisted: isUnlisted,
   };
 }

@@ -176,7 +176,7 @@ export function createRefundsApi({ tokens, ...deps }: Deps): RefundsApi {
 }
 
 function noneDue(): AppError {
-  const detail = "no refund is due for these payments; nothing was exported";
+  const detail = "no refund can be exported for these payments; nothing was exported";
   return AppError.public("payment.undecidable", detail);
 }
 

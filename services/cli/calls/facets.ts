@@ -9,7 +9,7 @@ type FacetValue = { facet: string; value: string | null; count: number };
 /** `postern calls list --facets`: how many calls have each value, and then how many match. */
 export function countFacets(deps: ProgramDeps, options: ListOptions): Promise<number> {
   return withOperations(deps, options, async ({ countCallFacets }) => {
-    const { matched, facets, is_complete: isComplete } = await countCallFacets(toSearch(options));
+    const { matched, facets, ...is } = await countCallFacets(toSearch(options));
     const listing = createListing<FacetValue>(deps, {
       columns: [{ heading: "FACET" }, { heading: "VALUE" }, { heading: "CALLS", alignRight: true }],
       toCells: ({ facet, value, count }) => [facet, value ?? "(others)", String(count)],
@@ -20,7 +20,9 @@ export function countFacets(deps: ProgramDeps, options: ListOptions): Promise<nu
       for (const each of values) listing.add({ facet, ...each });
       if (others > 0) listing.add({ facet, value: null, count: others });
     }
-    listing.end(foundText({ shown: matched, next: null, isComplete }));
+    listing.end(
+      foundText({ shown: matched, next: null, isComplete: is.is_complete, isUnlisted: is.is_unlisted }),
+    );
     return EXIT.ok;
   });
 }

@@ -39,7 +39,7 @@ export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<numb
       toJson: (call) => call,
       toName: ({ id }) => id,
     });
-    const found: Found = { shown: 0, next: null, isComplete: true };
+    const found: Found = { shown: 0, next: null, isComplete: true, isUnlisted: false };
     const rejected: RejectedView[] = [];
     do {
       const wanted = limit === 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.shown);
@@ -49,6 +49,7 @@ export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<numb
       found.shown += page.calls.length;
       found.next = page.next;
       found.isComplete &&= page.is_complete;
+      found.isUnlisted = page.is_unlisted;
     } while (found.next !== null && found.shown !== limit);
     if (found.shown === 0) {
       const refused = await refuseUnknownPath(deps, options.endpoint, operations);
@@ -64,15 +65,17 @@ function rejectedText({ id }: RejectedView): string {
   return `${id} is a refused request, not a call: postern rejected show ${id} shows it\n`;
 }
 
-type Found = { shown: number; next: string | null; isComplete: boolean };
+type Found = { shown: number; next: string | null; isComplete: boolean; isUnlisted: boolean };
 
-export function foundText({ shown, next, isComplete }: Found): string {
+export function foundText({ shown, next, isComplete, isUnlisted }: Found): string {
   const more = next === null ? "" : "; there are more (--limit 0 lists all)";
-  const cut = isComplete
-    ? ""
-    : "; the search stopped before it had checked every call (to find the rest, narrow the search, for example by job or time)";
-  return `${counted(shown, "call")} found${more}${cut}`;
+  return `${counted(shown, "call")} found${more}${isComplete ? "" : isUnlisted ? UNLISTED : CUT}`;
 }
+
+const UNLISTED =
+  "; a call in this state may be found only by its id (--call), or by --endpoint and --delivery-id together";
+const CUT =
+  "; the search stopped before it had checked every call (to find the rest, narrow the search, for example by job or time)";
 
 export function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
   const { text: q, call: id, endpoint, event, code, payer, transaction, origin, job, state } = asked;
@@ -119,5 +122,6 @@ function knownBy(call: FoundCallView): string {
   const { state, code, reason, delivery_id: deliveryId, payer, transaction } = call;
   if (code !== null)
     return `${state === "failed" ? "" : "last error "}${code}: ${problemDetail(reason ?? "")}`;
-  return deliveryId ?? transaction ?? payer ?? "-";
+  if (payer !== null) return `paid by ${payer}${transaction === null ? "" : `, ${transaction}`}`;
+  return deliveryId === null ? "-" : `delivery ${deliveryId}`;
 }

@@ -38,7 +38,7 @@ export function reconcilePayments(
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
 
-    if (all && outcomes.length === 0) note("no payment is in flight\n");
+    if (all && outcomes.length === 0) note("no payment has to be checked\n");
     const left = outcomes.filter(({ looked }) => looked === false).length;
     if (left > 0) {
       const isNone = outcomes.every(({ looked }) => looked !== true);

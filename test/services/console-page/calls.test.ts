@@ -32,6 +32,7 @@ describe("the page of calls", needs("chromium"), () => {
     await page.getByRole("searchbox").fill("EVT_1P");
     await page.keyboard.press("Enter");
     await found(page).first().getByText(REFUSAL).waitFor();
+    await page.getByText("Searched by delivery id.").waitFor();
     await expect.poll(() => found(page).count()).toBe(1);
     await page.keyboard.press("j");
     await page.keyboard.press("Enter");

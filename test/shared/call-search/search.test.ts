@@ -185,11 +185,13 @@ describe("a call that was discarded, of which but its record is left,", () => {
   });
 
   test("is not found by its state: such a search says that it has not looked at all", async () => {
-    for (const state of ["discarded", "queued"] as const) {
-      expect(await search({ state })).toMatchObject({ calls: [], isComplete: false });
+    for (const state of ["discarded", "missing"] as const) {
+      expect(await search({ state })).toMatchObject({ calls: [], isComplete: false, isUnlisted: true });
       expect(await search({ state, deliveryId })).toMatchObject({ isComplete: false });
     }
-    expect(await search({ state: "discarded", origin: "x402" })).toMatchObject({ isComplete: true });
+    expect(await search({ state: "discarded", origin: "x402" })).toMatchObject({
+      ...{ isComplete: true, isUnlisted: false },
+    });
     expect(await search({ state: "discarded", id })).toMatchObject({ calls: [{ id }], isComplete: true });
   });
 });
@@ -262,6 +264,7 @@ describe("a text finds calls wherever they are:", () => {
     expect(await count({ text: "c_abcd" })).toEqual({
       matched: 3,
       isComplete: true,
+      isUnlisted: false,
       facets: {
         state: { values: ["failed", "injected", "waiting"].map((value) => ({ value, count: 1 })), others: 0 },
         endpoint: {
@@ -321,6 +324,21 @@ test("a call that failed, and that its runner took later, is found by its error;
     { id: later.id, state: "injected", reason: expect.stringContaining("on fire"), attempts: 2 },
   ]);
   expect((await search({ text: "shelf" })).calls).toMatchObject([{ id: delayed.id, state: "delayed" }]);
+});
+
+test("a search for queued calls finds those that are accepted and have not ended; one that its queue has lost is missing", async () => {
+  const waiting = webhook("/a", "1");
+  const lost = webhook("/a", "2");
+  await run([webhook("/a", "3"), webhook("/refused", "4")]);
+  await fixture.add(waiting);
+  await fixture.redis.client.hset(keys.record(lost.id), { st: "QUEUED", at: "1000", jb: "7/1" });
+  expect(await search({ state: "queued" })).toMatchObject({
+    calls: [{ id: waiting.id, state: "waiting" }],
+    isComplete: true,
+  });
+  for (const state of [undefined, "missing", "queued"] as const)
+    expect((await search({ id: lost.id, state })).calls).toMatchObject([{ id: lost.id, state: "missing" }]);
+  expect((await search({ id: lost.id, state: "waiting" })).calls).toEqual([]);
 });
 
 test("pages follow one another without a call twice or left out, whatever comes in between", async () => {

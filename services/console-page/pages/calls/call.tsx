@@ -56,9 +56,9 @@ export function CallPage() {
   );
 }
 
-/** A queued call has the state of its entry in the queue: waiting, delayed or in flight. */
+/** A queued call has the state of its entry in the queue: waiting, delayed or in flight. Its queue may have lost it. */
 function placeOf({ state, queue }: CallLife): string {
-  return queue?.as ?? state;
+  return queue?.as ?? (state === "queued" ? "missing" : state);
 }
 
 const IN_HAND = ["waiting", "active", "delayed", "queued", "settling", "review"];
@@ -219,7 +219,8 @@ const RESULT: Readonly<Record<string, string>> = {
 
 function whyNoResult(state: string, what: string): string {
   const hasEnded = state === "failed" || state === "discarded";
-  if (hasEnded && (what === "unknown" || what === "none kept")) return `None: the call is ${state}.`;
+  if (hasEnded && (what === "unknown" || what === "none kept"))
+    return `None: the call ${state === "failed" ? "failed" : "was discarded"}.`;
   return RESULT[what] ?? what;
 }
 

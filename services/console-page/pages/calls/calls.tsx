@@ -33,12 +33,12 @@ export function CallsPage() {
     since: useSince(),
     ...window,
   };
-  const [isComplete, setComplete] = useState(true);
+  const [gap, setGap] = useState<keyof typeof GAPS>("none");
   const [rejected, setRejected] = useState<readonly Rejected[]>([]);
   const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
     const asked = { ...search, cursor, limit: AT_ONCE };
     const found = await ask("GET", "api/v1/calls", asked, signal);
-    setComplete(found.is_complete);
+    setGap(found.is_complete ? "none" : found.is_unlisted ? "unlisted" : "cut");
     if (cursor === undefined) setRejected(found.rejected);
     return { items: found.calls, next: found.next };
   });
@@ -90,15 +90,21 @@ export function CallsPage() {
           {isLoading && <p class="card-body muted">Searching</p>}
         </section>
       </div>
-      {!isComplete && !isLoading && (
+      {gap !== "none" && !isLoading && (
         <Notice tone="warn" title="Results may be incomplete">
-          The search stopped before it had checked every call. To find the rest, narrow the search, for
-          example by job or time.
+          {GAPS[gap]}
         </Notice>
       )}
     </>
   );
 }
+
+/** Why a search may not have found all that match. */
+const GAPS = {
+  none: "",
+  unlisted: "A webhook call in this state may be found only by its call id, or by its delivery id.",
+  cut: "The search stopped before it had checked every call. To find the rest, narrow the search, for example by job or time.",
+} as const;
 
 /** One field for any id, and what narrows it down. */
 function Search() {

@@ -180,7 +180,9 @@ function Choice({ filter, total, selection, listed, onAct, more, onRefresh }: Ch
       )}
       {more !== 0 && (
         <button type="button" class="link" onClick={onRefresh}>
-          {more > 0 ? `Show ${count(more)} new` : "List changed, refresh"}
+          {more > 0
+            ? `Show ${count(more)} new`
+            : `${count(-more)} of the listed calls no longer failed: refresh`}
         </button>
       )}
       {mayOperate ? (

@@ -15,7 +15,7 @@ export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number
     <Notice tone="warn" title={title}>
       <p>
         A discarded call can no longer run, so its refund becomes due. Discarding does not send the refund. It
-        is listed under Payments, Refunds due.
+        is listed under Payments, Refunds.
       </p>
       <ul>
         {confirmed.calls > 0 && (
@@ -25,7 +25,7 @@ export function PaidSplit({ paid, calls }: { paid: PaidSum | null; calls: number
         )}
         {unconfirmed.calls > 0 && (
           <li>
-            <strong>{counted(unconfirmed.calls, "payment")} not confirmed on chain</strong>:{" "}
+            <strong>{counted(unconfirmed.calls, "payment")} not yet confirmed on chain</strong>:{" "}
             {amountsText(unconfirmed.amounts)}
           </li>
         )}

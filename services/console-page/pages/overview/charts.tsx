@@ -59,7 +59,7 @@ export function Charts({ points, job, origin, span, markers }: ChartsProps) {
             )}
           </div>
         </Card>
-        <Card title="Delivery latency, without time paused or failed">
+        <Card title="Time from accepted to injected">
           <div class="chart-room">
             {drawn && (
               <LatencyChart
@@ -72,7 +72,7 @@ export function Charts({ points, job, origin, span, markers }: ChartsProps) {
           </div>
         </Card>
         {drawn !== undefined && drawn.held.length > 0 && (
-          <Card title="Time that calls were paused or failed">
+          <Card title="Time that replayed or resumed calls waited for an operator">
             <LatencyChart
               {...common}
               label="Percentiles of the time in which calls were paused or failed"

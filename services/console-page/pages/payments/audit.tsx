@@ -21,11 +21,11 @@ export function AuditView() {
   return (
     <>
       <WhyNot answer={runs.answer} />
-      <Card title="Latest audit" tools={<BeginRun runs={runs} verb="Run audit" />}>
+      <Card title="Latest match" tools={<BeginRun runs={runs} verb="Match now" />}>
         {newest === null && (
-          <Empty title="No audits yet">
-            An audit looks for the payment of each transfer to <code>pay_to</code>, your address for payments,
-            in the last 50,000 blocks of each chain.
+          <Empty title="Not matched yet">
+            A match compares the transfers to your address (<code>pay_to</code>) in the last 50,000 blocks of
+            each chain with the payments that Postern knows.
           </Empty>
         )}
         <RunState runs={runs} />

@@ -13,9 +13,9 @@ import { RevenueView } from "./revenue.tsx";
 const VIEWS = [
   { value: "list", name: "Payments" },
   { value: "revenue", name: "Revenue" },
-  { value: "refunds", name: "Refunds due" },
+  { value: "refunds", name: "Refunds" },
   { value: "prices", name: "Prices and rates" },
-  { value: "audit", name: "Audit" },
+  { value: "audit", name: "Match with chain" },
 ] as const;
 
 const SHOWN = {

@@ -34,6 +34,7 @@ describe("200", () => {
         facet("code", ["runner.refused", 2]),
       ],
       is_complete: true,
+      is_unlisted: false,
     });
     const some = (await get("/api/v1/calls/facets?q=INVOICE&endpoint=/b")).json<{ matched: number }>();
     expect(some.matched).toBe(1);
