@@ -9,10 +9,12 @@ import {
   type RunnerAnswer,
 } from "../../shared/call/results/answer.ts";
 import type { ProblemText } from "../../shared/call/results/result.ts";
+import type { Tried } from "../../shared/call-search/history/block.ts";
 import { AppError, messageOf, toAppError } from "../../shared/platform/errors/app-error.ts";
 import { failpoint } from "../../shared/platform/lifecycle/failpoint.ts";
 import type { Logger } from "../../shared/platform/log/logger.ts";
 import type { Clock } from "../../shared/platform/time/clock.ts";
+import { errorOf } from "../../shared/queue/call-log.ts";
 import type { CallRecords } from "../../shared/queue/call-record.ts";
 import { prepareCallback, prepareUnread } from "../../shared/queue/callbacks.ts";
 import { headOf } from "../../shared/queue/failed-head.ts";
@@ -49,8 +51,8 @@ type DeliverDeps = {
   records: CallRecords;
   policy: RetryPolicy;
   throttle: Throttle;
-  /** Is told of each call that its runner took, how many attempts it had in all, also across replays, and how long the last one took. */
-  remember: (call: CallHead, attempts: number, ms: number) => void;
+  /** Is told of each call that its runner took. */
+  remember: (call: CallHead, tried: Tried) => void;
   /** Of a longer answer only that it was too long is kept. */
   resultBytesMax: number;
   /** Redis', as that of whoever made the call. */
@@ -170,7 +172,7 @@ function createOutcomes({ records, policy, throttle, remember, clock, log, worke
         heldMs: Math.max(0, taken.heldUntil - call.accepted_at),
         ...(call.traceparent !== undefined && { traceparent: call.traceparent }),
       });
-      remember(call, taken.attemptsBefore + 1, injectMs);
+      remember(call, { attempts: taken.attemptsBefore + 1, ms: injectMs, error: errorOf(taken.lastFailure) });
     };
     return { kind: "injected", onRecorded, result, callback: prepareCallback(call, clock()) };
   }

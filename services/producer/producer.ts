@@ -254,7 +254,7 @@ function createDelivering(options: Delivering) {
     ...shared,
     inject: options.inject ?? (runners as Runners).inject,
     isAway: (job) => runners?.isAway(job) === true,
-    remember: (call, attempts, ms) => history?.add(call, attempts, ms),
+    remember: (call, tried) => history?.add(call, tried),
     policy: createRetryPolicy({
       attempts,
       backoff: { baseMs: backoff.base_ms, capMs: backoff.cap_ms },

@@ -38,17 +38,21 @@ export type FoundCall = {
   deliveryId: string | undefined;
   payer: string | undefined;
   transaction: string | undefined;
+  /** The sender's type of the event. */
+  event: string | undefined;
   acceptedAt: number | undefined;
   endedAt: number | undefined;
   /** Of a call in its queue, those since it was queued or last replayed. */
   attempts: number | undefined;
-  /** Why it failed. */
+  /** Why it failed, or its last failed attempt did. */
   code: ErrorCode | undefined;
   reason: string | undefined;
 };
 
 /** Selects calls that meet every field present. `since` and `until` are of the call's `at`, both inclusive. */
 export type CallSearch = {
+  /** Text that is given by hand (shared/call/search-text.ts). */
+  text?: string | undefined;
   /** A whole id, or a prefix of it. */
   id?: string | undefined;
   deliveryId?: string | undefined;
@@ -56,6 +60,8 @@ export type CallSearch = {
   /** Lower case, as the transaction. */
   payer?: string | undefined;
   transaction?: string | undefined;
+  event?: string | undefined;
+  code?: ErrorCode | undefined;
   origin?: Origin | undefined;
   job?: string | undefined;
   state?: SearchedState | undefined;

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { sha256Hex } from "../platform/crypto/compare.ts";
 import { AppError } from "../platform/errors/app-error.ts";
+import { percentDecoded } from "../platform/text/percent-decoded.ts";
 import { isLarge } from "../redis/large.ts";
 import { CALL_ID } from "./call-id.ts";
 import { Callback, CallbackEvent } from "./callback.ts";
@@ -134,6 +135,13 @@ export const WEBHOOK_EVENT_UTF8 = "X-WEBHOOK-EVENT-UTF8";
 export const WEBHOOK_QUERY = "X-WEBHOOK-QUERY";
 /** The names of the sender's headers that came along, separated by commas. They too are metadata. */
 export const WEBHOOK_FORWARDED = "X-WEBHOOK-FORWARDED";
+
+/** The sender's type of the event, as it was sent. */
+export function eventOf(metadata: Readonly<Record<string, string>>): string | undefined {
+  const extended = metadata[WEBHOOK_EVENT_UTF8];
+  if (extended === undefined) return metadata[WEBHOOK_EVENT];
+  return percentDecoded(extended.slice(extended.lastIndexOf("'") + 1)) ?? extended;
+}
 
 /** Who paid for the call, and in which transaction. */
 export const X402_PAYER = "X-X402-PAYER";

@@ -4,18 +4,27 @@ import { WEBHOOK_DELIVERY_ID, WEBHOOK_PATH } from "../call/job-call.ts";
 import { idsOfKey } from "../call/job-ids.ts";
 import { ORIGINS } from "../call/origin.ts";
 import { createResults } from "../call/results/store.ts";
+import { createCountFacets } from "../call-search/facets.ts";
 import { createForget } from "../call-search/forget.ts";
-import { CALL_STATES, type FoundCall, SEARCHED_STATES } from "../call-search/found-call.ts";
+import {
+  CALL_STATES,
+  type FoundCall,
+  SEARCHED_STATES,
+  type CallSearch as Search,
+} from "../call-search/found-call.ts";
 import { type CallLife, createReadBody, createReadLife } from "../call-search/life.ts";
 import { createSearchCalls } from "../call-search/search.ts";
 import { AppError } from "../platform/errors/app-error.ts";
 import { toIso } from "../platform/time/iso.ts";
+import { toCode } from "../queue/failed.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
 import type { Partition } from "../redis/partition.ts";
-import { jobKey, payer, transaction } from "./contract/parameters.ts";
+import { type CallFacetsView, toFacetsView } from "./call-facets.ts";
+import { errorCode, jobKey, payer, searchText, transaction } from "./contract/parameters.ts";
 import { fromCursor, next, type PageAsked, toCursor } from "./cursor.ts";
 import { PaymentView, toPaymentView } from "./payment-view.ts";
+import { createFindRejected, RejectedView } from "./rejected.ts";
 import { type DecimalsOf, decimalsFrom, type TokenSource } from "./tokens.ts";
 import { askedMs, askedTime, count, isoOrNull, isoTime } from "./view.ts";
 
@@ -33,9 +42,12 @@ export const FoundCallView = z
     delivery_id: z.string().nullable(),
     payer: z.string().nullable(),
     transaction: z.string().nullable(),
+    /** The sender's type of the event. */
+    event: z.string().nullable(),
     accepted_at: isoTime.nullable(),
     ended_at: isoTime.nullable(),
     attempts: count.nullable(),
+    /** Why it failed, or its last failed attempt did. */
     code: z.string().nullable(),
     reason: z.string().nullable(),
   })
@@ -44,12 +56,17 @@ export type FoundCallView = z.infer<typeof FoundCallView>;
 
 /** Selects calls that meet every field present. */
 export const CallSearch = z.strictObject({
+  /** The start of an id of the call, its delivery, payer or transaction; its job; or a part of its event type, endpoint or error. */
+  q: searchText.optional(),
   /** A whole id, or a prefix of it. */
   id: z.string().regex(CALL_ID_PREFIX, NOT_A_CALL_ID_PREFIX).optional(),
   delivery_id: z.string().min(1).max(1024).optional(),
   endpoint: z.string().min(1).max(2048).optional(),
   payer: payer.optional(),
   transaction: transaction.optional(),
+  event: z.string().min(1).max(1024).optional(),
+  /** Error code of its failure, or of its last failed attempt. */
+  code: errorCode.optional(),
   origin: z.enum(ORIGINS).optional(),
   job: jobKey.optional(),
   state: z.enum(SEARCHED_STATES).optional(),
@@ -131,6 +148,8 @@ export type CallLifeView = z.infer<typeof CallLifeView>;
 
 export const FoundCalls = z.object({
   calls: z.array(FoundCallView),
+  /** The refused requests whose id starts with `q`. Only the first page has them. */
+  rejected: z.array(RejectedView),
   next,
   /** False if there may be more that match: the time was up, a queue holds more calls than are looked at, or `is_unlisted`. */
   is_complete: z.boolean(),
@@ -150,6 +169,8 @@ export type ForgottenView = z.infer<typeof ForgottenView>;
 const Place = z.strictObject({ at: z.number(), ids: z.array(z.string()) });
 
 export type CallsApi = {
+  /** How many calls a search finds, by their facets. */
+  facets(search: CallSearch): Promise<CallFacetsView>;
   /** The newest first. */
   find(search: CallSearch, page: PageAsked): Promise<FoundCalls>;
   /** Throws `call.unknown`, as the others do. */
@@ -178,6 +199,8 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
   const { partition, clock, log, by } = deps;
   const decimalsOf = decimalsFrom(tokens);
   const search = createSearchCalls(partition, { paths, patienceMs: PATIENCE_MS });
+  const countFacets = createCountFacets(partition, { paths, patienceMs: PATIENCE_MS });
+  const findRejected = createFindRejected(partition, clock);
   const readLife = createReadLife(partition);
   const readBody = createReadBody(patient);
   const results = createResults(patient);
@@ -194,15 +217,14 @@ export function createCallsApi({ patient, tokens, paths, ...deps }: Deps): Calls
   return {
     show,
 
-    async find({ delivery_id: deliveryId, since, until, ...asked }, { limit, cursor }) {
-      const times = {
-        since: askedMs(since),
-        until: askedMs(until),
-      };
+    facets: async (asked) => toFacetsView(await countFacets(toSearch(asked))),
+
+    async find(asked, { limit, cursor }) {
       const page = { limit, after: fromCursor(Place, cursor) };
-      const found = await search({ ...asked, deliveryId, ...times }, page);
+      const found = await search(toSearch(asked), page);
       return {
         calls: found.calls.map(toFoundView),
+        rejected: cursor === undefined ? await findRejected(asked.q ?? "") : [],
         next: toCursor(found.next),
         is_complete: found.isComplete,
         is_unlisted: found.isUnlisted,
@@ -251,8 +273,13 @@ const RESULT = {
 /** What a result is, by the word for it. */
 export const RESULT_WORDS: Readonly<Record<string, string>> = RESULT;
 
+function toSearch({ q: text, delivery_id: deliveryId, since, until, code, ...asked }: CallSearch): Search {
+  const times = { since: askedMs(since), until: askedMs(until) };
+  return { ...asked, ...times, text, deliveryId, code: code === undefined ? undefined : toCode(code) };
+}
+
 function toFoundView({ deliveryId, acceptedAt, endedAt, at, ...call }: FoundCall): FoundCallView {
-  const { id, state, origin, job, endpoint, payer, transaction, attempts, code, reason } = call;
+  const { id, state, origin, job, endpoint, payer, transaction, event, attempts, code, reason } = call;
   return {
     id,
     state,
@@ -263,6 +290,7 @@ function toFoundView({ deliveryId, acceptedAt, endedAt, at, ...call }: FoundCall
     delivery_id: deliveryId ?? null,
     payer: payer ?? null,
     transaction: transaction ?? null,
+    event: event ?? null,
     accepted_at: isoOrNull(acceptedAt),
     ended_at: isoOrNull(endedAt),
     attempts: attempts ?? null,

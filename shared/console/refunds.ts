@@ -5,7 +5,7 @@ import type { AcceptedToken } from "../config/x402-toml.ts";
 import { PaymentJournal } from "../payments/journal.ts";
 import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
 import type { Payment, PaymentState } from "../payments/payment.ts";
-import { EXPORT_ID, EXPORTED_MAX, newExportId } from "../payments/refund-export.ts";
+import { EXPORT_ID, EXPORTED_MAX, NOT_AN_EXPORT_ID, newExportId } from "../payments/refund-export.ts";
 import {
   createRefunds,
   isRefundable,
@@ -37,7 +37,7 @@ export type RefundPage = z.infer<typeof RefundPage>;
 
 export const ExportOrder = z.strictObject({
   /** Chosen by whoever asks, so that he can find the export if its answer was lost. */
-  id: z.string().regex(EXPORT_ID).optional(),
+  id: z.string().regex(EXPORT_ID, NOT_AN_EXPORT_ID).optional(),
   /** Of one network. */
   call_ids: z.array(z.string().regex(CALL_ID, NOT_A_CALL_ID)).min(1).max(EXPORTED_MAX),
   /** Also those of which an attempt may have done the job. */

@@ -4,6 +4,7 @@ import { isErrorCode } from "../platform/errors/codes.ts";
 import { toIso } from "../platform/time/iso.ts";
 import type { OperateDeps } from "../queue/operate.ts";
 import { createAudit } from "../redis/audit/audit.ts";
+import { REJECTED_ID_BEGINNING } from "../telemetry/rejected/entry.ts";
 import {
   createRejectedList,
   type RejectedFilter as Filter,
@@ -139,6 +140,22 @@ export function createRejectedApi({ partition, clock, log, by }: OperateDeps): R
         await audit({ at: clock(), action: "read_rejected", rejectedId: id, by, selection: "by id" });
       return { ...toView(request), body_base64: body ?? null };
     },
+  };
+}
+
+const FOUND_MAX = 10;
+
+/** Finds the newest refused requests whose id starts with a text. */
+export function createFindRejected(...deps: Parameters<typeof createRejectedList>) {
+  const rejected = createRejectedList(...deps);
+  return async (text: string): Promise<RejectedView[]> => {
+    const beginning = text.toLowerCase();
+    if (!REJECTED_ID_BEGINNING.test(beginning)) return [];
+    const found = await rejected.find(beginning);
+    return found
+      .sort((a, b) => b.at - a.at)
+      .slice(0, FOUND_MAX)
+      .map(toView);
   };
 }
 

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 
 /** The id of an export of refunds: `r_` and 32 hex digits. */
 export const EXPORT_ID = /^r_[0-9a-f]{32}$/;
+export const NOT_AN_EXPORT_ID = "must be the id of a refund export: r_ and 32 lower-case hex digits";
 
 /** An export is one step of Redis, and one transaction of a multisig. */
 export const EXPORTED_MAX = 500;

@@ -32,6 +32,8 @@ export type FetchedCall = {
   attemptsStarted: number;
   /** How many attempts are in its log: all before this one, also across replays. */
   attemptsBefore: number;
+  /** The newest failure in its log, as it is stored there (call-log.ts). It may be empty. */
+  lastFailure: string;
   /** How many processes have ended with it in hand. */
   crashes: number;
   /** When it was last replayed, or the last pause of its job ended, unix ms; 0 if neither is known. */
@@ -356,7 +358,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
-const CALL = tuple(text, integer, integer, integer, integer, integer, integer, text, text);
+const CALL = tuple(text, integer, integer, integer, integer, integer, integer, text, text, text);
 const textOrNumber: Decode<string | number> = (reply) => (typeof reply === "number" ? reply : text(reply));
 
 /**
@@ -381,7 +383,7 @@ function toFetched(answer: unknown): Fetched {
 
 function toCall(id: string, waiting: number, call: ReturnType<typeof CALL>): FetchedCall {
   const [data, queuedAt, attemptsMade, attemptsStarted, attemptsBefore, crashes, ...rest] = call;
-  const [heldUntil, state, windowMs] = rest;
+  const [heldUntil, lastFailure, state, windowMs] = rest;
   return {
     kind: "call",
     id,
@@ -392,6 +394,7 @@ function toCall(id: string, waiting: number, call: ReturnType<typeof CALL>): Fet
     attemptsBefore,
     crashes,
     heldUntil,
+    lastFailure,
     waiting,
     record: state || undefined,
     windowMs: windowMs ? Number(windowMs) : undefined,

@@ -1,4 +1,5 @@
 import { cut } from "../platform/text/cut.ts";
+import { parseJson } from "../platform/text/parse-json.ts";
 import { wellFormedJson } from "../platform/text/well-formed-json.ts";
 
 /*
@@ -52,6 +53,13 @@ export function toCallLog(lines: readonly string[]): CallLog {
   const stored = lines.map((line) => JSON.parse(line) as Stored);
   const { n: attempts = 0, life = 1 } = stored.at(-1) ?? {};
   return { entries: stored.map(toEntry), attempts, replays: life - 1 };
+}
+
+/** The `code: reason` of an entry as it is stored. Undefined if it is empty or has none. */
+export function errorOf(line: string): string | undefined {
+  const entry = line === "" ? undefined : (parseJson(line) as Partial<Stored> | undefined);
+  if (entry?.reason === undefined) return undefined;
+  return entry.code === undefined ? entry.reason : `${entry.code}: ${entry.reason}`;
 }
 
 function toEntry({ n, take, failed, lost, replayed, discarded, ...stored }: Stored): LogEntry {

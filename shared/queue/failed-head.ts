@@ -1,5 +1,6 @@
 import {
   type CallHead,
+  eventOf,
   JobCall,
   WEBHOOK_DELIVERY_ID,
   WEBHOOK_PATH,
@@ -25,6 +26,8 @@ export type FailedHead = {
   traceparent?: string | undefined;
   /** The sender's own id of the delivery. */
   delivery_id?: string | undefined;
+  /** The sender's type of the event. */
+  event?: string | undefined;
   payer?: string | undefined;
   transaction?: string | undefined;
 };
@@ -40,6 +43,7 @@ export function headOf({ metadata, ...call }: CallHead): FailedHead {
     sha256,
     traceparent,
     delivery_id: metadata[WEBHOOK_DELIVERY_ID],
+    event: eventOf(metadata),
     payer: metadata[X402_PAYER],
     transaction: metadata[X402_TRANSACTION],
   };

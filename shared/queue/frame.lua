@@ -165,11 +165,15 @@ local function queued(id, crashes)
   return st or '', windowMs or ''
 end
 
--- How many attempts a call had before, which was taken so many times; and when it was last replayed, or 0.
+--@include "./last-failure.lua"
+
+-- How many attempts a call had before, which was taken so many times; when it was last replayed, or 0; and its last failure.
 local function attemptsOf(id, takes)
-  local line = takes > 1 and redis.call('LINDEX', prefix .. 'attempts:' .. id, -1)
-  local newest = line and cjson.decode(line) or {}
-  return newest.n or 0, newest.ready or 0
+  local log = prefix .. 'attempts:' .. id
+  local line = takes > 1 and redis.call('LINDEX', log, -1)
+  if not line then return 0, 0, '' end
+  local newest = cjson.decode(line)
+  return newest.n or 0, newest.ready or 0, lastFailure(log)
 end
 
 -- When the last pause of the queue's job ended, or 0. Read once in a script.
@@ -196,9 +200,9 @@ local function fetched(q, reply, limits)
   for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
   reply[1] = 0
   local id, takes, crashes = reply[2], tonumber(job.ats or 0), tonumber(job.stc or 0)
-  local attempts, replayedAt = attemptsOf(id, takes)
+  local attempts, replayedAt, failure = attemptsOf(id, takes)
   local held = math.max(replayedAt, resumedAt(q))
-  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), takes, attempts, crashes, held, queued(id, crashes)}
+  reply[4] = {job.data or '', tonumber(job.timestamp or 0), tonumber(job.atm or 0), takes, attempts, crashes, held, failure, queued(id, crashes)}
   local taken = prefix .. 'taken:' .. q.gate
   if limits.max and redis.call('INCR', taken) == 1 then redis.call('PEXPIRE', taken, limits.duration) end
   return true

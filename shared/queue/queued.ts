@@ -2,6 +2,7 @@ import { parseJson } from "../platform/text/parse-json.ts";
 import { defineScript } from "../redis/define-script.ts";
 import type { Partition } from "../redis/partition.ts";
 import { flag, list, numeric, oneOf, text, tuple } from "../redis/reply.ts";
+import { errorOf } from "./call-log.ts";
 import { SCANNED_AT_ONCE } from "./failed.ts";
 import { type FailedHead, headOfStored } from "./failed-head.ts";
 import listQueuedLua from "./list-queued.lua";
@@ -22,6 +23,8 @@ export type QueuedCall = {
   /** Attempts spent since it was queued or last replayed. */
   attempts: number;
   head: FailedHead;
+  /** The code and reason of its last failed attempt, as `code: reason`. */
+  error: string | undefined;
 };
 
 export type QueuedFilter = {
@@ -51,13 +54,13 @@ const LIST = defineScript({
 
 const HEADS = defineScript({
   source: readHeadsLua,
-  keys: "...calls",
+  keys: "...calls(call, attempts)",
   constants: { READ_MAX, SCANNED_AT_ONCE },
   proof: "reads",
-  reply: list(text),
+  reply: list(tuple(text, text)),
 });
 
-type Listed = Omit<QueuedCall, "head">;
+type Listed = Omit<QueuedCall, "head" | "error">;
 
 /** Reads the calls that are in their queues and have not failed, newest first: the newest of each queue. It changes nothing. */
 export function createQueuedCalls(partition: Partition) {
@@ -75,10 +78,15 @@ export function createQueuedCalls(partition: Partition) {
 
   /** The first of them, one at least. */
   async function withHeads(calls: readonly Listed[]): Promise<QueuedCall[]> {
-    const heads = await readHeads({ calls: calls.map(({ queue, id }) => keys.inQueue(queue, id)) });
-    return calls
-      .slice(0, heads.length)
-      .map((call, i) => ({ ...call, head: headOfStored(parseJson(heads[i] ?? "")) }));
+    const read = await readHeads({
+      calls: calls.map(({ queue, id }) => ({ call: keys.inQueue(queue, id), attempts: keys.attempts(id) })),
+    });
+    return read.flatMap(([stored, failure], i) => {
+      const call = calls[i];
+      return call === undefined
+        ? []
+        : [{ ...call, head: headOfStored(parseJson(stored)), error: errorOf(failure) }];
+    });
   }
 
   async function queuesOf({ origin, job }: QueuedFilter): Promise<QueueName[]> {

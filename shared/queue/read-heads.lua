@@ -1,10 +1,13 @@
--- Answers the first of the calls without their bodies: as many as can be looked through at once, and at least one.
+-- Answers the first of the calls without their bodies, each with its last failure. They are as many as can be looked through at once, and at
+-- least one.
 --@include "./bodiless.lua"
+--@include "./last-failure.lua"
 local heads, budget = {}, SCANNED_AT_ONCE
-for i, key in ipairs(KEYS) do
+for i = 1, #KEYS, 2 do
+  local key = KEYS[i]
   local bytes = redis.call('HSTRLEN', key, 'data')
   if bytes <= READ_MAX then budget = budget - bytes end
   if budget < 0 and i > 1 then break end
-  heads[i] = bytes > READ_MAX and '' or bodiless(key, 'data')
+  heads[#heads + 1] = {bytes > READ_MAX and '' or bodiless(key, 'data'), lastFailure(KEYS[i + 1])}
 end
 return heads

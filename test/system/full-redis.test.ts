@@ -84,7 +84,7 @@ test("a Redis that fills up loses kept answers, then results, then history, then
     ...{ partition: redis.partition, clock: systemClock, log: silentLogger },
     limits: { keptMs: 3_600_000, calls: 10, bytes: 100_000 },
   });
-  taken.add(aCall(), 1);
+  taken.add(aCall(), { attempts: 1 });
   await taken.stop();
   const remembered = () => redis.client.zcard(keys.history);
   await refuse();

@@ -1,5 +1,6 @@
 import { Option } from "commander";
 import { ORIGINS } from "../../../shared/call/origin.ts";
+import { problemOfText } from "../../../shared/call/search-text.ts";
 import { SEARCHED_STATES } from "../../../shared/call-search/found-call.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import {
@@ -10,8 +11,10 @@ import {
   operatorUrl,
   parseAddress,
   parseCallId,
+  parseCode,
   parseJobKey,
   parseTransaction,
+  refuseValue,
   sinceOption,
   untilOption,
   usageError,
@@ -51,9 +54,16 @@ function addList(calls: ProgramCommand, deps: ProgramDeps): void {
     .command("list")
     .description("list calls in any state, newest first")
     .helpGroup(GROUP.look)
+    .option(
+      "--text <text>",
+      "start of any id, payer or transaction, or a part of the event type, endpoint or error",
+      parseSearchText,
+    )
     .option("--call <id>", "id of the call, or a prefix of it", parseCallId)
     .option("--delivery-id <id>", "sender's id of the delivery")
     .option("--endpoint <path>", "endpoint that received the webhook")
+    .option("--event <type>", "event type of the webhook")
+    .option("--code <code>", "error code of the failure, or of the last failed attempt", parseCode)
     .option("--payer <address>", "address that paid for the call", parseAddress)
     .option("--transaction <hash>", "transaction that paid for the call", parseTransaction)
     .addOption(new Option("--origin <origin>", "origin of the call").choices(ORIGINS))
@@ -62,15 +72,32 @@ function addList(calls: ProgramCommand, deps: ProgramDeps): void {
     .addOption(sinceOption("updated"))
     .addOption(untilOption("updated"))
     .addOption(limitOption(50))
+    .addOption(
+      new Option(
+        "--facets",
+        "count the matching calls by state, endpoint, job, event type and error code, instead of listing them",
+      ),
+    )
     .addOption(listOutput())
     .addOption(operatorUrl())
     .addOption(configDir())
     .addHelpText("after", STATES)
-    .examples("calls list --job 7/1 --state failed", "calls list --endpoint /hooks/github --since 2h")
+    .examples(
+      "calls list --text evt_1Pq",
+      "calls list --job 7/1 --state failed",
+      "calls list --endpoint /hooks/github --since 2h --facets",
+    )
     .action(async (options: ListOptions) => {
-      const { listCalls } = await import("./list.ts");
-      deps.exitWith(await listCalls(deps, options));
+      const command = options.facets
+        ? (await import("./facets.ts")).countFacets
+        : (await import("./list.ts")).listCalls;
+      deps.exitWith(await command(deps, options));
     });
+}
+
+function parseSearchText(text: string): string {
+  const problem = problemOfText(text);
+  return problem === undefined ? text : refuseValue(problem, "evt_1Pq");
 }
 
 function addShow(calls: ProgramCommand, deps: ProgramDeps): void {

@@ -1,5 +1,6 @@
 import type { CallSearch } from "../../../shared/call-search/found-call.ts";
 import type { FoundCallView, CallSearch as Search } from "../../../shared/console/calls.ts";
+import type { RejectedView } from "../../../shared/console/rejected.ts";
 import { EXIT } from "../../../shared/platform/lifecycle/run-service.ts";
 import { problemDetail } from "../../../shared/platform/text/problem-detail.ts";
 import { toIso } from "../../../shared/platform/time/iso.ts";
@@ -10,7 +11,7 @@ import { age, counted, toSeconds } from "../text.ts";
 import { type Operated, withOperations } from "../with-operations.ts";
 
 export type ListOptions = Omit<CallSearch, "id"> &
-  Operated & { call?: string; limit: number; json?: boolean };
+  Operated & { call?: string; limit: number; facets?: boolean; json?: boolean };
 
 const PAGE_MAX = 500;
 
@@ -29,6 +30,7 @@ export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<numb
         { heading: "JOB" },
         { heading: "DETAILS", cutTo: 24 },
         { heading: "ATTEMPTS", isWide: true },
+        { heading: "EVENT", isWide: true },
         { heading: "DELIVERY", isWide: true },
         { heading: "PAYER", isWide: true },
         { heading: "TRANSACTION", isWide: true },
@@ -38,10 +40,12 @@ export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<numb
       toName: ({ id }) => id,
     });
     const found: Found = { shown: 0, next: null, isComplete: true, isUnlisted: false };
+    const rejected: RejectedView[] = [];
     do {
       const wanted = limit === 0 ? PAGE_MAX : Math.min(PAGE_MAX, limit - found.shown);
       const page = await operations.listCalls({ ...search, limit: wanted, cursor: found.next ?? undefined });
       for (const call of page.calls) listing.add(call);
+      rejected.push(...page.rejected);
       found.shown += page.calls.length;
       found.next = page.next;
       found.isComplete &&= page.is_complete;
@@ -52,13 +56,18 @@ export function listCalls(deps: ProgramDeps, options: ListOptions): Promise<numb
       if (refused !== undefined) return refused;
     }
     listing.end(foundText(found));
+    deps.note(rejected.map(rejectedText).join(""));
     return EXIT.ok;
   });
 }
 
+function rejectedText({ id }: RejectedView): string {
+  return `${id} is a refused request, not a call: postern rejected show ${id} shows it\n`;
+}
+
 type Found = { shown: number; next: string | null; isComplete: boolean; isUnlisted: boolean };
 
-function foundText({ shown, next, isComplete, isUnlisted }: Found): string {
+export function foundText({ shown, next, isComplete, isUnlisted }: Found): string {
   const more = next === null ? "" : "; there are more (--limit 0 lists all)";
   return `${counted(shown, "call")} found${more}${isComplete ? "" : isUnlisted ? UNLISTED : CUT}`;
 }
@@ -68,10 +77,13 @@ const UNLISTED =
 const CUT =
   "; the search stopped before it had checked every call (to find the rest, narrow the search, for example by job or time)";
 
-function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
-  const { call: id, endpoint, payer, transaction, origin, job, state } = asked;
+export function toSearch({ deliveryId, since, until, ...asked }: ListOptions): Search {
+  const { text: q, call: id, endpoint, event, code, payer, transaction, origin, job, state } = asked;
   return {
+    q,
     id,
+    event,
+    code,
     endpoint,
     payer,
     transaction,
@@ -90,8 +102,14 @@ function toCells(call: FoundCallView): string[] {
   return [id, toSeconds(at), age(at), stateWord(state), from, job ?? "-", knownBy(call), ...wideCells(call)];
 }
 
-function wideCells({ attempts, delivery_id: deliveryId, payer, transaction }: FoundCallView): string[] {
-  return [attempts?.toString() ?? "-", deliveryId ?? "-", payer ?? "-", transaction ?? "-"];
+function wideCells({
+  attempts,
+  event,
+  delivery_id: deliveryId,
+  payer,
+  transaction,
+}: FoundCallView): string[] {
+  return [attempts?.toString() ?? "-", event ?? "-", deliveryId ?? "-", payer ?? "-", transaction ?? "-"];
 }
 
 /** The word for a state of a call. JSON and --state have the state itself. */
@@ -100,8 +118,10 @@ export function stateWord(state: string): string {
 }
 
 /** Why it failed, or else what its sender or payer knows it by. */
-function knownBy({ code, reason, delivery_id: deliveryId, payer, transaction }: FoundCallView): string {
-  if (code !== null) return `${code}: ${problemDetail(reason ?? "")}`;
+function knownBy(call: FoundCallView): string {
+  const { state, code, reason, delivery_id: deliveryId, payer, transaction } = call;
+  if (code !== null)
+    return `${state === "failed" ? "" : "last error "}${code}: ${problemDetail(reason ?? "")}`;
   if (payer !== null) return `paid by ${payer}${transaction === null ? "" : `, ${transaction}`}`;
   return deliveryId === null ? "-" : `delivery ${deliveryId}`;
 }

@@ -1,5 +1,5 @@
 import { Option } from "commander";
-import { REJECTED_ID_BEGINNING } from "../../../shared/telemetry/rejected/entry.ts";
+import { NOT_A_REJECTED_ID, REJECTED_ID_BEGINNING } from "../../../shared/telemetry/rejected/entry.ts";
 import { GROUP, type ProgramCommand } from "../command.ts";
 import { configDir, limitOption, operatorUrl, parseCode, refuseValue, sinceOption } from "../options.ts";
 import { jsonOutput, listOutput } from "../output-options.ts";
@@ -55,8 +55,5 @@ function addShow(rejected: ProgramCommand, deps: ProgramDeps): void {
 
 function parseRejectedId(text: string): string {
   if (REJECTED_ID_BEGINNING.test(text)) return text;
-  return refuseValue(
-    "must be the id of a refused request: r_ and 19 lower-case hex digits, or at least the first 4 of them",
-    "r_4f1b",
-  );
+  return refuseValue(NOT_A_REJECTED_ID, "r_4f1b");
 }

@@ -24,7 +24,7 @@ import { createUpkeep, stalledIntervalOf } from "./upkeep.ts";
 /** A call taken from its queue. */
 export type Taken = Pick<
   FetchedCall,
-  "id" | "record" | "crashes" | "queuedAt" | "attemptsBefore" | "heldUntil"
+  "id" | "record" | "crashes" | "queuedAt" | "attemptsBefore" | "lastFailure" | "heldUntil"
 > & {
   queue: QueueName;
   /** Of what was written there; undefined if it is no JSON. Only the first call has it, so that no large body stays behind. */
@@ -271,6 +271,7 @@ function toHeld(
 
 function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
   const { id, record, attemptsMade, attemptsBefore, attemptsStarted, crashes, queuedAt, heldUntil } = fetched;
+  const { lastFailure } = fetched;
   return {
     id,
     queue,
@@ -279,6 +280,7 @@ function toTaken(queue: QueueName, fetched: FetchedCall): Taken {
     attempt: attemptsMade + 1,
     take: attemptsStarted,
     attemptsBefore,
+    lastFailure,
     crashes,
     queuedAt,
     heldUntil,

@@ -5,7 +5,7 @@ import { type Clock, within } from "../../platform/time/clock.ts";
 import { defineScript } from "../../redis/define-script.ts";
 import type { Partition } from "../../redis/partition.ts";
 import { integer, nothing } from "../../redis/reply.ts";
-import { BLOCK_SPAN_MS, beginOf, NewBlock } from "./block.ts";
+import { BLOCK_SPAN_MS, beginOf, NewBlock, type Tried } from "./block.ts";
 import forgetLua from "./forget.lua";
 import tellForgottenLua from "./tell-forgotten.lua";
 import writeBlockLua from "./write-block.lua";
@@ -42,7 +42,7 @@ type Options = { partition: Partition; limits: HistoryLimits; clock: Clock; log:
 
 export type CallHistory = {
   /** Remembers a call that its runner took, soon and if possible. It never fails, and nobody waits for it. */
-  add(call: CallHead, attempts: number, ms?: number): void;
+  add(call: CallHead, tried: Tried): void;
   /** Writes what is gathered now, and resolves once Redis has it, or did not take it. */
   flush(): Promise<void>;
   /** Writes the rest, and ends the timers. */
@@ -113,9 +113,8 @@ export function createCallHistory({ partition, limits, clock, log }: Options): C
   }
 
   return {
-    add(call, attempts, ms) {
+    add(call, tried) {
       const now = clock();
-      const tried = { attempts, ms };
       open ??= new NewBlock(now);
       if (!open.add(call, tried, now)) {
         begin();

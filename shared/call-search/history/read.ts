@@ -3,10 +3,17 @@ import type { Partition } from "../../redis/partition.ts";
 import { BLOCK_SPAN_MS, callsIn, type EndedCall } from "./block.ts";
 import { idOf } from "./keep.ts";
 
-/** Selects calls that meet every field present. The times are when a call ended, in unix ms, both inclusive. */
+/**
+ * Selects calls that meet every field present. The times are when a call ended, in unix ms, both inclusive. `text` is somewhere in what is
+ * remembered of a call, in upper or lower case.
+ */
 export type EndedFilter = {
-  [Name in "id" | "endpoint" | "deliveryId" | "payer" | "transaction"]?: string | undefined;
+  [Name in Same]?: string | undefined;
 } & {
+  id?: string | undefined;
+  text?: string | undefined;
+  /** Error code of its last failed attempt. */
+  code?: string | undefined;
   origin?: string | undefined;
   /** `<service id>/<job index>` */
   job?: string | undefined;
@@ -14,10 +21,13 @@ export type EndedFilter = {
   until?: number | undefined;
 };
 
+const SAME = ["endpoint", "deliveryId", "payer", "transaction", "event"] as const;
+type Same = (typeof SAME)[number];
+
 const BLOCKS_AT_ONCE = 16;
 
-/** Reads the calls that are remembered and match, newest first. Some blocks are in memory at a time. */
-export function createReadHistory({ redis, keys }: Partition) {
+/** Reads the calls that are remembered and match in pages, newest first. Some blocks are in memory at a time. */
+export function createHistoryPages({ redis, keys }: Partition) {
   /** The blocks whose newest call ended at `until` or a little later, and those before, newest first. */
   async function* blocks({ since = 0, until = Number.POSITIVE_INFINITY }: EndedFilter, signal?: AbortSignal) {
     const max = Number.isFinite(until) ? until + BLOCK_SPAN_MS : "+inf";
@@ -29,19 +39,27 @@ export function createReadHistory({ redis, keys }: Partition) {
     }
   }
 
-  return async function* matching(filter: EndedFilter, signal?: AbortSignal): AsyncGenerator<EndedCall> {
-    const texts = textsOf(filter);
+  return async function* pages(filter: EndedFilter, signal?: AbortSignal): AsyncGenerator<EndedCall[]> {
+    const mayMatch = testOf(filter);
     let held: EndedCall[] = [];
     for await (const { newest, text } of blocks(filter, signal)) {
       // What comes from here on ended at `newest` at the latest.
       const [sure, rest] = split(held, newest);
-      yield* sure;
+      if (sure.length > 0) yield sure;
       held = rest;
-      if (text !== "" && texts.every((wanted) => text.includes(wanted)))
-        held.push(...callsIn(text, texts).filter((call) => matches(call, filter)));
+      if (text !== "" && mayMatch(text))
+        held.push(...callsIn(text, mayMatch).filter((call) => matches(call, filter)));
       held.sort((a, b) => b.endedAt - a.endedAt || (a.id < b.id ? 1 : -1));
     }
-    yield* held;
+    if (held.length > 0) yield held;
+  };
+}
+
+/** Reads the same one by one. */
+export function createReadHistory(partition: Partition) {
+  const pages = createHistoryPages(partition);
+  return async function* matching(filter: EndedFilter, signal?: AbortSignal): AsyncGenerator<EndedCall> {
+    for await (const page of pages(filter, signal)) yield* page;
   };
 }
 
@@ -60,28 +78,29 @@ function split(calls: readonly EndedCall[], at: number): [EndedCall[], EndedCall
   return end === -1 ? [[...calls], []] : [calls.slice(0, end), calls.slice(end)];
 }
 
-/** What a line must have in it, as it stands there. */
-function textsOf({ id, endpoint, deliveryId, payer, transaction, origin, job }: EndedFilter): string[] {
-  const whole = [endpoint, deliveryId, payer, transaction].flatMap((text) =>
-    text === undefined ? [] : [JSON.stringify(text)],
-  );
+/** Tests a line, or a whole block, for what the line of a call that matches has in it. */
+function testOf(filter: EndedFilter): (stored: string) => boolean {
+  const { id, text, code, origin, job } = filter;
+  const whole = SAME.flatMap((name) => filter[name] ?? []).map((each) => JSON.stringify(each));
   // Perhaps a prefix, so its closing quotation mark is not looked for.
   if (id !== undefined) whole.push(`"${id}`);
+  if (code !== undefined) whole.push(`"${code}: `);
   if (origin !== undefined) whole.push(`"${origin}/`);
   if (job !== undefined) whole.push(`/${job}"`);
-  return whole;
+  const loose = text === undefined ? undefined : JSON.stringify(text.toLowerCase()).slice(1, -1);
+  return (stored) =>
+    whole.every((each) => stored.includes(each)) &&
+    (loose === undefined || stored.toLowerCase().includes(loose));
 }
 
 function matches(call: EndedCall, filter: EndedFilter): boolean {
-  const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY, origin, job } = filter;
-  const same = (["endpoint", "deliveryId", "payer", "transaction"] as const).every(
-    (name) => filter[name] === undefined || filter[name] === call[name],
-  );
+  const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY, origin, job, code } = filter;
   return (
-    same &&
+    SAME.every((name) => filter[name] === undefined || filter[name] === call[name]) &&
     call.id.startsWith(filter.id ?? "") &&
     call.endedAt >= since &&
     call.endedAt <= until &&
+    (code === undefined || call.error?.startsWith(`${code}: `) === true) &&
     (origin === undefined || call.queue.startsWith(`${origin}/`)) &&
     (job === undefined || call.queue.endsWith(`/${job}`))
   );

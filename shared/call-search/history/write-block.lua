@@ -2,11 +2,11 @@
 -- of blocks begin.
 --@include "../../redis/now.lua"
 --@include "./let-go.lua"
+--@include "./without-call.lua"
 if redis.call('EXISTS', KEYS.off) == 1 then return end
 local block = ARGV.text
 for _, begin in ipairs(redis.call('ZRANGE', KEYS.forgotten, 0, -1)) do
-  local from = string.find(block, '\n' .. begin, 1, true)
-  if from then block = string.sub(block, 1, from) .. string.sub(block, string.find(block, '\n', from + 1, true) + 1) end
+  block = withoutCall(block, begin)
 end
 -- What Redis needs for a block beside its bytes.
 local OVERHEAD_BYTES = 200

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { REJECTED_ID_BEGINNING } from "../../telemetry/rejected/entry.ts";
+import { NOT_A_REJECTED_ID, REJECTED_ID_BEGINNING } from "../../telemetry/rejected/entry.ts";
+import { CallFacetsView } from "../call-facets.ts";
 import { CallLifeView, CallSearch, ForgottenView, FoundCalls } from "../calls.ts";
 import { FailedCallDetail, FailedFilter, FailedGroupView, FailedPage } from "../failed.ts";
 import { JobChange, JobPage, JobView } from "../jobs.ts";
@@ -63,7 +64,17 @@ export const CALLS = {
     isHeavy: true,
     query: CallSearch.extend(page),
     answer: FoundCalls,
-    says: "A page of calls.",
+    says: "A page of calls, and the refused requests whose id starts with `q`.",
+  },
+  countCallFacets: {
+    method: "GET",
+    path: "/api/v1/calls/facets",
+    role: "viewer",
+    summary: "Count the calls that a search finds by state, endpoint, job, event type and error code",
+    isHeavy: true,
+    query: CallSearch,
+    answer: CallFacetsView,
+    says: "The ten most frequent values of each.",
   },
   getCall: {
     method: "GET",
@@ -196,7 +207,9 @@ export const FAILED = {
   },
 } satisfies Table;
 
-const rejectedParams = z.strictObject({ rejected_id: z.string().regex(REJECTED_ID_BEGINNING) });
+const rejectedParams = z.strictObject({
+  rejected_id: z.string().regex(REJECTED_ID_BEGINNING, NOT_A_REJECTED_ID),
+});
 
 export const REJECTED = {
   listRejected: {

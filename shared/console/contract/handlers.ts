@@ -69,6 +69,7 @@ function callHandlers(deps: HandlersDeps) {
     cancelBulk: ({ run_id }) => bulk.cancel(run_id),
     resumeBulk: ({ run_id }) => bulk.resume(run_id),
     listCalls: ({ limit, cursor, ...search }) => calls.find(search, { limit, cursor }),
+    countCallFacets: calls.facets,
     getCall: ({ call_id }) => calls.show(call_id),
     getCallBody: async ({ call_id }) => file(call_id, await calls.body(call_id)),
     getCallResult: async ({ call_id }) => file(`${call_id}-result`, await calls.result(call_id)),

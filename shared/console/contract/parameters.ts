@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { CALL_ID, NOT_A_CALL_ID } from "../../call/call-id.ts";
 import { whyNoJobKey } from "../../call/job-ids.ts";
+import { problemOfText } from "../../call/search-text.ts";
 import { isAddress } from "../../chain/address.ts";
 import { isErrorCode } from "../../platform/errors/codes.ts";
 import { readGate } from "../../queue/queue-name.ts";
-import { RUN_ID } from "../runs/run.ts";
+import { NOT_A_RUN_ID, RUN_ID } from "../runs/run.ts";
 import { reason } from "../view.ts";
 
 /*
@@ -37,7 +38,7 @@ function asText<Value>(schema: z.ZodType<Value, string>, asParameter: object) {
 }
 
 export const callParams = z.strictObject({ call_id: z.string().regex(CALL_ID, NOT_A_CALL_ID) });
-export const runParams = z.strictObject({ run_id: z.string().regex(RUN_ID) });
+export const runParams = z.strictObject({ run_id: z.string().regex(RUN_ID, NOT_A_RUN_ID) });
 
 export const errorCode = z
   .string()
@@ -54,6 +55,15 @@ export const transaction = z
   .string()
   .regex(/^0x[0-9a-fA-F]{64}$/, "must be a transaction hash: 0x and 64 hex digits")
   .transform((text) => text.toLowerCase());
+
+/** Free text that finds calls. */
+export const searchText = z
+  .string()
+  .superRefine((text, context) => {
+    const problem = problemOfText(text);
+    if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+  })
+  .transform((text) => text.trim());
 
 const JOB = "(?:0|[1-9]\\d{0,15})/(?:0|[1-9]\\d{0,15})";
 

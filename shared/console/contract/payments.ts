@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EXPORT_ID } from "../../payments/refund-export.ts";
+import { EXPORT_ID, NOT_AN_EXPORT_ID } from "../../payments/refund-export.ts";
 import { PaymentDetail } from "../payment-view.ts";
 import { Decision, PaymentFilter, PaymentPage } from "../payments.ts";
 import { InFlightPage, Reconciled } from "../reconcile.ts";
@@ -118,7 +118,7 @@ export const PAYMENTS = {
     path: "/api/v1/payments/refunds/exports/{export_id}",
     role: "viewer",
     summary: "Show an export, and the current state of its payments",
-    params: z.strictObject({ export_id: z.string().regex(EXPORT_ID) }),
+    params: z.strictObject({ export_id: z.string().regex(EXPORT_ID, NOT_AN_EXPORT_ID) }),
     answer: RefundExportView,
     says: "The export.",
     problems: ["refund.unknown"],

@@ -17,6 +17,7 @@ export type RunState = (typeof RUN_STATES)[number];
 
 /** `run_` and 32 hex digits. */
 export const RUN_ID = /^run_[0-9a-f]{32}$/;
+export const NOT_A_RUN_ID = "must be the id of a bulk operation: run_ and 32 lower-case hex digits";
 
 export function newRunId(): string {
   return `run_${randomBytes(16).toString("hex")}`;

@@ -93,6 +93,8 @@ function rejectedId(at: number): string {
 
 /** Enough of an id to tell some days from all the others. */
 export const REJECTED_ID_BEGINNING = /^r_[0-9a-f]{4,19}$/;
+export const NOT_A_REJECTED_ID =
+  "must be the id of a refused request: r_ and 19 lower-case hex digits, or at least the first 4 of them";
 
 /** When the entries came whose ids begin so. */
 export function timesOf(beginning: string): { from: number; to: number } {

@@ -4,6 +4,7 @@ import { SIZES, shoot } from "../../fixtures/chromium.ts";
 import { useOperatorPage } from "../../fixtures/console-page.ts";
 import { useFailedCalls } from "../../fixtures/failed-calls.ts";
 import { useRedis } from "../../fixtures/redis.ts";
+import { violationsOf } from "../../support/axe.ts";
 import { onlyInLongRun } from "../../support/long-run.ts";
 import { needs } from "../../support/needs.ts";
 
@@ -28,8 +29,7 @@ describe("the page of calls", needs("chromium"), () => {
     const page = await open();
     await page.getByRole("heading", { name: "Overview" }).waitFor();
     await page.keyboard.press("/");
-    await page.getByRole("searchbox").fill("evt_1PqX");
-    await page.getByText("Press Enter to search by delivery id.").waitFor();
+    await page.getByRole("searchbox").fill("EVT_1P");
     await page.keyboard.press("Enter");
     await found(page).first().getByText(REFUSAL).waitFor();
     await page.getByText("Searched by delivery id.").waitFor();
@@ -62,30 +62,50 @@ describe("the page of calls", needs("chromium"), () => {
       for (const text of ["7/2", "failed", REFUSAL]) expect(await row.getByText(text).isVisible()).toBe(true);
     });
 
-    test("whatever is pasted is looked for as what it is, and a call id leads to its call", async () => {
+    test("a search finds a job, an endpoint and an error, and a call id leads to its call", async () => {
       const [id] = await calls.fail([
         { jobId: 1, path: "/hooks/a" },
         { jobId: 2, path: "/hooks/b" },
       ]);
       const page = await open({ hash: "#/calls" });
-      const search = async (text: string, as: string) => {
+      const search = async (text: string) => {
         await page.getByRole("searchbox").fill(text);
-        await page.getByText(`Press Enter to search by ${as}.`).waitFor();
         await page.keyboard.press("Enter");
       };
       await found(page).nth(1).waitFor();
-      await search("7/2", "job");
+      await search("7/2");
       await found(page).getByText("/hooks/b").waitFor();
       await expect.poll(() => found(page).count()).toBe(1);
-      await search("/hooks/a", "endpoint");
+      await search("/hooks/a");
       await found(page)
         .getByRole("link")
         .and(page.locator(`[title="${id}"]`))
         .waitFor();
-      await search(`0x${"a".repeat(40)}`, "payer");
+      await search(`0x${"a".repeat(40)}`);
       await page.getByText("No calls found").waitFor();
-      await search(String(id), "call id");
+      await search(String(id));
       await page.getByRole("heading", { name: "Call", exact: true }).waitFor();
+    });
+
+    test("the counts beside the list narrow the search and widen it again, and an unusable search is refused in a sentence", async () => {
+      const metadata = { "X-WEBHOOK-EVENT": "invoice.paid" };
+      await calls.fail([{ path: "/hooks/a", metadata }, { path: "/hooks/a" }, { path: "/hooks/b" }]);
+      const page = await open({ hash: "#/calls" });
+      const facets = page.getByRole("complementary", { name: "Narrow the search" });
+      await facets.getByRole("button", { name: "/hooks/a 2" }).click();
+      await expect.poll(() => found(page).count()).toBe(2);
+      await facets.getByRole("button", { name: "invoice.paid 1" }).click();
+      await expect.poll(() => found(page).count()).toBe(1);
+      await facets.getByRole("group", { name: "Error" }).getByText("1").waitFor();
+      await shoot(page, "calls-facets");
+      expect(await violationsOf(page)).toEqual([]);
+      await facets.getByRole("button", { name: "invoice.paid 1", pressed: true }).click();
+      await facets.getByRole("button", { name: "/hooks/a 2", pressed: true }).click();
+      await expect.poll(() => found(page).count()).toBe(3);
+      await page.getByRole("searchbox").fill("invoice*");
+      await page.keyboard.press("Enter");
+      await page.getByText("The search must be plain text without wildcards").waitFor();
+      expect(await found(page).count()).toBe(3);
     });
 
     test("a call of which nothing is known is said to be unknown, with what to do", async () => {

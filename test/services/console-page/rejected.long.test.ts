@@ -24,10 +24,19 @@ function configured(): string {
 
 describe("the page of refused requests", needs("chromium"), () => {
   const redis = useRedis();
-  useRejections(redis);
+  const rejections = useRejections(redis);
   const reports = useReports(redis);
   const { open } = useOperatorPage({ redis, operator: { configDir: configured() } });
   const rows = (page: Page) => page.getByRole("region", { name: /refused requests?$/ }).getByRole("row");
+
+  test("a search for calls by the id of one says that it is no call, and leads to it", async () => {
+    const [{ id = "" } = {}] = rejections.newest;
+    const page = await open({ hash: "#/calls" });
+    await page.getByRole("searchbox").fill(id.slice(0, 19));
+    await page.keyboard.press("Enter");
+    await page.getByRole("link", { name: id }).click();
+    await page.getByRole("dialog").getByText("differs from /a by case").waitFor();
+  });
 
   test("they stand the newest first, each with why, and one shows all that was kept of it, of which nothing is secret", async () => {
     const page = await open({ hash: "#/refused", as: "viewer" });

@@ -450,7 +450,7 @@ test("a call of which nothing but its line in the history is left has the times 
     ...{ partition: redis.partition, limits, log: silentLogger },
     clock: () => endedAt,
   });
-  history.add(call, 3);
+  history.add(call, { attempts: 3 });
   await history.stop();
   const known = { state: "injected", origin: "webhook", job: "7/1", place: undefined, changedAt: endedAt };
   expect(await lifeOf(call.id)).toMatchObject({ ...known, attempts: 3, remembered: { endpoint: "/a" } });

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { Refused } from "../../../services/producer/retry-policy.ts";
+import { NotNow, Refused } from "../../../services/producer/retry-policy.ts";
 import { callIdOfSignedDelivery } from "../../../shared/call/call-id.ts";
 import type { JobCall } from "../../../shared/call/job-call.ts";
+import { createCountFacets } from "../../../shared/call-search/facets.ts";
 import { createForget } from "../../../shared/call-search/forget.ts";
 import type { CallSearch, PageCursor } from "../../../shared/call-search/found-call.ts";
 import { createCallHistory } from "../../../shared/call-search/history/keep.ts";
@@ -195,6 +196,136 @@ describe("a call that was discarded, of which but its record is left,", () => {
   });
 });
 
+describe("a text finds calls wherever they are:", () => {
+  const ids = {
+    injected: `c_abcd${"1".repeat(28)}`,
+    failed: `c_abcd${"2".repeat(28)}`,
+    waiting: `c_abcd${"3".repeat(28)}`,
+  };
+  const named = (path: string, deliveryId: string, event: string, id: string) => {
+    const call = webhook(path, deliveryId, { id });
+    return { ...call, metadata: { ...call.metadata, "X-WEBHOOK-EVENT": event } };
+  };
+  const idsBy = async (text: string) => (await idsOf({ text })).toSorted();
+  const payer = `0x${"b".repeat(40)}`;
+
+  beforeEach(async () => {
+    await run([
+      named("/hooks/shop", "evt_1a", "order.created", ids.injected),
+      named("/refused", "evt_1b", "order.paid", ids.failed),
+    ]);
+    await fixture.add(named("/hooks/shop", "evt_2", "user.created", ids.waiting));
+  });
+
+  test("the beginning of an id, in upper or lower case, but no later part of it", async () => {
+    expect(await idsBy("C_ABCD")).toEqual(Object.values(ids));
+    expect(await idsBy(ids.failed)).toEqual([ids.failed]);
+    expect(await idsBy("EVT_1")).toEqual([ids.injected, ids.failed]);
+    for (const text of ["abcd", "vt_1", "evt_1c"]) expect(await idsBy(text)).toEqual([]);
+  });
+
+  test("a part of the event type, of the endpoint and of the error; and the whole job", async () => {
+    expect(await idsBy("order.")).toEqual([ids.injected, ids.failed]);
+    expect(await idsBy("Created")).toEqual([ids.injected, ids.waiting]);
+    expect(await idsBy("shop")).toEqual([ids.injected, ids.waiting]);
+    expect(await idsBy("says NO")).toEqual([ids.failed]);
+    expect(await idsBy("runner.refused: it")).toEqual([ids.failed]);
+    expect(await idsBy("7/1")).toEqual(Object.values(ids));
+    expect(await idsBy("7/")).toEqual([]);
+  });
+
+  test("the beginning of a payer or a transaction, also of a payment that is void", async () => {
+    const journal = new PaymentJournal(fixture.redis.partition);
+    const id = await claimed(journal, { network: "eip155:1", asset: "0xabc", payer });
+    const payment = await journal.find(id);
+    if (payment === undefined) throw new Error("it was not claimed");
+    await journal.markVoid(payment, { reason: "it was never made" }, { now: 0 });
+    await run([
+      aCall({
+        id: `c_${"e".repeat(32)}`,
+        origin: "x402",
+        metadata: { "X-X402-PAYER": payer, "X-X402-TRANSACTION": "0xFEED" },
+      }),
+    ]);
+    expect(await idsBy("0xBBBB")).toEqual([id, `c_${"e".repeat(32)}`].toSorted());
+    expect(await idsBy("0xfeed")).toEqual([`c_${"e".repeat(32)}`]);
+    expect(await idsOf({ payer })).toHaveLength(2);
+  });
+
+  test("with a filter, only calls that match both", async () => {
+    expect(await idsOf({ text: "evt_1", state: "failed" })).toEqual([ids.failed]);
+    expect(await idsOf({ text: "evt_1", event: "order.created" })).toEqual([ids.injected]);
+    expect(await idsOf({ text: "evt_1", code: "runner.refused" })).toEqual([ids.failed]);
+    expect(await idsOf({ text: "evt_1", until: 1000 })).toEqual([]);
+  });
+
+  test("the facets count every call that matches, by state, endpoint, job, event type and error code", async () => {
+    const count = createCountFacets(fixture.redis.partition, { paths: () => [], patienceMs: 5000 });
+    expect(await count({ text: "c_abcd" })).toEqual({
+      matched: 3,
+      isComplete: true,
+      isUnlisted: false,
+      facets: {
+        state: { values: ["failed", "injected", "waiting"].map((value) => ({ value, count: 1 })), others: 0 },
+        endpoint: {
+          values: [
+            { value: "/hooks/shop", count: 2 },
+            { value: "/refused", count: 1 },
+          ],
+          others: 0,
+        },
+        job: { values: [{ value: "7/1", count: 3 }], others: 0 },
+        event: {
+          values: ["order.created", "order.paid", "user.created"].map((value) => ({ value, count: 1 })),
+          others: 0,
+        },
+        code: { values: [{ value: "runner.refused", count: 1 }], others: 0 },
+      },
+    });
+    expect(await count({ id: ids.failed })).toMatchObject({ matched: 1 });
+    expect(await count({ state: "discarded" })).toMatchObject({ matched: 0, isComplete: false });
+  });
+});
+
+test("a facet has the ten most frequent values, and how many calls have another one", async () => {
+  const { partition } = fixture.redis;
+  const history = createCallHistory({ partition, limits: LIMITS, clock: Date.now, log: silentLogger });
+  ends.defer(history.stop);
+  for (let n = 0; n < 1200; n++) {
+    const call = webhook("/a");
+    const event = n < 100 ? "frequent" : `event ${n}`;
+    history.add({ ...call, metadata: { ...call.metadata, "X-WEBHOOK-EVENT": event } }, { attempts: 1 });
+  }
+  await history.flush();
+  const count = createCountFacets(partition, { paths: () => [], patienceMs: 5000 });
+  const { matched, facets } = await count({});
+  expect(matched).toBe(1200);
+  expect(facets.event.values).toHaveLength(10);
+  expect(facets.event.others).toBe(1200 - facets.event.values.reduce((sum, each) => sum + each.count, 0));
+});
+
+test("a call that failed, and that its runner took later, is found by its error; and one that is delayed by that of its last attempt", async () => {
+  const [later, delayed] = [webhook("/a", "1"), webhook("/b", "2", { job_id: 3 })];
+  for (const call of [later, delayed]) await fixture.add(call);
+  let attempts = 0;
+  const { producer, saw } = fixture.start({
+    history: { history_secs: 3600, history_max: LIMITS.calls, history_bytes_max: LIMITS.bytes },
+    async inject({ call }) {
+      if (call.id === delayed.id) throw new NotNow("the shelf is full", 60_000);
+      attempts += 1;
+      if (attempts === 1) throw new Error("the printer is on fire");
+    },
+  });
+  await saw("call.injected");
+  await saw("call.delayed", 2);
+  await producer.close(3000);
+  const { calls } = await search({ text: "PRINTER" });
+  expect(calls).toMatchObject([
+    { id: later.id, state: "injected", reason: expect.stringContaining("on fire"), attempts: 2 },
+  ]);
+  expect((await search({ text: "shelf" })).calls).toMatchObject([{ id: delayed.id, state: "delayed" }]);
+});
+
 test("a search for queued calls finds those that are accepted and have not ended; one that its queue has lost is missing", async () => {
   const waiting = webhook("/a", "1");
   const lost = webhook("/a", "2");
@@ -219,7 +350,7 @@ test("pages follow one another without a call twice or left out, whatever comes 
   for (let n = 0; n < 60; n++) {
     const call = webhook("/a");
     ids.push(call.id);
-    history.add(call, 1);
+    history.add(call, { attempts: 1 });
     if (n < 30 ? n % 4 === 3 : n === 45) clock.now += 1; // pages begin and end within calls of one time
   }
   await history.flush();

@@ -29,7 +29,7 @@ async function remember(id: string): Promise<() => Promise<boolean>> {
     ...{ partition: fixture.redis.partition, clock: systemClock, log: silentLogger },
     limits: { keptMs: 3_600_000, calls: 10, bytes: 100_000 },
   });
-  history.add(aCall({ id }), 1);
+  history.add(aCall({ id }), { attempts: 1 });
   await history.stop();
   return async () => (await createReadHistory(fixture.redis.partition)({ id }).next()).done !== true;
 }

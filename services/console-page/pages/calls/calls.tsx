@@ -1,6 +1,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { problemOfText } from "../../../../shared/call/search-text.ts";
 import { ask } from "../../api/ask.ts";
 import type { FoundCall } from "../../api/calls.ts";
+import type { Rejected } from "../../api/jobs.ts";
 import { usePages } from "../../api/use-pages.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { Icon } from "../../ui/icons.tsx";
@@ -13,7 +15,8 @@ import { NARROW, useMedia } from "../../ui/use-media.ts";
 import { VirtualRows } from "../../ui/virtual-rows.tsx";
 import { problemWords } from "../../ui/why.tsx";
 import { goTo, linkTo, useQuery } from "../../url-fragment.ts";
-import { meaningOf, takenFor } from "./search.ts";
+import { Facets, useFacetFilters } from "./facets.tsx";
+import { RefusedNotice } from "./refused-notice.tsx";
 import { CallState, STATE_CHOICES } from "./state.tsx";
 import { useWindow, WindowChip } from "./window.tsx";
 
@@ -24,21 +27,28 @@ export function CallsPage() {
   const [query, change] = useQuery();
   const window = useWindow();
   const search = {
-    ...meaningOf(query.get("q") ?? ""),
-    state: query.get("state") ?? undefined,
+    q: query.get("q") || undefined,
+    ...useFacetFilters(),
     origin: query.get("origin") ?? undefined,
     since: useSince(),
     ...window,
   };
   const [gap, setGap] = useState<keyof typeof GAPS | undefined>();
+  const [rejected, setRejected] = useState<readonly Rejected[]>([]);
   const list = usePages<FoundCall>(JSON.stringify(search), async (cursor, signal) => {
     const asked = { ...search, cursor, limit: AT_ONCE };
     const found = await ask("GET", "api/v1/calls", asked, signal);
     setGap(found.is_complete ? undefined : found.is_unlisted ? "unlisted" : "cut");
+    if (cursor === undefined) setRejected(found.rejected);
     return { items: found.calls, next: found.next };
   });
   const isNarrow = useMedia(NARROW);
   const { items, isLoading, refused, reload } = list;
+  const [turn, setTurn] = useState(0);
+  const refresh = () => {
+    reload();
+    setTurn((before) => before + 1);
+  };
   const hasSearch = Object.values(search).some((value) => value !== undefined);
   return (
     <>
@@ -49,31 +59,37 @@ export function CallsPage() {
             Origin {search.origin}: show all
           </button>
         )}
-        <button type="button" onClick={reload}>
+        <button type="button" onClick={refresh}>
           Refresh
         </button>
       </PageHead>
       <Search />
       <WhyNot answer={{ ...list, reload: list.again }} title="Search failed" />
-      <section class="card" aria-label="Search results" aria-busy={isLoading}>
-        <div class="call-row row-head" aria-hidden="true">
-          <span>Call</span>
-          <span>State</span>
-          <span>Origin</span>
-          <span>Job</span>
-          <span>Details</span>
-          <span>Updated</span>
-        </div>
-        <VirtualRows
-          label="Calls, newest first"
-          count={items.length}
-          rowHeight={isNarrow ? 76 : 44}
-          onEnd={list.more}
-          row={(index) => <Row call={items[index]} />}
-        />
-        {items.length === 0 && !isLoading && refused === undefined && <NothingFound hasSearch={hasSearch} />}
-        {isLoading && <p class="card-body muted">Searching</p>}
-      </section>
+      <RefusedNotice requests={rejected} />
+      <div class="with-facets">
+        <Facets search={search} turn={turn} />
+        <section class="card" aria-label="Search results" aria-busy={isLoading}>
+          <div class="call-row row-head" aria-hidden="true">
+            <span>Call</span>
+            <span>State</span>
+            <span>Origin</span>
+            <span>Job</span>
+            <span>Details</span>
+            <span>Updated</span>
+          </div>
+          <VirtualRows
+            label="Calls, newest first"
+            count={items.length}
+            rowHeight={isNarrow ? 76 : 44}
+            onEnd={list.more}
+            row={(index) => <Row call={items[index]} />}
+          />
+          {items.length === 0 && !isLoading && refused === undefined && (
+            <NothingFound hasSearch={hasSearch} />
+          )}
+          {isLoading && <p class="card-body muted">Searching</p>}
+        </section>
+      </div>
       {gap !== undefined && !isLoading && (
         <Notice tone="warn" title="Results may be incomplete">
           {GAPS[gap]}
@@ -102,20 +118,23 @@ function Search() {
     change({ focus: "" });
   }, [query, change]);
 
+  const problem = text.trim() === "" ? undefined : problemOfText(text);
   const submit = (event: Event) => {
     event.preventDefault();
-    const { id } = meaningOf(text);
-    if (typeof id === "string" && /^c_[0-9a-f]{32,}$/i.test(id)) goTo(linkTo(["calls", id]));
-    else change({ q: text.trim() });
+    const wanted = text.trim();
+    if (problem !== undefined) return;
+    if (/^c_[0-9a-f]{32}$/i.test(wanted)) goTo(linkTo(["calls", wanted.toLowerCase()]));
+    else change({ q: wanted });
     // So that the keys walk through what is found.
     field.current?.blur();
   };
-  const taken = takenFor(text);
   return (
     <search>
       <form class="filters" onSubmit={submit}>
         <div class="filter search">
-          <label for="q">Call id, delivery id, payer, transaction, endpoint or job</label>
+          <label for="q">
+            Start of any id, payer or transaction; or part of an event type, endpoint or error
+          </label>
           <div class="search-box">
             <Icon name="search" />
             <input
@@ -127,15 +146,15 @@ function Search() {
               placeholder="Search calls"
               value={text}
               onInput={({ currentTarget }) => setText(currentTarget.value)}
-              aria-describedby="q-taken"
+              aria-invalid={problem !== undefined}
+              aria-describedby="q-problem"
             />
             <span class="kbd" aria-hidden="true">
               /
             </span>
           </div>
-          <p id="q-taken" class="muted small search-taken" aria-live="polite">
-            {taken !== undefined &&
-              (text.trim() === given ? `Searched by ${taken}.` : `Press Enter to search by ${taken}.`)}
+          <p id="q-problem" class="small" aria-live="polite">
+            {problem === undefined ? "" : `The search ${problem}.`}
           </p>
         </div>
         <label class="filter">
@@ -183,8 +202,8 @@ function Row({ call }: { call: FoundCall | undefined }) {
 }
 
 /** Why it failed, or else who paid or sent it. */
-function knownOf({ code, reason, transaction, payer, delivery_id }: FoundCall): string {
-  if (code !== null) return problemWords(code, reason ?? "");
+function knownOf({ state, code, reason, transaction, payer, delivery_id }: FoundCall): string {
+  if (code !== null) return `${state === "failed" ? "" : "Last error: "}${problemWords(code, reason ?? "")}`;
   if (payer !== null)
     return `paid by ${shortened(payer, 8, 4)}${transaction === null ? "" : `, ${shortened(transaction, 8, 4)}`}`;
   return delivery_id === null ? (reason ?? "") : `delivery ${delivery_id}`;

@@ -39,7 +39,7 @@ export function Charts({ points, job, origin, span, markers }: ChartsProps) {
     );
   }
   const stepMs = points?.stepMs ?? 0;
-  const pick = (at: number) => goTo(linkTo(["calls"], { q: job, origin, ...between(at, at + stepMs) }));
+  const pick = (at: number) => goTo(linkTo(["calls"], { job, origin, ...between(at, at + stepMs) }));
   const common = { markers, syncKey: "overview", onPick: pick };
   return (
     <>

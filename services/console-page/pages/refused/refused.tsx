@@ -43,6 +43,11 @@ export function RefusedPage() {
   const found = groups.isCurrent ? groups.data?.groups : undefined;
   const [shown, show] = useState<Rejected | undefined>();
   const requests = answer.data?.requests;
+  const close = () => {
+    show(undefined);
+    change({ id: "" });
+  };
+  const opened = shown ?? requests?.find(({ id }) => id === query.get("id"));
   const columns: Column<Rejected>[] = [
     {
       title: "Reason",
@@ -90,7 +95,7 @@ export function RefusedPage() {
         )}
       </Card>
       {answer.data?.next != null && <p class="muted">Only the newest {SHOWN} are listed.</p>}
-      {shown !== undefined && <RejectedDialog request={shown} onClose={() => show(undefined)} />}
+      {opened !== undefined && <RejectedDialog request={opened} onClose={close} />}
     </>
   );
 }

@@ -1,8 +1,9 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { ProcessKind } from "../../../../shared/telemetry/processes/process.ts";
 import { useFakeRunner } from "../../../fixtures/fake-runner.ts";
 import { jsonLines, usePostern } from "../../../fixtures/postern.ts";
 import { asUser, useRedis } from "../../../fixtures/redis.ts";
+import { useRejections } from "../../console/rejections.ts";
 import { runHereWith } from "../run-here.ts";
 
 const redis = useRedis();
@@ -11,7 +12,11 @@ const postern = usePostern();
 const here = runHereWith(postern);
 const tablesOf = (user: ProcessKind) => ({
   postern: { redis: { url: asUser(redis.url, user) }, runner: { url: runner.url }, drain_secs: 0 },
-  webhooks: { endpoints: [{ path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id" }] },
+  webhooks: {
+    endpoints: [
+      { path: "/a", job_id: 1, auth: "none", idempotency_header: "X-Id", event_type: "{header:X-Event}" },
+    ],
+  },
 });
 
 test("postern calls list tells of each call where it is: waiting, failed, or taken by its runner and remembered", async () => {
@@ -21,7 +26,7 @@ test("postern calls list tells of each call where it is: waiting, failed, or tak
   const { address } = await gateway.waitForEvent("service.started");
   await gateway.waitForEvent("redis.ready");
   const send = async (deliveryId: string): Promise<string> => {
-    const headers = { "X-Id": deliveryId };
+    const headers = { "X-Id": deliveryId, "X-Event": "order.created" };
     const answer = await fetch(`http://${address}/a`, { method: "POST", body: deliveryId, headers });
     return ((await answer.json()) as { call_id: string }).call_id;
   };
@@ -63,6 +68,29 @@ test("postern calls list tells of each call where it is: waiting, failed, or tak
   expect((await here(["calls", "list", "--state", "missing"])).stdout).toContain(
     "0 calls found; a call in this state may be found only by its id (--call), or by --endpoint and --delivery-id together\n",
   );
+  for (const [text, ids] of [
+    [injected.slice(0, 10).toUpperCase(), [injected]],
+    ["REFU", [failed]],
+    ["runner.refused: ", [failed]],
+    ["7/1", [waiting, failed, injected]],
+    ["created", [waiting, failed, injected]],
+    ["nothing like this", []],
+  ] as const) {
+    const found = await here(["calls", "list", "--text", text, "-o", "name"]);
+    expect([text, found.stdout.split("\n").filter(Boolean)]).toEqual([text, ids]);
+  }
+  expect(jsonLines(await here(["calls", "list", "--event", "order.created", "-o", "json"]))).toHaveLength(3);
+  expect(jsonLines(await here(["calls", "list", "--code", "runner.refused", "-o", "json"]))).toMatchObject([
+    { id: failed, event: "order.created" },
+  ]);
+  const counted = await here(["calls", "list", "--facets"]);
+  expect(counted.stdout.replaceAll(/ +/g, " ").split("\n")).toEqual([
+    "FACET VALUE CALLS",
+    ...["state failed 1", "state injected 1", "state waiting 1", "endpoint /a 3", "job 7/1 3"],
+    ...["event order.created 3", "code runner.refused 1", "3 calls found", ""],
+  ]);
+  const failures = await here(["calls", "list", "--facets", "--state", "failed", "-o", "json"]);
+  expect(jsonLines(failures)).toContainEqual({ facet: "code", value: "runner.refused", count: 1 });
   const life = await here(["calls", "show", injected, "-o", "json"]);
   expect(jsonLines(life)).toMatchObject([
     {
@@ -73,4 +101,28 @@ test("postern calls list tells of each call where it is: waiting, failed, or tak
       timeline: [{ what: "created" }, { what: "injected" }],
     },
   ]);
+});
+
+test.each([
+  ["c_1234*", /must be plain text without wildcards: the start of an id/],
+  ["state:failed", /must be plain text without operators: use the filter state instead of "state:"/],
+  [" ", /must not be empty: give the start of an id/],
+])("a search for the text %j is refused with a sentence, before anything is read", async (text, says) => {
+  const refused = await here(["calls", "list", "--text", text]);
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toMatch(says);
+});
+
+describe("the id of a refused request", () => {
+  const rejections = useRejections(redis);
+
+  test("is said to be no call, with the command that shows it", async () => {
+    postern.configure(tablesOf("operator"));
+    const [{ id = "" } = {}] = rejections.newest;
+    const found = await here(["calls", "list", "--text", id]);
+    expect(found.stdout).toContain("0 calls found");
+    expect(`${found.stdout}${found.stderr}`).toContain(
+      `${id} is a refused request, not a call: postern rejected show ${id} shows it`,
+    );
+  });
 });

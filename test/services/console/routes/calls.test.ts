@@ -3,6 +3,7 @@ import { eventually } from "../../../../shared/dev/wait.ts";
 import { refusalOf, useOperator } from "../../../fixtures/console.ts";
 import { useFailedCalls } from "../../../fixtures/failed-calls.ts";
 import { useRedis } from "../../../fixtures/redis.ts";
+import { useRejections } from "../rejections.ts";
 
 const redis = useRedis();
 const fixture = useOperator({ redis });
@@ -31,11 +32,11 @@ describe("200", () => {
 
   test("a search finds calls wherever they are, the newest first, with what is known of each", async () => {
     const { calls: found, ...rest } = await search();
-    expect(rest).toEqual({ next: null, is_complete: true, is_unlisted: false });
+    expect(rest).toEqual({ next: null, rejected: [], is_complete: true, is_unlisted: false });
     expect(found[0]).toEqual({
       ...{ id: ids.waiting, state: "waiting", at: expect.any(String), origin: "webhook", job: "7/3" },
       ...{ endpoint: "/a", delivery_id: null, payer: null, transaction: null, attempts: 0 },
-      ...{ accepted_at: expect.any(String), ended_at: null, code: null, reason: null },
+      ...{ event: null, accepted_at: expect.any(String), ended_at: null, code: null, reason: null },
     });
     expect(found[1]).toMatchObject({
       ...{ id: ids.failed, state: "failed", code: "runner.refused", attempts: 1 },
@@ -50,6 +51,12 @@ describe("200", () => {
     [`payer=0x${"AB".repeat(20)}`, []],
     ["since=2100-01-01T00:00:00Z", []],
     ["delivery_id=none", []],
+    ["event=none", []],
+    ["code=runner.refused", ["failed"]],
+    ["q=RUNNER.REFUSED", ["failed"]],
+    ["q=7/3", ["waiting"]],
+    ["q=%20/a%20", ["waiting"]],
+    ["q=/a&code=runner.refused", []],
   ] as const)("a search for %s finds the calls that match", async (query, expected) => {
     const { calls: found } = await search(`?${query}`);
     expect(found.map(({ id }) => id)).toEqual(expected.map((name) => ids[name]));
@@ -68,8 +75,35 @@ describe("200", () => {
   });
 });
 
+describe("200 with a refused request", () => {
+  const rejections = useRejections(redis);
+
+  test("the beginning of its id finds it, on the first page alone", async () => {
+    const { get } = await fixture.start();
+    const [, { id = "" } = {}] = rejections.newest;
+    for (const q of [id, id.slice(0, 10).toUpperCase()]) {
+      const { rejected, calls } = (await get(`/api/v1/calls?q=${q}`)).json<{
+        rejected: object[];
+        calls: object[];
+      }>();
+      expect(calls).toEqual([]);
+      expect(rejected).toContainEqual(
+        expect.objectContaining({ id, endpoint: "/a", code: "request.too_large" }),
+      );
+    }
+    expect((await get("/api/v1/calls?q=request.too_large")).json()).toMatchObject({ rejected: [] });
+  });
+});
+
 describe("400", () => {
   test.each([
+    ["q=", /^q: must not be empty: give the start of an id/],
+    ["q=%20", /^q: must not be empty/],
+    [`q=${"a".repeat(201)}`, /^q: must have at most 200 characters/],
+    ["q=a%0Ab", /^q: must be one line of plain text/],
+    ["q=c_1234*", /^q: must be plain text without wildcards: the start of an id/],
+    ["q=state:failed", /^q: must be plain text without operators: use the filter state instead of "state:"$/],
+    ["code=unknown.code", /^code: must be an error code/],
     ["id=c_123", /^id: /],
     ["payer=alice", /^payer: must be an address/],
     ["transaction=0x12", /^transaction: must be a transaction hash/],

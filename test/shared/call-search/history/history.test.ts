@@ -61,16 +61,16 @@ test("a call that its runner took is found by its id, its delivery id, its endpo
   const history = aHistory();
   const delivered = webhook("/a", 'id "of" \n a delivery');
   const bought = sale("0xpayer", "0xtransaction");
-  history.add(delivered, 3, 17);
-  history.add(bought, 1);
-  history.add(webhook("/b"), 1);
+  history.add(delivered, { attempts: 3, ms: 17 });
+  history.add(bought, { attempts: 1 });
+  history.add(webhook("/b"), { attempts: 1 });
   await history.flush();
 
   expect(await read({ id: delivered.id })).toEqual([
     {
       ...{ id: delivered.id, queue: "webhook/7/1", acceptedAt: delivered.accepted_at, endedAt: now },
       ...{ attempts: 3, ms: 17, endpoint: "/a", deliveryId: 'id "of" \n a delivery' },
-      ...{ payer: undefined, transaction: undefined },
+      ...{ payer: undefined, transaction: undefined, event: undefined, error: undefined },
     },
   ]);
   const ofSale = [expect.objectContaining({ id: bought.id, payer: "0xpayer", transaction: "0xtransaction" })];
@@ -84,6 +84,44 @@ test("a call that its runner took is found by its id, its delivery id, its endpo
   expect(await read()).toHaveLength(3);
 });
 
+test("a call is found by its event type, by the code of its last failed attempt, and by a part of what is remembered, in upper or lower case", async () => {
+  const history = aHistory();
+  const error = `runner.refused: 422 "EURO" is no currency${"!".repeat(500)}`;
+  const called = webhook("/hooks/Shop", "evt_1");
+  const paid = { ...called, metadata: { ...called.metadata, "X-WEBHOOK-EVENT": "invoice.paid" } };
+  const other = webhook("/b");
+  const created = {
+    ...other,
+    metadata: { ...other.metadata, "X-WEBHOOK-EVENT-UTF8": "UTF-8''%C3%BC%20new" },
+  };
+  history.add(paid, { attempts: 2, error });
+  history.add(created, { attempts: 1 });
+  await history.flush();
+
+  const [found] = await read({ event: "invoice.paid" });
+  expect(found).toMatchObject({ id: paid.id, event: "invoice.paid", error: error.slice(0, 200) });
+  for (const filter of [
+    { code: "runner.refused" },
+    { text: '"euro" IS' },
+    { text: "hooks/shop" },
+    { text: "EVT_" },
+  ])
+    expect(await read(filter)).toMatchObject([{ id: paid.id }]);
+  expect(await read({ event: "ü new" })).toMatchObject([{ id: created.id, error: undefined }]);
+  expect(await read({ text: "Ü NEW" })).toMatchObject([{ id: created.id }]);
+  for (const filter of [{ code: "runner.server_error" }, { event: "invoice" }, { text: "evt_2" }])
+    expect(await read(filter)).toEqual([]);
+});
+
+test("lines that an earlier release wrote are read, and have neither event type nor error", async () => {
+  const line = JSON.stringify([`c_${"a".repeat(32)}`, -12, 0, 1, "webhook/7/1", "/a", "evt_1"]);
+  await redis.client.set(keys.historyBlock("old"), `{"at":${now}}\n${line}\n`);
+  await redis.client.zadd(keys.history, now, "1 100 old");
+  expect(await read({ text: "evt_1" })).toMatchObject([
+    { endpoint: "/a", deliveryId: "evt_1", event: undefined, error: undefined },
+  ]);
+});
+
 test("calls of several producers come in the order of their end, newest first, and within a range of time", async () => {
   const [one, other] = [aHistory(), aHistory()];
   const begin = now;
@@ -91,7 +129,7 @@ test("calls of several producers come in the order of their end, newest first, a
   for (let n = 0; n < 300; n++) {
     const call = webhook("/a");
     ids.unshift(call.id);
-    (n % 3 === 0 ? one : other).add(call, 1);
+    (n % 3 === 0 ? one : other).add(call, { attempts: 1 });
     now += 10;
   }
   await Promise.all([one.flush(), other.flush()]);
@@ -106,7 +144,7 @@ test("many calls of a moment, short and long ones, are all remembered, in blocks
   for (let n = 0; n < 600; n++) {
     const call = webhook(n < 300 ? "/a" : `/${"é".repeat(500)}`);
     ids.push(call.id);
-    history.add(call, 1);
+    history.add(call, { attempts: 1 });
   }
   await history.flush();
   expect((await read()).map(({ id }) => id).sort()).toEqual(ids.sort());
@@ -121,7 +159,7 @@ test("many calls of a moment, short and long ones, are all remembered, in blocks
 test("the oldest calls go first: when they are too many, when they take too many bytes, and when their time is over", async () => {
   const few = aHistory({ calls: 5 });
   for (let n = 0; n < 8; n++) {
-    few.add(webhook(`/${n}`), 1);
+    few.add(webhook(`/${n}`), { attempts: 1 });
     await few.flush();
     now += 1;
   }
@@ -130,7 +168,7 @@ test("the oldest calls go first: when they are too many, when they take too many
 
   const small = aHistory({ bytes: 1000 });
   for (let n = 0; n < 8; n++) {
-    small.add(webhook(`/${n}`), 1);
+    small.add(webhook(`/${n}`), { attempts: 1 });
     await small.flush();
     now += 1;
   }
@@ -144,7 +182,7 @@ test("the oldest calls go first: when they are too many, when they take too many
   const old = await redis.client.zrange(keys.history, "0", "-1", "WITHSCORES");
   for (const [i, member] of old.entries())
     if (i % 2 === 0) await redis.client.zincrby(keys.history, -3_700_000, member);
-  small.add(webhook("/new"), 1);
+  small.add(webhook("/new"), { attempts: 1 });
   await small.flush();
   expect((await read()).map(({ endpoint }) => endpoint)).toEqual(["/new"]);
 });
@@ -155,7 +193,7 @@ test("a block whose reply was lost is written again, and counted once", async ()
   await whenReady(connection, 5000);
   const history = aHistory({}, partitionOf(connection));
   const call = webhook("/a");
-  history.add(call, 1);
+  history.add(call, { attempts: 1 });
   let lost = 0;
   proxy.onCommand = (words) => {
     if (words[0] !== "EVALSHA" && words[0] !== "EVAL") return undefined;
@@ -172,11 +210,11 @@ test("a call that was forgotten is in no block, and what a producer has gathered
   const history = aHistory();
   const forget = createForgetInHistory(redis.partition);
   const [before, after, other] = [webhook("/a", "first"), webhook("/a", "second"), webhook("/a", "third")];
-  history.add(before, 1);
-  history.add(other, 1);
+  history.add(before, { attempts: 1 });
+  history.add(other, { attempts: 1 });
   await history.flush();
-  history.add(after, 1);
-  history.add(aCall(), 1);
+  history.add(after, { attempts: 1 });
+  history.add(aCall(), { attempts: 1 });
   await forget.forget(before.id);
   await forget.forget(after.id);
   await history.flush();
@@ -190,19 +228,42 @@ test("a call that was forgotten is in no block, and what a producer has gathered
   expect(await redis.client.pttl(keys.historyForgotten)).toBeGreaterThan(GIVEN_UP_MS);
 });
 
+test("of a call that a producer has taken twice all lines go, whether they are written or wait, with all that its sender said", async () => {
+  const history = aHistory();
+  const forget = createForgetInHistory(redis.partition);
+  const twice = (word: string) => {
+    const call = webhook(`/${word}`, `${word}-delivery`);
+    const told = { ...call, metadata: { ...call.metadata, "X-WEBHOOK-EVENT": `${word}-event` } };
+    for (const _ of [1, 2]) history.add(told, { attempts: 2, error: `runner.refused: ${word}-error` });
+    return told.id;
+  };
+  const written = twice("written");
+  history.add(webhook("/other"), { attempts: 1 });
+  await history.flush();
+  await forget.forget(written);
+  const waiting = twice("waiting");
+  history.add(webhook("/other"), { attempts: 1 });
+  await forget.forget(waiting);
+  await history.flush();
+  expect((await read()).map(({ endpoint }) => endpoint)).toEqual(["/other", "/other"]);
+  for (const key of await redis.client.keys("{postern}:history:*"))
+    if ((await redis.client.type(key)) === "string")
+      expect(await redis.client.get(key)).not.toMatch(/written|waiting/);
+});
+
 test("while history gives way nothing is written, and what Redis refuses costs no call: it is told once", async () => {
   const history = aHistory();
   await redis.client.set(keys.historyOff, "a gateway");
-  history.add(webhook("/a"), 1);
+  history.add(webhook("/a"), { attempts: 1 });
   await history.flush();
   expect(await read()).toEqual([]);
   await redis.client.del(keys.historyOff);
 
   await redis.client.config("SET", "maxmemory", "1");
   try {
-    history.add(webhook("/b"), 1);
+    history.add(webhook("/b"), { attempts: 1 });
     await history.flush();
-    history.add(webhook("/c"), 1);
+    history.add(webhook("/c"), { attempts: 1 });
     await history.flush();
   } finally {
     await redis.client.config("SET", "maxmemory", "0");
@@ -212,7 +273,7 @@ test("while history gives way nothing is written, and what Redis refuses costs n
   expect((await read()).map(({ endpoint }) => endpoint).sort()).toEqual(["/b", "/c"]);
 
   await redis.client.config("SET", "maxmemory", "1");
-  history.add(webhook("/late"), 1);
+  history.add(webhook("/late"), { attempts: 1 });
   await history.flush();
   now += GIVEN_UP_MS + 1;
   await redis.client.config("SET", "maxmemory", "0");

@@ -1,0 +1,74 @@
+import { CALL_ID, callIdOfDelivery, callIdOfSignedDelivery } from "../call/call-id.ts";
+import { createPaymentList } from "../payments/list.ts";
+import { createCallRecords } from "../queue/call-record.ts";
+import { createFailedCalls } from "../queue/failed.ts";
+import { createQueuedCalls } from "../queue/queued.ts";
+import type { Partition } from "../redis/partition.ts";
+import type { CallSearch, FoundCall } from "./found-call.ts";
+import { createReadHistory } from "./history/read.ts";
+import { NOTHING, ofEnded, ofFailed, ofPayment, ofQueue, outOfQueue } from "./sources.ts";
+
+/** A search whose text is the id of a call as a search for that id. */
+export function normalized({ text, ...search }: CallSearch): CallSearch {
+  const id = text?.toLowerCase();
+  return id !== undefined && CALL_ID.test(id) && search.id === undefined
+    ? { ...search, id }
+    : { ...search, text };
+}
+
+/** The id that a search names; undefined if it names none, or only a prefix. */
+export function wholeId({ id }: CallSearch): string | undefined {
+  return id !== undefined && CALL_ID.test(id) ? id : undefined;
+}
+
+/** Finds the calls whose id follows from what is asked for: it is the id, or the delivery id at a known endpoint. */
+export function createFindNamed(partition: Partition, paths: () => readonly string[]) {
+  const find = createFindCall(partition);
+  const records = createCallRecords(partition);
+
+  /** Without a record the call is in the history, in a queue, or nowhere. */
+  async function findRecorded(id: string): Promise<FoundCall | undefined> {
+    return (await records.brief(id)) === undefined ? undefined : find(id);
+  }
+
+  return async function named(search: CallSearch): Promise<FoundCall[]> {
+    const { endpoint } = search;
+    const id = wholeId(search);
+    if (id !== undefined) return [await find(id)].filter((call) => call !== undefined);
+    const deliveryId = search.deliveryId ?? search.text;
+    if (deliveryId === undefined) return [];
+    const ids = (endpoint === undefined ? paths() : [endpoint]).flatMap((path) => [
+      { path, id: callIdOfDelivery(path, deliveryId) },
+      { path, id: callIdOfSignedDelivery(path, deliveryId) },
+    ]);
+    const found = await Promise.all(ids.map((each) => findRecorded(each.id)));
+    // The record of a call does not say where it came in, but the id follows from that.
+    const known = { origin: "webhook", deliveryId };
+    return found.flatMap((call, i) =>
+      call === undefined ? [] : [{ ...call, ...known, endpoint: ids[i]?.path }],
+    );
+  };
+}
+
+/** Finds one call by its id, wherever it is. */
+function createFindCall(partition: Partition) {
+  const queued = createQueuedCalls(partition);
+  const failed = createFailedCalls(partition);
+  const history = createReadHistory(partition);
+  const payments = createPaymentList(partition);
+  const records = createCallRecords(partition);
+
+  return async function find(id: string): Promise<FoundCall | undefined> {
+    const inQueue = (await queued.find(id)) ?? undefined;
+    if (inQueue !== undefined) return ofQueue(inQueue);
+    const asFailed = await failed.find(id);
+    if (asFailed !== undefined) return ofFailed(asFailed);
+    const [[payment], record] = await Promise.all([payments.read([id]), records.brief(id)]);
+    if (payment !== undefined && payment.state !== "INJECTED") return ofPayment(payment);
+    for await (const ended of history({ id })) return ofEnded(ended);
+    if (payment !== undefined) return ofPayment(payment);
+    if (record === undefined) return undefined;
+    const { state, at, job } = record;
+    return { ...NOTHING, id, state: outOfQueue(state), at, job };
+  };
+}

@@ -1,0 +1,198 @@
+import { idsOfKey, type JobIds, jobKey } from "../call/job-ids.ts";
+import { hasText } from "../call/search-text.ts";
+import { createPaymentList, type PaymentSummary } from "../payments/list.ts";
+import { createFailedCalls, type FailedCall, toFailure } from "../queue/failed.ts";
+import type { FailedHead } from "../queue/failed-head.ts";
+import { jobOf, originOf } from "../queue/queue-name.ts";
+import { createQueuedCalls, QUEUED_STATES, type QueuedCall } from "../queue/queued.ts";
+import { inPages } from "../redis/pages.ts";
+import type { Partition } from "../redis/partition.ts";
+import type { CallSearch, CallState, FoundCall } from "./found-call.ts";
+import type { EndedCall } from "./history/block.ts";
+import { createHistoryPages } from "./history/read.ts";
+
+/** Pages of calls, newest first. Not all of them may match. */
+export type Source = AsyncGenerator<FoundCall[]>;
+
+/** The bounds of a search. */
+export type Limits = {
+  /** Aborted once its time is up. */
+  signal: AbortSignal;
+  /** Whether a queue holds more calls than were looked at. */
+  isCut: boolean;
+};
+
+/** States of payments that have a list of their own. */
+const LISTED = ["settling", "review", "refund_pending"] as const;
+/** Those that have none: finding them takes a look at all payments. */
+const UNLISTED = ["void", "discarded", "refunded"] as const;
+
+/** The places in which calls that match may be. */
+export function createSources(partition: Partition) {
+  const queued = createQueuedCalls(partition);
+  const failed = createFailedCalls(partition);
+  const history = createHistoryPages(partition);
+  const payments = createPaymentList(partition);
+
+  /** Payments whose calls are in no queue. Without a state or the name of a call, only those whose outcome is open. */
+  function ofPayments(search: CallSearch, signal: AbortSignal): Source[] {
+    const { state, origin, endpoint, deliveryId, event, code, payer, since, until } = search;
+    if ([endpoint, deliveryId, event, code].some((each) => each !== undefined) || origin === "webhook")
+      return [];
+    const isAsked = (each: CallState, isOpen: boolean) =>
+      state === undefined ? isOpen || namesPayment(search) : each === state;
+    const listed = LISTED.filter((each) => isAsked(each, each !== "refund_pending"));
+    const unlisted = UNLISTED.filter((each) => isAsked(each, false));
+    return [...listed.map((each) => [each]), ...(unlisted.length === 0 ? [] : [unlisted])].map((states) => {
+      const upper = states.map((each) => each.toUpperCase() as PaymentSummary["state"]);
+      return mapped(payments.matching({ states: upper, payer, since, until }, signal), ofPayment);
+    });
+  }
+
+  function ofFailures(
+    { job, state: _, id: __, text: ___, ...filter }: CallSearch,
+    signal: AbortSignal,
+  ): Source {
+    const { serviceId, jobIndex: jobId }: Partial<JobIds> = job === undefined ? {} : idsOfKey(job);
+    return mapped(failed.matching({ ...filter, serviceId, jobId }, { newestFirst: true, signal }), ofFailed);
+  }
+
+  function ofQueues({ state, origin, job, since, until }: CallSearch, limits: Limits): Source {
+    const filter = { state: QUEUED_STATES.find((each) => each === state), origin, job, since, until };
+    const onCut = (): void => {
+      limits.isCut = true;
+    };
+    return mapped(queued.matching(filter, onCut, limits.signal), ofQueue);
+  }
+
+  async function* ofHistory(search: CallSearch, signal: AbortSignal): Source {
+    for await (const page of history(search, signal)) yield page.map(ofEnded);
+  }
+
+  return (search: CallSearch, limits: Limits): Source[] => {
+    const { state } = search;
+    const { signal } = limits;
+    const may = (...states: readonly CallState[]) => states.some((each) => isIn(each, state));
+    return [
+      ...ofPayments(search, signal),
+      ...(may(...QUEUED_STATES) ? [ofQueues(search, limits)] : []),
+      ...(may("failed") ? [ofFailures(search, signal)] : []),
+      ...(may("injected") ? [ofHistory(search, signal)] : []),
+    ];
+  };
+}
+
+/** Whether the search may mean a call by its payment, in any state of that. */
+function namesPayment({ id, payer, transaction, text = "" }: CallSearch): boolean {
+  return [id, payer, transaction].some((each) => each !== undefined) || /^(?:c_|0x)/i.test(text);
+}
+
+async function* mapped<Item>(source: AsyncGenerator<Item>, to: (item: Item) => FoundCall): Source {
+  for await (const page of inPages(source, 1)) yield page.map(to);
+}
+
+const SAME = ["deliveryId", "endpoint", "payer", "transaction", "event", "code", "origin", "job"] as const;
+
+export function isFound(call: FoundCall, search: CallSearch): boolean {
+  const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY, text } = search;
+  return (
+    SAME.every((name) => search[name] === undefined || search[name] === call[name]) &&
+    isIn(call.state, search.state) &&
+    call.id.startsWith(search.id ?? "") &&
+    (text === undefined || hasText(call, text)) &&
+    call.at >= since &&
+    call.at <= until
+  );
+}
+
+/** Whether a state is the one that is asked for, if one is. */
+function isIn(state: CallState, asked: CallSearch["state"]): boolean {
+  if (asked === "queued") return state === "missing" || QUEUED_STATES.some((each) => each === state);
+  return asked === undefined || asked === state;
+}
+
+/** The state of a call that is in no queue, by its record. */
+export function outOfQueue(state: PaymentSummary["state"]): CallState {
+  return state === "QUEUED" ? "missing" : (state.toLowerCase() as CallState);
+}
+
+export const NOTHING = {
+  origin: undefined,
+  job: undefined,
+  endpoint: undefined,
+  deliveryId: undefined,
+  payer: undefined,
+  transaction: undefined,
+  event: undefined,
+  acceptedAt: undefined,
+  endedAt: undefined,
+  attempts: undefined,
+  code: undefined,
+  reason: undefined,
+};
+
+function ofHead({ path, accepted_at, delivery_id, payer, transaction, event }: FailedHead) {
+  return { endpoint: path, acceptedAt: accepted_at, deliveryId: delivery_id, payer, transaction, event };
+}
+
+export function ofQueue({ id, queue, state, queuedAt, attempts, head, error }: QueuedCall): FoundCall {
+  const place = { origin: originOf(queue), job: jobOf(queue) };
+  return { ...NOTHING, ...ofHead(head), id, state, at: queuedAt, ...place, attempts, ...ofError(error) };
+}
+
+export function ofFailed({
+  id,
+  queue,
+  failedAt,
+  acceptedAt,
+  attempts,
+  code,
+  reason,
+  head,
+}: FailedCall): FoundCall {
+  const place = { origin: originOf(queue), job: jobOf(queue) };
+  const known = { ...ofHead(head), acceptedAt, attempts, code, reason };
+  return { ...NOTHING, id, state: "failed", at: failedAt, ...place, ...known };
+}
+
+/** Without spreads: half a million calls are counted at a time. */
+export function ofEnded(call: EndedCall): FoundCall {
+  const { code, reason } = ofError(call.error);
+  return {
+    id: call.id,
+    state: "injected",
+    at: call.endedAt,
+    origin: originOf(call.queue),
+    job: jobOf(call.queue),
+    endpoint: call.endpoint,
+    deliveryId: call.deliveryId,
+    payer: call.payer,
+    transaction: call.transaction,
+    event: call.event,
+    acceptedAt: call.acceptedAt,
+    endedAt: call.endedAt,
+    attempts: call.attempts,
+    code,
+    reason,
+  };
+}
+
+const NO_ERROR = { code: undefined, reason: undefined };
+
+function ofError(error: string | undefined): Pick<FoundCall, "code" | "reason"> {
+  return error === undefined ? NO_ERROR : toFailure(error);
+}
+
+export function ofPayment({ id, state, terms, claimedAt, settlement, reason }: PaymentSummary): FoundCall {
+  const job = jobKey({ serviceId: terms.service_id, jobIndex: terms.job_index });
+  const known = { payer: terms.payer, transaction: settlement?.transaction, acceptedAt: claimedAt, reason };
+  return {
+    ...NOTHING,
+    id,
+    state: outOfQueue(state),
+    at: claimedAt,
+    origin: "x402",
+    job,
+    ...known,
+  };
+}
