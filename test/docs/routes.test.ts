@@ -27,7 +27,12 @@ const CONSOLE: Record<keyof typeof CONTRACT, string | undefined> = {
   ...{ beginAudit: "begin-audit", beginRefundCheck: "begin-refund-check", listBulk: "list-bulk" },
   ...{ getBulk: "bulk", cancelBulk: "cancel-bulk", resumeBulk: "resume-bulk" },
   ...{ listCalls: "calls", getCall: "call", getCallBody: "call-body", getCallResult: "call-result" },
-  ...{ forgetCall: "forget-call", listPayments: "payments", listPaymentsInFlight: "payments-in-flight" },
+  ...{
+    forgetCall: "forget-call",
+    replayDelivered: "replay-delivered",
+    listPayments: "payments",
+    listPaymentsInFlight: "payments-in-flight",
+  },
   ...{ listSpentElsewhere: "spent-elsewhere", getPayment: "payment", resolvePayment: "resolve-payment" },
   ...{ reconcilePayment: "reconcile-payment", listRefunds: "refunds", getRefundReport: "refunds-report" },
   ...{ exportRefunds: "export-refunds", getRefundExport: "refund-export", withdrawRefund: "withdraw-refund" },
