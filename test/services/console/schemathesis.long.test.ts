@@ -70,7 +70,8 @@ test("no request that Schemathesis makes of the document gets a 5xx, no answer, 
   await lively.begin();
   const { address, log, close } = await fixture.start({ configDir: livelyConfig() });
   const { code, said } = await run(address);
-  expect([said, code]).toEqual([expect.stringMatching(/\d+ generated, \d+ passed/), 0]);
+  expect(code, said).toBe(0);
+  expect(said).toMatch(/\d+ generated, \d+ passed/);
   await close();
   const done = log.events.filter(({ event }) => event === "operator.answered");
   // Less would mean that something refused the requests before they reached an operation.

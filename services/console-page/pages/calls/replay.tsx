@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { ask } from "../../api/ask.ts";
-import { goTo, linkTo } from "../../route.ts";
 import { Confirm } from "../../ui/confirm.tsx";
+import { goTo, linkTo } from "../../url-fragment.ts";
 
 /** Queues a delivered webhook as a new call, and goes there. A second click is the same request, so that it makes no second call. */
 export function ReplayDialog({ id, onClose }: { id: string; onClose: () => void }) {

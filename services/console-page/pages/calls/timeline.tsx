@@ -1,12 +1,12 @@
 import type { ComponentChildren } from "preact";
 import type { LifeStep } from "../../api/calls.ts";
-import { linkTo } from "../../route.ts";
 import { shortened } from "../../ui/copy.tsx";
 import { OnChain } from "../../ui/explorer.tsx";
 import type { Tone } from "../../ui/notice.tsx";
 import { bytes, counted } from "../../ui/number.ts";
 import { duration, Time, weekday } from "../../ui/time.tsx";
 import { problemWords } from "../../ui/why.tsx";
+import { linkTo } from "../../url-fragment.ts";
 import { wordOf } from "./state.tsx";
 
 type Told = { title: string; tone: Tone; text?: ComponentChildren };
@@ -113,7 +113,7 @@ function tellAttempts(attempts: readonly LifeStep[]): Told {
       <>
         {problemWords(code, reason)} <code class="muted">{code}</code>
         <details class="attempts small muted">
-          <summary>{attempts.length} ×, same answer</summary>
+          <summary>{attempts.length} attempts, same answer</summary>
           <ul>
             {attempts.map((attempt) => (
               <li key={attempt.n}>

@@ -3,7 +3,6 @@ import { whyNoJobKey } from "../../../../shared/call/job-ids.ts";
 import { type Job, pauseJob, resumeJob } from "../../api/jobs.ts";
 import { useMayOperate } from "../../api/session.ts";
 import { useAnswer } from "../../api/use-answer.ts";
-import { linkTo, useQuery } from "../../route.ts";
 import { Card } from "../../ui/card.tsx";
 import { Confirm } from "../../ui/confirm.tsx";
 import { type Column, DataTable } from "../../ui/data-table.tsx";
@@ -12,6 +11,7 @@ import { Badge, Empty } from "../../ui/notice.tsx";
 import { count } from "../../ui/number.ts";
 import { PageHead } from "../../ui/page-head.tsx";
 import { Ago, duration, Time } from "../../ui/time.tsx";
+import { linkTo, useQuery } from "../../url-fragment.ts";
 
 /** As many as the stream tells of. */
 const SHOWN = 200;
@@ -118,7 +118,7 @@ function Failed({ job }: { job: Job }) {
   );
 }
 
-const AMONG_CALLBACKS = "On the Failed page, choose the source “callback” to see these calls.";
+const AMONG_CALLBACKS = "On the Failed page, choose the origin “callback” to see these calls.";
 
 /** Not so of the receivers of callbacks, which can be paused as a job can. */
 function isJob({ job }: Job): boolean {
@@ -181,8 +181,8 @@ function PauseDialog({ job: { job, paused }, onClose }: { job: Job; onClose: () 
     >
       <p>
         {isPaused
-          ? "Its calls are injected again, oldest first."
-          : "New calls are accepted and kept. None is injected until an operator resumes the job."}
+          ? "Producers send its waiting calls to the runner, oldest first. No call that was injected runs again."
+          : "New calls are accepted and kept. None is sent to the runner until an operator resumes the job."}
       </p>
     </Confirm>
   );
