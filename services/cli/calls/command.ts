@@ -106,7 +106,7 @@ function addReplay(calls: ProgramCommand, deps: ProgramDeps): void {
     )
     .helpGroup(GROUP.act)
     .addArgument(callId())
-    .requiredOption("--reason <text>", "reason for the audit trail")
+    .requiredOption("--reason <text>", "reason for the audit log")
     .addOption(operatorUrl())
     .addOption(configDir())
     .examples(`calls replay ${CALL} --reason "the runner lost it"`)
